@@ -1,0 +1,1 @@
+"""The bus: topics, parameters, services and nodes. No I/O, and no knowledge of HTTP or hardware."""

@@ -1,0 +1,70 @@
+"""Time as the daemon sees it: one real clock, and one that runs fast for the simulator.
+
+Everything that measures or waits takes a `Clock`. Wall time only stamps; intervals run on monotonic time,
+so that a step of the wall clock (NTP at boot, no battery clock) moves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall time, monotonic time, and two ways to wait. All in seconds."""
+
+    def time(self) -> float:
+        """Wall time in UNIX seconds. May step."""
+
+    def monotonic(self) -> float:
+        """Seconds since an unknown start. Never steps back."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the event loop."""
+
+    def sleep_blocking(self, seconds: float) -> None:
+        """Wait in a worker thread. Never call it on the event loop."""
+
+
+class RealClock:
+    """The machine's clock."""
+
+    def time(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def sleep_blocking(self, seconds: float) -> None:
+        time.sleep(max(0.0, seconds))
+
+
+class AcceleratedClock:
+    """A clock that runs `speed` times as fast as the machine's, for the simulator.
+
+    Wall time starts at `start` (UNIX seconds, default now). A daemon that ran fast is ahead of the machine's
+    clock: whoever restarts it hands in the last time it showed, so that time goes on and never back.
+    """
+
+    def __init__(self, speed: float, start: float | None = None) -> None:
+        if not speed > 0:
+            raise ValueError(f"speed must be above 0, not {speed!r}")
+        self.speed = speed
+        self._origin = time.monotonic()
+        self._start = time.time() if start is None else start
+
+    def time(self) -> float:
+        return self._start + self.monotonic()
+
+    def monotonic(self) -> float:
+        return (time.monotonic() - self._origin) * self.speed
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self.speed)
+
+    def sleep_blocking(self, seconds: float) -> None:
+        time.sleep(max(0.0, seconds / self.speed))

@@ -1,0 +1,1 @@
+"""From a sensor to a measured value, and from a set point to an actuator."""

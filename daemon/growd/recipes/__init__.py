@@ -1,0 +1,1 @@
+"""Recipes: set points over time."""

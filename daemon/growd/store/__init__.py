@@ -1,0 +1,1 @@
+"""Data points on their way into the database."""

@@ -1,0 +1,49 @@
+"""The table of environment variables: what is known of each, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One environment variable.
+
+    `minimum` and `maximum` bound what is physically possible and what a client may ask for, in `unit`.
+    `precision` is the number of decimals worth storing. A measured point is stored between the minimum and
+    maximum interval (seconds) only when it moved by more than `absolute_band` (in `unit`) or `relative_band`
+    (a fraction of the last stored value), whichever is larger.
+    """
+
+    name: str
+    unit: str
+    minimum: float
+    maximum: float
+    precision: int = 2
+    absolute_band: float = 0.0
+    relative_band: float = 0.01
+
+
+VARIABLES: dict[str, Variable] = {
+    variable.name: variable
+    for variable in (
+        Variable("air_carbon_dioxide", "ppm", 0, 40_000, 0, absolute_band=2),
+        Variable("air_temperature", "degC", -40, 85, 2, absolute_band=0.1),
+        Variable("air_humidity", "percent", 0, 100, 1, absolute_band=0.5),
+        Variable("air_flush_on", "switch", 0, 1, 0),
+        Variable("light_illuminance", "lux", 0, 200_000, 1, absolute_band=1),
+        Variable("light_ppfd", "umol/m2/s", 0, 5_000, 1, absolute_band=1),
+        Variable("light_intensity_white", "fraction", 0, 1, 3),
+        Variable("light_intensity_red", "fraction", 0, 1, 3),
+        Variable("light_intensity_blue", "fraction", 0, 1, 3),
+        Variable("water_temperature", "degC", -5, 60, 2, absolute_band=0.1),
+        Variable("water_potential_hydrogen", "pH", 0, 14, 2, absolute_band=0.02),
+        Variable("water_electrical_conductivity", "mS/cm", 0, 20, 2, absolute_band=0.02),
+        Variable("water_oxidation_reduction_potential", "mV", -2_000, 2_000, 0, absolute_band=2),
+        Variable("water_dissolved_oxygen", "mg/L", 0, 50, 2, absolute_band=0.05),
+        Variable("water_level_low", "switch", 0, 1, 0),
+        Variable("water_level_high", "switch", 0, 1, 0),
+        Variable("nutrient_flora_duo_a", "fraction", -1, 1, 3),
+        Variable("nutrient_flora_duo_b", "fraction", -1, 1, 3),
+    )
+}

@@ -1,0 +1,44 @@
+"""What every test is held to: nothing left behind, and nothing that blocks the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from blockbuster import blockbuster_ctx
+from support.leaks import child_processes, open_sockets
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """No thread, socket or child process outlives the test that made it.
+
+    pytest sets up wider fixtures (a database shared by the tests of a file) before this one, so what they
+    hold counts as there before.
+    """
+    before = set(threading.enumerate())
+    sockets, children = open_sockets(), child_processes()
+    yield
+    gc.collect()
+    threads = [t.name for t in threading.enumerate() if t not in before and not t.name.startswith("asyncio_")]
+    assert not threads, f"threads left: {threads}"
+    assert not (left := open_sockets() - sockets), f"sockets left: {left}"
+    assert not (left := child_processes() - children), f"child processes left: {left}"
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def quiet_loop() -> AsyncIterator[None]:
+    """No task is left, and a blocking call on the loop raises `BlockingError`."""
+    before: set[asyncio.Task[Any] | None] = {*asyncio.all_tasks()}
+    with blockbuster_ctx(["growd"]):
+        yield
+    before.add(asyncio.current_task())
+    left = [t.get_name() for t in asyncio.all_tasks() - before if not t.done()]
+    assert not left, f"tasks left: {left}"
