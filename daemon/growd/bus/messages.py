@@ -1,0 +1,102 @@
+"""Message types with their ROS names, and the message itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from growd.bus.errors import InvalidArgumentsError, shown
+from growd.bus.fields import Field, Kind
+
+
+class Quality(StrEnum):
+    """How far a value can be trusted. Only `ok` is stored as a measurement or drives an actuator."""
+
+    OK = "ok"
+    WARM_UP = "warm-up"
+    STALE = "stale"
+    FAULT = "fault"
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """What travels on a topic.
+
+    `value` is the bare value of a type with one field, an object by field name for a type with more, and
+    None where there is no value to give (a fault). `time` is wall time in UNIX seconds, `node` the name of
+    the node that published it, `number` counts the topic's messages from 1.
+    """
+
+    topic: str
+    value: Any
+    time: float
+    quality: Quality
+    node: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageType:
+    """A type of message: its ROS name and its fields in the order of its constructor."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+    def construct(self, arguments: Any) -> Any:
+        """The value of a message from constructor arguments in order.
+
+        Checked in this order: that it is an array, the count, then each element's type and range.
+        Raises `InvalidArgumentsError` or `InvalidValueError`.
+        """
+        if not isinstance(arguments, (list, tuple)):
+            raise InvalidArgumentsError(
+                f"{self.name} is made from an array of its arguments {self.signature()}, "
+                f"not {shown(arguments)}"
+            )
+        if len(arguments) != len(self.fields):
+            raise InvalidArgumentsError(
+                f"{self.name} takes {_count(len(self.fields), 'argument')} {self.signature()}, "
+                f"got {len(arguments)}"
+            )
+        if len(self.fields) == 1:
+            return self.fields[0].check(arguments[0])
+        return {
+            field.name: field.check(argument) for field, argument in zip(self.fields, arguments, strict=True)
+        }
+
+    def check(self, value: Any) -> Any:
+        """A whole value as it stands in a message: bare for one field, an object for more."""
+        if len(self.fields) == 1:
+            return self.fields[0].check(value)
+        if not isinstance(value, dict) or value.keys() != {field.name for field in self.fields}:
+            raise InvalidArgumentsError(f"{self.name} has the fields {self.signature()}, not {shown(value)}")
+        return {field.name: field.check(value[field.name]) for field in self.fields}
+
+    def within(self, minimum: float, maximum: float, unit: str) -> MessageType:
+        """The same type of one number with a range: how a topic takes on its variable's range."""
+        (field,) = self.fields
+        return MessageType(self.name, (field.within(minimum, maximum, unit),))
+
+    def signature(self) -> str:
+        return "[" + ", ".join(f"{field.name}: {field.kind}" for field in self.fields) + "]"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+FLOAT64 = MessageType("std_msgs/Float64", (Field("data", Kind.FLOAT64),))
+INT64 = MessageType("std_msgs/Int64", (Field("data", Kind.INT64),))
+BOOL = MessageType("std_msgs/Bool", (Field("data", Kind.BOOL),))
+STRING = MessageType("std_msgs/String", (Field("data", Kind.STRING),))
+VECTOR3 = MessageType(
+    "geometry_msgs/Vector3",
+    (Field("x", Kind.FLOAT64), Field("y", Kind.FLOAT64), Field("z", Kind.FLOAT64)),
+)
+DIAGNOSTIC_STATUS = MessageType(
+    "diagnostic_msgs/DiagnosticStatus",
+    (Field("level", Kind.INT64, 0, 3), Field("name", Kind.STRING), Field("message", Kind.STRING)),
+)
+MESSAGE_TYPES = {kind.name: kind for kind in (FLOAT64, INT64, BOOL, STRING, VECTOR3, DIAGNOSTIC_STATUS)}

@@ -1,0 +1,124 @@
+"""Nodes: who is on the bus, and what each publishes, subscribes to and serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from growd.bus.errors import NameTakenError, UnknownNameError
+from growd.bus.names import normalise
+from growd.bus.params import Parameters
+from growd.bus.services import SUCCESS, Service, Services
+from growd.bus.topics import Publisher, Subscription, Topics
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from growd.bus.fields import Field
+    from growd.bus.messages import MessageType
+    from growd.bus.params import Parameter
+    from growd.clock import Clock
+
+
+class Bus:
+    """Topics, parameters, services and the nodes that use them. All of it lives on the event loop."""
+
+    def __init__(self, clock: Clock, parameters: Parameters | None = None) -> None:
+        self.clock = clock
+        self.topics = Topics()
+        self.services = Services()
+        self.parameters = parameters or Parameters()
+        self._nodes: dict[str, Node] = {}
+
+    def node(self, name: str) -> Node:
+        """A new node of this name, on the bus until it is closed."""
+        name = normalise(name)
+        if name in self._nodes:
+            raise NameTakenError("node", name)
+        node = self._nodes[name] = Node(self, name)
+        return node
+
+    def find_node(self, name: str) -> Node:
+        """The node of this name; `UnknownNameError` if there is none."""
+        node = self._nodes.get(normalise(name))
+        if node is None:
+            raise UnknownNameError("node", name)
+        return node
+
+    def node_names(self) -> list[str]:
+        return sorted(self._nodes)
+
+    def forget(self, node: Node) -> None:
+        self._nodes.pop(node.name, None)
+
+
+class Node:
+    """One participant: a driver, filter, controller, runner, store, or the HTTP side."""
+
+    def __init__(self, bus: Bus, name: str) -> None:
+        self.name = name
+        self._bus = bus
+        self._publishers: dict[str, Publisher] = {}
+        self._services: list[str] = []
+        self._parameters: list[Parameter] = []
+
+    def advertise(self, topic: str, message_type: MessageType) -> Publisher:
+        """Become a publisher of a topic, which is made if it does not exist."""
+        return self._publisher(self._bus.topics.declare(topic, message_type).name)
+
+    def publisher(self, topic: str) -> Publisher:
+        """A publisher on a topic that exists; `UnknownNameError` if it does not."""
+        publisher = self._publishers.get(topic)
+        return publisher or self._publisher(self._bus.topics.get(topic).name)
+
+    def subscribe(self, *topics: str, depth: int = 64) -> Subscription:
+        """Read the messages of these topics; whoever reads closes the subscription."""
+        return Subscription(self.name, [self._bus.topics.get(topic) for topic in topics], depth)
+
+    def serve(
+        self,
+        name: str,
+        request_type: str,
+        handler: Callable[..., Awaitable[dict[str, Any]]],
+        *,
+        arguments: tuple[Field, ...] = (),
+        reply: tuple[Field, ...] = SUCCESS,
+        doc: str = "",
+    ) -> Service:
+        """Offer a service."""
+        service = Service(name, request_type, self.name, handler, arguments, reply, doc)
+        self._bus.services.add(service)
+        self._services.append(name)
+        return service
+
+    def declare(self, name: str, field: Field, *, read_only: bool = False) -> Parameter:
+        """Declare a parameter of this node; see `Parameters.declare`."""
+        parameter = self._bus.parameters.declare(name, field, self.name, read_only=read_only)
+        self._parameters.append(parameter)
+        return parameter
+
+    def information(self) -> dict[str, Any]:
+        """`node_name`, `pubs`, `subs`, `srvs`, as clients of the API know it, and `params`."""
+        topics = [self._bus.topics.get(name) for name in self._bus.topics.names()]
+        return {
+            "node_name": self.name,
+            "pubs": [topic.name for topic in topics if self.name in topic.publishers],
+            "subs": [topic.name for topic in topics if self.name in topic.subscribers],
+            "srvs": sorted(self._services),
+            "params": sorted(parameter.name for parameter in self._parameters),
+        }
+
+    def close(self) -> None:
+        """Leave the bus: stop publishing and serving. Topics keep their last message."""
+        for publisher in self._publishers.values():
+            publisher.close()
+        for service in self._services:
+            self._bus.services.remove(service)
+        for parameter in self._parameters:
+            self._bus.parameters.undeclare(parameter)
+        self._publishers, self._services, self._parameters = {}, [], []
+        self._bus.forget(self)
+
+    def _publisher(self, topic: str) -> Publisher:
+        if topic not in self._publishers:
+            self._publishers[topic] = Publisher(self.name, self._bus.topics.get(topic), self._bus.clock)
+        return self._publishers[topic]

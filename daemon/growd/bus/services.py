@@ -1,0 +1,98 @@
+"""Services: named calls with typed arguments and a typed answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from growd.bus.errors import InvalidArgumentsError, NameTakenError, UnknownNameError, shown
+from growd.bus.fields import Field, Kind
+from growd.bus.names import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+SUCCESS = (Field("success", Kind.BOOL), Field("message", Kind.STRING))
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service: `handler` takes the checked arguments by name and returns the fields of `reply`.
+
+    Every answer has `success` and `message`; a handler refuses by answering `success` false.
+    """
+
+    name: str
+    request_type: str
+    node: str
+    handler: Callable[..., Awaitable[dict[str, Any]]]
+    arguments: tuple[Field, ...] = ()
+    reply: tuple[Field, ...] = SUCCESS
+    doc: str = ""
+
+    async def call(self, given: Any = None) -> dict[str, Any]:
+        """Call it with an array of arguments in order, an object of them by name, or None for none.
+
+        Raises `InvalidArgumentsError` or `InvalidValueError` before the handler is called.
+        """
+        answer = await self.handler(**self.bind(given))
+        return {field.name: field.check(answer[field.name]) for field in self.reply}
+
+    def bind(self, given: Any) -> dict[str, Any]:
+        """The arguments by name, checked, defaults filled in."""
+        named = self._by_name(given)
+        bound: dict[str, Any] = {}
+        for field in self.arguments:
+            if field.name in named:
+                bound[field.name] = field.check(named[field.name])
+            elif field.required:
+                raise InvalidArgumentsError(f"{self.name}: the argument {field.name} is missing")
+            else:
+                bound[field.name] = field.default
+        return bound
+
+    def _by_name(self, given: Any) -> dict[str, Any]:
+        names = [field.name for field in self.arguments]
+        if given is None:
+            return {}
+        if isinstance(given, dict):
+            for name in given:
+                if name not in names:
+                    raise InvalidArgumentsError(
+                        f"{self.name} has no argument {shown(name)}; its arguments: {names}"
+                    )
+            return given
+        if not isinstance(given, list):
+            raise InvalidArgumentsError(
+                f"{self.name} takes its arguments as an array or an object, not {shown(given)}"
+            )
+        if len(given) > len(names):
+            raise InvalidArgumentsError(f"{self.name} takes at most {len(names)} arguments, got {len(given)}")
+        return dict(zip(names, given, strict=False))
+
+
+class Services:
+    """All services by name."""
+
+    def __init__(self) -> None:
+        self._services: dict[str, Service] = {}
+
+    def add(self, service: Service) -> None:
+        if normalise(service.name) != service.name:
+            raise ValueError(f"service names are given without a leading slash: {service.name!r}")
+        if service.name in self._services:
+            raise NameTakenError("service", service.name)
+        self._services[service.name] = service
+
+    def remove(self, name: str) -> None:
+        del self._services[name]
+
+    def get(self, name: str) -> Service:
+        """The service of this name; `UnknownNameError` if there is none."""
+        service = self._services.get(normalise(name))
+        if service is None:
+            raise UnknownNameError("service", name)
+        return service
+
+    def names(self) -> list[str]:
+        return sorted(self._services)

@@ -1,0 +1,190 @@
+"""Topics: named channels of typed messages, with the last message kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any, Self
+
+from growd.bus.errors import NameTakenError, UnknownNameError
+from growd.bus.messages import Message, MessageType, Quality
+from growd.bus.names import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from growd.clock import Clock
+
+
+class Topic:
+    """A channel of messages of one type."""
+
+    def __init__(self, name: str, message_type: MessageType) -> None:
+        self.name = name
+        self.type = message_type
+        self.last: Message | None = None
+        self.count = 0
+        self._publishers: Counter[str] = Counter()
+        self._subscriptions: tuple[Subscription, ...] = ()
+
+    @property
+    def publishers(self) -> list[str]:
+        return sorted(self._publishers)
+
+    @property
+    def subscribers(self) -> list[str]:
+        return sorted({subscription.node for subscription in self._subscriptions})
+
+    def add_publisher(self, node: str) -> None:
+        self._publishers[node] += 1
+
+    def remove_publisher(self, node: str) -> None:
+        self._publishers[node] -= 1
+        self._publishers += Counter()  # keeps only those above 0
+
+    def add_subscription(self, subscription: Subscription) -> None:
+        # replaced, not changed: a publish that is under way goes over the tuple it began with
+        self._subscriptions = (*self._subscriptions, subscription)
+
+    def remove_subscription(self, subscription: Subscription) -> None:
+        self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
+
+    def deliver(self, value: Any, time: float, quality: Quality, node: str) -> Message:
+        """Hand a checked value to every subscriber, without waiting for any of them."""
+        self.count += 1
+        message = Message(self.name, value, time, quality, node, self.count)
+        self.last = message
+        for subscription in self._subscriptions:
+            subscription.put(message)
+        return message
+
+
+class Subscription:
+    """What one subscriber has yet to read, of one topic or several, oldest first.
+
+    At most `depth` messages wait; a further one pushes out the oldest, which `dropped` counts. So a slow
+    subscriber loses its own messages and holds up nobody. Iterate over it, or `await get()`; close it, or
+    use it as a context manager. It has one reader.
+    """
+
+    def __init__(self, node: str, topics: Iterable[Topic], depth: int) -> None:
+        self.node = node
+        self.dropped = 0
+        self._topics = tuple(topics)
+        self._depth = depth
+        self._waiting: deque[Message] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        for topic in self._topics:
+            topic.add_subscription(self)
+
+    def put(self, message: Message) -> None:
+        waiting = self._waiting
+        if len(waiting) >= self._depth:
+            waiting.popleft()
+            self.dropped += 1
+        waiting.append(message)
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    async def get(self) -> Message:
+        """The oldest message that waits, or the next one to come."""
+        while not self._waiting:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return self._waiting.popleft()
+
+    def get_nowait(self) -> Message | None:
+        """The oldest message that waits, or None."""
+        return self._waiting.popleft() if self._waiting else None
+
+    def close(self) -> None:
+        for topic in self._topics:
+            topic.remove_subscription(self)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __bool__(self) -> bool:
+        return True  # an empty queue is still a subscription
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        return await self.get()
+
+
+class Publisher:
+    """A node's right to publish on one topic."""
+
+    __slots__ = ("_clock", "_node", "_topic")
+
+    def __init__(self, node: str, topic: Topic, clock: Clock) -> None:
+        self._node = node
+        self._topic = topic
+        self._clock = clock
+        topic.add_publisher(node)
+
+    @property
+    def topic(self) -> Topic:
+        return self._topic
+
+    def publish(self, value: Any, quality: Quality = Quality.OK, time: float | None = None) -> Message:
+        """Publish a value of the topic's type; `time` in UNIX seconds, now unless given.
+
+        A message that is not `ok` may have no value. Raises `InvalidValueError` and changes nothing if the
+        value does not fit.
+        """
+        if value is not None or quality is Quality.OK:
+            value = self._topic.type.check(value)
+        return self._topic.deliver(value, self._clock.time() if time is None else time, quality, self._node)
+
+    def publish_arguments(self, arguments: Any) -> Message:
+        """Publish from constructor arguments in order, as a client of the API gives them."""
+        value = self._topic.type.construct(arguments)
+        return self._topic.deliver(value, self._clock.time(), Quality.OK, self._node)
+
+    def close(self) -> None:
+        self._topic.remove_publisher(self._node)
+
+
+class Topics:
+    """All topics by name."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, Topic] = {}
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def declare(self, name: str, message_type: MessageType) -> Topic:
+        """Make the topic, or return it if it exists with this very type."""
+        name = normalise(name)
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = Topic(name, message_type)
+        elif topic.type != message_type:
+            raise NameTakenError("topic", name)
+        return topic
+
+    def get(self, name: str) -> Topic:
+        """The topic of this name; `UnknownNameError` if there is none."""
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics.get(normalise(name))
+        if topic is None:
+            raise UnknownNameError("topic", name)
+        return topic
+
+    def names(self) -> list[str]:
+        return sorted(self._topics)
