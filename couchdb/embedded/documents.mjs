@@ -1,0 +1,88 @@
+// Requests for single documents and attachments where express-pouchdb answers otherwise than CouchDB.
+
+import { HttpError, outsideAddress, queryStrings, sendError, sendJSON } from './http.mjs';
+
+const FLAGS = ['revs', 'revs_info', 'conflicts', 'latest', 'attachments'];
+
+/** GET and HEAD of one document, with its revision as ETag; `open_revs` is left to the next handler. */
+export async function getDocument(req, res, next) {
+  const query = queryStrings(req);
+  if (query.has('open_revs')) {
+    next();
+    return;
+  }
+  try {
+    const options = Object.fromEntries(FLAGS.map((flag) => [flag, query.get(flag) === 'true']));
+    const doc = await req.db.get(req.params.id, { ...options, rev: query.get('rev') ?? undefined });
+    if (FLAGS.every((flag) => !options[flag])) {
+      res.set('ETag', `"${doc._rev}"`); // the other forms change without a new revision
+    }
+    if (req.fresh) {
+      res.status(304).end();
+      return;
+    }
+    sendJSON(res, 200, doc);
+  } catch (error) {
+    sendError(res, error);
+  }
+}
+
+/** COPY: the new document with its attachments under the id in `Destination`. */
+export async function copyDocument(req, res) {
+  try {
+    const destination = /^([^?]+)(?:\?rev=(.+))?$/.exec(req.get('Destination') ?? '');
+    if (destination === null) {
+      throw new HttpError(400, 'bad_request', 'Destination header is mandatory for COPY.');
+    }
+    const { _id, _rev, ...content } = await req.db.get(req.params.id, { ...revision(req), attachments: true });
+    const copy = { ...content, _id: decodeURIComponent(destination[1]) };
+    const { id, rev } = await req.db.put(destination[2] === undefined ? copy : { ...copy, _rev: destination[2] });
+    res.set({ ETag: `"${rev}"`, Location: `${outsideAddress(req)}/${req.database}/${encodeURIComponent(id)}` });
+    sendJSON(res, 201, { ok: true, id, rev });
+  } catch (error) {
+    sendError(res, error);
+  }
+}
+
+/** GET and HEAD of an attachment: the whole, or the one range asked for. */
+export async function getAttachment(req, res) {
+  const { id, attachment } = req.params;
+  try {
+    const doc = await req.db.get(id, revision(req));
+    const stub = Object.hasOwn(doc._attachments ?? {}, attachment) ? doc._attachments[attachment] : null;
+    if (stub === null) {
+      throw new HttpError(404, 'not_found', 'Document is missing attachment');
+    }
+    res.set({ ETag: JSON.stringify(stub.digest.slice('md5-'.length)), 'Accept-Ranges': 'bytes' });
+    res.setHeader('Content-Type', stub.content_type);
+    if (req.fresh) {
+      res.status(304).end();
+      return;
+    }
+    sendRange(req, res, await req.db.getAttachment(id, attachment, revision(req)));
+  } catch (error) {
+    sendError(res, error);
+  }
+}
+
+function sendRange(req, res, bytes) {
+  const ranges = req.range(bytes.length); // undefined: none; -1: beyond the end; -2: not a range
+  if (ranges === -1) {
+    res.set('Content-Range', `bytes */${bytes.length}`);
+    throw new HttpError(416, 'requested_range_not_satisfiable', 'Requested range not satisfiable');
+  }
+  if (!Array.isArray(ranges) || ranges.type !== 'bytes' || ranges.length !== 1) {
+    res.status(200).set('Content-Length', String(bytes.length));
+    res.end(req.method === 'HEAD' ? undefined : bytes);
+    return;
+  }
+  const [{ start, end }] = ranges;
+  res.status(206).set('Content-Range', `bytes ${start}-${end}/${bytes.length}`);
+  res.set('Content-Length', String(end - start + 1));
+  res.end(req.method === 'HEAD' ? undefined : bytes.subarray(start, end + 1));
+}
+
+function revision(req) {
+  const rev = queryStrings(req).get('rev');
+  return rev === null ? {} : { rev };
+}

@@ -1,0 +1,48 @@
+// CouchDB's forms of an answer.
+
+/** An error that knows its HTTP status and CouchDB's word for it. */
+export class HttpError extends Error {
+  constructor(status, name, reason) {
+    super(reason);
+    this.status = status;
+    this.name = name;
+  }
+}
+
+/** Answer with JSON in CouchDB's form: one document and a line end. */
+export function sendJSON(res, status, body) {
+  const bytes = Buffer.from(`${JSON.stringify(body)}\n`);
+  res.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': bytes.length });
+  res.end(res.req.method === 'HEAD' ? undefined : bytes);
+}
+
+/** Answer with CouchDB's `{"error", "reason"}`; in the middle of an answer break it off instead. */
+export function sendError(res, error) {
+  if (res.headersSent) {
+    res.destroy();
+    return;
+  }
+  const status = error.status >= 400 && error.status < 600 ? error.status : 500;
+  sendJSON(res, status, { error: errorName(error, status), reason: error.message || error.reason || 'unknown' });
+}
+
+/** The address that the client knows this server by: proxies name it in Host and X-Forwarded-*. */
+export function outsideAddress(req) {
+  const scheme = req.get('X-Forwarded-Proto') ?? 'http';
+  const host = req.get('X-Forwarded-Host') ?? req.get('Host') ?? `127.0.0.1:${req.socket.localPort}`;
+  return `${scheme}://${host}`;
+}
+
+/** Query parameters as CouchDB reads them: each a string. */
+export function queryStrings(req) {
+  const question = req.originalUrl.indexOf('?');
+  return new URLSearchParams(question < 0 ? '' : req.originalUrl.slice(question + 1));
+}
+
+function errorName(error, status) {
+  const general = ['Error', 'TypeError', 'RangeError', 'SyntaxError', 'ReferenceError', undefined];
+  if (!general.includes(error.name)) {
+    return error.name;
+  }
+  return status < 500 ? 'bad_request' : 'internal_server_error';
+}

@@ -1,0 +1,91 @@
+// growd's embedded document database: `node server.mjs --data DIR [--port N]`.
+//
+// Once it listens (on the loopback address only) it prints one line on stdout, `{"port": N}`. Everything else that
+// it has to say goes to stderr, one line each. It ends within a second of SIGTERM, SIGINT or the end of its stdin:
+// a parent that is gone, however it went, closes that.
+
+import { Console } from 'node:console';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+
+import { createApp } from './app.mjs';
+import { lockDataFolder, openPouchDB } from './storage.mjs';
+
+const REQUESTS_MAY_TAKE_MS = 500; // the rest of the second is for closing the databases
+const CLOSING_MAY_TAKE_MS = 300;
+
+globalThis.console = new Console(process.stderr, process.stderr); // libraries log too: stdout has one line only
+
+await main();
+
+async function main() {
+  const { folder, port } = parseArguments();
+  const uuid = await lockDataFolder(folder).catch((error) => fail(describeLock(folder, error)));
+  const Pouch = openPouchDB(folder);
+  const stopping = new AbortController();
+  const server = createServer(await createApp(Pouch, folder, uuid, stopping.signal));
+  server.requestTimeout = 0; // a large upload over a slow line takes as long as it takes
+  server.on('error', (error) => fail(`can't listen on 127.0.0.1:${port}: ${error.message}`));
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  endWithParent(() => stop(server, Pouch, stopping));
+  process.stdout.write(`${JSON.stringify({ port: server.address().port })}\n`);
+}
+
+function parseArguments() {
+  try {
+    const { values } = parseArgs({ options: { data: { type: 'string' }, port: { type: 'string', default: '0' } } });
+    if (values.data === undefined || !/^\d{1,5}$/.test(values.port)) {
+      throw new Error('--data DIR is needed, and --port takes a number');
+    }
+    return { folder: path.resolve(values.data), port: Number(values.port) };
+  } catch (error) {
+    return fail(`${error.message} (usage: server.mjs --data DIR [--port N])`);
+  }
+}
+
+/** End on the signals and when stdin is closed; log what nobody caught. */
+function endWithParent(end) {
+  process.on('SIGTERM', () => end());
+  process.on('SIGINT', () => end());
+  process.stdin.on('end', () => end()).on('error', () => end()).resume();
+  process.on('unhandledRejection', (reason) => log(`a request failed unseen: ${describe(reason)}`));
+  // an exception out of a callback may have left a write lock held: a fresh process is the safe state
+  process.on('uncaughtException', (error) => fail(`ended by an error: ${describe(error)}`));
+}
+
+/** Finish the requests under way, close the databases, exit. */
+async function stop(server, Pouch, stopping) {
+  if (stopping.signal.aborted) {
+    return;
+  }
+  stopping.abort();
+  const idle = once(server.close(), 'close');
+  server.closeIdleConnections();
+  await Promise.race([idle, sleep(REQUESTS_MAY_TAKE_MS)]);
+  const databases = [...(Pouch.__dbCacheMap?.values() ?? [])]; // express-pouchdb keeps the open ones there
+  await Promise.race([Promise.allSettled(databases.map((db) => db.close())), sleep(CLOSING_MAY_TAKE_MS)]);
+  process.exit(0);
+}
+
+function describeLock(folder, error) {
+  const taken = /lock/i.test(error.message) && /held|unavailable/i.test(error.message);
+  return taken ? `another server has the data folder ${folder}` : `can't open the data folder ${folder}: ${error.message}`;
+}
+
+function describe(error) {
+  const text = error instanceof Error ? `${error.message} ${error.stack?.split('\n')[1]?.trim() ?? ''}` : String(error);
+  return text.replaceAll(/\s+/g, ' ');
+}
+
+function log(sentence) {
+  process.stderr.write(`${sentence}\n`);
+}
+
+function fail(sentence) {
+  log(sentence);
+  process.exit(1);
+}

@@ -1,0 +1,71 @@
+// Where documents live: one LevelDB folder per database below the data folder, and a lock on the whole.
+
+import { randomUUID } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+import leveldown from 'leveldown';
+import PouchDB from 'pouchdb-node';
+
+// Not a database name that CouchDB allows, so it can't meet one.
+const SERVER_STATE = '.server';
+const VIEW_INDEX = '-mrview-';
+
+/** LevelDB that has put a batch on the disk before it says so. View indexes can be built again: not they. */
+function durableLevel(location) {
+  const level = leveldown(location);
+  if (!location.includes(VIEW_INDEX)) {
+    for (const method of ['_put', '_del', '_batch']) {
+      const write = level[method].bind(level);
+      level[method] = (...args) => {
+        const callback = args.pop();
+        const options = args.pop();
+        write(...args, { ...options, sync: true }, callback);
+      };
+    }
+  }
+  return level;
+}
+durableLevel.destroy = leveldown.destroy;
+
+/**
+ * Take the data folder for this process alone and return the server's lasting id.
+ *
+ * A LevelDB holds a lock of the kernel (fcntl) while it is open: the lock goes with the process however it ends.
+ */
+export async function lockDataFolder(folder) {
+  mkdirSync(folder, { recursive: true });
+  const state = leveldown(path.join(folder, SERVER_STATE));
+  await promisify(state.open.bind(state))({ createIfMissing: true });
+  try {
+    return String(await promisify(state.get.bind(state))('uuid'));
+  } catch {
+    const uuid = randomUUID().replaceAll('-', '');
+    await promisify(state.put.bind(state))('uuid', uuid, { sync: true });
+    return uuid;
+  }
+}
+
+/** The databases in `folder`, each by the name of its folder. */
+export async function databaseFolders(folder) {
+  const entries = await readdir(folder, { withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isDirectory() && entry.name !== SERVER_STATE && !entry.name.includes(VIEW_INDEX))
+    .map((entry) => entry.name);
+}
+
+/** PouchDB with its databases in `folder`; `allDbs` reads from the disk which there are. */
+export function openPouchDB(folder) {
+  const Pouch = PouchDB.defaults({ prefix: folder + path.sep, db: durableLevel });
+  // express-pouchdb decodes what this returns once more
+  Pouch.allDbs = async () => (await databaseFolders(folder)).map(encodeURIComponent);
+  return Pouch;
+}
+
+/** The folder's name of a database (as it stands in a URL, decoded once), or null for a name CouchDB refuses. */
+export function folderName(database) {
+  // https://docs.couchdb.org/en/stable/api/database/common.html#put--db
+  return /^[a-z][a-z0-9_$()+/-]{0,237}$/.test(database) ? encodeURIComponent(database) : null;
+}
