@@ -1,0 +1,98 @@
+"""The seam between drivers and buses: real hardware and the simulator both come as a `Hardware`."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from typing import TYPE_CHECKING
+
+from growd_drivers.errors import HardwareUnavailableError
+from growd_drivers.i2c import I2CBus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from growd_drivers.i2c import SMBusLike
+    from growd_drivers.pwm_light import GpioLike
+
+
+class Hardware:
+    """The buses of one machine, and the time its drivers wait on.
+
+    `sleep` blocks for seconds, `monotonic` counts them; both come from one clock. `gpio` is the module
+    `RPi.GPIO` or an object with its API.
+    """
+
+    def __init__(
+        self,
+        open_smbus: Callable[[int], SMBusLike],
+        gpio: GpioLike,
+        *,
+        sleep: Callable[[float], None],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.gpio = gpio
+        self.sleep = sleep
+        self.monotonic = monotonic
+        self._open_smbus = open_smbus
+        self._buses: dict[int, I2CBus] = {}
+        self._lock = threading.Lock()
+
+    def i2c(self, number: int) -> I2CBus:
+        """The I2C bus of that number, opened at the first call and shared by all drivers on it.
+
+        Raises `HardwareUnavailableError` when the machine has no such bus or does not let us use it.
+        """
+        with self._lock:
+            if number not in self._buses:
+                self._buses[number] = I2CBus(self._opened(number), number=number)
+            return self._buses[number]
+
+    def close(self) -> None:
+        """Close all buses. Drivers with outputs are closed before, by their owner."""
+        with self._lock:
+            while self._buses:
+                self._buses.popitem()[1].close()
+
+    def _opened(self, number: int) -> SMBusLike:
+        try:
+            return self._open_smbus(number)
+        except OSError as error:
+            raise HardwareUnavailableError(_why_no_bus(number, error), device=f"i2c-{number}") from error
+
+
+def open_hardware(*, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> Hardware:
+    """The hardware of the Raspberry Pi this runs on.
+
+    Raises `HardwareUnavailableError` on another machine, or where the GPIO package is not installed.
+    """
+    from smbus2 import SMBus  # noqa: PLC0415  only real hardware opens /dev
+
+    return Hardware(SMBus, _gpio_module(), sleep=sleep, monotonic=monotonic)
+
+
+def _gpio_module() -> GpioLike:
+    try:
+        from RPi import GPIO  # noqa: PLC0415  it refuses to be imported off a Pi
+    except ModuleNotFoundError as error:
+        raise HardwareUnavailableError(
+            "the package RPi.GPIO is missing: on a Raspberry Pi install growd with its GPIO package, "
+            "`pip install 'growd[pi]'`; on another machine choose simulated hardware",
+            device="gpio",
+        ) from error
+    except (ImportError, RuntimeError, OSError) as error:
+        raise HardwareUnavailableError(
+            f"the GPIO pins can't be used ({error}): on a Raspberry Pi install `growd[pi]`, "
+            "which knows every model; on another machine choose simulated hardware",
+            device="gpio",
+        ) from error
+    module: GpioLike = GPIO
+    return module
+
+
+def _why_no_bus(number: int, error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return f"I2C bus {number} is not there (no /dev/i2c-{number}): switch I2C on with raspi-config"
+    if error.errno == errno.EACCES:
+        return f"I2C bus {number} can't be opened: add the user growd runs as to the group i2c"
+    return f"I2C bus {number} can't be opened: {error.strerror or error}"

@@ -1,0 +1,148 @@
+"""One I2C bus for all drivers on it, in the shape of CircuitPython's `busio.I2C`, over smbus2.
+
+Everything on one physical bus runs in one thread: `try_lock` keeps drivers apart that follow each other in
+that thread, it does not make the bus safe to share between threads.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from typing import Protocol
+
+from smbus2 import i2c_msg
+
+from growd_drivers.errors import BusError, DeviceMissingError
+
+Readable = bytes | bytearray | memoryview
+Writable = bytearray | memoryview
+
+
+class SMBusLike(Protocol):
+    """What is used of `smbus2.SMBus`."""
+
+    def i2c_rdwr(self, *i2c_msgs: i2c_msg) -> None:
+        """One transaction: start, the messages with repeated starts between, stop."""
+
+    def close(self) -> None:
+        """Give the bus back."""
+
+
+FIRST_ADDRESS, LAST_ADDRESS = 0x08, 0x77
+"""The 7-bit addresses that are not reserved (NXP UM10204, section 3.1.12)."""
+
+_NO_ACKNOWLEDGE = {errno.EREMOTEIO, errno.ENXIO}  # i2c-bcm2835 says the first, other adapters the second
+_REASONS = {
+    errno.EREMOTEIO: "does not answer",
+    errno.ENXIO: "does not answer",
+    errno.EIO: "broke off the transfer",
+    errno.ETIMEDOUT: "held the clock for too long",
+    errno.EAGAIN: "lost the bus to another master",
+    errno.EBADF: "can't be reached: the bus is closed",
+}
+
+
+class I2CBus:
+    """`busio.I2C` over an `smbus2.SMBus` (or what behaves like one)."""
+
+    def __init__(self, smbus: SMBusLike, *, number: int) -> None:
+        self.number = number
+        self._smbus: SMBusLike | None = smbus
+        self._lock = threading.Lock()
+        self._labels: dict[int, str] = {}
+
+    def label(self, address: int, device: str) -> None:
+        """Errors of this address name `device` from now on."""
+        self._labels[address] = device
+
+    def name_of(self, address: int) -> str:
+        """The device as errors name it, such as "SCD30 at 0x61 on I2C bus 1"."""
+        return f"{self._labels.get(address, 'the device')} at {address:#04x} on I2C bus {self.number}"
+
+    def try_lock(self) -> bool:
+        """Take the bus if it is free; never waits."""
+        return self._lock.acquire(blocking=False)
+
+    def unlock(self) -> None:
+        """Give the bus to the next driver."""
+        self._lock.release()
+
+    def writeto(self, address: int, buffer: Readable, *, start: int = 0, end: int | None = None) -> None:
+        """Write `buffer[start:end]` and a stop. An empty buffer only asks for an acknowledge.
+
+        Raises `DeviceMissingError` where nothing acknowledges, `BusError` for other failures.
+        """
+        self._transfer(address, i2c_msg.write(address, bytes(memoryview(buffer)[start:end])))
+
+    def readfrom_into(
+        self, address: int, buffer: Writable, *, start: int = 0, end: int | None = None
+    ) -> None:
+        """Fill `buffer[start:end]` from the device. Raises as `writeto`."""
+        part = memoryview(buffer)[start:end]
+        message = i2c_msg.read(address, len(part))
+        self._transfer(address, message)
+        part[:] = bytes(message)
+
+    def writeto_then_readfrom(
+        self,
+        address: int,
+        out_buffer: Readable,
+        in_buffer: Writable,
+        *,
+        out_start: int = 0,
+        out_end: int | None = None,
+        in_start: int = 0,
+        in_end: int | None = None,
+    ) -> None:
+        """Write, then read after a repeated start, with no stop between. Raises as `writeto`."""
+        part = memoryview(in_buffer)[in_start:in_end]
+        answer = i2c_msg.read(address, len(part))
+        question = i2c_msg.write(address, bytes(memoryview(out_buffer)[out_start:out_end]))
+        self._transfer(address, question, answer)
+        part[:] = bytes(answer)
+
+    def scan(self) -> list[int]:
+        """The addresses that acknowledge, in rising order."""
+        return [address for address in range(FIRST_ADDRESS, LAST_ADDRESS + 1) if self._acknowledges(address)]
+
+    def close(self) -> None:
+        """Close the bus below. A later transfer raises `BusError`. Closing twice does nothing."""
+        smbus, self._smbus = self._smbus, None
+        if smbus is not None:
+            smbus.close()
+
+    def _acknowledges(self, address: int) -> bool:
+        try:
+            self.writeto(address, b"")
+        except DeviceMissingError:
+            return False
+        except BusError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            return self._answers(address)
+        return True
+
+    def _answers(self, address: int) -> bool:
+        # The Pi 5's adapter (i2c-designware) can't send an empty message: ask for a byte instead.
+        try:
+            self.readfrom_into(address, bytearray(1))
+        except DeviceMissingError:
+            return False
+        return True
+
+    def _transfer(self, address: int, *messages: i2c_msg) -> None:
+        if self._smbus is None:
+            raise self._error(address, errno.EBADF)
+        try:
+            self._smbus.i2c_rdwr(*messages)
+        except OSError as error:
+            raise self._error(address, error.errno) from error
+
+    def _error(self, address: int, number: int | None) -> BusError:
+        reason = _REASONS.get(number or 0, f"failed (errno {number})")
+        sentence = f"{self.name_of(address)} {reason}"
+        device = self._labels.get(address, f"i2c-{self.number}")
+        if number in _NO_ACKNOWLEDGE:
+            sentence += ": check its wiring, power and address"
+            return DeviceMissingError(sentence, device=device, address=address, errno=number)
+        return BusError(sentence, device=device, address=address, errno=number)

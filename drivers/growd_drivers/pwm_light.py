@@ -1,0 +1,160 @@
+"""A lamp of one to three channels, dimmed by pulse width on GPIO pins.
+
+Written for the API that RPi.GPIO 0.7 and rpi-lgpio 0.6 share. Both keep a pin's PWM running only as long as
+the PWM object lives, and both drive the pin low when it stops, also when the object is collected.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Protocol
+
+from growd_drivers.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+MAXIMUM_PIN = 27
+"""BCM 0..27 are on the 40 pin header."""
+MAXIMUM_FREQUENCY_HZ = 10_000.0
+"""lgpio's limit for software PWM."""
+
+
+class PwmLike(Protocol):
+    """What is used of `RPi.GPIO.PWM`."""
+
+    def start(self, dutycycle: float, /) -> None:
+        """Begin with a duty cycle in percent."""
+
+    def ChangeDutyCycle(self, dutycycle: float, /) -> None:  # noqa: N802  RPi.GPIO's name
+        """Go on with another duty cycle in percent."""
+
+    def stop(self) -> None:
+        """End; the pin goes low."""
+
+
+class GpioLike(Protocol):
+    """What is used of the module `RPi.GPIO`."""
+
+    BCM: int
+    OUT: int
+
+    def setmode(self, mode: int, /) -> None:
+        """Number pins as the processor does (BCM)."""
+
+    def setwarnings(self, enabled: bool, /) -> None:  # noqa: FBT001  RPi.GPIO's signature
+        """Warn of pins that are already in use, or not."""
+
+    def setup(self, channel: int, direction: int, *, initial: int) -> None:
+        """Make a pin an output at a level, with no other level before."""
+
+    def output(self, channel: int, value: int, /) -> None:
+        """Drive a pin low (0) or high (1)."""
+
+    def PWM(self, channel: int, frequency: float, /) -> PwmLike:  # noqa: N802  RPi.GPIO's name
+        """A PWM on an output pin, not yet started."""
+
+
+class PwmLight:
+    """A dimmable lamp; `pins` gives the BCM pin of each channel.
+
+    Levels are fractions, 0 (off) to 1 (full). A level above 0 becomes the duty
+    `minimum_duty + (1 - minimum_duty) * level ** gamma`, for LED drivers that flicker below some duty and
+    for dimmers that are not linear. `inverted` lamps are lit by a low pin. The pins are off from the first
+    moment, and stay driven off after `close`: a pin given back would float, and float an inverted lamp on.
+    """
+
+    def __init__(
+        self,
+        gpio: GpioLike,
+        pins: Mapping[str, int],
+        *,
+        sleep: Callable[[float], None],
+        frequency_hz: float = 200.0,
+        minimum_duty: float = 0.0,
+        inverted: bool = False,
+        gamma: float = 1.0,
+    ) -> None:
+        _check_settings(pins, frequency_hz, minimum_duty, gamma)
+        self._gpio = gpio
+        self._pins = dict(pins)
+        self._sleep = sleep
+        self._frequency_hz = frequency_hz
+        self._minimum_duty = minimum_duty
+        self._inverted = inverted
+        self._gamma = gamma
+        self._duties = dict.fromkeys(self._pins, 0.0)
+        self._drive_all_off()
+        self._pwms = {channel: self._start(pin) for channel, pin in self._pins.items()}
+
+    @property
+    def duties(self) -> dict[str, float]:
+        """The fraction of time each channel is lit now, 0..1."""
+        return dict(self._duties)
+
+    def set(self, channel: str, level: float) -> None:
+        """Dim a channel to `level`, 0..1. A value it already has is not written again.
+
+        Raises `SettingError` for an unknown channel, a level outside 0..1, or a lamp that is closed.
+        """
+        if channel not in self._pwms:
+            reason = "is closed" if channel in self._pins else f"has no channel {channel!r}"
+            raise SettingError(f"the light {reason}", device="light")
+        if not 0.0 <= level <= 1.0:
+            raise SettingError(f"light {channel}: level must be 0..1, not {level}", device="light")
+        duty = self._duty_of(level)
+        if duty != self._duties[channel]:
+            self._pwms[channel].ChangeDutyCycle(self._percent_high(duty))
+            self._duties[channel] = duty
+
+    def close(self) -> None:
+        """Switch all channels off and end their PWM. Closing twice does nothing."""
+        if not self._pwms:
+            return
+        for channel, pwm in self._pwms.items():
+            pwm.ChangeDutyCycle(self._percent_high(0.0))
+            pwm.stop()
+            self._duties[channel] = 0.0
+        del pwm
+        self._pwms.clear()  # collected now, because that drives the pins low once more
+        # RPi.GPIO's thread drives the pin low when it sees the stop, up to a period later (soft_pwm.c): a
+        # lamp that is lit by a low pin has to be put out after that.
+        self._sleep(2 / self._frequency_hz)
+        for pin in self._pins.values():
+            self._gpio.output(pin, int(self._inverted))
+
+    def _drive_all_off(self) -> None:
+        self._gpio.setwarnings(False)  # pins left driven by the last run are what we want
+        self._gpio.setmode(self._gpio.BCM)
+        for pin in self._pins.values():
+            self._gpio.setup(pin, self._gpio.OUT, initial=int(self._inverted))
+
+    def _start(self, pin: int) -> PwmLike:
+        pwm = self._gpio.PWM(pin, self._frequency_hz)
+        pwm.start(self._percent_high(0.0))
+        return pwm
+
+    def _duty_of(self, level: float) -> float:
+        if level == 0.0:
+            return 0.0
+        return self._minimum_duty + (1.0 - self._minimum_duty) * math.pow(level, self._gamma)
+
+    def _percent_high(self, duty: float) -> float:
+        return 100.0 * (1.0 - duty if self._inverted else duty)
+
+
+def _check_settings(pins: Mapping[str, int], frequency_hz: float, minimum_duty: float, gamma: float) -> None:
+    if not pins or len(set(pins.values())) != len(pins):
+        raise SettingError(f"light: each channel needs a pin of its own, not {dict(pins)}", device="light")
+    for channel, pin in pins.items():
+        if not 0 <= pin <= MAXIMUM_PIN:
+            raise SettingError(
+                f"light {channel}: pin must be 0..{MAXIMUM_PIN} (BCM), not {pin}", device="light"
+            )
+    if not 0 < frequency_hz <= MAXIMUM_FREQUENCY_HZ:
+        limit = f"above 0, up to {MAXIMUM_FREQUENCY_HZ:g}"
+        raise SettingError(f"light: frequency_hz must be {limit}, not {frequency_hz}", device="light")
+    if not 0 <= minimum_duty < 1:
+        raise SettingError(f"light: minimum_duty must be 0 to below 1, not {minimum_duty}", device="light")
+    if not gamma > 0:
+        raise SettingError(f"light: gamma must be above 0, not {gamma}", device="light")

@@ -1,0 +1,154 @@
+"""Sensirion SCD30: carbon dioxide, temperature and humidity, over Adafruit's driver.
+
+Sources: "Interface Description Sensirion SCD30 Sensor Module" (commands, CRC, limits), SCD30 datasheet
+(ranges).
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from growd_drivers.errors import BusError, DriverError, NotReadyError, OutOfRangeError, SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from growd_drivers.i2c import I2CBus
+
+ADDRESS = 0x61
+MINIMUM_INTERVAL_S, MAXIMUM_INTERVAL_S = 2, 1800  # Interface Description 1.4.3
+MINIMUM_PRESSURE_HPA, MAXIMUM_PRESSURE_HPA = 700, 1400  # Interface Description 1.4.1; 0 switches it off
+MAXIMUM_TEMPERATURE_OFFSET_DEGC = 655.35  # Interface Description 1.4.7: 16 bit in steps of 0.01
+MAXIMUM_ALTITUDE_M = 65_535  # Interface Description 1.4.8: 16 bit
+
+_RANGES = {  # datasheet, tables 1 to 3
+    "carbon_dioxide_ppm": (0.0, 40_000.0),
+    "temperature_degc": (-40.0, 70.0),
+    "humidity_percent": (0.0, 100.0),
+}
+
+
+@dataclass(frozen=True)
+class Scd30Sample:
+    """One measurement: ppm by volume, degrees Celsius, percent relative humidity."""
+
+    carbon_dioxide_ppm: float
+    temperature_degc: float
+    humidity_percent: float
+
+
+class Scd30:
+    """An SCD30 that measures every `interval_s` seconds (2..1800).
+
+    Automatic self-calibration takes the lowest value of a week for fresh air (400 ppm): wrong in a closed or
+    enriched chamber, so it is off unless asked for. Interval, self-calibration, temperature offset and
+    altitude live in the chip's non-volatile memory and are written only when they differ; None leaves an
+    offset or altitude as it is. `ambient_pressure_hpa` (0 or 700..1400) overrides the altitude.
+
+    The constructor starts the measurement and so talks to the chip: it raises `DeviceMissingError` or
+    `BusError` like `read`, and `SettingError` for a setting the chip does not have.
+    """
+
+    def __init__(
+        self,
+        bus: I2CBus,
+        *,
+        sleep: Callable[[float], None],
+        address: int = ADDRESS,
+        interval_s: int = 2,
+        self_calibration: bool = False,
+        ambient_pressure_hpa: int = 0,
+        temperature_offset_degc: float | None = None,
+        altitude_m: int | None = None,
+    ) -> None:
+        _check_settings(interval_s, ambient_pressure_hpa, temperature_offset_degc, altitude_m)
+        bus.label(address, "SCD30")
+        self._bus = bus
+        self._address = address
+        with self._translated():
+            self._chip = _adafruit_scd30(sleep).SCD30(bus, ambient_pressure_hpa, address)
+            self._set("measurement_interval", interval_s)
+            self._set("self_calibration_enabled", self_calibration)
+            self._set("temperature_offset", temperature_offset_degc)
+            self._set("altitude", altitude_m)
+
+    def read(self) -> Scd30Sample:
+        """The newest measurement, each one once.
+
+        Raises `NotReadyError` while there is no new one, `DeviceMissingError` or `BusError` when the transfer
+        fails, `OutOfRangeError` for a value the chip can't have measured (0 ppm right after power-up).
+        """
+        with self._translated():
+            if not self._chip.data_available:
+                raise NotReadyError(
+                    f"{self._bus.name_of(self._address)} has no new measurement yet", device="SCD30"
+                )
+            # The properties would ask for data-ready again before each value and could mix two measurements.
+            self._chip._read_data()  # noqa: SLF001
+            sample = Scd30Sample(self._chip._co2, self._chip._temperature, self._chip._relative_humidity)  # noqa: SLF001  as above
+        return self._checked(sample)
+
+    def _set(self, setting: str, value: float | None) -> None:
+        if value is not None and getattr(self._chip, setting) != value:
+            setattr(self._chip, setting, value)
+
+    def _checked(self, sample: Scd30Sample) -> Scd30Sample:
+        for name, (minimum, maximum) in _RANGES.items():
+            value: float = getattr(sample, name)
+            lowest_excluded = name == "carbon_dioxide_ppm" and value == 0
+            if not math.isfinite(value) or not minimum <= value <= maximum or lowest_excluded:
+                sentence = f"{self._bus.name_of(self._address)} measured {name} = {value:g}, which can't be"
+                raise OutOfRangeError(sentence, device="SCD30", value=value, minimum=minimum, maximum=maximum)
+        return sample
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Adafruit's errors as ours: RuntimeError is a bad CRC, ValueError a failed probe."""
+        try:
+            yield
+        except DriverError:
+            raise
+        except ValueError as error:
+            if isinstance(error.__context__, DriverError):
+                raise error.__context__ from None  # what the bus said to the probe
+            raise
+        except RuntimeError as error:
+            sentence = f"{self._bus.name_of(self._address)} sent data with a wrong checksum"
+            raise BusError(sentence, device="SCD30", address=self._address, errno=errno.EBADMSG) from error
+
+
+def _check_settings(interval: int, pressure: int, offset: float | None, altitude: int | None) -> None:
+    _check("interval_s", interval, MINIMUM_INTERVAL_S, MAXIMUM_INTERVAL_S)
+    if pressure != 0:
+        _check("ambient_pressure_hpa", pressure, MINIMUM_PRESSURE_HPA, MAXIMUM_PRESSURE_HPA)
+    if offset is not None:
+        _check("temperature_offset_degc", offset, 0, MAXIMUM_TEMPERATURE_OFFSET_DEGC)
+    if altitude is not None:
+        _check("altitude_m", altitude, 0, MAXIMUM_ALTITUDE_M)
+
+
+def _check(name: str, value: float, minimum: float, maximum: float) -> None:
+    if not minimum <= value <= maximum:
+        raise SettingError(f"SCD30: {name} must be {minimum}..{maximum}, not {value}", device="SCD30")
+
+
+def _adafruit_scd30(sleep: Callable[[float], None]) -> Any:
+    """Adafruit's module, in a copy of its own whose `time.sleep` is `sleep`.
+
+    The module waits 10 to 50 ms of real time in each transaction, which would hold up a clock that runs fast
+    and every test. A private copy takes our sleep without changing the module for anyone else. It is loaded
+    here, in the thread of the bus, because it imports Blinka, which takes some 0.4 s.
+    """
+    spec = importlib.util.find_spec("adafruit_scd30")
+    if spec is None or spec.loader is None:
+        raise ImportError("adafruit-circuitpython-scd30 is not installed")
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.time = SimpleNamespace(sleep=sleep)
+    return module
