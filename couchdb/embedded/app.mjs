@@ -127,7 +127,7 @@ function locationPath(req, inside) {
  *
  * express-pouchdb drops the slashes of a decoded name, so it gets one that is encoded once more.
  */
-async function nameDatabase(folder, req, res, next) {
+async function nameDatabase(dataFolder, req, res, next) {
   const [, segment, rest] = /^\/([^/?]*)(.*)$/s.exec(req.url);
   if (SERVER_PATHS.includes(segment)) {
     next();
