@@ -70,6 +70,10 @@ class CapacityError(BusError, OverflowError):
     """The bus holds as much as it may."""
 
 
+class NotKeptError(BusError, OSError):
+    """What had to be kept across restarts could not be kept, so it was not done."""
+
+
 def shown(value: Any) -> str:
     """`value` as JSON would show it, cut to a length fit for a sentence."""
     if isinstance(value, dict):

@@ -70,11 +70,11 @@ class Subscription:
     def __init__(self, node: str, topics: Iterable[Topic], depth: int) -> None:
         self.node = node
         self.dropped = 0
-        self._topics = tuple(topics)
+        self.topics = tuple(topics)
         self._depth = depth
         self._waiting: deque[Message] = deque()
         self._waiter: asyncio.Future[None] | None = None
-        for topic in self._topics:
+        for topic in self.topics:
             topic.add_subscription(self)
 
     def put(self, message: Message) -> None:
@@ -102,7 +102,7 @@ class Subscription:
         return self._waiting.popleft() if self._waiting else None
 
     def close(self) -> None:
-        for topic in self._topics:
+        for topic in self.topics:
             topic.remove_subscription(self)
 
     def __len__(self) -> int:

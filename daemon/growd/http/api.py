@@ -1,0 +1,349 @@
+"""The REST API 0.0.1: parameters, services, topics and nodes over HTTP.
+
+`OPERATIONS` declares every call once. Routing, the checks of bodies, the 405 answers and the OpenAPI document
+all come from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+
+import msgspec
+from aiohttp import web
+
+from growd.bus.errors import BusError, InvalidArgumentsError, shown
+from growd.bus.fields import Field, Kind
+from growd.http.errors import ApiError, error_body, error_fields
+from growd.http.openapi import document
+from growd.http.requests import decode_name, read_json
+from growd.http.streams import Streams
+
+if TYPE_CHECKING:
+    from growd.bus.nodes import Bus, Node
+
+VERSION: Final = "0.0.1"
+_JSON_TYPES: Final[dict[type[Any], str]] = {list: "array", dict: "object"}
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one client may ask of the API."""
+
+    body_bytes: int = 1_048_576
+    streams: int = 1_000
+    stream_queue: int = 64
+    heartbeat_s: float = 15.0
+    topic_data_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, read and checked."""
+
+    request: web.BaseRequest
+    name: str
+    query: dict[str, Any]
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What body an operation takes: JSON types, and the members of an object if they are fixed."""
+
+    types: tuple[type[Any], ...]
+    members: tuple[Field, ...] = ()
+    required: bool = True
+    doc: str = ""
+
+    def check(self, value: Any) -> Any:
+        if value is None and not self.required:
+            return None
+        if not isinstance(value, self.types):
+            wanted = " or ".join(f"an {kind}" for kind in self.json_types())
+            raise ApiError(400, "invalid_body", f"the body must be {wanted}, not {_said(value)}")
+        return self._checked_members(value) if self.members else value
+
+    def json_types(self) -> list[str]:
+        """The types allowed, as JSON Schema names them."""
+        return [_JSON_TYPES[kind] for kind in self.types]
+
+    def _checked_members(self, value: Any) -> dict[str, Any]:
+        known = [field.name for field in self.members]
+        for name in value:
+            if name not in known:
+                raise InvalidArgumentsError(f"the body has an unknown field {shown(name)}; known: {known}")
+        for field in self.members:
+            if field.name not in value:
+                raise InvalidArgumentsError(f"the body lacks the field {shown(field.name)}")
+        return {field.name: field.check(value[field.name]) for field in self.members}
+
+
+Handler = Callable[["Api", Call], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One row of the specification."""
+
+    method: str
+    resource: str  # the first path segment
+    kind: str  # what the rest of the path names: "param", "topic" ...; empty if there is none
+    summary: str
+    handler: Handler
+    body: Body | None = None
+    query: tuple[Field, ...] = ()
+    answer: str = "object"  # the schema of the 200 answer, by its name in openapi.py
+    refusals: tuple[int, ...] = ()
+
+
+def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(value), status=status, content_type="application/json", headers=headers
+    )
+
+
+def _said(value: Any) -> str:
+    return "absent" if value is None else shown(value)
+
+
+class Api:
+    """Answers the requests beneath `prefix`, `/<segment>/api/0.0.1`, from the bus."""
+
+    def __init__(self, bus: Bus, node: Node, segment: str, limits: Limits | None = None) -> None:
+        self.bus = bus
+        self.node = node
+        self.limits = limits or Limits()
+        self.root = f"/{segment}"
+        self.prefix = f"/{segment}/api/{VERSION}"
+        self.streams = Streams(
+            node,
+            limit=self.limits.streams,
+            queue=self.limits.stream_queue,
+            heartbeat_s=self.limits.heartbeat_s,
+        )
+
+    async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
+        """Answer a request whose path (raw) lies at or beneath `root`. Every refusal has the one form."""
+        try:
+            return await self._dispatch(request, path, query)
+        except ApiError as error:
+            refusal = error
+        except BusError as error:
+            refusal = ApiError.from_bus(error)
+        except (ConnectionError, asyncio.CancelledError):
+            raise  # the client went away
+        except Exception:  # noqa: BLE001  the last guard: whatever it is, the client gets the one form
+            _log.exception("%s %s failed", request.method, path)
+            refusal = ApiError(500, "internal_error", "growd failed at this request; its log says why")
+        return web.Response(
+            body=error_body(refusal.code, refusal.sentence),
+            status=refusal.status,
+            headers=refusal.headers,
+            content_type="application/json",
+        )
+
+    async def _dispatch(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
+        resource, raw_name = self._locate(path)
+        operations = ROUTES.get((resource, bool(raw_name)))
+        if operations is None:
+            raise _no_such_path(path, self.prefix)
+        method = request.method
+        operation = operations.get(method)
+        if operation is None:
+            allow = ", ".join(operations)
+            raise ApiError(405, "method_not_allowed", f"{method} is not allowed here: {allow}", allow=allow)
+        name = _own_name(decode_name(raw_name)) if raw_name else ""
+        body = None
+        if operation.body is not None:
+            body = operation.body.check(await read_json(request, self.limits.body_bytes))
+        return await operation.handler(self, Call(request, name, _read_query(operation, query), body))
+
+    def _locate(self, path: str) -> tuple[str, str]:
+        """The resource and the raw name that a path beneath the prefix names."""
+        if not path.startswith(self.prefix + "/"):
+            raise _no_such_path(path, self.prefix)
+        resource, _, name = path[len(self.prefix) + 1 :].partition("/")
+        return resource, name
+
+    # parameters
+
+    async def list_parameters(self, _: Call) -> web.StreamResponse:
+        return _json({"results": self.bus.parameters.names()})
+
+    async def get_parameter(self, call: Call) -> web.StreamResponse:
+        return _json({"result": self.bus.parameters.get(call.name)})
+
+    async def set_parameter(self, call: Call) -> web.StreamResponse:
+        await self.bus.parameters.set(call.name, call.body["value"])
+        return _json({"result": self.bus.parameters.get(call.name)})
+
+    # services
+
+    async def list_services(self, _: Call) -> web.StreamResponse:
+        return _json({"results": self.bus.services.names()})
+
+    async def get_service(self, call: Call) -> web.StreamResponse:
+        service = self.bus.services.get(call.name)
+        return _json(
+            {
+                "request_type": service.request_type,
+                "node": service.node,
+                "args": [field.name for field in service.arguments],
+            }
+        )
+
+    async def call_service(self, call: Call) -> web.StreamResponse:
+        answer = await self.bus.services.get(call.name).call(call.body)
+        if answer["success"]:
+            return _json(answer)
+        # a client that looks only at the status must see a refusal
+        return _json({**answer, **error_fields("refused", answer["message"])}, status=400)
+
+    # topics
+
+    async def list_topics(self, _: Call) -> web.StreamResponse:
+        return _json({"results": self.bus.topics.names()})
+
+    async def get_topic(self, call: Call) -> web.StreamResponse:
+        topic = self.bus.topics.get(call.name)
+        return _json({"type": topic.type.name, "subs": topic.subscribers, "pubs": topic.publishers})
+
+    async def publish(self, call: Call) -> web.StreamResponse:
+        self.node.publisher(call.name).publish_arguments(call.body)
+        return _json({"message": "Posted message to topic"})
+
+    async def stream_topic(self, call: Call) -> web.StreamResponse:
+        return await self.streams.serve(call.request, call.name, latest=call.query["latest"])
+
+    async def next_message(self, call: Call) -> web.StreamResponse:
+        limit = min(call.query["timeout"], self.limits.topic_data_s)
+        with self.node.subscribe(call.name, depth=1) as subscription:
+            try:
+                async with asyncio.timeout(limit):
+                    message = await subscription.get()
+            except TimeoutError:
+                sentence = f"no message came on the topic {call.name} within {limit:g} s"
+                raise ApiError(404, "no_message", sentence) from None
+        return _json(
+            {
+                "result": message.value,
+                "time": message.time,
+                "quality": message.quality,
+                "node": message.node,
+            }
+        )
+
+    # nodes
+
+    async def list_nodes(self, _: Call) -> web.StreamResponse:
+        return _json({"results": self.bus.node_names()})
+
+    async def get_node(self, call: Call) -> web.StreamResponse:
+        return _json(self.bus.find_node(call.name).information())
+
+    async def get_openapi(self, _: Call) -> web.StreamResponse:
+        return _json(document(OPERATIONS, self.prefix, self.bus))
+
+
+OPERATIONS: Final = (
+    Operation("GET", "param", "", "All parameter names", Api.list_parameters, answer="names"),
+    Operation(
+        "GET", "param", "parameter", "The value of a parameter or of a branch", Api.get_parameter,
+        answer="value", refusals=(404,),
+    ),
+    Operation(
+        "POST", "param", "parameter", "Set a parameter; kept before the answer", Api.set_parameter,
+        body=Body((dict,), members=(Field("value", Kind.JSON, doc="any JSON value"),)),
+        answer="value", refusals=(403, 409, 413, 415, 503, 507),
+    ),
+    Operation("GET", "service", "", "All service names", Api.list_services, answer="names"),
+    Operation(
+        "GET", "service", "service", "What a service is", Api.get_service, answer="service", refusals=(404,)
+    ),
+    Operation(
+        "POST", "service", "service", "Call a service", Api.call_service,
+        body=Body((list, dict), required=False, doc="the arguments in order, or by name, or nothing"),
+        answer="reply", refusals=(404, 413, 415, 503),
+    ),
+    Operation("GET", "topic", "", "All topic names", Api.list_topics, answer="names"),
+    Operation("GET", "topic", "topic", "What a topic is", Api.get_topic, answer="topic", refusals=(404,)),
+    Operation(
+        "POST", "topic", "topic", "Publish a message", Api.publish,
+        body=Body((list,), doc="the arguments of the message type's constructor, in order"),
+        answer="posted", refusals=(404, 413, 415),
+    ),
+    Operation(
+        "GET", "topic_stream", "topic", "A topic's messages over an open connection", Api.stream_topic,
+        query=(Field("latest", Kind.BOOL, default=True, doc="begin with the last message"),),
+        answer="stream", refusals=(404, 429),
+    ),
+    Operation(
+        "GET", "topic_data", "topic", "The next message of a topic", Api.next_message,
+        query=(Field("timeout", Kind.FLOAT64, 0, 3600, "s", default=3600.0, doc="wait at most so long"),),
+        answer="data", refusals=(404,),
+    ),
+    Operation("GET", "node", "", "All node names", Api.list_nodes, answer="names"),
+    Operation("GET", "node", "node", "What a node does", Api.get_node, answer="node", refusals=(404,)),
+    Operation("GET", "openapi.json", "", "This document", Api.get_openapi),
+)  # fmt: skip
+
+
+def _routes() -> dict[tuple[str, bool], dict[str, Operation]]:
+    """Operations by resource, by whether a name follows, and by method; HEAD goes where GET goes."""
+    routes: dict[tuple[str, bool], dict[str, Operation]] = {}
+    for operation in OPERATIONS:
+        methods = routes.setdefault((operation.resource, bool(operation.kind)), {})
+        methods[operation.method] = operation
+        if operation.method == "GET" and operation.answer not in {"stream", "data"}:
+            methods["HEAD"] = operation
+    return routes
+
+
+ROUTES: Final = _routes()
+
+
+def _own_name(name: str) -> str:
+    """Our name for one that the control panel openag_ui uses.
+
+    `environments/<env>/<variable>/<category>` is `<env>/<category>/<variable>` here, and
+    `environments/<env>/<service>` is `<env>/<service>`.
+    """
+    bare = name.removeprefix("/")
+    if not bare.startswith("environments/"):
+        return name
+    parts = bare.split("/")[1:]
+    if len(parts) == 3:  # noqa: PLR2004  environment, variable, category
+        environment, variable, category = parts
+        return f"{environment}/{category}/{variable}"
+    return "/".join(parts)
+
+
+def _read_query(operation: Operation, query: str) -> dict[str, Any]:
+    """The query's values by name, checked; unknown ones are let be, as proxies and browsers add their own."""
+    given = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
+    return {
+        field.name: _query_value(field, given[field.name]) if field.name in given else field.default
+        for field in operation.query
+    }
+
+
+def _query_value(field: Field, text: str) -> Any:
+    if field.kind is Kind.BOOL:
+        text = {"1": "true", "0": "false"}.get(text, text)
+    try:
+        value = msgspec.json.decode(text)
+    except ValueError:
+        value = text
+    return field.check(value)
+
+
+def _no_such_path(path: str, prefix: str) -> ApiError:
+    return ApiError(
+        404, "not_found", f"there is nothing at {path[:200]}; {prefix}/openapi.json lists what there is"
+    )

@@ -1,0 +1,58 @@
+"""One form for every error of the API, with its HTTP status."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from growd.bus.errors import (
+    BusError,
+    CapacityError,
+    ConflictError,
+    InvalidArgumentsError,
+    InvalidNameError,
+    InvalidValueError,
+    NotKeptError,
+    ReadOnlyError,
+    UnknownNameError,
+)
+
+# The first class that an error is an instance of gives its status and code.
+STATUS_OF: Final[tuple[tuple[type[BusError], int, str], ...]] = (
+    (UnknownNameError, 404, "not_found"),
+    (InvalidNameError, 400, "invalid_name"),
+    (InvalidValueError, 400, "invalid_value"),
+    (InvalidArgumentsError, 400, "invalid_arguments"),
+    (ReadOnlyError, 403, "read_only"),
+    (ConflictError, 409, "conflict"),
+    (CapacityError, 507, "capacity"),
+    (NotKeptError, 503, "not_kept"),
+)
+
+
+class ApiError(Exception):
+    """A refusal with its HTTP status, a code for programs and a sentence for people."""
+
+    def __init__(self, status: int, code: str, sentence: str, **headers: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.code = code
+        self.sentence = sentence
+        self.headers = {name.replace("_", "-").title(): value for name, value in headers.items()}
+
+    @classmethod
+    def from_bus(cls, error: BusError) -> ApiError:
+        for kind, status, code in STATUS_OF:
+            if isinstance(error, kind):
+                return cls(status, code, str(error))
+        return cls(400, "refused", str(error))
+
+
+def error_fields(code: str, sentence: str) -> dict[str, Any]:
+    """`ERROR` is the specification's field; `error` and `reason` are CouchDB's form."""
+    return {"ERROR": sentence, "error": code, "reason": sentence}
+
+
+def error_body(code: str, sentence: str) -> bytes:
+    return msgspec.json.encode(error_fields(code, sentence))

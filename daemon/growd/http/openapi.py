@@ -1,0 +1,172 @@
+"""The OpenAPI 3.1 document, made from the operations and services that are there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from growd import __version__
+from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
+from growd.http.requests import JSON_TYPE
+from growd.http.streams import FRAMINGS, stream_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from growd.bus.nodes import Bus
+    from growd.bus.services import Service
+    from growd.http.api import Body, Operation
+
+_NAMES = {"type": "array", "items": {"type": "string"}}
+_QUALITY = {"enum": ["ok", "warm-up", "stale", "fault"]}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+ANSWERS: dict[str, dict[str, Any]] = {
+    "object": {"type": "object"},
+    "names": _object(results=_NAMES),
+    "value": _object(result={}),
+    "service": _object(request_type={"type": "string"}, node={"type": "string"}, args=_NAMES),
+    "reply": _object(success={"const": True}, message={"type": "string"}),
+    "topic": _object(type={"type": "string"}, subs=_NAMES, pubs=_NAMES),
+    "posted": _object(message={"type": "string"}),
+    "data": _object(result={}, time={"type": "number"}, quality=_QUALITY, node={"type": "string"}),
+    "node": _object(node_name={"type": "string"}, pubs=_NAMES, subs=_NAMES, srvs=_NAMES, params=_NAMES),
+    "stream": stream_schema(),
+}
+REFUSALS = {
+    400: "A name, a body or a value that does not fit, or a call that was refused",
+    403: "A parameter that only its own node sets",
+    404: "Nothing of this name",
+    405: "Another method than those in Allow",
+    409: "What stands above or beneath the parameter does not allow it",
+    413: "The body is too large",
+    415: "The body is not declared as JSON",
+    429: "Too many streams are open",
+    503: "It could not be kept, and was not done",
+    507: "There is no room for more parameters",
+}
+
+
+def document(operations: Iterable[Operation], prefix: str, bus: Bus) -> dict[str, Any]:
+    """The document (https://spec.openapis.org/oas/v3.1.0), with a path of its own for every service."""
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        path = f"/{operation.resource}" + (f"/{{{operation.kind}}}" if operation.kind else "")
+        paths.setdefault(path, {})[operation.method.lower()] = _operation(operation)
+    for name in bus.services.names():
+        paths[f"/service/{name}"] = {"post": _service(bus.services.get(name))}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "growd", "version": __version__, "summary": "REST API 0.0.1 of a growing chamber"},
+        "servers": [{"url": prefix}],
+        "paths": paths,
+        "components": {
+            "schemas": {
+                "Error": _object(
+                    ERROR={"type": "string"}, error={"type": "string"}, reason={"type": "string"}
+                )
+            }
+        },
+    }
+
+
+def field_schema(field: Field) -> dict[str, Any]:
+    """JSON Schema of what `Field.check` accepts."""
+    schema: dict[str, Any] = {}
+    if field.kind is Kind.FLOAT64:
+        # true and false are accepted as 1 and 0; a client is told the plain form
+        schema = {"type": "number"}
+    elif field.kind is Kind.INT64:
+        schema = {"type": "integer", "minimum": INT64_MIN, "maximum": INT64_MAX}
+    elif field.kind is Kind.BOOL:
+        schema = {"type": "boolean"}
+    elif field.kind is Kind.STRING:
+        schema = {"type": "string", "maxLength": field.max_length}
+    if field.minimum is not None:
+        schema["minimum"] = field.minimum
+    if field.maximum is not None:
+        schema["maximum"] = field.maximum
+    if field.doc or field.unit:
+        schema["description"] = f"{field.doc} ({field.unit})" if field.unit else field.doc
+    return schema
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    parameters = [_query_parameter(field) for field in operation.query]
+    if operation.kind:
+        parameters.insert(0, _path_parameter(operation.kind))
+    described: dict[str, Any] = {
+        "summary": operation.summary,
+        "operationId": f"{operation.method.lower()}_{operation.resource}_{operation.kind}".strip("_"),
+        "parameters": parameters,
+        "responses": _responses(operation.answer, (400, *operation.refusals)),
+    }
+    if operation.body is not None:
+        described["requestBody"] = _body(operation.body)
+    return described
+
+
+def _service(service: Service) -> dict[str, Any]:
+    by_name = _members(service.arguments)
+    in_order = {
+        "type": "array",
+        "prefixItems": [field_schema(field) for field in service.arguments],
+        "maxItems": len(service.arguments),
+        "minItems": sum(field.required for field in service.arguments),
+    }
+    return {
+        "summary": service.doc or f"Call {service.name}",
+        "operationId": f"call_{service.name}".replace("/", "_"),
+        "requestBody": {
+            "required": any(field.required for field in service.arguments),
+            "content": {JSON_TYPE: {"schema": {"anyOf": [by_name, in_order]}}},
+        },
+        "responses": _responses("reply", (400, 404, 413, 415, 503)),
+    }
+
+
+def _body(body: Body) -> dict[str, Any]:
+    schema: dict[str, Any] = _members(body.members) if body.members else {"type": body.json_types()}
+    if body.doc:
+        schema["description"] = body.doc
+    return {"required": body.required, "content": {JSON_TYPE: {"schema": schema}}}
+
+
+def _members(fields: tuple[Field, ...]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {field.name: field_schema(field) for field in fields},
+        "required": [field.name for field in fields if field.required],
+        "additionalProperties": False,
+    }
+
+
+def _path_parameter(kind: str) -> dict[str, Any]:
+    return {
+        "name": kind,
+        "in": "path",
+        "required": True,
+        "description": "a name, which may be a path; a slash may be written as it is or as %2F",
+        "schema": {"type": "string", "minLength": 1},
+    }
+
+
+def _query_parameter(field: Field) -> dict[str, Any]:
+    return {"name": field.name, "in": "query", "required": field.required, "schema": field_schema(field)}
+
+
+def _responses(answer: str, refusals: tuple[int, ...]) -> dict[str, Any]:
+    types = [framing.content_type for framing in FRAMINGS] if answer == "stream" else [JSON_TYPE]
+    responses: dict[str, Any] = {
+        "200": {
+            "description": "Done",
+            "content": {kind: {"schema": ANSWERS[answer]} for kind in types},
+        }
+    }
+    error = {"schema": {"$ref": "#/components/schemas/Error"}}
+    for status in sorted(refusals):
+        responses[str(status)] = {"description": REFUSALS[status], "content": {JSON_TYPE: error}}
+    return responses
