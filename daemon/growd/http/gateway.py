@@ -1,0 +1,306 @@
+"""The front door: what is not the API's goes to the database and back, byte for byte, streamed both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import struct
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import web
+
+from growd.http.headers import Outside, answer_headers, request_head
+from growd.http.upstream import Answer, Connection, ConnectionPool, Upstream
+from growd.http.upstream_errors import (
+    RequestRefusedError,
+    StaleConnectionError,
+    UpstreamBrokenError,
+    UpstreamUnreachableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from aiohttp.abc import AbstractStreamWriter
+
+    from growd.http.framing import AnswerHead
+
+_log = logging.getLogger(__name__)
+
+SERVER_OPTIONS: Final[Mapping[str, Any]] = {
+    "handler_cancellation": True,  # a client that goes away ends its request to the database
+    "auto_decompress": False,  # compressed bodies pass untouched
+    "max_line_size": 64 * 1024,  # bytes; long `keys=[...]` queries
+    "max_field_size": 64 * 1024,  # bytes; cookies and tokens
+}
+"""What `aiohttp.web.Server` has to be told for a `Gateway` behind it to see requests as they came."""
+
+_REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS"})
+_RETRY_AFTER = "2"  # seconds; an embedded database starts in less
+_SWITCHING_PROTOCOLS = 101
+_NO_CONTENT = 204
+_CLIENT_CLOSED_REQUEST = 499  # nginx's number; it stands in the access log only
+_HTTP_1_1 = (1, 1)
+
+
+class Gateway:
+    """Hands requests on to the database that `upstream()` names at the time, `None` while there is none.
+
+    A peer that takes no byte, or sends none of the body it announced, for `stall_limit` seconds is let go.
+    There is no limit on how long the database may take to answer, nor on how long an answer may last: views
+    are indexed for minutes, feeds live for days. `connect_timeout` is in seconds.
+    """
+
+    def __init__(
+        self,
+        upstream: Callable[[], str | None],
+        *,
+        connect_timeout: float = 5.0,
+        stall_limit: float = 300.0,
+    ) -> None:
+        self._upstream = upstream
+        self._stall_limit = stall_limit
+        self._pool = ConnectionPool(connect_timeout=connect_timeout)
+
+    async def open(self) -> None:
+        """Nothing is connected before the first request; the counterpart of `close`."""
+
+    async def close(self) -> None:
+        """End every connection to the database."""
+        await self._pool.close()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request with what the database says to it, or in its form that it says nothing."""
+        try:
+            return await self._hand_on(request)
+        except RequestRefusedError as refused:
+            return _error(request, refused.status, refused.error, refused.reason)
+        except UpstreamUnreachableError as error:
+            _log.debug("%s %s: %s", request.method, request.message.path, error)
+            reason = "The database is down or starts. Try again."
+            return _error(request, 503, "service_unavailable", reason, {"Retry-After": _RETRY_AFTER})
+        except UpstreamBrokenError as error:
+            _log.warning("%s %s: %s", request.method, request.message.path, error)
+            return _error(request, 502, "bad_gateway", f"The database gave no answer: {error}.")
+        except (ConnectionError, TimeoutError):
+            return _gone(request)
+
+    async def _hand_on(self, request: web.BaseRequest) -> web.StreamResponse:
+        base = self._upstream()
+        if base is None:
+            raise UpstreamUnreachableError("the database is not up")
+        upstream = Upstream.parse(base)
+        head, outside = request_head(request, upstream)
+        exchange = _Exchange(request, head, outside, self._stall_limit)
+        try:
+            return await self._converse(exchange, await self._pool.acquire(upstream))
+        except StaleConnectionError:
+            # RFC 9110 section 9.2.2: a proxy repeats nothing that might be done twice.
+            if request.body_exists or request.method not in _REPEATABLE:
+                raise
+            return await self._converse(exchange, await self._pool.acquire(upstream, fresh=True))
+
+    async def _converse(self, exchange: _Exchange, connection: Connection) -> web.StreamResponse:
+        try:
+            answer = await exchange.run(connection)
+            if exchange.left_reusable:
+                self._pool.release(connection)
+            return answer
+        finally:
+            if not exchange.left_reusable:
+                connection.abort()
+
+
+class _Exchange:
+    """One request and its answer on a connection to the database."""
+
+    def __init__(self, request: web.BaseRequest, head: bytes, outside: Outside, stall_limit: float) -> None:
+        self.left_reusable = False
+        self._request = request
+        self._head = head
+        self._outside = outside
+        self._stall_limit = stall_limit
+        self._upload: asyncio.Task[None] | None = None
+
+    async def run(self, connection: Connection) -> web.StreamResponse:
+        connection.write(self._head)
+        if self._request.body_exists:
+            upload = self._upload_body(connection)
+            self._upload = asyncio.create_task(upload, name=f"gateway upload {self._request.method}")
+        try:
+            head = await self._final_head(connection)
+            answer = Answer(connection, head, self._request.method)
+            relayed = await self._relay(answer, connection.upstream)
+            self.left_reusable = answer.reusable and self._uploaded
+            return relayed
+        finally:
+            if self._upload is not None:
+                self._upload.cancel()
+                await asyncio.wait([self._upload])
+
+    @property
+    def _uploaded(self) -> bool:
+        return self._upload is None or (self._upload.done() and self._request.content.at_eof())
+
+    async def _upload_body(self, connection: Connection) -> None:
+        """Hand the body on as it comes. What fails here is told by whoever reads the answer."""
+        chunked = self._request.message.chunked
+        content = self._request.content
+        try:
+            while True:
+                async with asyncio.timeout(self._stall_limit):
+                    piece = await content.readany()
+                if piece:
+                    connection.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+                if content.at_eof():
+                    break
+                async with asyncio.timeout(self._stall_limit):
+                    await connection.drain()
+            if chunked:
+                connection.write(b"0\r\n\r\n")
+        except UpstreamBrokenError:
+            return  # perhaps it answered before it closed
+        except TimeoutError:
+            reason = f"No byte of the body moved for {self._stall_limit:g} s."
+            connection.fail(RequestRefusedError(408, "timeout", reason))
+        except (web.RequestPayloadError, ConnectionError):
+            connection.fail(RequestRefusedError(400, "bad_request", "The request's body is malformed."))
+
+    async def _final_head(self, connection: Connection) -> AnswerHead:
+        """The answer's head; interim ones before it (100 Continue) are passed on at once."""
+        while (head := await connection.read_head()).interim:
+            if head.status == _SWITCHING_PROTOCOLS:
+                raise UpstreamBrokenError("the database changed to another protocol unasked")
+            if self._request.version >= _HTTP_1_1:  # RFC 9110 section 15.2
+                await self._send(
+                    _head_bytes(head, answer_headers(head.headers, connection.upstream, self._outside))
+                )
+        return head
+
+    async def _relay(self, answer: Answer, upstream: Upstream) -> web.StreamResponse:
+        """Send the answer to the client, each piece as soon as it is there."""
+        relay = _Relay(self._request, answer, upstream, self._outside, may_persist=self._uploaded)
+        waiting = [relay.head]
+        try:
+            while not answer.complete:
+                if waiting and not answer.data_waiting:
+                    await self._send(b"".join(waiting))
+                    waiting = []
+                waiting.append(relay.framed(await answer.read()))
+                if not answer.complete and waiting[-1]:
+                    await self._send(b"".join(waiting))
+                    waiting = []
+            await self._send(b"".join((*waiting, relay.end)))
+        except UpstreamBrokenError as error:
+            _log.warning("%s %s: %s", self._request.method, self._request.message.path, error)
+            relay.break_off()
+        except (RequestRefusedError, ConnectionError, TimeoutError):
+            relay.break_off()  # the client is to blame, or gone
+        return relay
+
+    async def _send(self, data: bytes) -> None:
+        async with asyncio.timeout(self._stall_limit):
+            await self._request.writer.write(data)
+
+
+class _Relay(web.StreamResponse):
+    """Tells aiohttp of an answer that goes out by our hand.
+
+    aiohttp's own would add Date, Server and Content-Type where the database sent none, and re-encode headers.
+    """
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        answer: Answer,
+        upstream: Upstream,
+        outside: Outside,
+        *,
+        may_persist: bool,
+    ) -> None:
+        super().__init__(status=answer.head.status)
+        self._request = request
+        self._sized = answer.complete or bool(_has(answer.head, b"content-length"))
+        self._chunks = not self._sized and request.version >= _HTTP_1_1
+        self._persists = may_persist and request.keep_alive and (self._sized or self._chunks)
+        headers = answer_headers(answer.head.headers, upstream, outside)
+        # an answer to HEAD, or 304, may tell how its body would have been sent (RFC 9112 section 6.1)
+        told = (
+            answer.complete and answer.head.status != _NO_CONTENT and _has(answer.head, b"transfer-encoding")
+        )
+        if self._chunks or (told and request.version >= _HTTP_1_1):
+            headers.append((b"Transfer-Encoding", b"chunked"))
+        if not self._persists:
+            headers.append((b"Connection", b"close"))
+        elif request.version < _HTTP_1_1:
+            headers.append((b"Connection", b"keep-alive"))
+        self.head = _head_bytes(answer.head, headers)
+
+    @property
+    def keep_alive(self) -> bool:
+        return self._persists
+
+    @property
+    def end(self) -> bytes:
+        """What follows the last piece."""
+        return b"0\r\n\r\n" if self._chunks else b""
+
+    def framed(self, piece: bytes) -> bytes:
+        """A piece of the body as the client is to get it."""
+        return b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunks and piece else piece
+
+    def break_off(self) -> None:
+        """End the connection so that the client can't take what it got for the whole answer."""
+        self._persists = False
+        transport = self._request.transport
+        if transport is None:
+            return
+        if self._sized or self._chunks:
+            transport.close()  # after what was sent: the length, or the last chunk, will be missed
+            return
+        # an answer that ends with its connection can only be told apart by a reset
+        with suppress(OSError):
+            connection: socket.socket = transport.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        return request.writer
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Everything was sent."""
+
+
+def _gone(request: web.BaseRequest) -> web.Response:
+    """The client went away, or takes nothing, before its answer began."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=_CLIENT_CLOSED_REQUEST)
+
+
+def _has(head: AnswerHead, name: bytes) -> bool:
+    return any(key.lower() == name for key, _ in head.headers)
+
+
+def _head_bytes(head: AnswerHead, headers: list[tuple[bytes, bytes]]) -> bytes:
+    lines = [b"HTTP/1.1 %d %b" % (head.status, head.reason)]
+    lines += [name + b": " + value for name, value in headers]
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def _error(
+    request: web.BaseRequest, status: int, error: str, reason: str, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """An answer in CouchDB's form of errors."""
+    answer = web.Response(
+        status=status,
+        text=json.dumps({"error": error, "reason": reason}) + "\n",
+        content_type="application/json",
+        headers={"Cache-Control": "must-revalidate", "Server": "growd", **(headers or {})},
+    )
+    if not request.content.at_eof():
+        answer.force_close()  # the rest of the body is still to come
+    return answer

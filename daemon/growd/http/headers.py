@@ -1,0 +1,149 @@
+"""What a gateway changes in the heads it hands on, and nothing else (RFC 9110 section 7.6)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from growd.http.framing import Headers, listed, values
+from growd.http.upstream_errors import RequestRefusedError
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from growd.http.upstream import Upstream
+
+# RFC 9110 section 7.6.1, and what belongs to one hop by its own section: proxy credentials (11.7), trailers
+# (6.5.1), which are dropped with the chunks they came with.
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+# A client may not take these away by naming them in Connection: the message would mean something else.
+_KEPT = frozenset({b"content-length", b"host"})
+
+_ABSOLUTE = re.compile(rb"https?://(?:[^/?#@]*@)?([^/?#@]+)(.*)", re.IGNORECASE | re.DOTALL)
+
+
+class Outside:
+    """How the client sees this server: what `Location` and X-Forwarded headers have to say."""
+
+    def __init__(self, scheme: bytes, host: bytes) -> None:
+        self.scheme = scheme
+        self.host = host
+
+    @property
+    def origin(self) -> bytes:
+        return self.scheme + b"://" + self.host
+
+
+def request_head(request: web.BaseRequest, upstream: Upstream) -> tuple[bytes, Outside]:
+    """The head as the database gets it, and the address that the client used.
+
+    `RequestRefusedError` for what can't be handed on unambiguously.
+    """
+    headers = list(request.message.raw_headers)
+    _check_framing(request, headers)
+    target, authority = _target(request)
+    host = authority or next(iter(values(headers, b"host")), None) or _local_address(request)
+    outside = Outside(
+        _first(headers, b"x-forwarded-proto") or request.scheme.encode(),
+        _first(headers, b"x-forwarded-host") or host,
+    )
+    start = b" ".join((request.method.encode(), upstream.prefix * (target != b"*") + target, b"HTTP/1.1"))
+    lines = [start, b"Host: " + host]
+    lines += [name + b": " + value for name, value in _end_to_end(headers) if name.lower() not in _OURS]
+    lines += _forwarded(request, headers, outside)
+    if request.message.chunked:
+        lines.append(b"Transfer-Encoding: chunked")
+    return b"\r\n".join(lines) + b"\r\n\r\n", outside
+
+
+def answer_headers(headers: Headers, upstream: Upstream, outside: Outside) -> Headers:
+    """The database's headers as the client gets them; framing and Connection are the caller's to add."""
+    return [
+        (name, _outside_location(value, upstream, outside) if name.lower() == b"location" else value)
+        for name, value in _end_to_end(headers)
+    ]
+
+
+_OURS = frozenset({b"host", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"})
+
+
+def _end_to_end(headers: Headers) -> Headers:
+    dropped = (HOP_BY_HOP | listed(headers, b"connection")) - _KEPT
+    return [(name, value) for name, value in headers if name.lower() not in dropped]
+
+
+def _check_framing(request: web.BaseRequest, headers: Headers) -> None:
+    """Refuse what the database could read as another message than this one (RFC 9112 section 6.1).
+
+    aiohttp's parser refuses most of it before; that is a setting of its C library, so it is held here too.
+    """
+    codings = [coding.strip().lower() for coding in values(headers, b"transfer-encoding")]
+    if codings and (values(headers, b"content-length") or request.version < (1, 1)):
+        raise RequestRefusedError(
+            400, "bad_request", "Transfer-Encoding and Content-Length exclude each other."
+        )
+    if codings not in ([], [b"chunked"]):
+        raise RequestRefusedError(501, "not_implemented", "The only transfer coding taken is chunked.")
+
+
+def _target(request: web.BaseRequest) -> tuple[bytes, bytes | None]:
+    """The target in origin form, byte for byte, and the authority if it came in absolute form.
+
+    RFC 9112 section 3.2.2: with an absolute form, Host is to be replaced by what the target names.
+    """
+    if request.method == "CONNECT":
+        raise RequestRefusedError(405, "method_not_allowed", "CONNECT is for proxies; this is none.")
+    raw = request.message.path.encode("utf-8", "surrogateescape")
+    if raw.startswith(b"/") or (raw == b"*" and request.method == "OPTIONS"):
+        return raw, None
+    absolute = _ABSOLUTE.fullmatch(raw)
+    if absolute is None:
+        raise RequestRefusedError(400, "bad_request", "The request target must be a path.")
+    authority, path = absolute.groups()
+    return (path if path.startswith(b"/") else b"/" + path), authority
+
+
+def _forwarded(request: web.BaseRequest, headers: Headers, outside: Outside) -> list[bytes]:
+    """The X-Forwarded headers that CouchDB reads: For as the peer, Host and Proto for absolute addresses.
+
+    See `absolute_uri` in CouchDB's chttpd. What a proxy further out said of the address stands.
+    """
+    peers = [*values(headers, b"x-forwarded-for"), (request.remote or "unknown").encode()]
+    return [
+        b"X-Forwarded-For: " + b", ".join(peers),
+        b"X-Forwarded-Host: " + outside.host,
+        b"X-Forwarded-Proto: " + outside.scheme,
+    ]
+
+
+def _local_address(request: web.BaseRequest) -> bytes:
+    """For an HTTP/1.0 client that sent no Host: the address at which it reached us."""
+    host, port, *_ = request.get_extra_info("sockname", ("localhost", 80))
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
+
+
+def _first(headers: Headers, name: bytes) -> bytes | None:
+    """The first member of a header that holds a list: what the outermost proxy said."""
+    found = values(headers, name)
+    return found[0].split(b",")[0].strip() if found else None
+
+
+def _outside_location(location: bytes, upstream: Upstream, outside: Outside) -> bytes:
+    """`Location` with the inner address, if it has it, replaced by the outer one."""
+    inner = upstream.origin
+    rest = location[len(inner) :]
+    if location.startswith(inner) and (not rest or rest[:1] in b"/?#"):
+        return outside.origin + rest
+    return location
