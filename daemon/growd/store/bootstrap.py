@@ -1,0 +1,175 @@
+"""What growd sets up in the database at start. Safe to repeat, and nothing is opened to anybody.
+
+Databases, design documents made from files, and two sample recipes on the first start.
+
+What is left alone: `_security`. Apache CouchDB 3 makes new databases readable and writable by server
+admins only (docs.couchdb.org/en/3.5.x/config/couchdb.html, `default_security`); who else gets in is for the
+owner to say, and a program that widened it behind their back would undo their choice at each start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.store.errors import CouchRefusedError, DesignFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from growd.store.couch import Couch, Document
+
+_log = logging.getLogger(__name__)
+
+_APACHE: Final = "The Apache Software Foundation"
+_BUILT_IN_LAST_SINCE: Final = (3, 5)
+# A node that was never told to set itself up lacks them, and logs so for ever
+# (docs.couchdb.org/en/3.5.x/setup/single-node.html). Both are closed to all but admins by themselves.
+_SYSTEM_DATABASES: Final = ("_users", "_replicator")
+
+
+@dataclass(frozen=True, slots=True)
+class Databases:
+    """What the databases are called."""
+
+    points: str = "environmental_data_point"
+    recipes: str = "recipes"
+    environment: str = "environment"
+
+    def names_by_folder(self) -> dict[str, str]:
+        """The name of each database by the folder that its design documents are in."""
+        return {
+            "environmental_data_point": self.points,
+            "recipes": self.recipes,
+            "environment": self.environment,
+        }
+
+
+async def bootstrap(
+    couch: Couch, files: Path, design_name: str = "svc", databases: Databases | None = None
+) -> None:
+    """Bring the server to what growd and its clients expect; `files` is the folder `couchdb/`.
+
+    A recipe that the user deleted stays deleted: samples are written only with a new database. Raises
+    `CouchError` when the server does not let it, `DesignFileError` when a file can't be used.
+    """
+    databases = databases or Databases()
+    server = await couch.server()
+    if _is_apache(server):
+        await _make_system_databases(couch)
+    has_last = supports_last(server)
+    for folder, database in databases.names_by_folder().items():
+        is_new = not await couch.exists(database) and await couch.create(database)
+        if is_new:
+            _log.info("made the database %s", database)
+        design = await asyncio.to_thread(read_design, files / "design" / folder, design_name, has_last)
+        if design:
+            await _write_design(couch, database, design)
+        if is_new and database == databases.recipes:
+            await _write_samples(couch, database, files / "recipes")
+
+
+def supports_last(server: Document) -> bool:
+    """Whether the server has the reduce `_last`: Apache CouchDB 3.5 and later (release notes of 3.5.0).
+
+    Judged by vendor and version, for PouchDB Server gives a version of its own.
+    """
+    numbers = re.match(r"(\d+)\.(\d+)", str(server.get("version", "")))
+    if not numbers or not _is_apache(server):
+        return False
+    return (int(numbers[1]), int(numbers[2])) >= _BUILT_IN_LAST_SINCE
+
+
+def read_design(folder: Path, design_name: str, has_last: bool) -> Document | None:  # noqa: FBT001  a fact
+    """The design document in `folder`, or None if there is no such folder. Blocking.
+
+    `views/<name>/map.js`, beside it `reduce.js` and `reduce.builtin` (taken where the server has `_last`);
+    `lists/<name>.js`, `filters/<name>.js`, `validate_doc_update.js`, `options.json`.
+    """
+    if not folder.is_dir():
+        return None
+    design: Document = {"_id": f"_design/{design_name}", "language": "javascript"}
+    views = {view.name: _read_view(view, has_last) for view in _sorted(folder / "views", "*/")}
+    members: dict[str, Any] = {
+        "views": views,
+        "lists": {file.stem: _read(file) for file in _sorted(folder / "lists", "*.js")},
+        "filters": {file.stem: _read(file) for file in _sorted(folder / "filters", "*.js")},
+        "validate_doc_update": _read_if_there(folder / "validate_doc_update.js"),
+        "options": _read_json(folder / "options.json") if (folder / "options.json").exists() else None,
+    }
+    return design | {name: member for name, member in members.items() if member}
+
+
+def _is_apache(server: Document) -> bool:
+    vendor = server.get("vendor")
+    return isinstance(vendor, dict) and vendor.get("name") == _APACHE
+
+
+async def _make_system_databases(couch: Couch) -> None:
+    for database in _SYSTEM_DATABASES:
+        try:
+            if not await couch.exists(database) and await couch.create(database):
+                _log.info("made the system database %s", database)
+        except CouchRefusedError as error:
+            # growd may run with an account that sees only its own databases
+            _log.debug("did not look after the system database %s: %s", database, error)
+
+
+async def _write_design(couch: Couch, database: str, design: Document) -> None:
+    present = await couch.get(database, design["_id"])
+    revision = present.pop("_rev", None) if present else None
+    if present == design:
+        return
+    document = design | {"_rev": revision} if revision else design
+    if await couch.put(database, document) is None:
+        # Somebody wrote it in this very moment; the next start compares again.
+        _log.warning("%s in %s was changed by somebody else meanwhile", design["_id"], database)
+    else:
+        _log.info("wrote %s into %s", design["_id"], database)
+
+
+async def _write_samples(couch: Couch, database: str, folder: Path) -> None:
+    recipes = await asyncio.to_thread(lambda: [_read_json(file) for file in _sorted(folder, "*.json")])
+    if not recipes:
+        return
+    outcomes = await couch.bulk_docs(database, recipes)
+    for recipe_id, outcome in outcomes.items():
+        if "error" in outcome:
+            _log.warning("the sample recipe %s was refused: %s", recipe_id, outcome.get("reason"))
+        else:
+            _log.info("wrote the sample recipe %s", recipe_id)
+
+
+def _read_view(folder: Path, has_last: bool) -> dict[str, str]:  # noqa: FBT001  a fact, not a switch
+    view = {"map": _read(folder / "map.js")}
+    reduce = _read_if_there(folder / "reduce.builtin") if has_last else None
+    reduce = reduce or _read_if_there(folder / "reduce.js")
+    return view | {"reduce": reduce} if reduce else view
+
+
+def _sorted(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.glob(pattern)) if folder.is_dir() else []
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DesignFileError(f"{file} can't be read: {error}") from error
+
+
+def _read_if_there(file: Path) -> str | None:
+    return _read(file) if file.exists() else None
+
+
+def _read_json(file: Path) -> Any:
+    try:
+        return json.loads(_read(file))
+    except ValueError as error:
+        if isinstance(error, DesignFileError):
+            raise
+        raise DesignFileError(f"{file} is not JSON: {error}") from error

@@ -1,0 +1,237 @@
+"""The few calls that growd makes to the database, over HTTP.
+
+Written for Apache CouchDB 3.5 (https://docs.couchdb.org/en/3.5.x/api/), and served as well by PouchDB
+Server's express module.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import aiohttp
+from yarl import URL
+
+from growd.store.errors import CouchRefusedError, CouchUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+Document = dict[str, Any]
+
+_NOT_FOUND: Final = 404
+_TIMED_OUT: Final = 408
+_CONFLICT: Final = 409
+_EXISTS: Final = 412
+_TOO_MANY: Final = 429
+_SERVER_ERROR: Final = 500
+_CHUNK: Final = 64 * 1024
+_KEYS: Final = frozenset({"key", "keys", "startkey", "endkey"})
+_UNREADABLE: Final = object()
+
+
+class Couch:
+    """A client of one database server.
+
+    `base_url` is an address or a callable that gives the present one, None while there is none (a child
+    that is being restarted). Credentials are sent as Basic (RFC 7617); those in the address
+    (`http://user:password@host`) are used when none are given apart, and are never shown.
+    Every call raises `CouchUnavailableError` (no whole answer, 408, 429, 5xx) or `CouchRefusedError` (other
+    answers that are not 2xx).
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        base_url: str | Callable[[], str | None],
+        *,
+        credentials: tuple[str, str] | None = None,
+        timeout: float = 60.0,
+        max_answer: int = 32 * 1024 * 1024,
+    ) -> None:
+        self._session = session
+        self._base_url = base_url
+        self._credentials = credentials
+        self._timeout = aiohttp.ClientTimeout(total=timeout, connect=min(timeout, 10.0))
+        self._max_answer = max_answer
+
+    async def server(self) -> Document:
+        """GET /: who answers; see docs.couchdb.org/en/3.5.x/api/server/common.html."""
+        return _object(await self._request("GET", "/"))
+
+    async def exists(self, database: str) -> bool:
+        """Whether there is a database of this name (GET /{db})."""
+        try:
+            await self._request("GET", _path(database))
+        except CouchRefusedError as error:
+            if error.status == _NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def create(self, database: str) -> bool:
+        """PUT /{db}: True if it was made now, False if it was there."""
+        try:
+            await self._request("PUT", _path(database))
+        except CouchRefusedError as error:
+            if error.status == _EXISTS:
+                return False
+            raise
+        return True
+
+    async def delete(self, database: str) -> None:
+        """DELETE /{db}."""
+        await self._request("DELETE", _path(database))
+
+    async def get(self, database: str, document_id: str) -> Document | None:
+        """GET /{db}/{docid}: the document, or None if there is none."""
+        try:
+            return _object(await self._request("GET", _path(database, document_id)))
+        except CouchRefusedError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    async def put(self, database: str, document: Document) -> str | None:
+        """PUT /{db}/{docid}: the new revision, or None for a conflict (409)."""
+        try:
+            answer = await self._request("PUT", _path(database, document["_id"]), body=document)
+        except CouchRefusedError as error:
+            if error.status == _CONFLICT:
+                return None
+            raise
+        return str(_object(answer).get("rev", ""))
+
+    async def bulk_docs(self, database: str, documents: Sequence[Document]) -> dict[str, Document]:
+        """POST /{db}/_bulk_docs: what became of each document, by `_id`.
+
+        An outcome holds `ok` and `rev`, or `error` and `reason`. By id and not by place, because servers
+        differ in the order. An answer that does not tell of each document is no answer.
+        """
+        answer = await self._request("POST", _path(database, "_bulk_docs"), body={"docs": list(documents)})
+        rows = answer if isinstance(answer, list) else []
+        outcomes = {row["id"]: row for row in rows if isinstance(row, dict) and "id" in row}
+        missing = [document["_id"] for document in documents if document["_id"] not in outcomes]
+        if missing:
+            raise CouchUnavailableError(f"the database's answer tells nothing of {len(missing)} documents")
+        return outcomes
+
+    async def view(self, database: str, design: str, view: str, **query: Any) -> list[Document]:
+        """GET /{db}/_design/{ddoc}/_view/{view}: its rows. Query values are given as Python, sent as JSON."""
+        path = _path(database, f"_design/{design}", "_view", view)
+        return _rows(await self._request("GET", path, query=query))
+
+    async def all_docs(self, database: str, **query: Any) -> list[Document]:
+        """GET /{db}/_all_docs: its rows."""
+        return _rows(await self._request("GET", _path(database, "_all_docs"), query=query))
+
+    async def _request(
+        self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None
+    ) -> Any:
+        url, credentials = self._address(path, query or {})
+        headers = {"Accept": "application/json"}
+        data = None
+        if body is not None:
+            data = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+            headers["Content-Type"] = "application/json"
+        if credentials:
+            headers["Authorization"] = aiohttp.encode_basic_auth(*credentials)
+        try:
+            async with self._session.request(
+                method, url, data=data, headers=headers, timeout=self._timeout, allow_redirects=False
+            ) as response:
+                return _judge(f"{method} {path}", response.status, await self._read(response))
+        except TimeoutError as error:
+            raise CouchUnavailableError(
+                f"the database did not answer {method} {path} within {self._timeout.total:g} s"
+            ) from error
+        except CouchUnavailableError:
+            raise  # a ConnectionError itself
+        except (aiohttp.ClientError, OSError) as error:
+            raise CouchUnavailableError(f"no answer from the database to {method} {path}: {error}") from error
+
+    def _address(self, path: str, query: Mapping[str, Any]) -> tuple[URL, tuple[str, str] | None]:
+        base = self._base_url() if callable(self._base_url) else self._base_url
+        if base is None:
+            raise CouchUnavailableError("no database is running")
+        url = URL(base)
+        credentials = self._credentials
+        if credentials is None and url.user is not None:
+            credentials = (url.user, url.password or "")
+        parts = urlsplit(str(url.with_user(None)))
+        text = "&".join(f"{name}={quote(_query_text(name, value), safe='')}" for name, value in query.items())
+        whole = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + path, text, ""))
+        return URL(whole, encoded=True), credentials
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        parts = bytearray()
+        async for chunk in response.content.iter_chunked(_CHUNK):
+            parts += chunk
+            if len(parts) > self._max_answer:
+                raise CouchUnavailableError(f"the database's answer is larger than {self._max_answer} bytes")
+        return bytes(parts)
+
+
+def _path(database: str, *segments: str) -> str:
+    """`/database/segment/...`, each encoded; the slash after `_design` or `_local` belongs to the path."""
+    parts = [quote(database, safe="")]
+    for segment in segments:
+        head, slash, rest = segment.partition("/")
+        if slash and head in {"_design", "_local"}:
+            parts += [head, quote(rest, safe="")]
+        else:
+            parts.append(quote(segment, safe=""))
+    return "/" + "/".join(parts)
+
+
+def _query_text(name: str, value: Any) -> str:
+    """JSON, but for words such as `update_after`, which CouchDB takes bare where it expects no key."""
+    if isinstance(value, str) and name not in _KEYS:
+        return value
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _judge(request: str, status: int, body: bytes) -> Any:
+    answer = _decoded(body)
+    if status in {_TIMED_OUT, _TOO_MANY} or status >= _SERVER_ERROR:
+        raise CouchUnavailableError(f"the database answered {request} with {_words(status, answer)}", status)
+    if not 200 <= status < 300:  # noqa: PLR2004  2xx
+        error, reason = _error_members(answer)
+        sentence = f"the database answered {request} with {_words(status, answer)}"
+        raise CouchRefusedError(sentence, status, error, reason)
+    if answer is _UNREADABLE:
+        raise CouchUnavailableError(f"the database's answer to {request} is not whole JSON")
+    return answer
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return _UNREADABLE
+
+
+def _error_members(answer: Any) -> tuple[str, str]:
+    """CouchDB's `error` and `reason`; empty if the answer is in another form."""
+    if not isinstance(answer, dict):
+        return "", ""
+    return str(answer.get("error", "")), str(answer.get("reason", ""))
+
+
+def _words(status: int, answer: Any) -> str:
+    error, reason = _error_members(answer)
+    return f"{status} {error}: {reason}" if error else str(status)
+
+
+def _object(answer: Any) -> Document:
+    if not isinstance(answer, dict):
+        raise CouchUnavailableError("the database's answer is not the JSON object that was expected")
+    return answer
+
+
+def _rows(answer: Any) -> list[Document]:
+    rows = _object(answer).get("rows")
+    if not isinstance(rows, list):
+        raise CouchUnavailableError("the database's answer has no rows")
+    return rows

@@ -1,0 +1,252 @@
+"""The daemon's one local file: points on their way, parameters and small state, in SQLite.
+
+A commit is on the disk when it returns: write-ahead log with `synchronous=FULL`, which syncs the log at each
+commit (https://www.sqlite.org/pragma.html#pragma_synchronous). Since each sync costs a card a block or more,
+writes that come while a commit is under way share the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from growd.store.errors import LocalStoreError
+from growd.store.points import PointMaker
+from growd.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+T = TypeVar("T")
+
+SCHEMA_VERSION: Final = 1
+_MAX_PENDING: Final = 1000
+_SCHEMA: Final = """
+CREATE TABLE waiting (sequence INTEGER PRIMARY KEY, document TEXT NOT NULL);
+CREATE TABLE rejected (
+    id TEXT PRIMARY KEY, document TEXT NOT NULL, reason TEXT NOT NULL, rejected_at REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE parameters (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+class LocalStore:
+    """An open local file. Make one with `await LocalStore.open(path)` and `await close()` it."""
+
+    def __init__(self, path: Path, worker: Worker, connection: sqlite3.Connection, device: str) -> None:
+        self.path = path
+        self.device = device
+        self._worker = worker
+        self._connection = connection
+        self._pending: list[_Write] = []
+        self._room = asyncio.Semaphore(_MAX_PENDING)
+        self._arrived = asyncio.Event()
+        self._closed = False
+        self._committer = asyncio.create_task(self._commit_writes(), name="local store: commits")
+
+    @classmethod
+    async def open(cls, path: Path) -> LocalStore:
+        """Open the file, or make it. `LocalStoreError` if it can't be used, also for a newer schema."""
+        worker = Worker("sqlite")
+        try:
+            connection, device = await worker.run(_open, path)
+        except BaseException:
+            await worker.close()
+            raise
+        return cls(path, worker, connection, device)
+
+    async def close(self) -> None:
+        """Commit what waits, then close the file. Nothing can be written any more."""
+        self._closed = True
+        self._arrived.set()
+        await asyncio.wait([self._committer])
+        await self._worker.run(self._connection.close)
+        await self._worker.close()
+
+    async def write(
+        self, function: Callable[[sqlite3.Connection], T], committed: Callable[[T], None] | None = None
+    ) -> T:
+        """Run `function(connection)` in the file's thread; return once what it wrote is on the disk.
+
+        Writes take effect in the order of their calls. One that raises is undone by itself; its neighbours
+        in the same commit stand. Raises `LocalStoreError` when SQLite can't (disk full, read-only).
+        `committed(result)` is called on the loop after the commit, also when whoever awaits this was
+        cancelled while it was under way.
+        """
+        await self._room.acquire()
+        if self._closed:
+            self._room.release()
+            raise LocalStoreError(f"{self.path} is closed")
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending.append(_Write(function, future, committed))
+        self._arrived.set()
+        try:
+            result: T = await future
+        finally:
+            self._room.release()
+        return result
+
+    async def read(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `function(connection)` in the file's thread; it must only read."""
+        return await self._worker.run(_translated, self.path, function, self._connection)
+
+    async def parameters(self) -> dict[str, Any]:
+        """All parameters that were saved, by name."""
+        rows = await self.read(lambda file: file.execute("SELECT name, value FROM parameters").fetchall())
+        return {name: json.loads(value) for name, value in rows}
+
+    async def save_parameter(self, name: str, value: Any) -> None:
+        """Save one parameter; it is on the disk when this returns."""
+        text = to_json(value)
+        await self.write(
+            lambda file: file.execute("INSERT OR REPLACE INTO parameters VALUES (?, ?)", (name, text))
+        )
+
+    async def delete_parameter(self, name: str) -> None:
+        await self.write(lambda file: file.execute("DELETE FROM parameters WHERE name = ?", (name,)))
+
+    async def state(self, key: str, default: Any = None) -> Any:
+        """A small thing to remember, or `default`."""
+        row = await self.read(
+            lambda file: file.execute("SELECT value FROM state WHERE key = ?", (key,)).fetchone()
+        )
+        return default if row is None else json.loads(row[0])
+
+    async def save_state(self, key: str, value: Any) -> None:
+        """Remember a small thing; it is on the disk when this returns."""
+        text = to_json(value)
+        await self.write(lambda file: file.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, text)))
+
+    async def _commit_writes(self) -> None:
+        while self._pending or not self._closed:
+            await self._arrived.wait()
+            self._arrived.clear()
+            await self._commit()
+
+    async def _commit(self) -> None:
+        writes, self._pending = [write for write in self._pending if not write.future.done()], []
+        if not writes:
+            return
+        functions = [write.function for write in writes]
+        outcomes: list[Any]
+        try:
+            outcomes = await self._worker.run(_commit_together, self.path, self._connection, functions)
+        except Exception as error:  # noqa: BLE001  it belongs to those who wait, whatever it is
+            outcomes = [error] * len(writes)
+        for write, outcome in zip(writes, outcomes, strict=True):
+            write.settle(outcome)
+
+
+class _Write:
+    __slots__ = ("committed", "function", "future")
+
+    def __init__(
+        self,
+        function: Callable[[sqlite3.Connection], Any],
+        future: asyncio.Future[Any],
+        committed: Callable[[Any], None] | None,
+    ) -> None:
+        self.function = function
+        self.future = future
+        self.committed = committed
+
+    def settle(self, outcome: Any) -> None:
+        failed = isinstance(outcome, Exception)
+        if self.committed and not failed:
+            self.committed(outcome)
+        if self.future.done():
+            return  # whoever waited was cancelled
+        if failed:
+            self.future.set_exception(outcome)
+        else:
+            self.future.set_result(outcome)
+
+
+def to_json(value: Any) -> str:
+    """Compact JSON; NaN and infinity raise ValueError, for JSON has neither."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+
+
+def _open(path: Path) -> tuple[sqlite3.Connection, str]:
+    try:
+        connection = sqlite3.connect(path, isolation_level=None)
+    except sqlite3.Error as error:
+        raise LocalStoreError(f"{path} can't be opened: {error}") from error
+    try:
+        return connection, _translated(path, _prepare, connection, path)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> str:
+    """Bring the file to the schema of this program and return the device id kept in it."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA_VERSION:
+        raise LocalStoreError(
+            f"{path} was written by a newer growd: its schema is {version}, this growd knows up to "
+            f"{SCHEMA_VERSION}"
+        )
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    if version == 0:
+        _create(connection)
+    device: str = json.loads(connection.execute("SELECT value FROM state WHERE key = 'device'").fetchone()[0])
+    return device
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in filter(str.strip, _SCHEMA.split(";")):
+        connection.execute(statement)
+    connection.execute("INSERT INTO state VALUES ('device', ?)", (to_json(PointMaker.new_device()),))
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("COMMIT")
+
+
+def _translated(path: Path, function: Callable[..., T], *arguments: Any) -> T:
+    """Call `function`; what SQLite raises becomes `LocalStoreError`."""
+    try:
+        return function(*arguments)
+    except sqlite3.Error as error:
+        raise LocalStoreError(f"{path}: {error}") from error
+
+
+def _commit_together(
+    path: Path, connection: sqlite3.Connection, functions: list[Callable[[sqlite3.Connection], Any]]
+) -> list[Any]:
+    """Run all in one transaction; the result of each, or the error that undid it alone."""
+    return _translated(path, _run_in_transaction, path, connection, functions)
+
+
+def _run_in_transaction(
+    path: Path, connection: sqlite3.Connection, functions: list[Callable[[sqlite3.Connection], Any]]
+) -> list[Any]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        outcomes = [_run_in_savepoint(path, connection, function) for function in functions]
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite ends it by itself on some errors, a full disk among them
+            connection.execute("ROLLBACK")
+        raise
+    return outcomes
+
+
+def _run_in_savepoint(
+    path: Path, connection: sqlite3.Connection, function: Callable[[sqlite3.Connection], Any]
+) -> Any:
+    connection.execute("SAVEPOINT one")
+    try:
+        result = _translated(path, function, connection)
+    except Exception as error:
+        if not connection.in_transaction:
+            raise
+        connection.execute("ROLLBACK TO one")
+        result = error
+    connection.execute("RELEASE one")
+    return result

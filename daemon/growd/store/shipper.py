@@ -1,0 +1,271 @@
+"""Ships points from the outbox into the database, in batches, and outlives whatever the database does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Final
+
+from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from growd.clock import Clock
+    from growd.store.couch import Couch, Document
+    from growd.store.outbox import Outbox, WaitingPoint
+
+_log = logging.getLogger(__name__)
+
+_NOT_FOUND: Final = 404
+_SERVER_ERROR: Final = 500
+# A whole batch answered so may be the fault of one document in it: JSON that the database can't take, and a
+# document or body too large (docs.couchdb.org/en/3.5.x/config/couchdb.html, `max_document_size`).
+_ABOUT_CONTENT: Final = frozenset({400, 413})
+# What CouchDB says of one document when it is not the document's fault (fabric_doc_update.erl).
+_TRANSIENT: Final = frozenset({"internal_server_error", "timeout"})
+_ATTEMPTS: Final = 3  # answers 500 in a row before the documents are suspected, not the server
+_MAX_SUSPECTS: Final = 8  # documents refused alone, with none stored, before the server is suspected
+
+
+class Shipper:
+    """Takes points out of the outbox, oldest first, and puts them into the database with `_bulk_docs`.
+
+    A batch leaves when `batch` points wait or the oldest has waited `max_age` seconds of the clock; what
+    piled up leaves in batches of `max_batch`. `prepare` (the bootstrap) runs before the first batch, and
+    again when the database is gone. Back-off is in real seconds, for the far side is real.
+
+    What becomes of a document: `ok`, or `conflict` under its own fixed `_id` (an earlier try whose answer got
+    lost): forgotten. Refused: set aside with the reason. When a whole batch is refused for what may be in it,
+    it is halved until the document is found, and that one is set aside only once the same server took
+    another: a server that takes nothing is unwell, and all points wait.
+    """
+
+    def __init__(
+        self,
+        couch: Couch,
+        outbox: Outbox,
+        clock: Clock,
+        *,
+        database: str = "environmental_data_point",
+        prepare: Callable[[], Awaitable[None]] | None = None,
+        batch: int = 100,
+        max_batch: int = 500,
+        max_age: float = 10.0,
+        first_backoff: float = 1.0,
+        max_backoff: float = 60.0,
+    ) -> None:
+        self.fault: str | None = None  # why nothing can be shipped at present
+        self.shipped = 0
+        self.set_aside = 0
+        self._couch = couch
+        self._outbox = outbox
+        self._clock = clock
+        self._database = database
+        self._prepare = prepare
+        self._batch = batch
+        self._max_batch = max_batch
+        self._max_age = max_age
+        self._first_backoff = first_backoff
+        self._max_backoff = max_backoff
+        self._failures = 0
+        self._failing_since = 0.0
+        self._server_errors = 0
+        self._transient: Counter[str] = Counter()
+        self._prepared = prepare is None
+        self._refusal = ""
+        self._is_due = True
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        """Ship until cancelled. Points that wait from before leave at once."""
+        while True:
+            await self._until_due()
+            while not await self._ship_waiting():
+                await self._back_off()
+
+    async def drain(self, deadline: float) -> int:
+        """Ship what waits, for at most `deadline` real seconds; how many are left. Call it after `run`.
+
+        Best effort: what is left is on the disk and leaves after the next start.
+        """
+        try:
+            async with asyncio.timeout(deadline):
+                await self._ship_waiting()
+        except TimeoutError:
+            _log.info("%d points stay in the outbox until the next start", self._outbox.waiting)
+        return self._outbox.waiting
+
+    def retry_now(self) -> None:
+        """End a back-off at once: the database is known to be there again."""
+        self._wake.set()
+
+    async def _until_due(self) -> None:
+        if self._is_due:
+            self._is_due = False
+            return
+        added = self._outbox.added
+        while not self._outbox.waiting:
+            added.clear()
+            await added.wait()
+        age = asyncio.create_task(self._clock.sleep(self._max_age), name="shipper: age of the oldest point")
+        age.add_done_callback(lambda _: added.set())
+        try:
+            while self._outbox.waiting < self._batch and not age.done():
+                added.clear()
+                await added.wait()
+        finally:
+            age.cancel()
+
+    async def _ship_waiting(self) -> bool:
+        """Ship all that waits. False, and `fault` says why, if that did not go."""
+        try:
+            await self._prepare_once()
+            while points := await self._outbox.next_batch(self._max_batch):
+                await self._ship(points)
+        except StoreError as error:
+            self._note_failure(error)
+            return False
+        self._note_success()
+        return True
+
+    async def _prepare_once(self) -> None:
+        if self._prepared or self._prepare is None:
+            return
+        try:
+            await self._prepare()
+        except CouchRefusedError as error:
+            # An account that may write points but not set up the server is enough where all is set up.
+            if str(error) != self._refusal:
+                _log.warning("can't set up the database: %s", error)
+            self._refusal = str(error)
+        self._prepared = True
+
+    async def _ship(self, points: list[WaitingPoint]) -> None:
+        try:
+            outcomes = await self._send(points)
+        except CouchError as error:
+            if not _is_about_content(error) and self._server_errors < _ATTEMPTS:
+                raise
+            await self._ship_in_parts(points)
+        else:
+            await self._settle(points, outcomes)
+
+    async def _send(self, points: list[WaitingPoint]) -> dict[str, Document]:
+        try:
+            outcomes = await self._couch.bulk_docs(self._database, [point.document for point in points])
+        except CouchUnavailableError as error:
+            self._server_errors = self._server_errors + 1 if error.status == _SERVER_ERROR else 0
+            raise
+        except CouchRefusedError as error:
+            if error.status == _NOT_FOUND:
+                self._prepared = False  # the database is gone: make it again
+            raise
+        self._server_errors = 0
+        return outcomes
+
+    async def _ship_in_parts(self, points: list[WaitingPoint]) -> None:
+        """Halve the batch until the documents that it is refused for stand alone; set them aside."""
+        parts = deque(_halves(points))
+        suspects: list[tuple[WaitingPoint, CouchError]] = []
+        any_stored = False
+        while parts:
+            part = parts.popleft()
+            try:
+                outcomes = await self._send(part)
+            except CouchError as refusal:
+                if not (_is_about_content(refusal) or _is_server_error(refusal)):
+                    raise
+                if len(part) > 1:
+                    parts.extendleft(reversed(_halves(part)))
+                    continue
+                suspects.append((part[0], refusal))
+                if not any_stored and len(suspects) >= min(_MAX_SUSPECTS, len(points)):
+                    raise
+            else:
+                any_stored = True
+                await self._settle(part, outcomes)
+        for point, refusal in suspects:
+            await self._set_aside(point, str(refusal))
+
+    async def _settle(self, points: list[WaitingPoint], outcomes: dict[str, Document]) -> None:
+        stored = [point for point in points if _is_stored(outcomes[point.id])]
+        refused = [point for point in points if not _is_stored(outcomes[point.id])]
+        self.shipped += len(stored)
+        await self._outbox.mark_stored(stored)
+        unsettled = 0
+        for point in refused:
+            if self._is_settled(point, outcomes[point.id], any_stored=bool(stored)):
+                await self._set_aside(point, _reason(outcomes[point.id]))
+            else:
+                unsettled += 1
+        if unsettled:
+            raise CouchUnavailableError(f"the database could not store {unsettled} of {len(points)} points")
+        self._note_success()
+
+    def _is_settled(self, point: WaitingPoint, outcome: Document, *, any_stored: bool) -> bool:
+        """Whether a refusal is for good. One that may pass is, after a few tries in which others passed."""
+        if not _is_transient(outcome):
+            return True
+        self._transient[point.id] += any_stored
+        return self._transient[point.id] >= _ATTEMPTS
+
+    async def _set_aside(self, point: WaitingPoint, reason: str) -> None:
+        _log.warning("the database refused the point %s: %s", point.id, reason)
+        await self._outbox.reject(point, reason)
+        self._transient.pop(point.id, None)
+        self.set_aside += 1
+
+    async def _back_off(self) -> None:
+        delay = min(self._max_backoff, self._first_backoff * 2 ** min(self._failures - 1, 30))
+        # Half of it at random, so that many devices do not all knock at the same moment.
+        delay *= random.uniform(0.5, 1)  # noqa: S311  no secret
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(delay):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _note_failure(self, error: StoreError) -> None:
+        if self.fault is None:
+            self._failing_since = time.monotonic()
+            _log.warning("points wait, the database does not take them: %s", error)
+        self.fault = str(error)
+        self._failures += 1
+
+    def _note_success(self) -> None:
+        if self.fault is not None:
+            seconds = time.monotonic() - self._failing_since
+            _log.warning("the database takes points again, after %.0f s", seconds)
+        self.fault = None
+        self._failures = 0
+
+
+def _halves(points: list[WaitingPoint]) -> list[list[WaitingPoint]]:
+    middle = len(points) // 2
+    return [part for part in (points[:middle], points[middle:]) if part]
+
+
+def _is_about_content(error: CouchError) -> bool:
+    return isinstance(error, CouchRefusedError) and error.status in _ABOUT_CONTENT
+
+
+def _is_server_error(error: CouchError) -> bool:
+    return isinstance(error, CouchUnavailableError) and error.status == _SERVER_ERROR
+
+
+def _is_stored(outcome: Document) -> bool:
+    return "error" not in outcome or outcome["error"] == "conflict" or outcome.get("name") == "conflict"
+
+
+def _is_transient(outcome: Document) -> bool:
+    status = outcome.get("status")  # PouchDB's; CouchDB gives none
+    return outcome["error"] in _TRANSIENT or (isinstance(status, int) and status >= _SERVER_ERROR)
+
+
+def _reason(outcome: Document) -> str:
+    return f"{outcome['error']}: {outcome.get('reason', 'no reason given')}"
