@@ -1,0 +1,247 @@
+"""Configuration: one TOML file into frozen structs, with the range of each option where it stands.
+
+Whatever is wrong (an unknown section or option, a wrong type, a value out of its range, two sensors of one
+name) raises `ConfigError`, whose sentence names the file, the section, the option and the reason.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+T = TypeVar("T")
+
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Pin = Annotated[int, Meta(ge=0, le=27, description="BCM number of a header pin")]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+
+
+class ConfigError(ValueError):
+    """The configuration can't be used."""
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One section of the file; an option that is not declared is an error."""
+
+
+class Environment(Section, frozen=True):
+    """The growing chamber."""
+
+    id: Name = "environment_1"
+
+
+class Http(Section, frozen=True):
+    """The front door. `name` is the reserved word: the API stands beneath `/_<name>`, and the design
+    documents are called `_design/<name>`, so that clients of an older system can be served under its name.
+    """
+
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    port: Port = 5984
+    name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*$", max_length=32)] = "svc"
+    max_body_bytes: Annotated[int, Meta(ge=1024, le=67_108_864)] = 1_048_576
+    max_streams: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
+    stream_queue: Annotated[int, Meta(ge=1, le=10_000)] = 64
+    heartbeat_s: Annotated[float, Meta(gt=0, le=3_600)] = 15.0
+    topic_data_s: Annotated[float, Meta(gt=0, le=3_600)] = 10.0
+
+
+class Couchdb(Section, frozen=True):
+    """The database. Without `url`, growd runs its embedded one.
+
+    Credentials stand in the address or in a file of two lines, user and password.
+    """
+
+    url: Annotated[str, Meta(pattern=r"^(https?://.+)?$")] = ""
+    credentials_file: str = ""
+    prefix: Annotated[str, Meta(pattern=r"^[a-z0-9_]*$", max_length=32)] = ""
+    node: Annotated[str, Meta(min_length=1)] = "node"
+
+
+class Store(Section, frozen=True):
+    """When points are committed and shipped."""
+
+    commit_interval_s: Annotated[float, Meta(gt=0, le=60)] = 1.0
+    batch: Annotated[int, Meta(ge=1, le=10_000)] = 500
+    max_age_s: Annotated[float, Meta(gt=0, le=3_600)] = 5.0
+    minimum_interval_s: Annotated[float, Meta(ge=0, le=86_400)] = 5.0
+    maximum_interval_s: Annotated[float, Meta(gt=0, le=604_800)] = 600.0
+
+
+class Simulator(Section, frozen=True):
+    """Hardware that is simulated, and how fast its time runs."""
+
+    enabled: bool = True
+    speed: Annotated[float, Meta(ge=0.01, le=10_000)] = 1.0
+    seed: int = 1
+    faults: str = ""
+
+
+class Sensor(Section, frozen=True):
+    """One sensor on an I2C bus. `address` 0 means the chip's usual one."""
+
+    name: Name
+    kind: Literal["scd30", "bh1750"]
+    bus: Annotated[int, Meta(ge=0, le=32)] = 1
+    address: Annotated[int, Meta(ge=0, le=0x77)] = 0
+    interval_s: Seconds = 2.0
+
+
+class Channel(Section, frozen=True):
+    """One colour of the lamp: its PWM pin, and its level when the whole lamp is asked for full light."""
+
+    name: Literal["white", "red", "blue"]
+    pin: Pin
+    mix: Fraction = 1.0
+
+
+class Light(Section, frozen=True):
+    """The lamp, with one to three channels."""
+
+    enabled: bool = True
+    channel: tuple[Channel, ...] = (
+        Channel(name="white", pin=12),
+        Channel(name="red", pin=13, mix=0.5),
+        Channel(name="blue", pin=18, mix=0.5),
+    )
+    frequency_hz: Annotated[float, Meta(ge=1, le=20_000)] = 200.0
+    minimum_duty: Fraction = 0.0
+    inverted: bool = False
+    full_scale_lux: Annotated[float, Meta(ge=1, le=200_000)] = 20_000.0
+    stale_after_s: Seconds = 10.0
+    override_s: Seconds = 600.0
+
+
+class Filter(Section, frozen=True):
+    """From `raw` to `measured`: the weight of a new sample, and when silence makes the value stale."""
+
+    weight: Annotated[float, Meta(gt=0, le=1)] = 0.3
+    stale_after_s: Seconds = 30.0
+
+
+_SENSORS = (
+    Sensor(name="scd30_1", kind="scd30"),
+    Sensor(name="bh1750_1", kind="bh1750", interval_s=1.0),
+)
+
+
+class Config(Section, frozen=True):
+    """The whole file."""
+
+    environment: Environment = Environment()
+    http: Http = Http()
+    couchdb: Couchdb = Couchdb()
+    store: Store = Store()
+    simulator: Simulator = Simulator()
+    sensor: tuple[Sensor, ...] = _SENSORS
+    light: Light = Light()
+    filter: Filter = Filter()
+    topics: dict[str, str] = {}
+
+
+def load(path: Path | None, settings: tuple[str, ...] = ()) -> Config:
+    """The configuration of a file (none: all defaults), with `section.option=value` settings on top."""
+    source = str(path) if path is not None else "the default configuration"
+    tree = _read(path) if path is not None else {}
+    for setting in settings:
+        _apply(tree, setting)
+    _check_sections(tree, source)
+    config = _convert(tree, Config, source)
+    _check_together(config, source)
+    return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise ConfigError(f"{path}: is not TOML: {error}") from None
+
+
+def _apply(tree: dict[str, Any], setting: str) -> None:
+    """Put one `section.option=value` into the tree; the value is TOML, or text where it is not."""
+    place, separator, text = setting.partition("=")
+    section, dot, option = place.strip().partition(".")
+    if not separator or not dot or not section or not option:
+        raise ConfigError(f"--set {setting}: must have the form section.option=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    place_of = tree.setdefault(section, {})
+    if not isinstance(place_of, dict):
+        raise ConfigError(f"--set {setting}: [{section}] is a list and can't be set so; use a file")
+    *inner, last = option.split(".")
+    for name in inner:
+        place_of = place_of.setdefault(name, {})
+        if not isinstance(place_of, dict):
+            raise ConfigError(f"--set {setting}: {name} in [{section}] has no options beneath it")
+    place_of[last] = value
+
+
+def _check_sections(tree: dict[str, Any], source: str) -> None:
+    known = [field.name for field in msgspec.structs.fields(Config)]
+    for name in tree:
+        if name not in known:
+            raise ConfigError(f"{source}: [{name}]: unknown section; known are {', '.join(known)}")
+
+
+def _convert(tree: dict[str, Any], kind: type[T], source: str) -> T:
+    try:
+        return msgspec.convert(tree, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{source}: {_explain(str(error), tree)}") from None
+
+
+def _explain(sentence: str, tree: dict[str, Any]) -> str:
+    """Msgspec's "reason - at `$.section.option`" as "[section] option: reason"."""
+    reason, _, place = sentence.partition(" - at ")
+    path = [part for part in re.split(r"[.\[\]`$]+", place) if part]
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", reason)
+    if unknown:
+        path.append(unknown[1])
+        reason = "unknown option"
+    missing = re.fullmatch(r"Object missing required field `(.*)`", reason)
+    if missing:
+        path.append(missing[1])
+        reason = "is missing"
+    if not path:
+        return reason
+    section, *option = path
+    if reason not in {"unknown option", "is missing"}:
+        reason += f", not {_at(tree, path)!r}"
+    return f"[{section}] {'.'.join(option)}: {reason}"
+
+
+def _at(tree: Any, path: list[str]) -> Any:
+    for part in path:
+        tree = tree[int(part)] if isinstance(tree, list) else tree.get(part, "")
+    return tree
+
+
+def _check_together(config: Config, source: str) -> None:
+    """What no single option can tell."""
+    for name, count in Counter(sensor.name for sensor in config.sensor).items():
+        if count > 1:
+            raise ConfigError(f"{source}: [sensor] name: {count} sensors are called {name}")
+    for pin, count in Counter(channel.pin for channel in config.light.channel).items():
+        if count > 1:
+            raise ConfigError(f"{source}: [light] channel.pin: {count} channels are on pin {pin}")
+    for name, count in Counter(channel.name for channel in config.light.channel).items():
+        if count > 1:
+            raise ConfigError(f"{source}: [light] channel.name: {count} channels are called {name}")
+    if config.store.minimum_interval_s > config.store.maximum_interval_s:
+        raise ConfigError(f"{source}: [store] minimum_interval_s: is above maximum_interval_s")
+    if not config.simulator.enabled and config.simulator.speed != 1:
+        raise ConfigError(f"{source}: [simulator] speed: only simulated hardware can run at another speed")
