@@ -11,6 +11,7 @@ import { copyDocument, getAttachment, getDocument } from './documents.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
 import { databaseFolders, folderName } from './storage.mjs';
 import { installValidation } from './validation.mjs';
+import { serveList, serveView } from './views.mjs';
 
 const { setDBOnReq } = createRequire(import.meta.url)('express-pouchdb/lib/utils');
 const { version } = JSON.parse(readFileSync(new URL('package.json', import.meta.url)));
@@ -28,12 +29,10 @@ const PARTS = [
   'routes/ddoc-info',
   'routes/documents',
   'routes/find',
-  'routes/list',
   'routes/revs-diff',
   'routes/session-stub',
   'routes/uuids',
   'routes/view-cleanup',
-  'routes/views',
 ];
 
 /** Server-wide paths that express-pouchdb answers; any other that begins with an underscore is not there. */
@@ -70,9 +69,11 @@ function addOwnRoutes(app, Pouch, dbWrapper, stopping) {
     req.PouchDB = Pouch;
     setDBOnReq(req.params.db, dbWrapper, req, res, next);
   };
-  const changes = (req, res) => serveChanges(req.db, req, res, stopping);
-  app.get('/:db/_changes', open, changes);
-  app.post('/:db/_changes', open, express.json({ limit: LARGEST_BODY_BYTES }), changes);
+  const body = express.json({ limit: LARGEST_BODY_BYTES });
+  const readable = (path, handler) => app.get(path, open, handler).post(path, open, body, handler);
+  readable('/:db/_changes', (req, res) => serveChanges(req.db, req, res, stopping));
+  readable('/:db/_design/:ddoc/_view/:view', serveView);
+  readable(['/:db/_design/:ddoc/_list/:list/:view', '/:db/_design/:ddoc/_list/:list/:other/:view'], serveList);
   app.copy(['/:db/:id(_design/[^/]+)', '/:db/:id'], open, copyDocument);
   app.get(['/:db/:id(_design/[^/]+)', '/:db/:id([^_/][^/]*)'], open, getDocument);
   app.get(['/:db/:id(_design/[^/]+)/:attachment([^_].*)', '/:db/:id([^_/][^/]*)/:attachment(*)'], open, getAttachment);
@@ -85,6 +86,7 @@ async function createPouchApp(Pouch) {
   pouchApp.disable('x-powered-by');
   pouchApp.dbWrapper.registerWrapper((name, db, next) => {
     db.setMaxListeners(0); // one for each request under way
+    db.on('error', (error) => console.error(`a map function of ${name} failed: ${error.message}`));
     installValidation(db);
     return next();
   });
@@ -106,10 +108,7 @@ function prepare(req, res, next) {
   res.set('Cache-Control', 'must-revalidate');
   // express-pouchdb names the address that it listens on
   res.location = (inside) => res.set('Location', outsideAddress(req) + locationPath(req, inside));
-  const setHeader = res.setHeader.bind(res);
-  // pouchdb-list says chunked and sends a body with a length: an answer can't have both
-  res.setHeader = (name, value) => (name.toLowerCase() === 'transfer-encoding' ? res : setHeader(name, value));
-  if (req.accepts('json') && !req.path.includes('/_list/')) {
+  if (req.accepts('json')) {
     req.headers.accept = 'application/json'; // express-pouchdb takes any other for a wish for plain text
   }
   const bytes = Number(req.get('Content-Length') ?? 0);

@@ -1,0 +1,7 @@
+function (doc) {
+  var shown = doc.category === undefined || doc.category === "measured" || doc.category === "desired";
+  if (shown && typeof doc.environment === "string" && typeof doc.variable === "string" &&
+      typeof doc.timestamp === "number") {
+    emit([doc.environment, doc.is_desired ? "desired" : "measured", doc.variable, doc.timestamp], doc);
+  }
+}
