@@ -1,0 +1,1 @@
+"""Chips on the simulated buses: slaves of their protocol, with memory."""

@@ -1,0 +1,209 @@
+"""A Sensirion SCD30 as its master sees it.
+
+Source: "Interface Description Sensirion SCD30 Sensor Module", sections given below; noise from the SCD30
+datasheet's repeatability.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from growd_hwsim.i2c import I2CSlave, NoAcknowledgeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from growd_hwsim.chamber import Air
+
+START_CONTINUOUS = 0x0010  # 1.4.1, with ambient pressure in hPa or 0
+STOP_CONTINUOUS = 0x0104  # 1.4.2
+INTERVAL = 0x4600  # 1.4.3
+DATA_READY = 0x0202  # 1.4.4
+READ_MEASUREMENT = 0x0300  # 1.4.5
+SELF_CALIBRATION = 0x5306  # 1.4.6
+FORCED_RECALIBRATION = 0x5204  # 1.4.6
+TEMPERATURE_OFFSET = 0x5403  # 1.4.7, in steps of 0.01 degC
+ALTITUDE = 0x5102  # 1.4.8
+FIRMWARE_VERSION = 0xD100  # 1.4.9
+SOFT_RESET = 0xD304  # 1.4.10
+
+FIRMWARE = 0x0342  # 3.66, the description's example
+_ANSWER_AFTER_S = 0.003  # "a delay of more than 3 ms between write and read"
+_MAXIMUM_CO2_PPM = 40_000.0
+_ARGUMENT_RANGES = {
+    START_CONTINUOUS: (700, 1400),
+    INTERVAL: (2, 1800),
+    SELF_CALIBRATION: (0, 1),
+    FORCED_RECALIBRATION: (400, 2000),
+    TEMPERATURE_OFFSET: (0, 0xFFFF),
+    ALTITUDE: (0, 0xFFFF),
+}
+
+
+def crc8(data: bytes) -> int:
+    """CRC-8 with polynomial 0x31 and initial value 0xFF (1.1.3)."""
+    crc = 0xFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc << 1 ^ 0x31 if crc & 0x80 else crc << 1) & 0xFF
+    return crc
+
+
+def with_crcs(words: bytes) -> bytes:
+    """Each two bytes followed by their CRC-8."""
+    pairs = (words[i : i + 2] for i in range(0, len(words), 2))
+    return b"".join(pair + bytes([crc8(pair)]) for pair in pairs)
+
+
+@dataclass
+class Scd30Memory:
+    """What the chip keeps without power."""
+
+    interval_s: int = 2
+    self_calibration: int = 0
+    forced_recalibration_ppm: int = 400
+    calibration_ppm: float = 0.0
+    temperature_offset: int = 0
+    altitude_m: int = 0
+    measuring: bool = False
+
+
+class SimulatedScd30(I2CSlave):
+    """An SCD30 in the air that `air()` tells of, on the time of `monotonic`.
+
+    `error_ppm` is this part's own error before recalibration (datasheet: 30 ppm + 3 %). Noise is Gaussian,
+    well inside the datasheet's repeatability (10 ppm, 0.1 degC, 0.1 percent) and cut off at it.
+    """
+
+    name = "scd30"
+
+    def __init__(
+        self,
+        air: Callable[[], Air],
+        monotonic: Callable[[], float],
+        *,
+        seed: int = 0,
+        error_ppm: float = 0.0,
+        memory: Scd30Memory | None = None,
+    ) -> None:
+        super().__init__()
+        self.memory = memory or Scd30Memory()
+        self._air = air
+        self._monotonic = monotonic
+        self._noise = random.Random(f"scd30 {seed}")  # noqa: S311  noise, not secrets
+        self._error_ppm = error_ppm
+        self.power_cycle()
+
+    def power_cycle(self) -> None:
+        """Lose and regain power: the memory stays, and a measurement that ran goes on from its start."""
+        self.ambient_pressure_hpa = 0
+        self._command: int | None = None
+        self._command_at = 0.0
+        self._ready = False
+        self._measurement = bytes(12)
+        self._begin()
+
+    def on_write(self, data: bytes) -> None:
+        """A command word, with an argument word and its CRC where the command has one (1.1.2)."""
+        self._measure_if_due()
+        command, argument = _decoded(data)
+        self._command, self._command_at = command, self._monotonic()
+        if argument is not None:
+            self._set(command, argument)
+        elif command == STOP_CONTINUOUS:
+            self.memory.measuring = False
+        elif command == SOFT_RESET:
+            self.power_cycle()
+
+    def on_read(self, length: int) -> bytes:
+        """The answer to the command before; nothing acknowledges a read that comes too soon."""
+        self._measure_if_due()
+        early = self._monotonic() - self._command_at < _ANSWER_AFTER_S
+        if self._command is None or early:
+            raise NoAcknowledgeError
+        return with_crcs(self._answer(self._command))[:length]
+
+    def _answer(self, command: int) -> bytes:
+        if command == READ_MEASUREMENT:
+            self._ready = False
+            return self._measurement
+        words = {
+            START_CONTINUOUS: self.ambient_pressure_hpa,
+            INTERVAL: self.memory.interval_s,
+            DATA_READY: int(self._ready),
+            SELF_CALIBRATION: self.memory.self_calibration,
+            FORCED_RECALIBRATION: self.memory.forced_recalibration_ppm,
+            TEMPERATURE_OFFSET: self.memory.temperature_offset,
+            ALTITUDE: self.memory.altitude_m,
+            FIRMWARE_VERSION: FIRMWARE,
+        }
+        if command not in words:
+            raise NoAcknowledgeError
+        return struct.pack(">H", words[command])
+
+    def _set(self, command: int, argument: int) -> None:
+        minimum, maximum = _ARGUMENT_RANGES.get(command, (0, -1))
+        pressure_off = command == START_CONTINUOUS and argument == 0
+        if not (minimum <= argument <= maximum or pressure_off):
+            raise NoAcknowledgeError
+        if command == START_CONTINUOUS:
+            self._start(argument)
+        elif command == INTERVAL:
+            self.memory.interval_s = argument
+            self._begin()
+        elif command == SELF_CALIBRATION:
+            self.memory.self_calibration = argument
+        elif command == FORCED_RECALIBRATION:
+            self._recalibrate(argument)
+        elif command == TEMPERATURE_OFFSET:
+            self.memory.temperature_offset = argument
+        else:
+            self.memory.altitude_m = argument
+
+    def _start(self, pressure_hpa: int) -> None:
+        self.ambient_pressure_hpa = pressure_hpa
+        if not self.memory.measuring:
+            self.memory.measuring = True
+            self._begin()
+
+    def _recalibrate(self, reference_ppm: int) -> None:
+        self.memory.forced_recalibration_ppm = reference_ppm
+        self.memory.calibration_ppm = reference_ppm - self._air().carbon_dioxide_ppm - self._error_ppm
+
+    def _begin(self) -> None:
+        self._due = self._monotonic() + self.memory.interval_s
+
+    def _measure_if_due(self) -> None:
+        now = self._monotonic()
+        if not self.memory.measuring or now < self._due:
+            return
+        interval = self.memory.interval_s
+        self._due += interval * ((now - self._due) // interval + 1)
+        self._measurement = self._measured()
+        self._ready = True
+
+    def _measured(self) -> bytes:
+        air = self._air()
+        offset_degc = self.memory.temperature_offset / 100
+        ppm = air.carbon_dioxide_ppm + self._error_ppm + self.memory.calibration_ppm + self._jitter(3.0, 10.0)
+        temperature = air.temperature_degc - offset_degc + self._jitter(0.03, 0.1)
+        humidity = air.humidity_percent + self._jitter(0.03, 0.1)
+        return struct.pack(
+            ">fff", min(max(ppm, 1.0), _MAXIMUM_CO2_PPM), temperature, min(max(humidity, 0.0), 100.0)
+        )
+
+    def _jitter(self, deviation: float, limit: float) -> float:
+        return min(max(self._noise.gauss(0.0, deviation), -limit), limit)
+
+
+def _decoded(data: bytes) -> tuple[int, int | None]:
+    """Command and argument; `NoAcknowledgeError` for another length or a wrong CRC."""
+    if len(data) == 2:  # noqa: PLR2004  a command word alone
+        return int.from_bytes(data, "big"), None
+    if len(data) == 5 and crc8(data[2:4]) == data[4]:  # noqa: PLR2004  with argument and CRC
+        return int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big")
+    raise NoAcknowledgeError

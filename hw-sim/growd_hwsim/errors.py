@@ -1,0 +1,26 @@
+"""Errors of the simulator itself; what the simulated parts report are the kernel's own errors."""
+
+from __future__ import annotations
+
+
+class SimulationError(Exception):
+    """Base of all errors of this package."""
+
+
+class FaultError(SimulationError, ValueError):
+    """A fault that can't be: unknown kind or device, a time below 0. `key` is the field that is wrong."""
+
+    def __init__(self, sentence: str, *, key: str) -> None:
+        super().__init__(sentence)
+        self.key = key
+
+
+class FaultFileError(SimulationError, ValueError):
+    """A faults file that can't be used. `entry` counts from 1, None where the whole file is meant."""
+
+    def __init__(self, path: str, reason: str, *, entry: int | None = None, key: str | None = None) -> None:
+        place = path if entry is None else f"{path}: fault {entry}"
+        super().__init__(f"{place}: {reason}")
+        self.path = path
+        self.entry = entry
+        self.key = key

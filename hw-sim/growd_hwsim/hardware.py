@@ -1,0 +1,94 @@
+"""A simulated machine: real drivers above it can't tell it from a Raspberry Pi with a chamber."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from growd_drivers.hardware import Hardware
+
+from growd_hwsim.chips.bh1750 import SimulatedBh1750
+from growd_hwsim.chips.scd30 import SimulatedScd30
+from growd_hwsim.faults import Faults
+from growd_hwsim.gpio import SimulatedGpio
+from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from growd_hwsim.chamber import Air, Chamber
+    from growd_hwsim.faults import Fault
+
+_LAMP_PINS = {"white": 18, "red": 13, "blue": 19}
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What is connected where: I2C bus and addresses, BCM pins of the lamps, and how a pin lights them."""
+
+    i2c_bus: int = 1
+    scd30_address: int = 0x61
+    bh1750_address: int = 0x23
+    lamp_pins: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(_LAMP_PINS))
+    inverted_lamps: bool = False
+
+
+class SimulatedHardware(Hardware):
+    """A `Hardware` whose insides can be seen: chamber, chips, pins, faults."""
+
+    gpio: SimulatedGpio
+
+    def __init__(
+        self,
+        chamber: Chamber,
+        *,
+        sleep: Callable[[float], None],
+        monotonic: Callable[[], float],
+        faults: Sequence[Fault],
+        wiring: Wiring,
+        seed: int,
+    ) -> None:
+        self.chamber = chamber
+        self.wiring = wiring
+        self.faults = Faults(sleep=sleep, monotonic=monotonic, faults=faults)
+        self._channels = {pin: channel for channel, pin in wiring.lamp_pins.items()}
+        self.scd30 = SimulatedScd30(self._air, monotonic, seed=seed)
+        self.bh1750 = SimulatedBh1750(self._illuminance, monotonic, seed=seed)
+        self.adapter = I2CAdapter(wiring.i2c_bus, wire=self.faults.wire)
+        self.adapter.attach(wiring.scd30_address, self.scd30)
+        self.adapter.attach(wiring.bh1750_address, self.bh1750)
+        super().__init__(
+            smbus_over(I2CKernel({wiring.i2c_bus: self.adapter})),
+            SimulatedGpio(monotonic, on_change=self._on_pin),
+            sleep=sleep,
+            monotonic=monotonic,
+        )
+
+    def _on_pin(self, pin: int, high: float) -> None:
+        if pin in self._channels:
+            lit = 1.0 - high if self.wiring.inverted_lamps else high
+            self.chamber.set_lamp(self._channels[pin], lit)
+
+    def _air(self) -> Air:
+        self.gpio.settle()
+        return self.chamber.air()
+
+    def _illuminance(self) -> float:
+        self.gpio.settle()
+        return self.chamber.illuminance_lux()
+
+
+def open_simulated(
+    chamber: Chamber,
+    *,
+    sleep: Callable[[float], None],
+    monotonic: Callable[[], float],
+    faults: Sequence[Fault] = (),
+    wiring: Wiring | None = None,
+    seed: int = 0,
+) -> SimulatedHardware:
+    """A machine with an SCD30, a BH1750 and dimmable lamps in `chamber`, on the time of one clock."""
+    return SimulatedHardware(
+        chamber, sleep=sleep, monotonic=monotonic, faults=faults, wiring=wiring or Wiring(), seed=seed
+    )

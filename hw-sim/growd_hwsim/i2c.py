@@ -1,0 +1,188 @@
+"""I2C adapters of a simulated kernel, under the real smbus2.
+
+The cut is where smbus2 enters the kernel: `os.open`, `os.close` and `ioctl`. All of smbus2's own code runs,
+with the ctypes structures of the kernel's interface (Linux, include/uapi/linux/i2c-dev.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import itertools
+import os
+import threading
+from collections import deque
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import smbus2.smbus2
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+HISTORY_LENGTH = 1000
+MAXIMUM_MESSAGES = 42  # I2C_RDWR_IOCTL_MAX_MSGS in i2c-dev.h
+
+
+class NoAcknowledgeError(OSError):
+    """A slave let the acknowledge bit go high. i2c-bcm2835 reports EREMOTEIO."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO))
+
+
+class I2CSlave:
+    """A chip on the bus. What was written to it is kept, the newest last, in `written`."""
+
+    name = "slave"
+
+    def __init__(self) -> None:
+        self.written: deque[bytes] = deque(maxlen=HISTORY_LENGTH)
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the master. Raises `NoAcknowledgeError` to refuse them."""
+        self.written.append(data)
+        if data:
+            self.on_write(data)
+
+    def on_write(self, data: bytes) -> None:
+        """What the chip does with bytes that came; at least one."""
+        raise NotImplementedError
+
+    def on_read(self, length: int) -> bytes:
+        """The bytes the chip sends when asked for `length`; raises `NoAcknowledgeError` to send none."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message on the wire: `data` to write, or `length` bytes to read when `data` is None."""
+
+    bus: int
+    address: int
+    device: str
+    data: bytes | None
+    length: int
+
+
+def plain_wire(message: Message, forward: Callable[[Message], bytes]) -> bytes:
+    """A wire without faults."""
+    return forward(message)
+
+
+class I2CAdapter:
+    """One bus: slaves by address, and a wire through which every message passes.
+
+    `wire(message, forward)` may pass the message on, change what comes back, or raise OSError as the
+    kernel's driver would. `zero_length` is False for an adapter that refuses empty messages, as the Pi 5's
+    (i2c-designware, I2C_AQ_NO_ZERO_LEN).
+    """
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        wire: Callable[[Message, Callable[[Message], bytes]], bytes] = plain_wire,
+        zero_length: bool = True,
+    ) -> None:
+        self.number = number
+        self._wire = wire
+        self._zero_length = zero_length
+        self._slaves: dict[int, I2CSlave] = {}
+        self._lock = threading.Lock()
+
+    def attach(self, address: int, slave: I2CSlave) -> None:
+        """Plug a chip in."""
+        self._slaves[address] = slave
+
+    def detach(self, address: int) -> None:
+        """Pull a chip out."""
+        del self._slaves[address]
+
+    def transfer(self, messages: ctypes.Array[Any] | Any, count: int) -> None:
+        """Carry out `count` kernel `i2c_msg` structures, one after another, as one transaction."""
+        with self._lock:
+            for index in range(count):
+                self._carry(messages[index])
+
+    def _carry(self, raw: Any) -> None:
+        if raw.len == 0 and not self._zero_length:
+            raise _kernel_error(errno.EOPNOTSUPP)
+        reading = bool(raw.flags & smbus2.smbus2.I2C_M_RD)
+        data = None if reading else ctypes.string_at(raw.buf, raw.len)
+        slave = self._slaves.get(raw.addr)
+        device = slave.name if slave else ""
+        answer = self._wire(Message(self.number, raw.addr, device, data, raw.len), self._forward)
+        if reading:
+            # The master clocks all bytes it wants: what no one drives reads as ones.
+            ctypes.memmove(raw.buf, answer.ljust(raw.len, b"\xff"), raw.len)
+
+    def _forward(self, message: Message) -> bytes:
+        slave = self._slaves.get(message.address)
+        if slave is None:
+            raise NoAcknowledgeError
+        if message.data is None:
+            return slave.on_read(message.length)
+        slave.receive(message.data)
+        return b""
+
+
+class I2CKernel:
+    """The kernel's i2c-dev as smbus2 sees it: the names it uses of the module `os`, and `ioctl`."""
+
+    O_RDWR = os.O_RDWR
+
+    def __init__(self, adapters: Mapping[int, I2CAdapter]) -> None:
+        self._devices = {f"/dev/i2c-{number}": adapter for number, adapter in adapters.items()}
+        self._open: dict[int, I2CAdapter] = {}
+        self._descriptors = itertools.count(1_000_000)  # beyond any real one
+
+    def open(self, path: str, flags: int) -> int:
+        """As os.open of a device node."""
+        if path not in self._devices:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if flags != self.O_RDWR:
+            raise _kernel_error(errno.EINVAL)
+        descriptor = next(self._descriptors)
+        self._open[descriptor] = self._devices[path]
+        return descriptor
+
+    def close(self, descriptor: int) -> None:
+        """As os.close."""
+        if self._open.pop(descriptor, None) is None:
+            raise _kernel_error(errno.EBADF)
+
+    def ioctl(self, descriptor: int, request: int, argument: Any) -> int:
+        """I2C_FUNCS and I2C_RDWR; other requests are refused as by an adapter that lacks them."""
+        adapter = self._open.get(descriptor)
+        if adapter is None:
+            raise _kernel_error(errno.EBADF)
+        if request == smbus2.smbus2.I2C_FUNCS:
+            argument.value = int(smbus2.I2cFunc.I2C)
+        elif request == smbus2.smbus2.I2C_RDWR:
+            if not 0 < argument.nmsgs <= MAXIMUM_MESSAGES:
+                raise _kernel_error(errno.EINVAL)
+            adapter.transfer(argument.msgs, argument.nmsgs)
+        else:
+            raise _kernel_error(errno.ENOTTY)
+        return 0
+
+
+def smbus_over(kernel: I2CKernel) -> type[smbus2.SMBus]:
+    """The class `smbus2.SMBus` on this kernel.
+
+    Its functions are smbus2's own, with only the names `os` and `ioctl` meaning the simulated kernel; the
+    module itself stays as it is.
+    """
+    names = {**vars(smbus2.smbus2), "os": kernel, "ioctl": kernel.ioctl}
+    functions = {
+        name: FunctionType(function.__code__, names, name, function.__defaults__, function.__closure__)
+        for name, function in vars(smbus2.SMBus).items()
+        if isinstance(function, FunctionType)
+    }
+    return type("SMBus", (smbus2.SMBus,), functions)
+
+
+def _kernel_error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
