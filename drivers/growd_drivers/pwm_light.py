@@ -7,12 +7,13 @@ the PWM object lives, and both drive the pin low when it stops, also when the ob
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from growd_drivers.errors import SettingError
+from growd_drivers.errors import HardwareUnavailableError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 MAXIMUM_PIN = 27
 """BCM 0..27 are on the 40 pin header."""
@@ -62,6 +63,8 @@ class PwmLight:
     `minimum_duty + (1 - minimum_duty) * level ** gamma`, for LED drivers that flicker below some duty and
     for dimmers that are not linear. `inverted` lamps are lit by a low pin. The pins are off from the first
     moment, and stay driven off after `close`: a pin given back would float, and float an inverted lamp on.
+
+    All methods raise `HardwareUnavailableError` when the GPIO package refuses a pin (in use elsewhere).
     """
 
     def __init__(
@@ -104,34 +107,45 @@ class PwmLight:
             raise SettingError(f"light {channel}: level must be 0..1, not {level}", device="light")
         duty = self._duty_of(level)
         if duty != self._duties[channel]:
-            self._pwms[channel].ChangeDutyCycle(self._percent_high(duty))
+            with _refusals(self._pins[channel]):
+                self._pwms[channel].ChangeDutyCycle(self._percent_high(duty))
             self._duties[channel] = duty
 
     def close(self) -> None:
         """Switch all channels off and end their PWM. Closing twice does nothing."""
         if not self._pwms:
             return
-        for channel, pwm in self._pwms.items():
-            pwm.ChangeDutyCycle(self._percent_high(0.0))
-            pwm.stop()
-            self._duties[channel] = 0.0
-        del pwm
-        self._pwms.clear()  # collected now, because that drives the pins low once more
-        # RPi.GPIO's thread drives the pin low when it sees the stop, up to a period later (soft_pwm.c): a
-        # lamp that is lit by a low pin has to be put out after that.
-        self._sleep(2 / self._frequency_hz)
-        for pin in self._pins.values():
+        with ExitStack() as last_first:  # each step is taken, whatever the others raise
+            for pin in self._pins.values():
+                last_first.callback(self._put_out, pin)
+            # RPi.GPIO's thread drives the pin low when it sees the stop, up to a period later (soft_pwm.c): a
+            # lamp that is lit by a low pin has to be put out after that.
+            last_first.callback(self._sleep, 2 / self._frequency_hz)
+            last_first.callback(self._pwms.clear)  # collected now, which drives the pins low once more
+            for channel in self._pwms:
+                last_first.callback(self._end, channel)
+
+    def _end(self, channel: str) -> None:
+        self._duties[channel] = 0.0
+        with _refusals(self._pins[channel]):
+            self._pwms[channel].ChangeDutyCycle(self._percent_high(0.0))
+            self._pwms[channel].stop()
+
+    def _put_out(self, pin: int) -> None:
+        with _refusals(pin):
             self._gpio.output(pin, int(self._inverted))
 
     def _drive_all_off(self) -> None:
         self._gpio.setwarnings(False)  # pins left driven by the last run are what we want
         self._gpio.setmode(self._gpio.BCM)
         for pin in self._pins.values():
-            self._gpio.setup(pin, self._gpio.OUT, initial=int(self._inverted))
+            with _refusals(pin):
+                self._gpio.setup(pin, self._gpio.OUT, initial=int(self._inverted))
 
     def _start(self, pin: int) -> PwmLike:
-        pwm = self._gpio.PWM(pin, self._frequency_hz)
-        pwm.start(self._percent_high(0.0))
+        with _refusals(pin):
+            pwm = self._gpio.PWM(pin, self._frequency_hz)
+            pwm.start(self._percent_high(0.0))
         return pwm
 
     def _duty_of(self, level: float) -> float:
@@ -141,6 +155,16 @@ class PwmLight:
 
     def _percent_high(self, duty: float) -> float:
         return 100.0 * (1.0 - duty if self._inverted else duty)
+
+
+@contextmanager
+def _refusals(pin: int) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # rpi-lgpio lets through lgpio.error, which has no base but Exception
+        raise HardwareUnavailableError(
+            f"light: GPIO {pin} can't be driven: {error}", device="light"
+        ) from error
 
 
 def _check_settings(pins: Mapping[str, int], frequency_hz: float, minimum_duty: float, gamma: float) -> None:

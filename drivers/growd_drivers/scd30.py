@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from growd_drivers.errors import BusError, DriverError, NotReadyError, OutOfRangeError, SettingError
+from growd_drivers.errors import (
+    BusError,
+    DeviceMissingError,
+    DriverError,
+    NotReadyError,
+    OutOfRangeError,
+    SettingError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,8 +58,9 @@ class Scd30:
     altitude live in the chip's non-volatile memory and are written only when they differ; None leaves an
     offset or altitude as it is. `ambient_pressure_hpa` (0 or 700..1400) overrides the altitude.
 
-    The constructor starts the measurement and so talks to the chip: it raises `DeviceMissingError` or
-    `BusError` like `read`, and `SettingError` for a setting the chip does not have.
+    The chip is set up at the first `read`, and again after it was missing: it may have lost power, and with
+    it the ambient pressure. The constructor does not talk to it; it raises `SettingError` for a setting that
+    the chip does not have.
     """
 
     def __init__(
@@ -71,12 +79,15 @@ class Scd30:
         bus.label(address, "SCD30")
         self._bus = bus
         self._address = address
-        with self._translated():
-            self._chip = _adafruit_scd30(sleep).SCD30(bus, ambient_pressure_hpa, address)
-            self._set("measurement_interval", interval_s)
-            self._set("self_calibration_enabled", self_calibration)
-            self._set("temperature_offset", temperature_offset_degc)
-            self._set("altitude", altitude_m)
+        self._sleep = sleep
+        self._ambient_pressure_hpa = ambient_pressure_hpa
+        self._settings = {
+            "measurement_interval": interval_s,
+            "self_calibration_enabled": self_calibration,
+            "temperature_offset": temperature_offset_degc,
+            "altitude": altitude_m,
+        }
+        self._chip: Any = None
 
     def read(self) -> Scd30Sample:
         """The newest measurement, each one once.
@@ -85,18 +96,25 @@ class Scd30:
         fails, `OutOfRangeError` for a value the chip can't have measured (0 ppm right after power-up).
         """
         with self._translated():
-            if not self._chip.data_available:
+            chip = self._set_up()
+            if not chip.data_available:
                 raise NotReadyError(
                     f"{self._bus.name_of(self._address)} has no new measurement yet", device="SCD30"
                 )
             # The properties would ask for data-ready again before each value and could mix two measurements.
-            self._chip._read_data()  # noqa: SLF001
-            sample = Scd30Sample(self._chip._co2, self._chip._temperature, self._chip._relative_humidity)  # noqa: SLF001  as above
+            chip._read_data()  # noqa: SLF001
+            sample = Scd30Sample(chip._co2, chip._temperature, chip._relative_humidity)  # noqa: SLF001  as above
         return self._checked(sample)
 
-    def _set(self, setting: str, value: float | None) -> None:
-        if value is not None and getattr(self._chip, setting) != value:
-            setattr(self._chip, setting, value)
+    def _set_up(self) -> Any:
+        """Adafruit's object for the chip, which measures with our settings."""
+        if self._chip is None:
+            chip = _adafruit_scd30(self._sleep).SCD30(self._bus, self._ambient_pressure_hpa, self._address)
+            for setting, value in self._settings.items():
+                if value is not None and getattr(chip, setting) != value:
+                    setattr(chip, setting, value)
+            self._chip = chip
+        return self._chip
 
     def _checked(self, sample: Scd30Sample) -> Scd30Sample:
         for name, (minimum, maximum) in _RANGES.items():
@@ -112,6 +130,9 @@ class Scd30:
         """Adafruit's errors as ours: RuntimeError is a bad CRC, ValueError a failed probe."""
         try:
             yield
+        except DeviceMissingError:
+            self._chip = None
+            raise
         except DriverError:
             raise
         except ValueError as error:

@@ -100,7 +100,7 @@ class Air:
 class Chamber:
     """The chamber at the present of `monotonic`; safe to use from several threads.
 
-    It starts in balance with the room, lamps off, at `time_of_day_s` seconds after midnight. The room drifts
+    It starts with the air of the room, lamps off, at `time_of_day_s` seconds after midnight. The room drifts
     a little (people come and go): a function of time and `seed` alone, so that the same seed and the same
     commands at the same times give the same chamber, however often it is read.
     """
@@ -128,9 +128,11 @@ class Chamber:
         """Light a channel with `fraction` (0..1) of its full power from now on."""
         if channel not in self._lamps:
             raise ValueError(f"the chamber has no lamp {channel!r}, only {', '.join(sorted(self._lamps))}")
+        if not 0.0 <= fraction <= 1.0:
+            raise ValueError(f"lamp {channel}: fraction must be 0..1, not {fraction}")
         with self._lock:
             self._advance()
-            self._lamps[channel] = min(max(fraction, 0.0), 1.0)
+            self._lamps[channel] = fraction
 
     def air(self) -> Air:
         """The air at the sensor now."""
@@ -176,14 +178,14 @@ class Chamber:
         respiration = p.leaf_area_m2 * p.dark_respiration_umol_m2_s * self._q10()
         gained = (respiration + p.carbon_dioxide_injection_umol_s) * ppm_per_umol
         uptake = p.leaf_area_m2 * self._photosynthesis_per_ppm(ppfd) * ppm_per_umol
-        room = p.ambient_carbon_dioxide_ppm + 8.0 * self._room.at(self._now)
+        room = p.ambient_carbon_dioxide_ppm + 8.0 * self._room.at(self._now - self._start)
         inflow = leak * room + gained + uptake * p.compensation_point_ppm
         self._carbon_dioxide_ppm = _balance(self._carbon_dioxide_ppm, inflow, leak + uptake, seconds)
 
     def _step_temperature(self, seconds: float) -> None:
         p = self.parameters
         lamps = sum(p.lamps[channel].power_w * part for channel, part in self._lamps.items())
-        room = p.ambient_temperature_degc + 0.5 * self._room.at(self._now)
+        room = p.ambient_temperature_degc + 0.5 * self._room.at(self._now - self._start)
         loss = p.heat_loss_w_k / p.heat_capacity_j_k
         inflow = lamps / p.heat_capacity_j_k + loss * room
         self._temperature_degc = _balance(self._temperature_degc, inflow, loss, seconds)
@@ -236,7 +238,7 @@ class Chamber:
 
 
 class _Drift:
-    """A slow wander within -1..1: three sine waves with phases from the seed, 0 at time 0."""
+    """A slow wander within -1..1: three sine waves with phases from the seed."""
 
     _PERIODS_S = (5 * 3600.0, 97 * 60.0, 23 * 60.0)
 

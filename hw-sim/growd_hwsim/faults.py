@@ -104,10 +104,12 @@ class Faults:
 
     def wire(self, message: Message, forward: Forward) -> bytes:
         """Pass a message on through the faults that it meets. For `I2CAdapter`."""
-        for fault in self._met_by(message):
+        met = self._met_by(message)
+        for fault in met:
             forward = _through(KINDS[fault.kind], self, forward)
         answer = forward(message)
-        self._remember(message, answer)
+        if not met and message.data is None and len(answer) >= len(self.last_frame(message)):
+            self.remember(message, answer)
         return answer
 
     def hold_the_clock(self) -> None:
@@ -119,6 +121,11 @@ class Faults:
         with self._lock:
             return self._frames.get((message.bus, message.address), b"")
 
+    def remember(self, message: Message, frame: bytes) -> None:
+        """Take `frame` for the last measurement from this address."""
+        with self._lock:
+            self._frames[message.bus, message.address] = frame
+
     def _met_by(self, message: Message) -> list[Fault]:
         names = (message.device, f"i2c-{message.bus}:{message.address:#04x}")
         with self._lock:
@@ -126,12 +133,6 @@ class Faults:
             return [
                 armed.fault for armed in self._armed if armed.fault.device in names and armed.strikes(now)
             ]
-
-    def _remember(self, message: Message, answer: bytes) -> None:
-        place = (message.bus, message.address)
-        with self._lock:
-            if message.data is None and len(answer) >= len(self._frames.get(place, b"")):
-                self._frames[place] = answer
 
 
 class _Armed:
@@ -170,7 +171,9 @@ def _bad_crc(_faults: Faults, message: Message, forward: Forward) -> bytes:
 def _frozen(faults: Faults, message: Message, forward: Forward) -> bytes:
     answer = forward(message)
     frame = faults.last_frame(message)
-    return frame if message.data is None and len(frame) == len(answer) else answer
+    if message.data is None and len(answer) > len(frame):
+        faults.remember(message, answer)  # there was none to repeat: repeat this one from now on
+    return frame if message.data is None and len(answer) == len(frame) else answer
 
 
 KINDS: dict[str, Callable[[Faults, Message, Forward], bytes]] = {
