@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 SHOWN: Final = 80  # characters of a value in a sentence
+MAX_BITS: Final = 1024  # of an integer in a sentence; Python refuses to write out very large ones
 
 
 class BusError(Exception):
@@ -63,11 +64,37 @@ class ReadOnlyError(BusError, PermissionError):
 
 
 class ConflictError(BusError, ValueError):
-    """A parameter can't be set because of what stands above or beneath it in the tree."""
+    """A parameter can't be set or declared because of what stands above or beneath it in the tree."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"the parameter {shown(name)} can't be set: {problem}")
+        self.name = name
 
 
 class CapacityError(BusError, OverflowError):
-    """The bus holds as much as it may."""
+    """The bus holds as much of something as it may: `limit` of `what`."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(f"no room for more {what}: {limit} is the most")
+        self.what = what
+        self.limit = limit
+
+
+class InvalidAnswerError(BusError, RuntimeError):
+    """A handler did not answer as its service promises: a fault of the service, not of its caller."""
+
+    def __init__(self, service: str, problem: str) -> None:
+        super().__init__(f"the service {service} gave an answer that it should not: {problem}")
+        self.service = service
+        self.problem = problem
+
+
+class ClosedError(BusError, RuntimeError):
+    """A subscription that was closed and has nothing left to read."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(f"a subscription of the node {node} is closed")
+        self.node = node
 
 
 class NotKeptError(BusError, OSError):
@@ -77,11 +104,18 @@ class NotKeptError(BusError, OSError):
 def shown(value: Any) -> str:
     """`value` as JSON would show it, cut to a length fit for a sentence."""
     if isinstance(value, dict):
-        return f"an object with {len(value)} member" + ("" if len(value) == 1 else "s")
+        return f"an object with {counted(len(value), 'member')}"
     if isinstance(value, (list, tuple)):
-        return f"an array of {len(value)} element" + ("" if len(value) == 1 else "s")
+        return f"an array of {counted(len(value), 'element')}"
     if isinstance(value, str):
-        value = value[:SHOWN]  # before the work, not after it
-        return json.dumps(value, ensure_ascii=not value.isprintable())
+        text = value[:SHOWN]  # before the work, not after it
+        return json.dumps(text, ensure_ascii=not text.isprintable()) + ("…" if len(value) > SHOWN else "")
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        return f"an integer of {value.bit_length()} bits"
     text = json.dumps(value, default=repr)
     return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 argument, 2 arguments."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.bus.errors import (
     CapacityError,
@@ -21,14 +22,18 @@ if TYPE_CHECKING:
 
     from growd.bus.fields import Field
 
-MAX_PARAMETERS = 10_000
+MAX_PARAMETERS: Final = 10_000
+MAX_SETS: Final = 256
 
 
 class ParameterStore(Protocol):
     """Where parameters are kept across restarts."""
 
     async def save(self, changes: Mapping[str, Any], removed: list[str]) -> None:
-        """Keep the changed leaves by name and forget the removed ones, in one step, durably."""
+        """Keep the changed leaves by name and forget the removed ones, in one step, durably.
+
+        A removed leaf need not be known to the store.
+        """
 
 
 class Parameter:
@@ -56,17 +61,22 @@ class Parameters:
     A name is a leaf or a branch, never both. An object whose members can all be names is a branch (`a` =
     {"b": 1} is the leaf `a/b`); any other object, such as {} or {"x/y": 1}, is a leaf and comes back as it
     was set. Setting a name replaces all that stood at and beneath it.
+
+    Values are JSON as a decoder gives it, without NaN. Nobody changes a list or object that was set or got.
     """
 
     def __init__(self, kept: Mapping[str, Any] | None = None, store: ParameterStore | None = None) -> None:
         self._leaves: dict[str, Any] = dict(kept or {})
+        self._names = sorted(self._leaves)  # what is beneath a name stands together
         self._declared: dict[str, Parameter] = {}
         self._store = store
+        self._stale: set[str] = set()  # leaves that a declaration pushed out, but the store still keeps
         self._lock = asyncio.Lock()
+        self._sets: set[asyncio.Task[None]] = set()
 
     def names(self) -> list[str]:
         """The names of all leaves, sorted."""
-        return sorted(self._leaves)
+        return self._names.copy()
 
     def get(self, name: str) -> Any:
         """The value of a leaf, or the subtree of a branch; `UnknownNameError` if it is neither."""
@@ -75,7 +85,7 @@ class Parameters:
         name = normalise(name)
         if name in self._leaves:
             return self._leaves[name]
-        beneath = list(self._beneath(name))
+        beneath = self._beneath(name)
         if not beneath:
             raise UnknownNameError("parameter", name)
         subtree: dict[str, Any] = {}
@@ -91,39 +101,38 @@ class Parameters:
         """Set a leaf or replace a branch, and return once it is kept.
 
         `node` is the node that sets it; None is a client. Raises `InvalidValueError`, `ReadOnlyError`,
-        `ConflictError` or `CapacityError`, and then nothing has changed.
+        `ConflictError`, `CapacityError` or what the store raises, and then nothing has changed. A caller
+        that is cancelled while the store writes does not know the outcome, but tree and store agree.
         """
         name = normalise(name)
-        async with self._lock:
-            changes = self._checked(name, value, node)
-            removed = [leaf for leaf in (name, *self._beneath(name)) if leaf in self._leaves]
-            removed = [leaf for leaf in removed if leaf not in changes]
-            if len(self._leaves) + len(changes) - len(removed) > MAX_PARAMETERS:
-                raise CapacityError(f"there are {len(self._leaves)} parameters; {MAX_PARAMETERS} is the most")
-            if self._store is not None:
-                await self._store.save(changes, removed)
-            for leaf in removed:
-                del self._leaves[leaf]
-            self._leaves.update(changes)
+        if len(self._sets) >= MAX_SETS:
+            raise CapacityError("sets of parameters at a time", MAX_SETS)
+        task = asyncio.create_task(self._set(name, value, node), name=f"set the parameter {name}")
+        self._sets.add(task)
+        task.add_done_callback(self._sets.discard)
+        await asyncio.shield(task)
 
     def declare(self, name: str, field: Field, node: str, *, read_only: bool = False) -> Parameter:
         """Declare a parameter with a type, a range and a default.
 
-        A value that was kept holds if it still fits; otherwise the default takes its place. With
-        `read_only`, only the node itself sets it.
+        A value that was kept holds if it still fits; otherwise the default takes its place. What clients
+        set above or beneath the name gives way; `NameTakenError` or `ConflictError` if another declared
+        parameter stands in the way. With `read_only`, only the node itself sets it.
         """
         name = normalise(name)
         if name in self._declared:
             raise NameTakenError("parameter", name)
-        self._refuse_leaf_above(name)
-        parameter = Parameter(self, name, field, node, read_only=read_only)
-        for leaf in list(self._beneath(name)):
-            del self._leaves[leaf]  # kept from a time when this name was a branch
-        try:
-            self._leaves[name] = field.check(self._leaves[name])
-        except (KeyError, InvalidValueError):
-            self._leaves[name] = field.check(field.default)
-        self._declared[name] = parameter
+        if field.required:
+            raise ValueError(f"the parameter {name} is declared without a default")
+        value = default = field.check(field.default)
+        self._make_room(name)
+        if name in self._leaves:
+            try:
+                value = field.check(self._leaves[name])
+            except InvalidValueError:
+                value = default
+        self._put(name, value)
+        parameter = self._declared[name] = Parameter(self, name, field, node, read_only=read_only)
         return parameter
 
     def undeclare(self, parameter: Parameter) -> None:
@@ -133,55 +142,100 @@ class Parameters:
     def declared(self, name: str) -> Parameter | None:
         return self._declared.get(name)
 
-    def _checked(self, name: str, value: Any, node: str | None) -> dict[str, Any]:
-        """The leaves that setting `name` makes, each checked against its declaration."""
-        self._refuse_leaf_above(name)
-        changes = dict(_flatten(name, value))
-        if name in self._declared:
-            changes = {name: value}  # a declared leaf keeps an object whole
-        for declared in [leaf for leaf in self._declared if leaf == name or leaf.startswith(name + "/")]:
-            parameter = self._declared[declared]
-            if declared not in changes:
-                raise ConflictError(
-                    f"setting {shown(name)} would remove the parameter {shown(declared)}, "
-                    f"which the node {parameter.node} needs"
-                )
-            changes[declared] = self._checked_declared(parameter, changes[declared], node)
-        for leaf in changes:
-            if len(leaf) > MAX_NAME:
-                raise ConflictError(f"the name {shown(leaf)} would be longer than {MAX_NAME} characters")
-            self._refuse_leaf_above(leaf, but=name)
-        return changes
+    async def close(self) -> None:
+        """Wait for the sets that are under way, also those whose callers were cancelled."""
+        if self._sets:
+            await asyncio.wait(self._sets)
 
-    def _checked_declared(self, parameter: Parameter, value: Any, node: str | None) -> Any:
+    async def _set(self, name: str, value: Any, node: str | None) -> None:
+        async with self._lock:
+            changes, removed = self._planned(name, value, node)
+            if self._store is not None:
+                stale = self._stale - changes.keys()
+                await self._store.save(changes, [*removed, *sorted(stale)])
+                self._stale -= stale | changes.keys()
+                # a node may have declared something while the store was writing
+                changes, removed = self._planned(name, value, node)
+            for leaf in removed:
+                self._drop(leaf)
+            for leaf, new in changes.items():
+                self._put(leaf, new)
+
+    def _planned(self, name: str, value: Any, node: str | None) -> tuple[dict[str, Any], list[str]]:
+        """The leaves that setting `name` changes, checked against what is declared, and those it removes."""
+        above = self._leaf_above(name)
+        if above is not None:
+            raise ConflictError(name, f"{shown(above)} above it has a value of its own")
+        changes = dict(self._flattened(name, value))
+        standing = [name] if name in self._leaves else self._beneath(name)
+        for leaf in standing:
+            if leaf in self._declared:
+                changes[leaf] = self._checked(name, leaf, changes, node)
+        growth = len(changes) - len(standing)
+        if growth > 0 and len(self._leaves) + growth > MAX_PARAMETERS:
+            raise CapacityError("parameters", MAX_PARAMETERS)
+        return changes, [leaf for leaf in standing if leaf not in changes]
+
+    def _checked(self, name: str, declared: str, changes: dict[str, Any], node: str | None) -> Any:
+        """The new value of a declared leaf when `name`, at or above it, is set."""
+        parameter = self._declared[declared]
+        if declared not in changes:
+            raise ConflictError(
+                name, f"that would remove {shown(declared)}, which the node {parameter.node} needs"
+            )
         if parameter.read_only and node != parameter.node:
-            raise ReadOnlyError(parameter.name, parameter.node)
+            raise ReadOnlyError(declared, parameter.node)
         try:
-            return parameter.field.check(value)
+            return parameter.field.check(changes[declared])
         except InvalidValueError as error:
-            raise InvalidValueError(parameter.name, error.expected, error.value) from None
+            raise InvalidValueError(declared, error.expected, error.value) from None
 
-    def _refuse_leaf_above(self, name: str, but: str | None = None) -> None:
-        """A leaf can't have anything beneath it; `but` is about to be replaced and does not count."""
-        parent = name
-        while "/" in parent:
-            parent = parent.rpartition("/")[0]
-            if parent == but:
-                return
-            if parent in self._leaves:
-                raise ConflictError(
-                    f"{shown(parent)} is a parameter with a value of its own, so it can't have "
-                    f"{shown(name)} beneath it"
-                )
-
-    def _beneath(self, name: str) -> Iterator[str]:
-        prefix = name + "/"
-        return (leaf for leaf in self._leaves if leaf.startswith(prefix))
-
-
-def _flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value and all(is_segment(key) for key in value):
+    def _flattened(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
+        """The leaves of `value` when it is set at `name`; a declared leaf keeps an object whole."""
+        if name in self._declared or not _is_branch(name, value):
+            yield name, value
+            return
         for key, member in value.items():
-            yield from _flatten(f"{name}/{key}", member)
-    else:
-        yield name, value
+            yield from self._flattened(f"{name}/{key}", member)
+
+    def _make_room(self, name: str) -> None:
+        """Remove what stands above or beneath a name that is being declared."""
+        above = self._leaf_above(name)
+        in_the_way = self._beneath(name) if above is None else [above]
+        for leaf in in_the_way:
+            if leaf in self._declared:
+                raise ConflictError(name, f"the node {self._declared[leaf].node} has declared {shown(leaf)}")
+        for leaf in in_the_way:
+            self._drop(leaf)
+        self._stale.update(in_the_way)
+
+    def _leaf_above(self, name: str) -> str | None:
+        """The leaf on the way to `name`, if there is one: nothing can stand beneath it."""
+        while "/" in name:
+            name = name.rpartition("/")[0]
+            if name in self._leaves:
+                return name
+        return None
+
+    def _beneath(self, name: str) -> list[str]:
+        """All leaves beneath a name, if it is a branch."""
+        begin = bisect_left(self._names, name + "/")
+        end = bisect_left(self._names, name + chr(ord("/") + 1), begin)
+        return self._names[begin:end]
+
+    def _put(self, leaf: str, value: Any) -> None:
+        if leaf not in self._leaves:
+            insort(self._names, leaf)
+        self._leaves[leaf] = value
+
+    def _drop(self, leaf: str) -> None:
+        del self._leaves[leaf]
+        del self._names[bisect_left(self._names, leaf)]
+
+
+def _is_branch(name: str, value: Any) -> bool:
+    """Whether `value` is an object whose members can all be names beneath `name`."""
+    room = MAX_NAME - len(name) - 1
+    return (
+        isinstance(value, dict) and bool(value) and all(is_segment(key) and len(key) <= room for key in value)
+    )
