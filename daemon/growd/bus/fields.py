@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import isfinite
 from typing import Any, Final
 
 from growd.bus.errors import InvalidValueError
@@ -52,7 +52,8 @@ class Field:
     def check(self, value: Any) -> Any:
         """`value` in this field's type, or `InvalidValueError`.
 
-        Booleans are numbers here, as they were for the predecessor's control panel: true is 1, false is 0.
+        A float64 may be given as a boolean, as the predecessor's control panel does: true is 1, false is 0.
+        An int64 may be given as 3.0, for JSON has one kind of number.
         """
         kind = self.kind
         if kind is Kind.FLOAT64:
@@ -69,16 +70,21 @@ class Field:
 
     def expected(self) -> str:
         """What fits, in words: "float64 from 0 to 40000 ppm"."""
-        words = str(self.kind)
+        if self.kind is Kind.STRING:
+            return f"{self.kind} of at most {self.max_length} characters"
+        bounds = self._bounds()
+        if bounds:
+            return f"{self.kind} {bounds} {self.unit}".rstrip()
+        return f"a finite {self.kind}" if self.kind is Kind.FLOAT64 else str(self.kind)
+
+    def _bounds(self) -> str:
         if self.minimum is not None and self.maximum is not None:
-            words += f" from {self.minimum:g} to {self.maximum:g}"
-            if self.unit:
-                words += f" {self.unit}"
-        elif self.kind is Kind.FLOAT64:
-            words = "a finite " + words
-        elif self.kind is Kind.STRING:
-            words += f" of at most {self.max_length} characters"
-        return words
+            return f"from {_plain(self.minimum)} to {_plain(self.maximum)}"
+        if self.minimum is not None:
+            return f"of at least {_plain(self.minimum)}"
+        if self.maximum is not None:
+            return f"of at most {_plain(self.maximum)}"
+        return ""
 
     def _number(self, value: Any) -> float:
         if not isinstance(value, (int, float)):
@@ -87,21 +93,21 @@ class Field:
             number = float(value)
         except OverflowError:
             raise self._wrong(value) from None
-        if not math.isfinite(number) or not self._in_range(number):
+        low, high = self.minimum, self.maximum  # not `_in_range`: each message of a sensor passes here
+        if isfinite(number) and (low is None or number >= low) and (high is None or number <= high):
+            return number
+        raise self._wrong(value)
+
+    def _integer(self, value: Any) -> int:
+        number = int(value) if isinstance(value, float) and value.is_integer() else value
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise self._wrong(value)
+        if not INT64_MIN <= number <= INT64_MAX or not self._in_range(number):
             raise self._wrong(value)
         return number
 
-    def _integer(self, value: Any) -> int:
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)  # JSON has one kind of number: 3.0 is 3
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self._wrong(value)
-        if not INT64_MIN <= value <= INT64_MAX or not self._in_range(value):
-            raise self._wrong(value)
-        return value
-
     def _string(self, value: Any) -> str:
-        if not isinstance(value, str) or len(value) > self.max_length:
+        if not isinstance(value, str) or len(value) > self.max_length or not _is_text(value):
             raise self._wrong(value)
         return value
 
@@ -112,3 +118,17 @@ class Field:
 
     def _wrong(self, value: Any) -> InvalidValueError:
         return InvalidValueError(self.name, self.expected(), value)
+
+
+def _plain(number: float) -> str:
+    """A bound in all its digits: 200000, not 2e+05."""
+    return f"{number:.15g}" if isinstance(number, float) else str(number)
+
+
+def _is_text(value: str) -> bool:
+    """Whether UTF-8 can carry it; half a surrogate pair would break every reader that encodes it."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

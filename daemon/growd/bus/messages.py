@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from growd.bus.errors import InvalidArgumentsError, shown
+from growd.bus.errors import InvalidArgumentsError, counted, shown
 from growd.bus.fields import Field, Kind
 
 
@@ -57,7 +57,7 @@ class MessageType:
             )
         if len(arguments) != len(self.fields):
             raise InvalidArgumentsError(
-                f"{self.name} takes {_count(len(self.fields), 'argument')} {self.signature()}, "
+                f"{self.name} takes {counted(len(self.fields), 'argument')} {self.signature()}, "
                 f"got {len(arguments)}"
             )
         if len(self.fields) == 1:
@@ -81,10 +81,6 @@ class MessageType:
 
     def signature(self) -> str:
         return "[" + ", ".join(f"{field.name}: {field.kind}" for field in self.fields) + "]"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 FLOAT64 = MessageType("std_msgs/Float64", (Field("data", Kind.FLOAT64),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from growd.bus.errors import NameTakenError, UnknownNameError
 from growd.bus.names import normalise
@@ -26,7 +27,7 @@ class Bus:
         self.clock = clock
         self.topics = Topics()
         self.services = Services()
-        self.parameters = parameters or Parameters()
+        self.parameters = Parameters() if parameters is None else parameters
         self._nodes: dict[str, Node] = {}
 
     def node(self, name: str) -> Node:
@@ -39,7 +40,8 @@ class Bus:
 
     def find_node(self, name: str) -> Node:
         """The node of this name; `UnknownNameError` if there is none."""
-        node = self._nodes.get(normalise(name))
+        name = normalise(name)
+        node = self._nodes.get(name)
         if node is None:
             raise UnknownNameError("node", name)
         return node
@@ -48,7 +50,9 @@ class Bus:
         return sorted(self._nodes)
 
     def forget(self, node: Node) -> None:
-        self._nodes.pop(node.name, None)
+        """Take a node off the bus; a later node of the same name is not touched."""
+        if self._nodes.get(node.name) is node:
+            del self._nodes[node.name]
 
 
 class Node:
@@ -58,6 +62,7 @@ class Node:
         self.name = name
         self._bus = bus
         self._publishers: dict[str, Publisher] = {}
+        self._subscriptions: WeakSet[Subscription] = WeakSet()  # a topic holds those that are not closed
         self._services: list[str] = []
         self._parameters: list[Parameter] = []
 
@@ -72,7 +77,10 @@ class Node:
 
     def subscribe(self, *topics: str, depth: int = 64) -> Subscription:
         """Read the messages of these topics; whoever reads closes the subscription."""
-        return Subscription(self.name, [self._bus.topics.get(topic) for topic in topics], depth)
+        found = [self._bus.topics.get(topic) for topic in topics]
+        subscription = Subscription(self.name, found, depth)
+        self._subscriptions.add(subscription)
+        return subscription
 
     def serve(
         self,
@@ -85,9 +93,9 @@ class Node:
         doc: str = "",
     ) -> Service:
         """Offer a service."""
-        service = Service(name, request_type, self.name, handler, arguments, reply, doc)
+        service = Service(normalise(name), request_type, self.name, handler, arguments, reply, doc)
         self._bus.services.add(service)
-        self._services.append(name)
+        self._services.append(service.name)
         return service
 
     def declare(self, name: str, field: Field, *, read_only: bool = False) -> Parameter:
@@ -108,9 +116,11 @@ class Node:
         }
 
     def close(self) -> None:
-        """Leave the bus: stop publishing and serving. Topics keep their last message."""
+        """Leave the bus: stop publishing, reading and serving. Topics keep their last message."""
         for publisher in self._publishers.values():
             publisher.close()
+        for subscription in list(self._subscriptions):
+            subscription.close()
         for service in self._services:
             self._bus.services.remove(service)
         for parameter in self._parameters:

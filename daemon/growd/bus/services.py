@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from growd.bus.errors import InvalidArgumentsError, NameTakenError, UnknownNameError, shown
+from growd.bus.errors import (
+    InvalidAnswerError,
+    InvalidArgumentsError,
+    InvalidValueError,
+    NameTakenError,
+    UnknownNameError,
+    counted,
+    shown,
+)
 from growd.bus.fields import Field, Kind
 from growd.bus.names import normalise
 
@@ -19,7 +27,8 @@ SUCCESS = (Field("success", Kind.BOOL), Field("message", Kind.STRING))
 class Service:
     """One service: `handler` takes the checked arguments by name and returns the fields of `reply`.
 
-    Every answer has `success` and `message`; a handler refuses by answering `success` false.
+    Every answer has `success` and `message`; a handler refuses by answering `success` false. A field of
+    `reply` with a default may be left out of an answer.
     """
 
     name: str
@@ -33,10 +42,11 @@ class Service:
     async def call(self, given: Any = None) -> dict[str, Any]:
         """Call it with an array of arguments in order, an object of them by name, or None for none.
 
-        Raises `InvalidArgumentsError` or `InvalidValueError` before the handler is called.
+        Raises `InvalidArgumentsError` or `InvalidValueError` before the handler is called, and
+        `InvalidAnswerError` if the handler's answer is not what `reply` says.
         """
         answer = await self.handler(**self.bind(given))
-        return {field.name: field.check(answer[field.name]) for field in self.reply}
+        return {field.name: self._answered(field, answer) for field in self.reply}
 
     def bind(self, given: Any) -> dict[str, Any]:
         """The arguments by name, checked, defaults filled in."""
@@ -51,6 +61,14 @@ class Service:
                 bound[field.name] = field.default
         return bound
 
+    def _answered(self, field: Field, answer: dict[str, Any]) -> Any:
+        if field.name not in answer and field.required:
+            raise InvalidAnswerError(self.name, f"the field {field.name} is missing")
+        try:
+            return field.check(answer.get(field.name, field.default))
+        except InvalidValueError as error:
+            raise InvalidAnswerError(self.name, str(error)) from error
+
     def _by_name(self, given: Any) -> dict[str, Any]:
         names = [field.name for field in self.arguments]
         if given is None:
@@ -59,7 +77,7 @@ class Service:
             for name in given:
                 if name not in names:
                     raise InvalidArgumentsError(
-                        f"{self.name} has no argument {shown(name)}; its arguments: {names}"
+                        f"{self.name} has no argument {shown(name)}; it has {', '.join(names) or 'none'}"
                     )
             return given
         if not isinstance(given, list):
@@ -67,7 +85,9 @@ class Service:
                 f"{self.name} takes its arguments as an array or an object, not {shown(given)}"
             )
         if len(given) > len(names):
-            raise InvalidArgumentsError(f"{self.name} takes at most {len(names)} arguments, got {len(given)}")
+            raise InvalidArgumentsError(
+                f"{self.name} takes at most {counted(len(names), 'argument')}, got {len(given)}"
+            )
         return dict(zip(names, given, strict=False))
 
 
@@ -89,7 +109,8 @@ class Services:
 
     def get(self, name: str) -> Service:
         """The service of this name; `UnknownNameError` if there is none."""
-        service = self._services.get(normalise(name))
+        name = normalise(name)
+        service = self._services.get(name)
         if service is None:
             raise UnknownNameError("service", name)
         return service

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, Self
 
-from growd.bus.errors import NameTakenError, UnknownNameError
+from growd.bus.errors import ClosedError, NameTakenError, UnknownNameError
 from growd.bus.messages import Message, MessageType, Quality
 from growd.bus.names import normalise
 
@@ -43,7 +43,6 @@ class Topic:
         self._publishers += Counter()  # keeps only those above 0
 
     def add_subscription(self, subscription: Subscription) -> None:
-        # replaced, not changed: a publish that is under way goes over the tuple it began with
         self._subscriptions = (*self._subscriptions, subscription)
 
     def remove_subscription(self, subscription: Subscription) -> None:
@@ -64,16 +63,20 @@ class Subscription:
 
     At most `depth` messages wait; a further one pushes out the oldest, which `dropped` counts. So a slow
     subscriber loses its own messages and holds up nobody. Iterate over it, or `await get()`; close it, or
-    use it as a context manager. It has one reader.
+    use it as a context manager. It has one reader. What waits when it is closed can still be read; then
+    iteration ends.
     """
 
     def __init__(self, node: str, topics: Iterable[Topic], depth: int) -> None:
+        if depth < 1:
+            raise ValueError(f"a subscription holds at least 1 message, not {depth}")
         self.node = node
         self.dropped = 0
-        self.topics = tuple(topics)
+        self.topics = tuple(dict.fromkeys(topics))
         self._depth = depth
         self._waiting: deque[Message] = deque()
         self._waiter: asyncio.Future[None] | None = None
+        self._closed = False
         for topic in self.topics:
             topic.add_subscription(self)
 
@@ -83,18 +86,17 @@ class Subscription:
             waiting.popleft()
             self.dropped += 1
         waiting.append(message)
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        if self._waiter is not None:
+            self._wake()
 
     async def get(self) -> Message:
-        """The oldest message that waits, or the next one to come."""
+        """The oldest message that waits, or the next one to come.
+
+        A message leaves the queue only as this returns, so a reader that is cancelled loses none. Raises
+        `ClosedError` when the subscription is closed and empty.
+        """
         while not self._waiting:
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            await self._arrival()
         return self._waiting.popleft()
 
     def get_nowait(self) -> Message | None:
@@ -102,8 +104,11 @@ class Subscription:
         return self._waiting.popleft() if self._waiting else None
 
     def close(self) -> None:
+        """Receive no more. Wakes the reader."""
+        self._closed = True
         for topic in self.topics:
             topic.remove_subscription(self)
+        self._wake()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -121,7 +126,29 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Message:
-        return await self.get()
+        if self._waiting:
+            return self._waiting.popleft()
+        try:
+            return await self.get()
+        except ClosedError:
+            raise StopAsyncIteration from None
+
+    async def _arrival(self) -> None:
+        """Wait until a message comes or the subscription is closed."""
+        if self._closed:
+            raise ClosedError(self.node)
+        if self._waiter is not None:
+            raise RuntimeError(f"a subscription of the node {self.node} has two readers")
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
 
 class Publisher:
@@ -181,7 +208,8 @@ class Topics:
         """The topic of this name; `UnknownNameError` if there is none."""
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics.get(normalise(name))
+            name = normalise(name)
+            topic = self._topics.get(name)
         if topic is None:
             raise UnknownNameError("topic", name)
         return topic
