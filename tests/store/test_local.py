@@ -1,0 +1,157 @@
+"""The local file: what was promised is on the disk, and what can't be used is said."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+from growd.store.errors import LocalStoreError
+from growd.store.local import SCHEMA_VERSION, LocalStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "growd.sqlite3"
+
+
+async def test_parameters_and_state_are_there_after_a_restart(path):
+    store = await LocalStore.open(path)
+    await store.save_parameter("environment_1/current_recipe", "lettuce é")
+    await store.save_parameter("a/b", {"c": [1, None, 0.5]})
+    await store.save_parameter("gone", 1)
+    await store.delete_parameter("gone")
+    await store.save_parameter("a/b", {"c": []})
+    await store.save_state("wall_time", 1.5)
+    device = store.device
+    await store.close()
+
+    store = await LocalStore.open(path)
+    assert await store.parameters() == {"environment_1/current_recipe": "lettuce é", "a/b": {"c": []}}
+    assert await store.state("wall_time") == 1.5
+    assert await store.state("nothing", "default") == "default"
+    assert store.device == device
+    await store.close()
+
+
+async def test_a_commit_is_synced_to_the_disk(path):
+    store = await LocalStore.open(path)
+
+    def settings(file: sqlite3.Connection) -> tuple[str, int]:
+        journal = file.execute("PRAGMA journal_mode").fetchone()[0]
+        return journal, file.execute("PRAGMA synchronous").fetchone()[0]
+
+    assert await store.read(settings) == ("wal", 2)  # 2 is FULL
+    await store.close()
+
+
+async def test_writes_that_come_together_share_a_commit(path):
+    store = await LocalStore.open(path)
+    statements: list[str] = []
+    await store.read(lambda file: file.set_trace_callback(statements.append))
+    await asyncio.gather(*(store.save_parameter(f"p{number}", number) for number in range(200)))
+    assert len(await store.parameters()) == 200
+    # the first may go alone, the others wait for it and go together
+    assert statements.count("COMMIT") <= 2
+    await store.close()
+
+
+async def test_one_write_that_fails_does_not_undo_its_neighbours(path):
+    store = await LocalStore.open(path)
+
+    def half(file: sqlite3.Connection) -> None:
+        file.execute("INSERT INTO parameters VALUES ('half', '1')")
+        raise KeyError("half")
+
+    def wrong(file: sqlite3.Connection) -> None:
+        file.execute("INSERT INTO no_such_table VALUES (1)")
+
+    outcomes = await asyncio.gather(
+        store.save_parameter("before", 1),
+        store.write(half),
+        store.write(wrong),
+        store.save_parameter("after", 2),
+        return_exceptions=True,
+    )
+    assert isinstance(outcomes[1], KeyError)
+    assert isinstance(outcomes[2], LocalStoreError)
+    assert await store.parameters() == {"before": 1, "after": 2}
+    await store.close()
+
+
+async def test_writes_take_effect_in_the_order_of_their_calls(path):
+    store = await LocalStore.open(path)
+    await asyncio.gather(*(store.save_parameter("p", number) for number in range(50)))
+    assert await store.parameters() == {"p": 49}
+    await store.close()
+
+
+async def test_closing_commits_what_waits_and_refuses_what_comes_later(path):
+    store = await LocalStore.open(path)
+    waiting = asyncio.create_task(store.save_parameter("p", 1), name="a write")
+    await asyncio.sleep(0)
+    await store.close()
+    await waiting
+    with pytest.raises(LocalStoreError, match="is closed"):
+        await store.save_parameter("p", 2)
+
+    store = await LocalStore.open(path)
+    assert await store.parameters() == {"p": 1}
+    await store.close()
+
+
+async def test_whoever_stops_waiting_is_told_of_the_commit_all_the_same(path):
+    store = await LocalStore.open(path)
+    committed: list[int] = []
+
+    def slow(file: sqlite3.Connection) -> int:
+        file.execute("INSERT INTO parameters VALUES ('p', '1')")
+        loop.call_soon_threadsafe(begun.set)
+        return 7
+
+    loop, begun = asyncio.get_running_loop(), asyncio.Event()
+    write = asyncio.create_task(store.write(slow, committed.append), name="a write")
+    await begun.wait()
+    write.cancel()
+    await store.close()
+    assert write.cancelled()
+    assert committed == [7]
+
+
+async def test_nan_is_not_json(path):
+    store = await LocalStore.open(path)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        await store.save_parameter("p", float("nan"))
+    await store.close()
+
+
+async def test_a_file_of_a_newer_growd_is_left_alone(path):
+    with sqlite3.connect(path) as file:
+        file.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 6}")
+    file.close()
+    before = path.read_bytes()
+    with pytest.raises(LocalStoreError, match=r"written by a newer growd: its schema is 7.* up to 1"):
+        await LocalStore.open(path)
+    assert path.read_bytes() == before
+
+
+async def test_a_file_that_is_no_database_is_named(path):
+    path.write_bytes(b"not a database, " * 100)
+    with pytest.raises(LocalStoreError, match=r"growd\.sqlite3: file is not a database"):
+        await LocalStore.open(path)
+
+
+async def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(LocalStoreError, match=r"nowhere/growd\.sqlite3 can't be opened: unable to open"):
+        await LocalStore.open(tmp_path / "nowhere" / "growd.sqlite3")
+
+
+async def test_two_data_folders_are_two_devices(tmp_path):
+    stores = [await LocalStore.open(tmp_path / name) for name in ("a", "b")]
+    assert stores[0].device != stores[1].device
+    for store in stores:
+        await store.close()
