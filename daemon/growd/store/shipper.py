@@ -188,8 +188,8 @@ class Shipper:
             else:
                 any_stored = True
                 await self._settle(part, outcomes)
-        for point, refusal in suspects:
-            await self._set_aside(point, str(refusal))
+        for point, cause in suspects:
+            await self._set_aside(point, str(cause))
 
     async def _settle(self, points: list[WaitingPoint], outcomes: dict[str, Document]) -> None:
         stored = [point for point in points if _is_stored(outcomes[point.id])]
