@@ -10,7 +10,7 @@ import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from growd.http.headers import Outside, answer_headers, request_head
 from growd.http.upstream import Answer, Connection, ConnectionPool, Upstream
@@ -79,11 +79,11 @@ class Gateway:
         except RequestRefusedError as refused:
             return _error(request, refused.status, refused.error, refused.reason)
         except UpstreamUnreachableError as error:
-            _log.debug("%s %s: %s", request.method, request.message.path, error)
+            _log.debug("%s %s: %s", request.method, request.raw_path, error)
             reason = "The database is down or starts. Try again."
             return _error(request, 503, "service_unavailable", reason, {"Retry-After": _RETRY_AFTER})
         except UpstreamBrokenError as error:
-            _log.warning("%s %s: %s", request.method, request.message.path, error)
+            _log.warning("%s %s: %s", request.method, request.raw_path, error)
             return _error(request, 502, "bad_gateway", f"The database gave no answer: {error}.")
         except (ConnectionError, TimeoutError):
             return _gone(request)
@@ -147,7 +147,7 @@ class _Exchange:
 
     async def _upload_body(self, connection: Connection) -> None:
         """Hand the body on as it comes. What fails here is told by whoever reads the answer."""
-        chunked = self._request.message.chunked
+        chunked = hdrs.TRANSFER_ENCODING in self._request.headers
         content = self._request.content
         try:
             while True:
@@ -195,7 +195,7 @@ class _Exchange:
                     waiting = []
             await self._send(b"".join((*waiting, relay.end)))
         except UpstreamBrokenError as error:
-            _log.warning("%s %s: %s", self._request.method, self._request.message.path, error)
+            _log.warning("%s %s: %s", self._request.method, self._request.raw_path, error)
             relay.break_off()
         except (RequestRefusedError, ConnectionError, TimeoutError):
             relay.break_off()  # the client is to blame, or gone

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from aiohttp import hdrs
+
 from growd.http.framing import Headers, listed, values
 from growd.http.upstream_errors import RequestRefusedError
 
@@ -51,7 +53,7 @@ def request_head(request: web.BaseRequest, upstream: Upstream) -> tuple[bytes, O
 
     `RequestRefusedError` for what can't be handed on unambiguously.
     """
-    headers = list(request.message.raw_headers)
+    headers = list(request.raw_headers)
     _check_framing(request, headers)
     target, authority = _target(request)
     host = authority or next(iter(values(headers, b"host")), None) or _local_address(request)
@@ -63,7 +65,7 @@ def request_head(request: web.BaseRequest, upstream: Upstream) -> tuple[bytes, O
     lines = [start, b"Host: " + host]
     lines += [name + b": " + value for name, value in _end_to_end(headers) if name.lower() not in _OURS]
     lines += _forwarded(request, headers, outside)
-    if request.message.chunked:
+    if hdrs.TRANSFER_ENCODING in request.headers:
         lines.append(b"Transfer-Encoding: chunked")
     return b"\r\n".join(lines) + b"\r\n\r\n", outside
 
@@ -90,10 +92,12 @@ def _check_framing(request: web.BaseRequest, headers: Headers) -> None:
     aiohttp's parser refuses most of it before; that is a setting of its C library, so it is held here too.
     """
     codings = [coding.strip().lower() for coding in values(headers, b"transfer-encoding")]
-    if codings and (values(headers, b"content-length") or request.version < (1, 1)):
+    if codings and values(headers, b"content-length"):
         raise RequestRefusedError(
             400, "bad_request", "Transfer-Encoding and Content-Length exclude each other."
         )
+    if codings and request.version < (1, 1):
+        raise RequestRefusedError(400, "bad_request", "HTTP/1.0 has no Transfer-Encoding.")
     if codings not in ([], [b"chunked"]):
         raise RequestRefusedError(501, "not_implemented", "The only transfer coding taken is chunked.")
 
@@ -105,7 +109,7 @@ def _target(request: web.BaseRequest) -> tuple[bytes, bytes | None]:
     """
     if request.method == "CONNECT":
         raise RequestRefusedError(405, "method_not_allowed", "CONNECT is for proxies; this is none.")
-    raw = request.message.path.encode("utf-8", "surrogateescape")
+    raw = request.raw_path.encode("utf-8", "surrogateescape")
     if raw.startswith(b"/") or (raw == b"*" and request.method == "OPTIONS"):
         return raw, None
     absolute = _ABSOLUTE.fullmatch(raw)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
@@ -159,11 +161,24 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is not None and self._error is None:
+            self._salvage()
             self._error = UpstreamBrokenError(f"the connection to the database broke: {exc}")
         self.lost.set_result(None)
         self._on_lost(self)
         _wake(self._read_waiter)
         _wake(self._write_waiter)
+
+    def _salvage(self) -> None:
+        """Take what the database had sent before it closed.
+
+        When a write fails asyncio reads no further, and a database that refuses a long upload answers, then
+        closes: its answer lies in the socket still. The socket does not block and is closed after this.
+        """
+        if self._transport is None or self._transport.get_extra_info("sslcontext") is not None:
+            return
+        with suppress(OSError):
+            while data := os.read(self._transport.get_extra_info("socket").fileno(), READ_AHEAD):
+                self.data_received(data)
 
     async def _some_of_head(self) -> bytes:
         try:

@@ -1,0 +1,29 @@
+"""A gateway that listens, as the daemon has it, in front of what a test names."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+from growd.http.gateway import SERVER_OPTIONS, Gateway
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@asynccontextmanager
+async def gateway_to(base: str | Gateway | None, *, stall_limit: float = 300.0) -> AsyncIterator[int]:
+    """The port of a gateway to the database at `base`; `None`: there is none."""
+    gateway = base if isinstance(base, Gateway) else Gateway(lambda: base, stall_limit=stall_limit)
+    await gateway.open()
+    runner = web.ServerRunner(
+        web.Server(gateway.handle, access_log=None, **SERVER_OPTIONS), shutdown_timeout=0.1
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+        await gateway.close()

@@ -1,0 +1,186 @@
+"""HTTP over bare sockets: what is sent and received is seen byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+READ_LIMIT = 1 << 20
+
+
+class Peer:
+    """One end of a connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def head(self) -> bytes:
+        """Up to and with the empty line."""
+        return await self.reader.readuntil(b"\r\n\r\n")
+
+    async def exactly(self, count: int) -> bytes:
+        return await self.reader.readexactly(count)
+
+    async def until(self, end: bytes) -> bytes:
+        return await self.reader.readuntil(end)
+
+    async def gone(self) -> None:
+        """Wait until the other end closes."""
+        with suppress(ConnectionError):
+            while await self.reader.read(READ_LIMIT):
+                pass
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+    def reset(self) -> None:
+        """Close at once, unsent bytes dropped."""
+        self.writer.transport.abort()
+
+
+@dataclass(frozen=True)
+class RawAnswer:
+    """An answer as it came. `headers` hold name and value in their order; `body` has no framing."""
+
+    status_line: bytes
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+    @property
+    def status(self) -> int:
+        return int(self.status_line.split(b" ")[1])
+
+    def values(self, name: bytes) -> list[bytes]:
+        return [value for key, value in self.headers if key.lower() == name.lower()]
+
+    def value(self, name: bytes) -> bytes | None:
+        return next(iter(self.values(name)), None)
+
+
+class RawClient(Peer):
+    """A client that sends what it is given and takes answers apart on its own."""
+
+    @classmethod
+    async def connect(cls, port: int, host: str = "127.0.0.1") -> Self:
+        return cls(*await asyncio.open_connection(host, port, limit=READ_LIMIT))
+
+    async def answer(self, method: str = "GET") -> RawAnswer:
+        """The next answer, read to its end; `asyncio.IncompleteReadError` if it breaks off."""
+        status_line, headers = take_apart(await self.head())
+        found = RawAnswer(status_line, headers, b"")
+        if method == "HEAD" or found.status in {204, 304} or found.status < 200:
+            return found
+        return RawAnswer(status_line, headers, await self._body(found))
+
+    async def _body(self, head: RawAnswer) -> bytes:
+        if head.values(b"transfer-encoding") == [b"chunked"]:
+            return b"".join([piece async for piece in self.chunks()])
+        length = head.value(b"content-length")
+        if length is not None:
+            return await self.exactly(int(length))
+        return await self.reader.read(-1)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The chunks of a body one by one, until the last."""
+        while size := int(await self.until(b"\r\n"), 16):
+            data = await self.exactly(size + 2)
+            assert data.endswith(b"\r\n")
+            yield data[:-2]
+        assert await self.until(b"\r\n") == b"\r\n"
+
+
+def take_apart(head: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """First line, and the headers in their order."""
+    first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    fields = [line.partition(b":") for line in lines]
+    return first, [(name, value.strip()) for name, _, value in fields]
+
+
+@asynccontextmanager
+async def raw_client(port: int, host: str = "127.0.0.1") -> AsyncIterator[RawClient]:
+    client = await RawClient.connect(port, host)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+class RawUpstream:
+    """A server that plays `script` on each connection; `peers` are the connections so far."""
+
+    def __init__(self, script: Callable[[Peer], Awaitable[None]]) -> None:
+        self.script = script
+        self.peers: list[Peer] = []
+        self.port = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._server: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def open(self, port: int = 0) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", port, limit=READ_LIMIT)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        failed = [
+            result
+            for result in await asyncio.gather(*self._tasks, return_exceptions=True)
+            if isinstance(result, AssertionError)
+        ]
+        for peer in self.peers:
+            await peer.close()
+        if failed:
+            raise failed[0]
+
+    async def finished(self) -> None:
+        """Wait until the script has ended on each connection so far."""
+        await asyncio.gather(*self._tasks)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = Peer(reader, writer)
+        self.peers.append(peer)
+        task = asyncio.get_running_loop().create_task(self._play(peer), name=f"script {len(self.peers)}")
+        self._tasks.append(task)
+
+    async def _play(self, peer: Peer) -> None:
+        await self.script(peer)
+
+
+@asynccontextmanager
+async def raw_upstream(script: Callable[[Peer], Awaitable[None]]) -> AsyncIterator[RawUpstream]:
+    upstream = RawUpstream(script)
+    await upstream.open()
+    try:
+        yield upstream
+    finally:
+        await upstream.close()
+
+
+def answering(*answers: bytes) -> Callable[[Peer], Awaitable[None]]:
+    """A script: read a head, send the next answer, and so on; then wait for the close."""
+
+    async def script(peer: Peer) -> None:
+        for answer in answers:
+            await peer.head()
+            await peer.send(answer)
+        await peer.gone()
+
+    return script
