@@ -70,9 +70,16 @@ class I2CBus:
     def writeto(self, address: int, buffer: Readable, *, start: int = 0, end: int | None = None) -> None:
         """Write `buffer[start:end]` and a stop. An empty buffer only asks for an acknowledge.
 
-        Raises `DeviceMissingError` where nothing acknowledges, `BusError` for other failures.
+        The Pi 5's adapter (i2c-designware) can't send an empty message: there it does nothing, and the
+        transfer that follows finds out. Raises `DeviceMissingError` where nothing acknowledges, `BusError` for
+        other failures.
         """
-        self._transfer(address, i2c_msg.write(address, bytes(memoryview(buffer)[start:end])))
+        data = bytes(memoryview(buffer)[start:end])
+        try:
+            self._transfer(address, i2c_msg.write(address, data))
+        except BusError as error:
+            if data or error.errno != errno.EOPNOTSUPP:
+                raise
 
     def readfrom_into(
         self, address: int, buffer: Writable, *, start: int = 0, end: int | None = None
@@ -113,19 +120,12 @@ class I2CBus:
 
     def _acknowledges(self, address: int) -> bool:
         try:
-            self.writeto(address, b"")
-        except DeviceMissingError:
-            return False
-        except BusError as error:
-            if error.errno != errno.EOPNOTSUPP:
-                raise
-            return self._answers(address)
-        return True
-
-    def _answers(self, address: int) -> bool:
-        # The Pi 5's adapter (i2c-designware) can't send an empty message: ask for a byte instead.
-        try:
-            self.readfrom_into(address, bytearray(1))
+            try:
+                self._transfer(address, i2c_msg.write(address, b""))
+            except BusError as error:
+                if error.errno != errno.EOPNOTSUPP:
+                    raise
+                self._transfer(address, i2c_msg.read(address, 1))  # see writeto
         except DeviceMissingError:
             return False
         return True

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import errno
+import math
+import struct
+import time as real_time
+
+import adafruit_scd30
+import pytest
+from growd_drivers.errors import BusError, DeviceMissingError, NotReadyError, OutOfRangeError, SettingError
+from growd_drivers.i2c import I2CBus
+from growd_drivers.scd30 import Scd30
+from growd_hwsim.chips.scd30 import SimulatedScd30
+from growd_hwsim.faults import Fault
+from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
+from support.machine import SleepingTime, simulated
+
+SET_INTERVAL, SET_SELF_CALIBRATION, START = b"\x46\x00", b"\x53\x06", b"\x00\x10"
+
+
+class Bench:
+    def __init__(self, **settings) -> None:
+        self.time = SleepingTime()
+        self.machine = simulated(self.time)
+        self.driver = Scd30(self.machine.i2c(1), sleep=self.machine.sleep, **settings)
+
+    def read_next(self):
+        self.time.sleep(self.machine.scd30.memory.interval_s)
+        return self.driver.read()
+
+    def settings_written(self, command):
+        return [data for data in self.machine.scd30.written if data[:2] == command and len(data) == 5]
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    with pytest.raises(NotReadyError, match="SCD30 at 0x61 on I2C bus 1 has no new measurement yet"):
+        bench.driver.read()
+    yield bench
+    bench.machine.close()
+
+
+def test_a_reading_is_the_air_of_the_chamber(bench):
+    sample = bench.read_next()
+    air = bench.machine.chamber.air()
+    assert sample.carbon_dioxide_ppm == pytest.approx(air.carbon_dioxide_ppm, abs=10.5)
+    assert sample.temperature_degc == pytest.approx(air.temperature_degc, abs=0.15)
+    assert sample.humidity_percent == pytest.approx(air.humidity_percent, abs=0.15)
+
+
+def test_each_measurement_is_read_once(bench):
+    bench.read_next()
+    with pytest.raises(NotReadyError) as caught:
+        bench.driver.read()
+    assert caught.value.device == "SCD30"
+    assert bench.read_next()
+
+
+def test_the_chip_is_probed_and_started_without_ambient_pressure(bench):
+    assert list(bench.machine.scd30.written)[:2] == [b"", bytes.fromhex("0010000081")]
+
+
+def test_settings_that_the_chip_has_are_not_written_again(bench):
+    assert bench.settings_written(SET_INTERVAL) == []
+    assert bench.settings_written(SET_SELF_CALIBRATION) == []
+
+
+def test_settings_that_differ_are_written_once():
+    bench = Bench(interval_s=5, temperature_offset_degc=1.5, altitude_m=340)
+    memory = bench.machine.scd30.memory
+    memory.self_calibration = 1
+    with pytest.raises(NotReadyError):
+        bench.driver.read()
+    bench.read_next()
+    assert (memory.interval_s, memory.self_calibration) == (5, 0)
+    assert (memory.temperature_offset, memory.altitude_m) == (150, 340)
+    assert len(bench.settings_written(SET_INTERVAL)) == 1
+    assert len(bench.settings_written(SET_SELF_CALIBRATION)) == 1
+
+
+def test_self_calibration_is_on_only_when_asked_for():
+    bench = Bench(self_calibration=True)
+    with pytest.raises(NotReadyError):
+        bench.driver.read()
+    assert bench.machine.scd30.memory.self_calibration == 1
+
+
+def test_a_wrong_checksum_is_an_error_and_never_a_value(bench):
+    bench.machine.faults.inject(Fault("bad_crc", "scd30"))
+    with pytest.raises(BusError, match="wrong checksum") as caught:
+        bench.read_next()
+    assert (caught.value.errno, caught.value.address) == (errno.EBADMSG, 0x61)
+    bench.machine.faults.clear()
+    assert bench.read_next().carbon_dioxide_ppm > 300
+
+
+def test_an_absent_chip_is_missing_until_it_is_there():
+    bench = Bench()
+    bench.machine.faults.inject(Fault("absent", "scd30"))
+    for _ in range(2):
+        with pytest.raises(DeviceMissingError, match="does not answer") as caught:
+            bench.driver.read()
+        assert caught.value.errno == errno.EREMOTEIO
+    bench.machine.faults.clear()
+    with pytest.raises(NotReadyError):
+        bench.driver.read()
+    assert bench.read_next()
+
+
+@pytest.mark.parametrize(("kind", "number"), [("bus_error", errno.EIO), ("timeout", errno.ETIMEDOUT)])
+@pytest.mark.parametrize("at_start", [True, False])
+def test_a_transient_failure_keeps_its_number_and_passes(kind, number, at_start):
+    bench = Bench()
+    if not at_start:
+        with pytest.raises(NotReadyError):
+            bench.driver.read()
+    bench.machine.faults.inject(Fault(kind, "scd30"))
+    with pytest.raises(BusError) as caught:
+        bench.driver.read()
+    assert caught.value.errno == number
+    assert not isinstance(caught.value, DeviceMissingError)
+    bench.machine.faults.clear()
+    if at_start:
+        with pytest.raises(NotReadyError):
+            bench.driver.read()
+    assert bench.read_next()
+
+
+def test_a_chip_that_lost_its_power_gets_its_ambient_pressure_again():
+    bench = Bench(ambient_pressure_hpa=950)
+    with pytest.raises(NotReadyError):
+        bench.driver.read()
+    bench.machine.adapter.detach(0x61)
+    with pytest.raises(DeviceMissingError):
+        bench.driver.read()
+    bench.machine.scd30.power_cycle()
+    assert bench.machine.scd30.ambient_pressure_hpa == 0
+    bench.machine.adapter.attach(0x61, bench.machine.scd30)
+    assert bench.read_next()
+    assert bench.machine.scd30.ambient_pressure_hpa == 950
+
+
+def test_it_works_on_an_adapter_that_refuses_empty_messages():
+    time = SleepingTime()
+    machine = simulated(time)
+    chip = SimulatedScd30(machine.chamber.air, time.monotonic)
+    adapter = I2CAdapter(3, zero_length=False)
+    bus = I2CBus(smbus_over(I2CKernel({3: adapter}))(3), number=3)
+    driver = Scd30(bus, sleep=time.sleep)
+    with pytest.raises(DeviceMissingError, match="bus 3"):
+        driver.read()
+    adapter.attach(0x61, chip)
+    with pytest.raises(NotReadyError):
+        driver.read()
+    time.sleep(2)
+    assert driver.read()
+    bus.close()
+
+
+@pytest.mark.parametrize(
+    ("values", "value"),
+    [
+        ((0.0, 20.0, 50.0), 0.0),
+        ((math.nan, 20.0, 50.0), math.nan),
+        ((420.0, 99.0, 50.0), 99.0),
+        ((420.0, 20.0, 101.0), 101.0),
+        ((math.inf, 20.0, 50.0), math.inf),
+    ],
+)
+def test_what_the_chip_cannot_measure_is_refused(bench, values, value):
+    bench.machine.scd30._measured = lambda: struct.pack(">fff", *values)
+    with pytest.raises(OutOfRangeError, match="can't be") as caught:
+        bench.read_next()
+    assert caught.value.value == pytest.approx(value, nan_ok=True)
+    assert caught.value.minimum < caught.value.maximum
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"interval_s": 1}, "interval_s must be 2..1800, not 1"),
+        ({"ambient_pressure_hpa": 600}, "ambient_pressure_hpa must be 700..1400, not 600"),
+        ({"temperature_offset_degc": -1}, "temperature_offset_degc must be 0..655.35, not -1"),
+        ({"altitude_m": 70_000}, "altitude_m must be 0..65535, not 70000"),
+    ],
+)
+def test_a_setting_the_chip_does_not_have_is_refused_by_name(settings, words):
+    with pytest.raises(SettingError, match=words):
+        Bench(**settings)
+
+
+def test_adafruits_module_keeps_its_own_sleep_for_others(bench):
+    bench.read_next()
+    assert adafruit_scd30.time is real_time
+
+
+def test_waiting_is_done_on_the_sleep_handed_in(bench):
+    bench.time.sleep(2)
+    before = bench.time.now
+    bench.driver.read()
+    assert bench.time.now - before == pytest.approx(0.06)  # 10 ms for data-ready, 50 ms for the values

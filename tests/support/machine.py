@@ -1,0 +1,30 @@
+"""A simulated machine on a time that passes only while someone sleeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from growd_hwsim.chamber import Chamber, ChamberParameters
+from growd_hwsim.hardware import open_simulated
+
+if TYPE_CHECKING:
+    from growd_hwsim.hardware import SimulatedHardware
+
+
+class SleepingTime:
+    """`sleep` and `monotonic` for drivers and simulated chips alike; takes no real time."""
+
+    def __init__(self, now: float = 5_000.0) -> None:
+        self.now = now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def simulated(time: SleepingTime, *, daylight_lux: float = 0.0, **options: Any) -> SimulatedHardware:
+    """A machine in a chamber without daylight, unless asked for."""
+    chamber = Chamber(time.monotonic, ChamberParameters(daylight_lux=daylight_lux))
+    return open_simulated(chamber, sleep=time.sleep, monotonic=time.monotonic, **options)
