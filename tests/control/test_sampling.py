@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from growd.bus import Bus
+from growd.bus.messages import Quality
+from growd.control.sampling import Sampler
+from growd.control.topics import declare_environment
+from growd.worker import Worker
+from support.clock import ManualClock
+
+VARIABLES = ("air_carbon_dioxide", "air_temperature")
+CO2 = "e/raw/air_carbon_dioxide"
+GOOD = {"air_carbon_dioxide": 800.0, "air_temperature": 21.0}
+
+
+class NotReady(RuntimeError):
+    pass
+
+
+class Device:
+    """Answers each read with the next of `answers`, and goes on with the last one."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.times = []
+        self.clock = None
+
+    def read(self):
+        self.times.append(self.clock.monotonic())
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@asynccontextmanager
+async def sampling(device, **options):
+    clock = ManualClock()
+    bus = Bus(clock)
+    declare_environment(bus, "e", VARIABLES)
+    worker = Worker("bus 1")
+    clock.watch(worker)
+    device.clock = clock
+    sampler = Sampler(
+        bus,
+        "e",
+        "scd30",
+        read=device.read,
+        variables=VARIABLES,
+        worker=worker,
+        not_ready=NotReady,
+        **{"interval_s": 5.0, **options},
+    )
+    with bus.node("test").subscribe(CO2, "e/raw/air_temperature", "e/diagnostics/scd30") as seen:
+        task = asyncio.create_task(sampler.run(), name="sampler")
+        await clock.settle()
+        try:
+            yield bus, clock, worker, seen
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            await worker.close()
+
+
+def drain(subscription, topic=CO2):
+    messages = []
+    while (message := subscription.get_nowait()) is not None:
+        if message.topic == topic:
+            messages.append(message)
+    return messages
+
+
+async def test_each_slot_gives_one_reading_of_each_variable():
+    device = Device(GOOD)
+    async with sampling(device) as (bus, clock, _, seen):
+        await clock.advance(20)
+        start = device.times[0]
+        assert [time - start for time in device.times] == [0, 5, 10, 15, 20]
+        assert [(m.value, m.quality) for m in drain(seen)] == [(800.0, Quality.OK)] * 5
+        assert bus.topics.get("e/raw/air_temperature").last.value == 21.0
+        assert bus.topics.get("e/diagnostics/scd30").last.value["level"] == 0
+
+
+class HangingDevice(Device):
+    """Hangs in its second read until released."""
+
+    def __init__(self):
+        super().__init__(GOOD)
+        self.begun, self.release = threading.Event(), threading.Event()
+
+    def read(self):
+        answer = super().read()
+        if len(self.times) == 2:
+            self.begun.set()
+            self.release.wait(10)
+        return answer
+
+
+async def test_a_slot_missed_by_a_slow_read_is_skipped_and_the_schedule_keeps_its_phase():
+    device = HangingDevice()
+    async with sampling(device, read_timeout_s=60) as (bus, clock, worker, _):
+        start = device.times[0]
+        clock.unwatch(worker)
+        await clock.advance(5)
+        await asyncio.to_thread(device.begun.wait, 10)
+        await clock.advance(7)
+        device.release.set()
+        await clock.until(lambda: bus.topics.get(CO2).count == 2)
+        clock.watch(worker)
+        await clock.advance(8)
+        assert [time - start for time in device.times] == [0, 5, 15, 20]
+
+
+async def test_a_read_that_hangs_fails_in_time_and_piles_up_nothing():
+    device = HangingDevice()
+    async with sampling(device, read_timeout_s=2) as (bus, clock, worker, _):
+        clock.unwatch(worker)
+        await clock.advance(5)
+        await asyncio.to_thread(device.begun.wait, 10)
+        await clock.advance(2)
+        assert bus.topics.get(CO2).last.quality is Quality.FAULT
+        assert "has not answered for 2 s" in bus.topics.get("e/diagnostics/scd30").last.value["message"]
+        await clock.advance(300)
+        assert len(device.times) == 2
+        assert worker._calls.empty()
+        assert bus.topics.get(CO2).count == 2  # and what it brings back in the end is dropped
+        device.release.set()
+        clock.watch(worker)
+        await clock.settle()
+        assert bus.topics.get(CO2).count == 2
+        await clock.advance(60)
+        assert bus.topics.get(CO2).last.quality is Quality.OK
+
+
+async def test_an_outage_is_one_message_without_a_value_and_one_line_in_the_log(caplog):
+    caplog.set_level(logging.INFO, "growd")
+    device = Device(GOOD, OSError(121, "Remote I/O error"), OSError(121, "Remote I/O error"), GOOD)
+    async with sampling(device) as (bus, clock, _, seen):
+        await clock.advance(60)
+        qualities = [(m.quality, m.value) for m in drain(seen)]
+    assert qualities[:3] == [(Quality.OK, 800.0), (Quality.FAULT, None), (Quality.OK, 800.0)]
+    assert all(quality is Quality.OK for quality, _ in qualities[3:])
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert "Remote I/O error" in caplog.records[0].message
+    assert "ok again after 15.0 s" in caplog.records[1].message
+
+
+async def test_the_delay_between_tries_grows_up_to_its_limit():
+    device = Device(OSError("absent"))
+    async with sampling(device, retry_limit_s=30.0) as (bus, clock, _, _):
+        await clock.advance(140)
+        assert [b - a for a, b in zip(device.times, device.times[1:], strict=False)] == [
+            5,
+            10,
+            20,
+            30,
+            30,
+            30,
+        ]
+        assert bus.topics.get("e/diagnostics/scd30").last.value == {
+            "level": 2,
+            "name": "e/scd30",
+            "message": "absent",
+        }
+
+
+@pytest.mark.parametrize("value", [40_001.0, -1.0, float("nan"), None])
+async def test_a_value_out_of_range_is_a_fault_of_that_variable_alone(value):
+    async with sampling(Device({**GOOD, "air_carbon_dioxide": value})) as (bus, clock, _, seen):
+        await clock.advance(10)
+        assert [(m.quality, m.value) for m in drain(seen)] == [(Quality.FAULT, None)]
+        assert bus.topics.get("e/raw/air_temperature").last.quality is Quality.OK
+        diagnostic = bus.topics.get("e/diagnostics/scd30").last.value
+        assert diagnostic["level"] == 1
+        assert "air_carbon_dioxide: expected float64 from 0 to 40000 ppm" in diagnostic["message"]
+
+
+async def test_no_reading_yet_is_warm_up_and_is_asked_again_soon():
+    device = Device(NotReady(), NotReady(), GOOD)
+    async with sampling(device) as (_, clock, _, seen):
+        await clock.advance(2)
+        assert [(m.quality, m.value) for m in drain(seen)] == [(Quality.WARM_UP, None), (Quality.OK, 800.0)]
+        assert [time - device.times[0] for time in device.times] == [0, 1, 2]
+
+
+async def test_no_new_reading_between_good_ones_is_no_message_at_all():
+    async with sampling(Device(GOOD, NotReady(), GOOD)) as (_, clock, _, seen):
+        await clock.advance(6)
+        assert [m.quality for m in drain(seen)] == [Quality.OK, Quality.OK]
+
+
+async def test_no_reading_for_too_long_is_a_failure():
+    async with sampling(Device(GOOD, NotReady()), not_ready_limit_s=30.0) as (bus, clock, _, seen):
+        await clock.advance(34)
+        assert [m.quality for m in drain(seen)] == [Quality.OK]
+        await clock.advance(2)
+        assert [m.quality for m in drain(seen)] == [Quality.FAULT]
+        assert "no new reading for 30 s" in bus.topics.get("e/diagnostics/scd30").last.value["message"]
+
+
+async def test_a_mistake_in_the_program_is_not_taken_for_a_failure_of_the_device():
+    clock = ManualClock()
+    bus = Bus(clock)
+    worker = Worker("bus 1")
+    device = Device(KeyError("typo"))
+    device.clock = clock
+    sampler = Sampler(bus, "e", "scd30", read=device.read, variables=VARIABLES, worker=worker)
+    with pytest.raises(KeyError):
+        await sampler.run()
+    await worker.close()
+
+
+async def test_a_changed_interval_takes_effect_within_5_s():
+    device = Device(GOOD)
+    async with sampling(device, interval_s=3600.0) as (bus, clock, _, _):
+        await clock.advance(100)
+        await bus.parameters.set("e/samplers/scd30/interval", 10)
+        await clock.advance(5)
+        assert len(device.times) == 2
+        await clock.advance(10)
+        assert len(device.times) == 3

@@ -1,0 +1,93 @@
+"""A clock that stands still until the test moves it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from growd.worker import Worker
+
+SETTLED_AFTER = 10_000  # rounds of the loop; code that is still busy then runs in a circle
+
+
+class ManualClock:
+    """A `growd.clock.Clock` whose time moves only by `await advance(seconds)`.
+
+    Sleepers wake in the order of their time, and the loop settles after each: what they do is done before
+    time goes on. Calls in the watched workers count as part of it.
+    """
+
+    def __init__(self, time: float = 1_700_000_000.0) -> None:
+        self._now = 1_000.0
+        self._offset = time - self._now
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+        self._workers: list[Worker] = []
+
+    def time(self) -> float:
+        return self._now + self._offset
+
+    def monotonic(self) -> float:
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        wake = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), wake))
+        await wake
+
+    def sleep_blocking(self, seconds: float) -> None:
+        """Takes no time: a thread can't wait for the test to move the clock while the test waits for it."""
+
+    def watch(self, worker: Worker) -> None:
+        """Let settling wait for the calls in this worker. Not for one that a test makes hang."""
+        self._workers.append(worker)
+
+    def unwatch(self, worker: Worker) -> None:
+        self._workers.remove(worker)
+
+    def step(self, seconds: float) -> None:
+        """Step wall time, as NTP does; monotonic time stays."""
+        self._offset += seconds
+
+    async def advance(self, seconds: float) -> None:
+        """Move time forward and let everything that falls due in it happen, in order."""
+        end = self._now + seconds
+        await self.settle()
+        while self._sleepers and self._sleepers[0][0] <= end:
+            due, _, wake = heapq.heappop(self._sleepers)
+            if wake.done():
+                continue  # cancelled: nobody sleeps there any more
+            self._now = max(self._now, due)
+            wake.set_result(None)
+            await self.settle()
+        self._now = end
+
+    async def settle(self) -> None:
+        """Let the loop and the watched workers run until nothing is left to do at this moment."""
+        await self._drain()
+        for _ in range(3):  # an answer from a worker may lead to a next call
+            for worker in self._workers:
+                await worker.run(int)
+                await self._drain()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let the loop run until `condition` holds, with time standing still."""
+        async with asyncio.timeout(10):
+            while not condition():  # noqa: ASYNC110  it is any condition, with no event of its own
+                await asyncio.sleep(0)
+
+    async def _drain(self) -> None:
+        ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+        for _ in range(SETTLED_AFTER):
+            await asyncio.sleep(0)
+            if not ready:
+                return
+        raise AssertionError(f"the loop is still busy after {SETTLED_AFTER} rounds")
