@@ -14,7 +14,7 @@ from growd.store.local import to_json
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from growd.clock import Clock
     from growd.store.local import LocalStore
@@ -99,6 +99,16 @@ class Outbox:
         for point in points:
             self.add(point)
         await self.flush()
+
+    async def add_with(self, point: DataPoint, also: Callable[[sqlite3.Connection], None]) -> None:
+        """Take a point and run `also(file)` in one durable transaction; `LocalStoreError` undoes both."""
+        documents = [to_json(point.document())]
+
+        def write(file: sqlite3.Connection) -> int:
+            also(file)
+            return _insert(file, documents)
+
+        await self._local.write(write, self._count_added)
 
     async def flush(self) -> None:
         """Commit what waits in memory. Raises `LocalStoreError`; the points then stay in memory."""

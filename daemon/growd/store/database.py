@@ -1,0 +1,93 @@
+"""The database as the daemon has it: the embedded one or one of the owner's, set up and ready to use."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Self
+
+import aiohttp
+from yarl import URL
+
+from growd.store.bootstrap import Databases, bootstrap
+from growd.store.couch import Couch
+from growd.store.embedded import EmbeddedDatabase
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Database:
+    """One database server: its address at present, a client for it, and its set-up.
+
+    With `url` it is a server that somebody else runs (credentials in the address, or apart); without, the
+    embedded one, which `run` starts and keeps running, with its files in `data`.
+    """
+
+    def __init__(
+        self,
+        *,
+        files: Path,
+        data: Path,
+        design_name: str,
+        url: str = "",
+        credentials: tuple[str, str] | None = None,
+        prefix: str = "",
+        node: str = "node",
+    ) -> None:
+        self.names = Databases(*(prefix + name for name in Databases().names_by_folder().values()))
+        self._files = files
+        self._design_name = design_name
+        self._external = URL(url) if url else None
+        self._credentials = credentials
+        self._embedded = EmbeddedDatabase(node, files / "embedded" / "server.mjs", data)
+        self._prepared = asyncio.Event()
+        self._session: aiohttp.ClientSession | None = None
+        self.couch: Couch
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+        base = str(self._external) if self._external is not None else lambda: self._embedded.url
+        self.couch = Couch(self._session, base, credentials=self._credentials)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def is_embedded(self) -> bool:
+        return self._external is None
+
+    @property
+    def address(self) -> str | None:
+        """Where it is at present, without credentials; None while the embedded one is down."""
+        if self._external is None:
+            return self._embedded.url
+        return str(self._external.with_user(None)).rstrip("/")
+
+    async def run(self) -> None:
+        """Keep the embedded server running until cancelled; with a server of somebody else's, nothing."""
+        if self.is_embedded:
+            await self._embedded.run()
+
+    async def prepare(self) -> None:
+        """Make what growd needs in it; safe to repeat. Raises `CouchError`."""
+        if self.is_embedded:
+            await self._embedded.ready()
+        await bootstrap(self.couch, self._files, self._design_name, self.names)
+        self._prepared.set()
+
+    async def wait_until_prepared(self, limit_s: float) -> bool:
+        """Wait for the first `prepare` that succeeds, for `limit_s` real seconds at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._prepared.wait()
+        return self._prepared.is_set()
+
+    async def recipe(self, recipe_id: str) -> dict[str, Any]:
+        """A recipe by its id. Raises LookupError if there is none, and `CouchError`."""
+        recipe = await self.couch.get(self.names.recipes, recipe_id)
+        if recipe is None:
+            raise LookupError(recipe_id)
+        return recipe

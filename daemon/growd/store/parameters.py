@@ -1,0 +1,35 @@
+"""Parameters, kept in the local file across restarts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from growd.bus.errors import NotKeptError
+from growd.store.errors import LocalStoreError
+from growd.store.local import to_json
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping
+
+    from growd.store.local import LocalStore
+
+
+class ParameterKeeper:
+    """The bus's `ParameterStore`: on the disk when `save` returns."""
+
+    def __init__(self, local: LocalStore) -> None:
+        self._local = local
+
+    async def save(self, changes: Mapping[str, Any], removed: list[str]) -> None:
+        """Keep and forget in one commit. Raises `NotKeptError`; then nothing has changed."""
+        rows = [(name, to_json(value)) for name, value in changes.items()]
+
+        def write(file: sqlite3.Connection) -> None:
+            file.executemany("DELETE FROM parameters WHERE name = ?", ((name,) for name in removed))
+            file.executemany("INSERT OR REPLACE INTO parameters VALUES (?, ?)", rows)
+
+        try:
+            await self._local.write(write)
+        except LocalStoreError as error:
+            raise NotKeptError(f"the parameter could not be kept: {error}") from error
