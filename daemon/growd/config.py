@@ -26,6 +26,16 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
 
+MessageTypeName = Literal[
+    "std_msgs/Float64",
+    "std_msgs/Int64",
+    "std_msgs/Bool",
+    "std_msgs/String",
+    "geometry_msgs/Vector3",
+    "diagnostic_msgs/DiagnosticStatus",
+]
+
+
 class ConfigError(ValueError):
     """The configuration can't be used."""
 
@@ -71,7 +81,8 @@ class Store(Section, frozen=True):
     """When points are committed and shipped."""
 
     commit_interval_s: Annotated[float, Meta(gt=0, le=60)] = 1.0
-    batch: Annotated[int, Meta(ge=1, le=10_000)] = 500
+    batch: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    max_batch: Annotated[int, Meta(ge=1, le=10_000)] = 500
     max_age_s: Annotated[float, Meta(gt=0, le=3_600)] = 5.0
     minimum_interval_s: Annotated[float, Meta(ge=0, le=86_400)] = 5.0
     maximum_interval_s: Annotated[float, Meta(gt=0, le=604_800)] = 600.0
@@ -145,7 +156,7 @@ class Config(Section, frozen=True):
     sensor: tuple[Sensor, ...] = _SENSORS
     light: Light = Light()
     filter: Filter = Filter()
-    topics: dict[str, str] = {}
+    topics: dict[str, MessageTypeName] = {}
 
 
 def load(path: Path | None, settings: tuple[str, ...] = ()) -> Config:

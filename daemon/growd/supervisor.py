@@ -1,13 +1,14 @@
-"""One task group that owns every long-running part: named, restarted when it fails, cancelled together."""
+"""One task group that owns long-running parts: named, restarted when they fail, cancelled together."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from types import TracebackType
 
     from growd.clock import Clock
 
@@ -17,33 +18,34 @@ _log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Runs parts until it is told to stop.
+    """Runs parts from `start` until the `async with` block ends; then all of them have ended too.
 
     A part is a coroutine function that runs until it is cancelled. One that raises is started again after a
-    delay that doubles up to a minute and falls back once the part has held out for longer than that; the
-    others go on. Every failure is logged, with its traceback, in the log and nowhere else.
+    delay (seconds of the clock) that doubles up to a minute, and begins anew once a run has lasted longer
+    than that; the others go on. Every failure is logged with its traceback, in the log and nowhere else.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._parts: list[tuple[str, Callable[[], Awaitable[None]]]] = []
-        self._stop = asyncio.Event()
+        self._group = asyncio.TaskGroup()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """A part to run under this name, from `run()` on."""
-        self._parts.append((name, run))
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
 
-    def stop(self) -> None:
-        """Ask `run` to cancel every part and return. Safe to call from a signal handler of the loop."""
-        self._stop.set()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self._group.__aexit__(kind, error, trace)
 
-    async def run(self) -> None:
-        """Run all parts until `stop()`; returns when every one of them has ended."""
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._keep_running(name, run), name=name) for name, run in self._parts]
-            await self._stop.wait()
-            for task in tasks:
-                task.cancel()
+    def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run a part under this name from now on."""
+        task = self._group.create_task(self._keep_running(name, run), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         delay = FIRST_DELAY_S

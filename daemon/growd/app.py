@@ -1,0 +1,408 @@
+"""The composition root: builds every part, starts them in order, and ends them in order.
+
+The only place that chooses between the hardware of a Raspberry Pi and the simulated one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import functools
+import logging
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from growd_drivers.errors import DriverError, NotReadyError
+from growd_drivers.hardware import Hardware, open_hardware
+from growd_drivers.pwm_light import PwmLight
+from growd_hwsim.chamber import Chamber
+from growd_hwsim.errors import SimulationError
+from growd_hwsim.faults import load_faults
+from growd_hwsim.hardware import Wiring, open_simulated
+
+from growd.bus import Bus
+from growd.bus.errors import BusError
+from growd.bus.messages import MESSAGE_TYPES
+from growd.bus.params import Parameters
+from growd.clock import AcceleratedClock, Clock, RealClock
+from growd.control.actuation import LightActuator
+from growd.control.controllers import DirectController, LightController
+from growd.control.filters import Filter
+from growd.control.sampling import Sampler
+from growd.control.topics import declare_environment
+from growd.devices import SENSOR_KINDS, SensorDevice
+from growd.http.api import Api, Limits
+from growd.http.gateway import Gateway
+from growd.http.server import AddressError, Server
+from growd.recipes.runner import RecipeRunner
+from growd.store.database import Database
+from growd.store.errors import LocalStoreError
+from growd.store.journal import RunJournal
+from growd.store.local import LocalStore
+from growd.store.outbox import Outbox
+from growd.store.parameters import ParameterKeeper
+from growd.store.points import PointMaker
+from growd.store.recorder import Recorder
+from growd.store.shipper import Shipper
+from growd.supervisor import Supervisor
+from growd.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from growd.config import Config
+
+READY_S: Final = 10.0  # how long the start waits for the database before it says so and goes on
+DRAIN_S: Final = 0.5  # how long the daemon tries to ship the last points when it leaves
+DEVICE_TIMEOUT_S: Final = 2.0
+SAVE_TIME_S: Final = 10.0
+_log = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """The daemon can't start; the sentence says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """What runs where, for a person."""
+
+    address: str
+    database: str
+    data: Path
+
+
+class App:
+    """One daemon: made from a configuration and a data folder, and run once."""
+
+    def __init__(self, config: Config, data: Path) -> None:
+        self.config = config
+        self.data = data.absolute()
+        self._stop = asyncio.Event()
+        self._clock: Clock = RealClock()
+
+    def stop(self) -> None:
+        """Ask `run` to end. Safe to call from a signal handler of the loop."""
+        self._stop.set()
+
+    async def run(self, on_ready: Callable[[Running], None]) -> None:
+        """Run until `stop()`, SIGINT or SIGTERM; outputs are safe and points kept before it returns.
+
+        Raises `StartError` with one clear sentence if it can't start.
+        """
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.stop)
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                on_ready(await self._start(stack))
+                await self._stop.wait()
+                _log.info("stopping")
+        except (AddressError, BusError, DriverError, LocalStoreError, SimulationError) as error:
+            raise StartError(str(error)) from error
+
+    async def _start(self, stack: contextlib.AsyncExitStack) -> Running:
+        """Start all parts. They end in the opposite order: outputs are safe before anything else goes."""
+        stack.enter_context(await asyncio.to_thread(_own_folder, self.data))
+        local = await LocalStore.open(self.data / "growd.sqlite3")
+        stack.push_async_callback(local.close)
+        self._clock = await self._chosen_clock(local)
+        bus = Bus(self._clock, Parameters(await local.parameters(), ParameterKeeper(local)))
+        self._declare_topics(bus)
+
+        database = await stack.enter_async_context(self._database())
+        outbox = await stack.enter_async_context(self._storing(bus, local, database))
+        server = await stack.enter_async_context(self._serving(bus, database))
+        await stack.enter_async_context(self._controlling(bus, local, outbox, database))
+        if not await database.wait_until_prepared(READY_S):
+            _log.warning("the database is not ready yet; growd goes on and keeps trying")
+        return Running(_url(server), self._described(database), self.data)
+
+    async def _chosen_clock(self, local: LocalStore) -> Clock:
+        """The machine's clock; for simulated hardware one that may run fast and never goes back.
+
+        A simulation that ran fast is ahead of the machine's clock. The next one goes on from where it was.
+        """
+        simulator = self.config.simulator
+        if not simulator.enabled:
+            return RealClock()
+        kept = await local.state("simulated_time", 0.0)
+        now = time.time()
+        if simulator.speed == 1 and kept <= now:
+            return RealClock()
+        return AcceleratedClock(simulator.speed, max(now, kept))
+
+    def _declare_topics(self, bus: Bus) -> None:
+        declare_environment(bus, self.config.environment.id, self._sensed())
+        for name, message_type in self.config.topics.items():
+            bus.topics.declare(name, MESSAGE_TYPES[message_type])
+
+    # the store
+
+    def _database(self) -> Database:
+        couchdb = self.config.couchdb
+        return Database(
+            files=couchdb_folder(),
+            data=self.data / "couchdb",
+            design_name=self.config.http.name,
+            url=couchdb.url,
+            credentials=_credentials(couchdb.credentials_file),
+            prefix=couchdb.prefix,
+            node=couchdb.node,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _storing(self, bus: Bus, local: LocalStore, database: Database) -> AsyncIterator[Outbox]:
+        """The database, and all between it and the bus. At the end the last points are kept and shipped."""
+        store = self.config.store
+        outbox = await Outbox.open(local, self._clock, commit_interval=store.commit_interval_s)
+        shipper = Shipper(
+            database.couch,
+            outbox,
+            self._clock,
+            database=database.names.points,
+            prepare=database.prepare,
+            batch=store.batch,
+            max_batch=store.max_batch,
+            max_age=store.max_age_s,
+        )
+        recorder = Recorder(
+            bus,
+            outbox,
+            PointMaker(local.device),
+            self.config.environment.id,
+            minimum_interval=store.minimum_interval_s,
+            maximum_interval=store.maximum_interval_s,
+        )
+        async with Supervisor(self._clock) as outer:
+            outer.start("database", database.run)
+            async with Supervisor(self._clock) as parts:
+                parts.start("outbox", outbox.run)
+                parts.start("shipper", shipper.run)
+                parts.start("recorder", recorder.run)
+                if isinstance(self._clock, AcceleratedClock):
+                    parts.start("simulated time", functools.partial(self._save_time, local))
+                yield outbox
+            try:
+                await outbox.flush()
+            except LocalStoreError:
+                _log.exception("the last points could not be saved")
+            await shipper.drain(DRAIN_S)
+        if isinstance(self._clock, AcceleratedClock):
+            await local.save_state("simulated_time", self._clock.time())
+
+    async def _save_time(self, local: LocalStore) -> None:
+        while True:
+            await local.save_state("simulated_time", self._clock.time())
+            await asyncio.sleep(SAVE_TIME_S)  # real: it is for a kill of this process
+
+    # the front door
+
+    @contextlib.asynccontextmanager
+    async def _serving(self, bus: Bus, database: Database) -> AsyncIterator[Server]:
+        http = self.config.http
+        limits = Limits(
+            body_bytes=http.max_body_bytes,
+            streams=http.max_streams,
+            stream_queue=http.stream_queue,
+            heartbeat_s=http.heartbeat_s,
+            topic_data_s=http.topic_data_s,
+        )
+        gateway = Gateway(lambda: database.address)
+        server = Server(Api(bus, bus.node("http"), f"_{http.name}", limits), gateway)
+        try:
+            await server.open(http.host, http.port)
+            yield server
+        finally:
+            await server.close()
+            await gateway.close()
+
+    def _described(self, database: Database) -> str:
+        kind = "embedded" if database.is_embedded else "Apache CouchDB"
+        return f"{kind}, at {database.address or 'no address yet'}"
+
+    # hardware and control
+
+    @contextlib.asynccontextmanager
+    async def _controlling(
+        self, bus: Bus, local: LocalStore, outbox: Outbox, database: Database
+    ) -> AsyncIterator[None]:
+        """Hardware, and all between it and the bus. At the end the outputs are safe."""
+        hardware = await asyncio.to_thread(self._open_hardware)
+        environment = self.config.environment.id
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(hardware.close)
+            actuator = await self._open_light(stack, bus, hardware)
+            async with Supervisor(self._clock) as parts:
+                runner = RecipeRunner(
+                    bus,
+                    environment,
+                    fetch=database.recipe,
+                    journal=RunJournal(local, outbox, PointMaker(local.device), environment),
+                )
+                parts.start(runner.node.name, runner.run)
+                if actuator is not None:
+                    parts.start(actuator.node.name, actuator.run)
+                for part in (*self._controllers(bus), *self._sensors(stack, bus, hardware)):
+                    parts.start(part.node.name, part.run)
+                yield
+            if actuator is not None:
+                await actuator.make_safe()
+
+    def _open_hardware(self) -> Hardware:
+        simulator = self.config.simulator
+        sleep, monotonic = self._clock.sleep_blocking, self._clock.monotonic
+        if not simulator.enabled:
+            return open_hardware(sleep=sleep, monotonic=monotonic)
+        faults = load_faults(Path(simulator.faults)) if simulator.faults else []
+        local_time = time.localtime(self._clock.time())
+        chamber = Chamber(
+            monotonic,
+            seed=simulator.seed,
+            time_of_day_s=local_time.tm_hour * 3600 + local_time.tm_min * 60 + local_time.tm_sec,
+        )
+        return open_simulated(
+            chamber,
+            sleep=sleep,
+            monotonic=monotonic,
+            faults=faults,
+            wiring=self._simulated_wiring(),
+            seed=simulator.seed,
+        )
+
+    def _simulated_wiring(self) -> Wiring:
+        """The simulated machine is wired as the configuration says."""
+        wired = {}
+        for sensor in self.config.sensor:
+            wired[f"{sensor.kind}_address"] = sensor.address or SENSOR_KINDS[sensor.kind].address
+            wired["i2c_bus"] = sensor.bus
+        light = self.config.light
+        return Wiring(
+            **wired,
+            lamp_pins={channel.name: channel.pin for channel in light.channel},
+            inverted_lamps=light.inverted,
+        )
+
+    async def _open_light(
+        self, stack: contextlib.AsyncExitStack, bus: Bus, hardware: Hardware
+    ) -> LightActuator | None:
+        light = self.config.light
+        if not light.enabled:
+            return None
+        worker = Worker("gpio")
+        stack.push_async_callback(worker.close)
+        lamp = await worker.run(
+            lambda: PwmLight(
+                hardware.gpio,
+                {channel.name: channel.pin for channel in light.channel},
+                sleep=hardware.sleep,
+                frequency_hz=light.frequency_hz,
+                minimum_duty=light.minimum_duty,
+                inverted=light.inverted,
+            )
+        )
+        stack.push_async_callback(worker.run, lamp.close)
+        return LightActuator(
+            bus,
+            self.config.environment.id,
+            write=lamp.set,
+            worker=worker,
+            mix={channel.name: channel.mix for channel in light.channel},
+            stale_after_s=self._patient(light.stale_after_s),
+            write_timeout_s=self._patient(DEVICE_TIMEOUT_S),
+        )
+
+    def _controllers(self, bus: Bus) -> Iterator[LightController | DirectController | Filter]:
+        environment, light = self.config.environment.id, self.config.light
+        filters = self.config.filter
+        stale_after_s = self._patient(filters.stale_after_s)
+        for variable in self._sensed():
+            yield Filter(bus, environment, variable, weight=filters.weight, stale_after_s=stale_after_s)
+        if light.enabled:
+            yield LightController(
+                bus, environment, full_scale_lux=light.full_scale_lux, override_s=light.override_s
+            )
+            for channel in light.channel:
+                yield DirectController(bus, environment, channel.name, override_s=light.override_s)
+
+    def _sensors(self, stack: contextlib.AsyncExitStack, bus: Bus, hardware: Hardware) -> Iterator[Sampler]:
+        """One sampler for each sensor, and one worker thread for each bus."""
+        workers: dict[int, Worker] = {}
+        for sensor in self.config.sensor:
+            if sensor.bus not in workers:
+                worker = workers[sensor.bus] = Worker(f"i2c-{sensor.bus}")
+                stack.push_async_callback(worker.close)
+            device = SensorDevice(hardware, sensor)
+            yield Sampler(
+                bus,
+                self.config.environment.id,
+                device.name,
+                read=device.read,
+                variables=device.variables,
+                worker=workers[sensor.bus],
+                interval_s=sensor.interval_s,
+                read_timeout_s=self._patient(DEVICE_TIMEOUT_S),
+                not_ready=NotReadyError,
+            )
+
+    def _sensed(self) -> list[str]:
+        """The variables that some sensor measures."""
+        kinds = [SENSOR_KINDS[sensor.kind] for sensor in self.config.sensor]
+        return sorted({variable for kind in kinds for variable in kind.variables.values()})
+
+    def _patient(self, seconds: float) -> float:
+        """A time limit on this machine's work, in seconds of the clock: simulated time runs faster."""
+        return seconds * max(1.0, self.config.simulator.speed)
+
+
+def _url(server: Server) -> str:
+    host, port = server.address or ("", 0)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def couchdb_folder() -> Path:
+    """The folder `couchdb/` (design documents, the embedded server): the package's, or the checkout's."""
+    packaged = Path(__file__).parent / "_couchdb"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "couchdb"
+
+
+def _credentials(file: str) -> tuple[str, str] | None:
+    """User and password from a file of two lines."""
+    if not file:
+        return None
+    try:
+        user, password = Path(file).read_text(encoding="utf-8").splitlines()[:2]
+    except OSError as error:
+        raise StartError(f"[couchdb] credentials_file: {file} can't be read: {error.strerror}") from None
+    except ValueError:
+        raise StartError(f"[couchdb] credentials_file: {file} must have two lines: user, password") from None
+    return user, password
+
+
+def _own_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
+    """Make the data folder and lock it for this process, for as long as the context lasts. Blocking."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / "growd.lock").open("a+")
+    except OSError as error:
+        raise StartError(f"the data folder {folder} can't be written to: {error.strerror}") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        owner = file.read().strip()
+        file.close()
+        process = f" (process {owner})" if owner else ""
+        raise StartError(
+            f"the data folder {folder} is in use by another growd{process}; "
+            "stop it, or choose another folder with --data"
+        ) from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file

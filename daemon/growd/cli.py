@@ -1,0 +1,105 @@
+"""The command line: `growd run`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from growd import __version__
+from growd.app import App, StartError
+from growd.config import Config, ConfigError, load
+
+if TYPE_CHECKING:
+    from growd.app import Running
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="growd")
+def main() -> None:
+    """growd, the daemon inside a growing chamber."""
+
+
+@main.command()
+@click.option("--port", metavar="N", help="Port to listen on; 0 takes any free one.  [default: 5984]")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    envvar="GROWD_DATA",
+    show_default=True,
+    help="Folder for everything growd keeps.",
+)
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration, in TOML.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="SECTION.OPTION=VALUE",
+    help="Set one option of the configuration. May be given again.",
+)
+@click.option("--speed", metavar="X", help="How many times as fast as real the simulated chamber runs.")
+@click.option("--faults", metavar="FILE", help="Faults of the simulated hardware, in TOML.")
+@click.option("--verbose", is_flag=True, help="Say more in the log.")
+def run(
+    *,
+    port: str | None,
+    data: Path,
+    config: Path | None,
+    settings: tuple[str, ...],
+    speed: str | None,
+    faults: str | None,
+    verbose: bool,
+) -> None:
+    """Run the daemon until Ctrl-C.
+
+    Without a configuration the hardware is simulated and the database is the embedded one.
+    """
+    named = {"http.port": port, "simulator.speed": speed, "simulator.faults": faults}
+    given = tuple(f"{option}={value}" for option, value in named.items() if value is not None)
+    _set_up_logging(verbose=verbose)
+    try:
+        configuration = load(config, settings + given)
+        app = App(configuration, data)
+        asyncio.run(app.run(lambda running: click.echo(_greeting(configuration, running))))
+    except (ConfigError, StartError) as error:
+        click.echo(f"growd: {error}", err=True)
+        sys.exit(1)
+    click.echo("growd has stopped: outputs are safe, points are kept.")
+
+
+def _set_up_logging(*, verbose: bool) -> None:
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)-7s %(message)s",
+        datefmt="%H:%M:%S",
+        stream=sys.stderr,
+    )
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _greeting(config: Config, running: Running) -> str:
+    api = f"{running.address}/_{config.http.name}/api/0.0.1"
+    environment = config.environment.id
+    hardware = "simulated hardware" if config.simulator.enabled else "the hardware of this machine"
+    pace = f", {config.simulator.speed:g} times as fast as real" if config.simulator.speed != 1 else ""
+    lines = f"""
+growd runs, with {hardware}{pace}.
+
+  address    {running.address}
+  database   {running.database}
+  data       {running.data}
+
+Try these first, in another terminal:
+
+  curl {api}/topic_data/{environment}/measured/air_carbon_dioxide
+  curl -H 'Content-Type: application/json' -d '[8000]' {api}/topic/{environment}/desired/light_illuminance
+  curl -N {api}/topic_stream/{environment}/measured/light_illuminance
+
+Stop it with Ctrl-C.
+"""
+    return lines.rstrip()
