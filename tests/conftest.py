@@ -15,6 +15,8 @@ from support.leaks import child_processes, open_sockets
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+pytest_plugins = ["support.database"]
+
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:

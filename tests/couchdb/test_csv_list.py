@@ -1,0 +1,183 @@
+"""CSV from the list function `csv`: RFC 4180 bytes, the same from every server."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.couch_client import install_design, reduces
+
+if TYPE_CHECKING:
+    from support.couch_client import Answer, Client
+
+LIST = "_design/svc/_list/csv"
+HEAD = b"timestamp,variable,value\r\n"
+
+
+def point(identifier: str, variable: str, timestamp: float, value: object, **fields: Any) -> dict[str, Any]:
+    plain = {"environment": "chamber", "is_desired": False, "is_manual": False}
+    return plain | {"_id": identifier, "variable": variable, "timestamp": timestamp, "value": value} | fields
+
+
+POINTS = [
+    point("a", "air_carbon_dioxide", 1000.5, 400),
+    point("b", "air_carbon_dioxide", 1001.5, None),
+    point("c", "air_carbon_dioxide", 1002, 401.25),
+    point("d", "light_illuminance", 1000, 8000, is_desired=True),
+    point("e", "light_illuminance", 1003, 7990.5),
+    point("f", "light_illuminance", 1004, 5, category="commanded"),
+    point("g", "light_illuminance", 1005, 5, environment="other"),
+]
+
+
+@pytest.fixture(params=reduces(), ids=lambda builtin: "_last" if builtin else "js")
+async def points(request: pytest.FixtureRequest, couch: Client, database: str) -> str:
+    await install_design(couch, database, "environmental_data_point", has_last=request.param)
+    await couch("POST", f"{database}/_bulk_docs", {"docs": POINTS})
+    return database
+
+
+async def export(couch: Client, points: str, view: str = "by_variable", **query: Any) -> Answer:
+    return await couch("GET", f"{points}/{LIST}/{view}", **query)
+
+
+async def test_the_request_of_the_specification(couch: Client, points: str) -> None:
+    answer = await export(
+        couch, points, group_level=4, startkey=["chamber", "measured"], endkey=["chamber", "measured", {}]
+    )
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8; header=present"
+    assert answer.body == HEAD + (
+        b"1000.5,air_carbon_dioxide,400\r\n"
+        b"1001.5,air_carbon_dioxide,\r\n"
+        b"1002,air_carbon_dioxide,401.25\r\n"
+        b"1003,light_illuminance,7990.5\r\n"
+    )
+
+
+async def test_one_variable(couch: Client, points: str) -> None:
+    key = ["chamber", "measured", "light_illuminance"]
+    answer = await export(couch, points, group_level=4, startkey=key, endkey=[*key, {}])
+    assert answer.body == HEAD + b"1003,light_illuminance,7990.5\r\n"
+
+
+async def test_desired_points_when_the_key_asks_for_them(couch: Client, points: str) -> None:
+    answer = await export(
+        couch, points, group_level=4, startkey=["chamber", "desired"], endkey=["chamber", "desired", {}]
+    )
+    assert answer.body == HEAD + b"1000,light_illuminance,8000\r\n"
+
+
+async def test_newest_first_with_a_limit_counts_every_row(couch: Client, points: str) -> None:
+    # the request of a control panel: start and end swapped because descending; null is a row as any other
+    key = ["chamber", "measured", "air_carbon_dioxide"]
+    answer = await export(
+        couch, points, group_level=4, startkey=[*key, {}], endkey=key, descending=True, limit=2
+    )
+    assert answer.body == HEAD + b"1002,air_carbon_dioxide,401.25\r\n1001.5,air_carbon_dioxide,\r\n"
+
+
+@pytest.mark.parametrize(
+    "how", [{"reduce": False}, {"group_level": 4}], ids=["reduce=false", "group_level=4"]
+)
+async def test_skip_and_limit(couch: Client, points: str, how: dict[str, Any]) -> None:
+    answer = await export(couch, points, skip=1, limit=2, **how)
+    assert answer.body == HEAD + b"1000.5,air_carbon_dioxide,400\r\n1001.5,air_carbon_dioxide,\r\n"
+
+
+async def test_a_coarser_group_gives_its_newest_point(couch: Client, points: str) -> None:
+    answer = await export(
+        couch, points, group_level=3, startkey=["chamber", "measured"], endkey=["chamber", "measured", {}]
+    )
+    assert answer.body == HEAD + b"1002,air_carbon_dioxide,401.25\r\n1003,light_illuminance,7990.5\r\n"
+
+
+async def test_by_timestamp(couch: Client, points: str) -> None:
+    answer = await export(
+        couch, points, "by_timestamp", startkey=["chamber", 1001.5], endkey=["chamber", 1002]
+    )
+    assert answer.body == HEAD + b"1001.5,air_carbon_dioxide,\r\n1002,air_carbon_dioxide,401.25\r\n"
+
+
+async def test_all_vars_newest_first(couch: Client, points: str) -> None:
+    answer = await couch("GET", f"{points}/{LIST}/all_vars?&limit=2&descending=true")
+    assert answer.body == HEAD + b"1005,light_illuminance,5\r\n1003,light_illuminance,7990.5\r\n"
+
+
+async def test_no_rows_is_the_head_alone(couch: Client, points: str) -> None:
+    assert (await export(couch, points, group_level=4, startkey=["x"], endkey=["x", {}])).body == HEAD
+
+
+async def test_cols_picks_the_columns_and_an_unknown_one_is_empty(couch: Client, points: str) -> None:
+    answer = await export(
+        couch, points, cols=["_id", "nope", "is_desired", "toString", "value"], group_level=4, limit=1
+    )
+    assert answer.body == b"_id,nope,is_desired,toString,value\r\nd,,true,,8000\r\n"
+
+
+@pytest.mark.parametrize("cols", ["[1", "7", '"value"', "[]", "[1]", '{"a": 1}', ""])
+async def test_malformed_cols_is_a_bad_request(couch: Client, points: str, cols: str) -> None:
+    answer = await export(couch, points, group_level=4, cols=cols)
+    assert answer.status == 400
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json == {
+        "error": "query_parse_error",
+        "reason": f"cols must be a JSON array of column names, not {cols}",
+    }
+
+
+AWKWARD = [
+    ('a "quoted", listed\r\nand broken', '"a ""quoted"", listed\r\nand broken"'),
+    ("one\nline feed", '"one\nline feed"'),
+    ("plain words", "plain words"),
+    (" spaces kept ", " spaces kept "),
+    ("grüße \N{SEEDLING}", "grüße \N{SEEDLING}"),
+    ("", ""),
+    # what a spreadsheet would run
+    ("=1+1", "'=1+1"),
+    ("+1", "'+1"),
+    ("-1", "'-1"),
+    ("@SUM(A1)", "'@SUM(A1)"),
+    ("\tx", "'\tx"),
+    ('=HYPERLINK("x","y")', '"\'=HYPERLINK(""x"",""y"")"'),
+    # numbers and flags are written as JSON, and are never taken for a formula
+    (-3, "-3"),
+    (1e21, "1e+21"),
+    (1e-7, "1e-7"),
+    (0.1, "0.1"),
+    (12.0, "12"),
+    (True, "true"),
+    (False, "false"),
+]
+
+
+async def test_every_kind_of_cell(couch: Client, points: str) -> None:
+    docs = [point(f"x{n}", "x", n, value) for n, (value, _) in enumerate(AWKWARD)]
+    await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
+    key = ["chamber", "measured", "x"]
+    answer = await export(
+        couch, points, group_level=4, startkey=key, endkey=[*key, {}], cols=["timestamp", "value"]
+    )
+    expected = "".join(f"{n},{text}\r\n" for n, (_, text) in enumerate(AWKWARD))
+    assert answer.body.decode() == "timestamp,value\r\n" + expected
+
+
+async def test_a_csv_reader_gets_quoted_cells_back(couch: Client, points: str) -> None:
+    text = 'say "x, y"\r\nand\n\nz'
+    await couch("PUT", f"{points}/x", point("x", "x", 1, text))
+    answer = await export(couch, points, reduce=False, startkey=["chamber", "measured", "x"])
+    rows = list(csv.reader(io.StringIO(answer.body.decode(), newline=""), strict=True))
+    assert ["1", "x", text] in rows
+
+
+async def test_a_thousand_rows_arrive_whole_and_in_order(couch: Client, points: str) -> None:
+    docs = [point(f"t{n:05}", "air_temperature", 5000 + n, n / 4) for n in range(1000)]
+    await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
+    key = ["chamber", "measured", "air_temperature"]
+    answer = await export(couch, points, group_level=4, startkey=key, endkey=[*key, {}])
+    rows = list(csv.DictReader(io.StringIO(answer.body.decode())))
+    assert [(float(row["timestamp"]), float(row["value"])) for row in rows] == [
+        (5000 + n, n / 4) for n in range(1000)
+    ]

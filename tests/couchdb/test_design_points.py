@@ -1,0 +1,213 @@
+"""The design document of `environmental_data_point`: views, filter, validation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.couch_client import FILES, install_design, reduces
+
+if TYPE_CHECKING:
+    from support.couch_client import Client
+
+FOLDER = "environmental_data_point"
+VIEW = "_design/svc/_view"
+
+
+def point(identifier: str, variable: str, timestamp: float, **fields: Any) -> dict[str, Any]:
+    return {
+        "_id": identifier,
+        "environment": "chamber",
+        "variable": variable,
+        "is_desired": False,
+        "is_manual": False,
+        "value": 1,
+        "timestamp": timestamp,
+    } | fields
+
+
+POINTS = [
+    point("co2-1", "air_carbon_dioxide", 10.5),
+    point("co2-2", "air_carbon_dioxide", 20.25),
+    point("lux-1", "light_illuminance", 15),
+    point("lux-wanted", "light_illuminance", 12, is_desired=True),
+    point("other", "light_illuminance", 99, environment="other"),
+    point("command", "light_illuminance", 50, category="commanded"),
+]
+
+
+@pytest.fixture(params=reduces(), ids=lambda builtin: "_last" if builtin else "js")
+async def points(request: pytest.FixtureRequest, couch: Client, database: str) -> str:
+    await install_design(couch, database, FOLDER, has_last=request.param)
+    answer = await couch("POST", f"{database}/_bulk_docs", {"docs": POINTS})
+    assert [outcome["id"] for outcome in answer.json if outcome.get("ok")] == [p["_id"] for p in POINTS]
+    return database
+
+
+async def test_by_variable_is_keyed_by_environment_category_variable_and_time(
+    couch: Client, points: str
+) -> None:
+    answer = await couch(
+        "GET", f"{points}/{VIEW}/by_variable", reduce=False, startkey=["chamber"], endkey=["chamber", {}]
+    )
+    assert [row["key"] for row in answer.json["rows"]] == [
+        ["chamber", "desired", "light_illuminance", 12],
+        ["chamber", "measured", "air_carbon_dioxide", 10.5],
+        ["chamber", "measured", "air_carbon_dioxide", 20.25],
+        ["chamber", "measured", "light_illuminance", 15],
+    ]
+
+
+async def test_the_value_of_a_row_is_the_whole_point(couch: Client, points: str) -> None:
+    answer = await couch(
+        "GET", f"{points}/{VIEW}/by_timestamp", startkey=["chamber", 10.5], endkey=["chamber", 10.5]
+    )
+    (row,) = answer.json["rows"]
+    assert row["value"].pop("_rev").startswith("1-")
+    assert row["value"] == POINTS[0]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+async def test_by_variable_reduces_to_the_newest_point_of_each_variable(
+    couch: Client, points: str, *, descending: bool
+) -> None:
+    answer = await couch("GET", f"{points}/{VIEW}/by_variable", group_level=3, descending=descending)
+    newest = {tuple(row["key"]): row["value"]["_id"] for row in answer.json["rows"]}
+    assert newest == {
+        ("chamber", "desired", "light_illuminance"): "lux-wanted",
+        ("chamber", "measured", "air_carbon_dioxide"): "co2-2",
+        ("chamber", "measured", "light_illuminance"): "lux-1",
+        ("other", "measured", "light_illuminance"): "other",
+    }
+
+
+async def test_of_two_points_of_one_moment_the_one_with_the_later_id_is_the_newest(
+    couch: Client, points: str
+) -> None:
+    twins = [point(name, "air_carbon_dioxide", 20.25) for name in ("co2-3", "co2-0")]
+    await couch("POST", f"{points}/_bulk_docs", {"docs": twins})
+    answer = await couch(
+        "GET",
+        f"{points}/{VIEW}/by_variable",
+        group_level=4,
+        key=["chamber", "measured", "air_carbon_dioxide", 20.25],
+    )
+    assert [row["value"]["_id"] for row in answer.json["rows"]] == ["co2-3"]
+
+
+async def test_many_points_reduce_to_the_newest(couch: Client, points: str) -> None:
+    # enough for a server to reduce what it has reduced before
+    many = [point(f"many-{n:04}", "air_temperature", n) for n in range(1500)]
+    await couch("POST", f"{points}/_bulk_docs", {"docs": many})
+    answer = await couch(
+        "GET",
+        f"{points}/{VIEW}/by_variable",
+        startkey=["chamber", "measured", "air_temperature"],
+        endkey=["chamber", "measured", "air_temperature", {}],
+    )
+    assert answer.json["rows"][0]["value"]["_id"] == "many-1499"
+
+
+async def test_by_timestamp_is_keyed_by_environment_and_time(couch: Client, points: str) -> None:
+    # the request of a control panel: newest first
+    answer = await couch(
+        "GET",
+        f"{points}/{VIEW}/by_timestamp",
+        startkey=["chamber", {}],
+        endkey=["chamber"],
+        descending=True,
+        limit=3,
+    )
+    assert [row["key"][1] for row in answer.json["rows"]] == [20.25, 15, 12]
+
+
+async def test_all_vars_has_the_rows_of_by_variable(couch: Client, points: str) -> None:
+    mapped = await couch("GET", f"{points}/{VIEW}/all_vars")
+    by_variable = await couch("GET", f"{points}/{VIEW}/by_variable", reduce=False)
+    assert mapped.json["rows"] == by_variable.json["rows"]
+    assert len(mapped.json["rows"]) == 5
+
+
+def test_all_vars_shares_the_index_of_by_variable() -> None:
+    # CouchDB keeps one index for views of a design document with the same map function, to the letter
+    views = FILES / "design" / FOLDER / "views"
+    assert (views / "all_vars/map.js").read_bytes() == (views / "by_variable/map.js").read_bytes()
+
+
+@pytest.mark.parametrize("view", ["by_variable", "by_timestamp", "all_vars"])
+async def test_views_show_measured_and_desired_points_only(couch: Client, points: str, view: str) -> None:
+    answer = await couch(
+        "GET", f"{points}/{VIEW}/{view}", **({"reduce": False} if view == "by_variable" else {})
+    )
+    assert {row["id"] for row in answer.json["rows"]} == {p["_id"] for p in POINTS} - {"command"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({}, {"co2-1", "co2-2", "lux-1", "lux-wanted", "other"}),
+        ({"environment": "other"}, {"other"}),
+        ({"variable": "air_carbon_dioxide"}, {"co2-1", "co2-2"}),
+        ({"environment": "chamber", "variable": "light_illuminance", "category": "desired"}, {"lux-wanted"}),
+        ({"environment": "chamber", "category": "measured"}, {"co2-1", "co2-2", "lux-1"}),
+        ({"category": "commanded"}, {"command"}),
+        ({"category": "none such"}, set()),
+    ],
+)
+async def test_the_filter_lets_through_what_is_asked_for(
+    couch: Client, points: str, asked: dict[str, str], expected: set[str]
+) -> None:
+    answer = await couch("GET", f"{points}/_changes", filter="svc/by_variable", **asked)
+    assert {row["id"] for row in answer.json["results"]} == expected
+
+
+@pytest.mark.parametrize("value", [None, 0, -3.5, "recipe", "", True, False])
+async def test_a_value_may_be_any_scalar(couch: Client, points: str, value: object) -> None:
+    answer = await couch("POST", points, point("new", "x", 1, value=value, unit="lux", extra={"a": [1]}))
+    assert answer.status == 201, answer.json
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"environment": None}, "environment must be a non-empty string, not null"),
+        ({"environment": ""}, 'environment must be a non-empty string, not ""'),
+        ({"variable": 7}, "variable must be a non-empty string, not 7"),
+        ({"is_desired": "no"}, 'is_desired must be true or false, not "no"'),
+        ({"value": [1]}, "value must be a number, a string, true, false or null, not [1]"),
+        ({"value": {"a": 1}}, 'value must be a number, a string, true, false or null, not {"a":1}'),
+        ({"timestamp": "now"}, 'timestamp must be a number, UNIX time in seconds, not "now"'),
+    ],
+)
+async def test_a_malformed_point_is_refused_with_a_sentence_that_names_the_field(
+    couch: Client, points: str, change: dict[str, Any], sentence: str
+) -> None:
+    answer = await couch("PUT", f"{points}/new", point("new", "x", 1) | change)
+    assert (answer.status, answer.json) == (403, {"error": "forbidden", "reason": sentence})
+
+
+@pytest.mark.parametrize("field", ["environment", "variable", "is_desired", "value", "timestamp"])
+async def test_a_point_without_a_field_is_refused(couch: Client, points: str, field: str) -> None:
+    document = point("new", "x", 1)
+    del document[field]
+    answer = await couch("PUT", f"{points}/new", document)
+    assert answer.status == 403
+    assert answer.json["reason"].startswith(f"{field} must be ")
+    assert answer.json["reason"].endswith("it is missing")
+
+
+async def test_a_refused_point_does_not_stop_those_beside_it(couch: Client, points: str) -> None:
+    docs = [point("first", "x", 1), point("bad", "x", 1, value=[]), point("last", "x", 1)]
+    answer = await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
+    assert [(outcome["id"], outcome.get("error")) for outcome in answer.json] == [
+        ("first", None),
+        ("bad", "forbidden"),
+        ("last", None),
+    ]
+
+
+async def test_a_point_can_be_deleted(couch: Client, points: str) -> None:
+    rev = (await couch("GET", f"{points}/co2-1")).json["_rev"]
+    answer = await couch("DELETE", f"{points}/co2-1", rev=rev)
+    assert answer.status == 200
+    assert (await couch("GET", f"{points}/co2-1")).status == 404

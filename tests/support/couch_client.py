@@ -1,0 +1,96 @@
+"""A small HTTP client for tests of document databases; design documents from their files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from growd.store.bootstrap import read_design
+from yarl import URL
+
+from support.database import COUCHDB_ADDRESS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+FILES = Path(__file__).parents[2] / "couchdb"
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Client:
+    """Requests to one server, their paths and queries as they are given."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self.session = session
+        self.url = url
+
+    async def __call__(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> Answer:
+        async with self.open(method, path, body, headers=headers, **query) as response:
+            return Answer(response.status, dict(response.headers), await response.read())
+
+    def open(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> Any:
+        """The response while it comes: an asynchronous context manager. Query values are written as JSON."""
+        is_bytes = isinstance(body, bytes)
+        content = body if is_bytes or body is None else json.dumps(body).encode()
+        default = {} if is_bytes else {"Content-Type": "application/json"}
+        return self.session.request(
+            method, self._address(path, query), data=content, headers=default | (headers or {})
+        )
+
+    def _address(self, path: str, query: dict[str, Any]) -> URL:
+        texts = {
+            name: value if isinstance(value, str) else json.dumps(value) for name, value in query.items()
+        }
+        return URL(self.url + path + ("?" + urlencode(texts, quote_via=quote) if texts else ""), encoded=True)
+
+
+@asynccontextmanager
+async def client_of(url: str, auth: tuple[str, str] | None = None) -> AsyncIterator[Client]:
+    credentials = aiohttp.BasicAuth(*auth) if auth else None
+    timeout = aiohttp.ClientTimeout(total=None, sock_read=30)
+    async with aiohttp.ClientSession(auth=credentials, timeout=timeout) as session:
+        yield Client(session, url)
+
+
+async def install_design(couch: Client, database: str, folder: str, *, has_last: bool = False) -> None:
+    design = await asyncio.to_thread(read_design, FILES / "design" / folder, "svc", has_last)
+    assert design is not None
+    assert (await couch("PUT", f"{database}/_design/svc", design)).status == 201
+
+
+def reduces() -> list[bool]:
+    """Whether to use the built-in `_last`: CouchDB is tested without and with it."""
+    return [False, True] if COUCHDB_ADDRESS in os.environ else [False]

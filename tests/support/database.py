@@ -1,0 +1,92 @@
+"""The database that tests run against: the embedded server, or a real CouchDB named in the environment.
+
+`GROWD_TEST_COUCHDB=http://user:password@host:port` takes that CouchDB and starts no embedded server.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EMBEDDED_SERVER = Path(__file__).parents[2] / "couchdb" / "embedded" / "server.mjs"
+COUCHDB_ADDRESS = "GROWD_TEST_COUCHDB"
+
+
+@dataclass(frozen=True)
+class DatabaseServer:
+    """A database server: `url` has no credentials and no slash at its end, `auth` is user and password."""
+
+    url: str
+    auth: tuple[str, str] | None
+    is_embedded: bool
+
+
+@dataclass(frozen=True)
+class EmbeddedProcess:
+    """A running embedded server; its data folder is `data`, what it logged is in `log`."""
+
+    process: subprocess.Popen[str]
+    url: str
+    data: Path
+    log: Path
+
+
+@pytest.fixture(scope="session")
+def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatabaseServer]:
+    if address := os.environ.get(COUCHDB_ADDRESS):
+        yield _named_server(address)
+        return
+    with embedded_server(tmp_path_factory.mktemp("database")) as embedded:
+        yield DatabaseServer(embedded.url, None, is_embedded=True)
+
+
+@contextmanager
+def embedded_server(folder: Path) -> Iterator[EmbeddedProcess]:
+    """Run the embedded server with its data in `folder`/data; a stray file would show in `folder`/work."""
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    log = folder / "log"
+    with log.open("a") as stderr, start_node(folder / "data", cwd=work, stderr=stderr) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line, f"the embedded server did not start: {log.read_text()}"
+            url = f"http://127.0.0.1:{json.loads(line)['port']}"
+            yield EmbeddedProcess(process, url, folder / "data", log)
+        finally:
+            process.kill()
+
+
+def start_node(data: Path, *, cwd: Path, stderr: int | object) -> subprocess.Popen[str]:
+    """Start the embedded server as growd does; its stdin and stdout are pipes."""
+    node = shutil.which("node")
+    assert node, "the embedded server needs Node.js: ./test brings it"
+    command = [node, str(EMBEDDED_SERVER), "--data", str(data), "--port", "0"]
+    return subprocess.Popen(
+        command,
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,  # type: ignore[arg-type]  # a file or one of subprocess's numbers
+        text=True,
+    )
+
+
+def _named_server(address: str) -> DatabaseServer:
+    parts = urlsplit(address)
+    assert parts.hostname, f"{COUCHDB_ADDRESS} must be http://user:password@host:port"
+    auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+    host = parts.netloc.rpartition("@")[2]
+    return DatabaseServer(f"{parts.scheme}://{host}", auth, is_embedded=False)
