@@ -1,32 +1,37 @@
-"""The recorder: from topics to data points."""
+"""From the bus to the outbox: which messages become data points."""
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.messages import Quality
-from growd.store.points import ChangeRule, StorageRule
-from growd.variables import VARIABLES
+from growd.store.points import ChangeRule, DataPoint, PointMaker, StorageRule
+from growd.variables import VARIABLES, Variable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from growd.bus import Bus
     from growd.bus.messages import Message
+    from growd.bus.topics import Topic
     from growd.store.outbox import Outbox
-    from growd.store.points import PointMaker
 
-DEPTH: Final = 10_000  # messages; the recorder never waits for anything, so this is for a busy loop
-CLIENT: Final = "http"  # the node that publishes what clients post
+# The recipe runner keeps these two itself, in one transaction with the run they belong to.
+_KEPT_BY_THE_RUNNER: Final = frozenset({"recipe_start", "recipe_end"})
+_HTTP_NODE: Final = "http"
+_DEPTH: Final = 1000
 
 
 class Recorder:
-    """Makes points of what is on `<environment>/measured/...` and `<environment>/desired/...`.
+    """Makes points of what is measured and desired, as the storage rules say, and adds them to the outbox.
 
-    Measured values are stored by the variable's storage rule, rounded to its precision, and only when their
-    quality is ok. Set points are stored when they change; one that was released and comes back is a change.
-    The start and the end of a recipe are not recorded here: the runner's journal stores them with the run.
-    A measured value that a client posted is marked `is_manual`.
-
-    Intervals in seconds of the bus's clock.
+    It reads the topics `<environment>/measured/<variable>` and `<environment>/desired/<variable>` that exist
+    when it starts and whose messages are one value. Only messages of quality `ok` are stored. Measured values
+    are stored with the decimals that the table of variables holds worth storing; `is_manual` marks those that
+    a client gave by hand.
     """
 
     def __init__(
@@ -34,59 +39,93 @@ class Recorder:
         bus: Bus,
         outbox: Outbox,
         maker: PointMaker,
-        environment: str,
+        environments: Iterable[str],
         *,
         minimum_interval: float = 5.0,
         maximum_interval: float = 600.0,
     ) -> None:
-        self.node = bus.node(f"{environment}/recorder")
-        self._clock = bus.clock
+        self.node = bus.node("recorder")
+        self._bus = bus
         self._outbox = outbox
         self._maker = maker
-        self._environment = environment
+        self._environments = tuple(environments)
+        self._intervals = {"minimum_interval": minimum_interval, "maximum_interval": maximum_interval}
         self._measured: dict[str, StorageRule] = {}
-        self._desired: dict[str, ChangeRule] = {}
-        for variable in VARIABLES.values():
-            self._desired[f"{environment}/desired/{variable.name}"] = ChangeRule()
-            rule = StorageRule(variable, minimum_interval=minimum_interval, maximum_interval=maximum_interval)
-            self._measured[f"{environment}/measured/{variable.name}"] = rule
-        there = set(bus.topics.names())
-        topics = [name for name in (*self._measured, *self._desired) if name in there]
-        # from now on, and not from the start of `run`: what is published meanwhile is not lost
-        self._messages = self.node.subscribe(*topics, depth=DEPTH)
+        self._desired: defaultdict[str, ChangeRule] = defaultdict(ChangeRule)
 
     async def run(self) -> None:
-        """Record until cancelled; what was published before that is recorded still."""
-        try:
-            async for message in self._messages:
-                self._record(message)
-        finally:
-            while (left := self._messages.get_nowait()) is not None:
-                self._record(left)
+        """Record until cancelled."""
+        sources = {source.topic: source for source in self._sources()}
+        with self.node.subscribe(*sources, depth=_DEPTH) as messages:
+            async for message in messages:
+                point = self._point(sources[message.topic], message)
+                if point is not None:
+                    self._outbox.add(point)
 
-    def _record(self, message: Message) -> None:
-        if message.topic in self._measured:
-            self._record_measured(message)
-        else:
-            self._record_desired(message)
+    def _sources(self) -> list[_Source]:
+        topics = [self._bus.topics.get(name) for name in self._bus.topics.names()]
+        found = [
+            _source(environment, category, topic)
+            for environment in self._environments
+            for category in ("measured", "desired")
+            for topic in topics
+        ]
+        return [source for source in found if source is not None]
 
-    def _record_measured(self, message: Message) -> None:
-        rule = self._measured[message.topic]
-        if message.quality is not Quality.OK or not rule.admits(message.value, self._clock.monotonic()):
-            return
-        value = round(message.value, rule.variable.precision)
-        self._add(rule.variable.name, value, message, is_desired=False)
+    def _point(self, source: _Source, message: Message) -> DataPoint | None:
+        return self._of_desired(source, message) if source.is_desired else self._of_measured(source, message)
 
-    def _record_desired(self, message: Message) -> None:
+    def _of_measured(self, source: _Source, message: Message) -> DataPoint | None:
         if message.quality is not Quality.OK:
-            self._desired[message.topic] = ChangeRule()
-        elif self._desired[message.topic].admits(message.value):
-            self._add(message.topic.rpartition("/")[2], message.value, message, is_desired=True)
-
-    def _add(self, variable: str, value: float, message: Message, *, is_desired: bool) -> None:
-        manual = not is_desired and message.node == CLIENT
-        self._outbox.add(
-            self._maker.make(
-                self._environment, variable, value, message.time, is_desired=is_desired, is_manual=manual
-            )
+            return None
+        rule = self._measured.get(source.topic)
+        if rule is None:
+            rule = self._measured[source.topic] = StorageRule(source.known_as(), **self._intervals)
+        if not rule.admits(message.value, self._bus.clock.monotonic()):
+            return None
+        return self._maker.make(
+            source.environment,
+            source.variable,
+            _rounded(message.value, source.variable),
+            message.time,
+            is_desired=False,
+            is_manual=message.node == _HTTP_NODE,
         )
+
+    def _of_desired(self, source: _Source, message: Message) -> DataPoint | None:
+        if message.quality is not Quality.OK:
+            # The set point was released: the next one is a change, even to the same value.
+            self._desired.pop(source.topic, None)
+            return None
+        if not self._desired[source.topic].admits(message.value):
+            return None
+        return self._maker.make(
+            source.environment, source.variable, message.value, message.time, is_desired=True
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    topic: str
+    environment: str
+    variable: str
+    is_desired: bool
+
+    def known_as(self) -> Variable:
+        """The variable's row in the table; one that is not in it has no range, and the usual dead band."""
+        return VARIABLES.get(self.variable) or Variable(self.variable, "", -math.inf, math.inf)
+
+
+def _source(environment: str, category: str, topic: Topic) -> _Source | None:
+    prefix = f"{environment}/{category}/"
+    variable = topic.name.removeprefix(prefix)
+    if not topic.name.startswith(prefix) or variable in _KEPT_BY_THE_RUNNER or len(topic.type.fields) != 1:
+        return None
+    return _Source(topic.name, environment, variable, category == "desired")
+
+
+def _rounded(value: float | bool | str, name: str) -> float | bool | str:  # noqa: FBT001  a value, not a switch
+    variable = VARIABLES.get(name)
+    if variable is None or not isinstance(value, float):
+        return value
+    return round(value, variable.precision)

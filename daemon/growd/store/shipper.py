@@ -148,7 +148,7 @@ class Shipper:
         try:
             outcomes = await self._send(points)
         except CouchError as error:
-            if not _is_about_content(error) and self._server_errors < _ATTEMPTS:
+            if not _may_be_content(error) or 0 < self._server_errors < _ATTEMPTS:
                 raise
             await self._ship_in_parts(points)
         else:
@@ -161,6 +161,7 @@ class Shipper:
             self._server_errors = self._server_errors + 1 if error.status == _SERVER_ERROR else 0
             raise
         except CouchRefusedError as error:
+            self._server_errors = 0
             if error.status == _NOT_FOUND:
                 self._prepared = False  # the database is gone: make it again
             raise
@@ -170,26 +171,37 @@ class Shipper:
     async def _ship_in_parts(self, points: list[WaitingPoint]) -> None:
         """Halve the batch until the documents that it is refused for stand alone; set them aside."""
         parts = deque(_halves(points))
-        suspects: list[tuple[WaitingPoint, CouchError]] = []
+        suspects: list[WaitingPoint] = []
         any_stored = False
         while parts:
             part = parts.popleft()
             try:
                 outcomes = await self._send(part)
-            except CouchError as refusal:
-                if not (_is_about_content(refusal) or _is_server_error(refusal)):
+            except CouchError as error:
+                if not _may_be_content(error):
                     raise
                 if len(part) > 1:
                     parts.extendleft(reversed(_halves(part)))
                     continue
-                suspects.append((part[0], refusal))
+                suspects += part
                 if not any_stored and len(suspects) >= min(_MAX_SUSPECTS, len(points)):
                     raise
             else:
                 any_stored = True
                 await self._settle(part, outcomes)
-        for point, cause in suspects:
-            await self._set_aside(point, str(cause))
+        for point in suspects:
+            await self._ship_suspect(point)
+
+    async def _ship_suspect(self, point: WaitingPoint) -> None:
+        """Once more alone, now that the server took others: it may have been unwell a moment before."""
+        try:
+            outcomes = await self._send([point])
+        except CouchError as error:
+            if not _may_be_content(error):
+                raise
+            await self._set_aside(point, str(error))
+        else:
+            await self._settle([point], outcomes)
 
     async def _settle(self, points: list[WaitingPoint], outcomes: dict[str, Document]) -> None:
         stored = [point for point in points if _is_stored(outcomes[point.id])]
@@ -250,11 +262,10 @@ def _halves(points: list[WaitingPoint]) -> list[list[WaitingPoint]]:
     return [part for part in (points[:middle], points[middle:]) if part]
 
 
-def _is_about_content(error: CouchError) -> bool:
-    return isinstance(error, CouchRefusedError) and error.status in _ABOUT_CONTENT
-
-
-def _is_server_error(error: CouchError) -> bool:
+def _may_be_content(error: CouchError) -> bool:
+    """Whether one document may be the cause of the whole answer."""
+    if isinstance(error, CouchRefusedError):
+        return error.status in _ABOUT_CONTENT
     return isinstance(error, CouchUnavailableError) and error.status == _SERVER_ERROR
 
 

@@ -1,0 +1,143 @@
+"""The database client: what it sends, and which error each bad answer becomes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from faulty_server import FaultyServer, answer_lost, half_an_answer, half_the_rows, never, status
+from growd.store.couch import Couch
+from growd.store.errors import CouchRefusedError, CouchUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FaultyServer]:
+    async with FaultyServer() as server:
+        yield server
+
+
+def answering(body: bytes | str, code: int = 200) -> Any:
+    async def step(_server: FaultyServer, _request: web.Request, _body: Any) -> web.Response:
+        return web.Response(body=body, status=code, content_type="application/json")
+
+    return step
+
+
+DOCUMENTS = [{"_id": "a", "value": 1}, {"_id": "b", "value": 2}]
+
+
+@pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
+async def test_statuses_that_may_pass_mean_unavailable(server, session, code):
+    server.script.append(status(code, "internal_server_error", "No DB shards could be opened."))
+    with pytest.raises(CouchUnavailableError, match=f"{code} internal_server_error: No DB shards") as caught:
+        await Couch(session, server.url).bulk_docs("db", DOCUMENTS)
+    assert caught.value.status == code
+    assert isinstance(caught.value, ConnectionError)
+
+
+@pytest.mark.parametrize("code", [301, 400, 401, 403, 404, 412, 413])
+async def test_other_answers_that_are_not_2xx_mean_refused(server, session, code):
+    server.script.append(status(code, "unauthorized", "Name or password is incorrect."))
+    with pytest.raises(CouchRefusedError, match=f"POST /db/_bulk_docs with {code} unauthorized") as caught:
+        await Couch(session, server.url).bulk_docs("db", DOCUMENTS)
+    error = caught.value
+    assert (error.status, error.error, error.reason) == (
+        code,
+        "unauthorized",
+        "Name or password is incorrect.",
+    )
+
+
+@pytest.mark.parametrize("step", [half_an_answer, half_the_rows, answer_lost])
+async def test_an_answer_that_is_not_whole_is_no_answer(server, session, step):
+    server.script.append(step)
+    with pytest.raises(CouchUnavailableError) as caught:
+        await Couch(session, server.url).bulk_docs("db", DOCUMENTS)
+    assert caught.value.status is None
+
+
+@pytest.mark.parametrize("body", ["", "{", "[1]", '{"a": ' * 100_000, "\xff"])
+async def test_an_answer_in_another_form_is_no_answer(server, session, body):
+    server.script.append(answering(body))
+    with pytest.raises(CouchUnavailableError):
+        await Couch(session, server.url).server()
+
+
+async def test_nobody_listening(session):
+    async with FaultyServer() as server:
+        url = server.url
+    with pytest.raises(CouchUnavailableError, match="no answer from the database to GET /"):
+        await Couch(session, url).server()
+
+
+async def test_a_server_that_never_answers(server, session):
+    server.script.append(never)
+    with pytest.raises(CouchUnavailableError, match=r"did not answer GET / within 0\.2 s"):
+        await Couch(session, server.url, timeout=0.2).server()
+
+
+async def test_an_answer_without_end_is_not_read_to_its_end(server, session):
+    server.script.append(answering(json.dumps({"a": "x" * 300_000})))
+    with pytest.raises(CouchUnavailableError, match="larger than 100000 bytes"):
+        await Couch(session, server.url, max_answer=100_000).server()
+
+
+async def test_the_address_may_change_and_may_be_missing(server, session):
+    addresses: list[str | None] = [None, server.url]
+    couch = Couch(session, lambda: addresses.pop(0))
+    with pytest.raises(CouchUnavailableError, match="no database is running"):
+        await couch.server()
+    assert await couch.server() == {"couchdb": "Welcome"}
+
+
+async def test_credentials_are_sent_and_never_shown(server, session):
+    def sent() -> str:
+        return base64.b64decode(server.headers[-1]["Authorization"].removeprefix("Basic ")).decode()
+
+    in_address = server.url.replace("http://", "http://grow%40home:p%C3%A4ss@")
+    await Couch(session, in_address).server()
+    assert sent() == "grow@home:päss"
+    await Couch(session, in_address, credentials=("other", "secret")).server()
+    assert sent() == "other:secret"
+    await Couch(session, server.url).server()
+    assert "Authorization" not in server.headers[-1]
+
+    await server.stop()
+    with pytest.raises(CouchUnavailableError) as caught:
+        await Couch(session, in_address).server()
+    assert "p%C3" not in str(caught.value)
+    assert "päss" not in str(caught.value)
+
+
+async def test_names_are_encoded_and_keys_are_json(server, session):
+    couch = Couch(session, server.url + "/prefix/")
+    server.script.append(answering('{"rows": [{"id": "a"}]}'))
+    rows = await couch.view(
+        "a/b+c", "svc", "by variable", startkey=["e", {}], key="k", stale="update_after", reduce=False
+    )
+    assert rows == [{"id": "a"}]
+    await couch.get("db", "_design/s/vc")
+    await couch.get("db", "_local/x")
+    await couch.get("db", "a/b?c#d%41é")
+    assert server.paths == [
+        (
+            "/prefix/a%2Fb%2Bc/_design/svc/_view/by%20variable"
+            "?startkey=%5B%22e%22%2C%7B%7D%5D&key=%22k%22&stale=update_after&reduce=false"
+        ),
+        "/prefix/db/_design/s%2Fvc",
+        "/prefix/db/_local/x",
+        "/prefix/db/a%2Fb%3Fc%23d%2541%C3%A9",
+    ]

@@ -1,0 +1,152 @@
+"""The recorder: which messages on the bus become data points, and what is in them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from growd.bus import Bus
+from growd.bus.messages import BOOL, FLOAT64, STRING, VECTOR3, Quality
+from growd.store.local import LocalStore
+from growd.store.outbox import Outbox
+from growd.store.points import PointMaker
+from growd.store.recorder import Recorder
+from support.clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+TOPICS = {
+    "environment_1/measured/air_carbon_dioxide": FLOAT64,
+    "environment_1/measured/door_open": BOOL,
+    "environment_1/measured/wind": VECTOR3,
+    "environment_1/raw/air_carbon_dioxide": FLOAT64,
+    "environment_1/commanded/air_temperature": FLOAT64,
+    "environment_1/desired/air_temperature": FLOAT64,
+    "environment_1/desired/recipe_start": STRING,
+    "environment_2/measured/air_carbon_dioxide": FLOAT64,
+    "somewhere_else/measured/air_carbon_dioxide": FLOAT64,
+}
+
+
+class Rig:
+    def __init__(self, local: LocalStore) -> None:
+        self.clock = ManualClock(time=1_700_000_000.0)
+        self.bus = Bus(self.clock)
+        self.outbox = Outbox(local, self.clock)
+        for name, kind in TOPICS.items():
+            self.bus.topics.declare(name, kind)
+        self.driver = self.bus.node("driver")
+        self.recorder = Recorder(
+            self.bus, self.outbox, PointMaker("0123456789ab"), ["environment_1", "environment_2"]
+        )
+
+    async def publish(self, topic: str, value: Any, quality: Quality = Quality.OK, node: Any = None) -> None:
+        (node or self.driver).publisher(topic).publish(value, quality)
+        await self.clock.settle()
+
+    async def stored(self) -> list[dict[str, Any]]:
+        """The points that were added, without their ids."""
+        await self.outbox.flush()
+        batch = await self.outbox.next_batch(1000)
+        await self.outbox.mark_stored(batch)
+        return [
+            {key: member for key, member in waiting.document.items() if key != "_id"} for waiting in batch
+        ]
+
+    async def values(self) -> list[Any]:
+        return [document["value"] for document in await self.stored()]
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    local = await LocalStore.open(tmp_path / "growd.sqlite3")
+    rig = Rig(local)
+    task = asyncio.create_task(rig.recorder.run(), name="recorder")
+    await rig.clock.settle()
+    yield rig
+    task.cancel()
+    await asyncio.wait([task])
+    await local.close()
+
+
+CO2 = "environment_1/measured/air_carbon_dioxide"
+WANTED = "environment_1/desired/air_temperature"
+
+
+async def test_a_measured_value_becomes_a_point(rig):
+    await rig.publish(CO2, 412.4)
+    assert await rig.stored() == [
+        {
+            "environment": "environment_1",
+            "variable": "air_carbon_dioxide",
+            "is_desired": False,
+            "is_manual": False,
+            "value": 412.0,  # ppm have no decimals worth storing
+            "timestamp": 1_700_000_000.0,
+        }
+    ]
+
+
+async def test_the_storage_rule_holds_for_each_topic_by_itself(rig):
+    for _ in range(21):
+        await rig.publish(CO2, 400.0)
+        await rig.publish("environment_2/measured/air_carbon_dioxide", 500.0 + 100 * rig.clock.monotonic())
+        await rig.clock.advance(1)
+    points = await rig.stored()
+    assert [p["value"] for p in points if p["environment"] == "environment_1"] == [400.0]
+    assert [p["timestamp"] for p in points if p["environment"] == "environment_2"] == [
+        1_700_000_000.0 + after for after in (0, 5, 10, 15, 20)
+    ]
+
+
+@pytest.mark.parametrize("quality", [Quality.WARM_UP, Quality.STALE, Quality.FAULT])
+async def test_a_value_that_is_not_ok_is_never_stored(rig, quality):
+    await rig.publish(CO2, 400.0, quality)
+    await rig.publish(CO2, None, quality)
+    await rig.publish(WANTED, 20.0, quality)
+    assert await rig.stored() == []
+
+
+async def test_a_desired_value_is_stored_when_it_changes(rig):
+    for value in (20.0, 20.0, 0.0, 0.0, 20.0, 20.123456):
+        await rig.publish(WANTED, value)
+    points = await rig.stored()
+    assert [point["value"] for point in points] == [20.0, 0.0, 20.0, 20.123456]
+    assert all(point["is_desired"] and not point["is_manual"] for point in points)
+
+
+async def test_a_set_point_given_again_after_its_release_is_a_change(rig):
+    await rig.publish(WANTED, 20.0)
+    await rig.publish(WANTED, None, Quality.STALE)
+    await rig.publish(WANTED, 20.0)
+    assert await rig.values() == [20.0, 20.0]
+
+
+async def test_what_a_client_measured_by_hand_is_marked(rig):
+    http = rig.bus.node("http")
+    await rig.publish(CO2, 400.0, node=http)
+    await rig.publish(WANTED, 20.0, node=http)
+    assert [(point["is_desired"], point["is_manual"]) for point in await rig.stored()] == [
+        (False, True),
+        (True, False),
+    ]
+
+
+async def test_only_measured_and_desired_single_values_of_its_environments_are_stored(rig):
+    await rig.publish("environment_1/measured/door_open", True)
+    await rig.publish("environment_1/measured/wind", {"x": 1.0, "y": 2.0, "z": 3.0})
+    await rig.publish("environment_1/raw/air_carbon_dioxide", 400.0)
+    await rig.publish("environment_1/commanded/air_temperature", 1.0)
+    await rig.publish("environment_1/desired/recipe_start", "lettuce")  # the runner's own
+    await rig.publish("somewhere_else/measured/air_carbon_dioxide", 400.0)
+    assert [(point["variable"], point["value"]) for point in await rig.stored()] == [("door_open", True)]
+
+
+async def test_it_is_a_node_with_subscriptions(rig):
+    information = rig.bus.find_node("recorder").information()
+    assert CO2 in information["subs"]
+    assert WANTED in information["subs"]
+    assert "environment_1/raw/air_carbon_dioxide" not in information["subs"]

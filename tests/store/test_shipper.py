@@ -1,0 +1,295 @@
+"""The shipper against a server that misbehaves: nothing lost, nothing twice, order kept."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from faulty_server import (
+    FaultyServer,
+    answer_lost,
+    half_an_answer,
+    half_the_rows,
+    never,
+    status,
+    status_if,
+)
+from growd.store.couch import Couch
+from growd.store.errors import CouchRefusedError
+from growd.store.local import LocalStore
+from growd.store.outbox import Outbox
+from growd.store.points import DataPoint, PointMaker
+from growd.store.shipper import Shipper
+from support.clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+MAKER = PointMaker("0123456789ab")
+
+
+def points(values: range) -> list[DataPoint]:
+    return [
+        MAKER.make("environment_1", "air_humidity", value, 1e9 + value, is_desired=False) for value in values
+    ]
+
+
+class Rig:
+    """An outbox, a server with a script, and a shipper between them."""
+
+    def __init__(self, session: aiohttp.ClientSession, server: FaultyServer, local: LocalStore) -> None:
+        self.clock = ManualClock()
+        self.server = server
+        self.outbox = Outbox(local, self.clock)
+        self.couch = Couch(session, server.url, timeout=0.5)
+
+    def shipper(self, **options: Any) -> Shipper:
+        options = {"first_backoff": 0.005, "max_backoff": 0.02} | options
+        return Shipper(self.couch, self.outbox, self.clock, database="db", **options)
+
+    async def ship_all(self, shipper: Shipper) -> None:
+        async with running(shipper):
+            await self.until_shipped(shipper)
+
+    async def until_shipped(self, shipper: Shipper) -> None:
+        await self.clock.until(lambda: self.outbox.depth() == 0 and shipper.fault is None)
+
+    def written(self) -> list[float]:
+        return [self.server.stored[point_id]["value"] for point_id in self.server.writes]
+
+
+@contextlib.asynccontextmanager
+async def running(shipper: Shipper) -> AsyncIterator[None]:
+    task = asyncio.create_task(shipper.run(), name="shipper")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    local = await LocalStore.open(tmp_path / "growd.sqlite3")
+    async with aiohttp.ClientSession() as session, FaultyServer() as server:
+        yield Rig(session, server, local)
+    await local.close()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        status(500),
+        status(503),
+        status(429),
+        status(401, "unauthorized"),
+        status(403, "forbidden"),
+        status(404, "not_found", "Database does not exist."),
+        status(412),
+        half_an_answer,
+        half_the_rows,
+        answer_lost,
+        never,
+    ],
+    ids=lambda step: step.__qualname__.split(".")[0],
+)
+async def test_a_request_that_fails_is_tried_again_and_nothing_is_lost_or_stored_twice(rig, step):
+    made = points(range(30))
+    await rig.outbox.add_durably(made)
+    rig.server.script.extend([step, step])
+    await rig.ship_all(rig.shipper(max_batch=10))
+    assert rig.written() == list(range(30))
+    assert rig.server.stored == {point.id: point.document() for point in made}
+    assert await rig.outbox.rejected() == []
+
+
+async def test_nobody_listening_for_a_while(rig):
+    await rig.server.stop()
+    await rig.outbox.add_durably(points(range(5)))
+    shipper = rig.shipper()
+    async with running(shipper):
+        await rig.clock.until(lambda: shipper.fault is not None)
+        assert "no answer from the database" in shipper.fault
+        await rig.outbox.add_durably(points(range(5, 8)))
+        assert rig.outbox.depth() == 8
+        await rig.server.start()
+        await rig.until_shipped(shipper)
+    assert rig.written() == list(range(8))
+    assert shipper.fault is None
+
+
+async def test_a_failure_is_logged_once_and_the_recovery_once(rig, caplog):
+    caplog.set_level(logging.INFO)
+    await rig.outbox.add_durably(points(range(3)))
+    rig.server.script.extend([status(503)] * 4 + [status(401), answer_lost])
+    await rig.ship_all(rig.shipper())
+    lines = [record.message for record in caplog.records if record.name == "growd.store.shipper"]
+    assert len(lines) == 2
+    assert lines[0].startswith("points wait, the database does not take them: the database answered POST")
+    assert lines[1].startswith("the database takes points again, after ")
+
+
+async def test_one_bad_document_is_set_aside_and_holds_up_nobody(rig):
+    await rig.outbox.add_durably(points(range(20)))
+    rig.server.refuse = {
+        7: {"error": "forbidden", "reason": "no such variable"},
+        13: {"error": "unauthorized", "reason": "not you"},
+    }
+    shipper = rig.shipper(max_batch=5)
+    await rig.ship_all(shipper)
+    assert rig.written() == [value for value in range(20) if value not in {7, 13}]
+    aside = await rig.outbox.rejected()
+    assert [(point.document["value"], point.reason) for point in aside] == [
+        (7, "forbidden: no such variable"),
+        (13, "unauthorized: not you"),
+    ]
+    assert (shipper.shipped, shipper.set_aside) == (18, 2)
+
+
+@pytest.mark.parametrize(("code", "bad"), [(413, {3}), (400, {0, 9}), (400, {15}), (500, {6})])
+async def test_a_batch_refused_for_what_is_in_it_is_halved_until_the_document_is_found(rig, code, bad):
+    await rig.outbox.add_durably(points(range(16)))
+    rig.server.script.extend([status_if(bad, code)] * 60)
+    await rig.ship_all(rig.shipper(max_batch=16))
+    assert rig.written() == [value for value in range(16) if value not in bad]
+    aside = await rig.outbox.rejected()
+    assert {point.document["value"] for point in aside} == bad
+    assert all(f"{code} too_large: document" in point.reason for point in aside)
+
+
+@pytest.mark.parametrize("code", [400, 413, 500])
+async def test_a_server_that_takes_nothing_at_all_is_not_believed(rig, code):
+    await rig.outbox.add_durably(points(range(16)))
+    rig.server.script.extend([status(code)] * 200)
+    shipper = rig.shipper()
+    async with running(shipper):
+        await rig.clock.until(lambda: not rig.server.script)
+        await rig.until_shipped(shipper)
+    assert await rig.outbox.rejected() == []
+    assert sorted(rig.written()) == list(range(16))
+
+
+async def test_a_document_refused_for_a_reason_that_may_pass_is_tried_again(rig):
+    await rig.outbox.add_durably(points(range(4)))
+    rig.server.refuse = {1: {"error": "internal_server_error", "reason": "shard busy"}}
+    shipper = rig.shipper()
+    async with running(shipper):
+        await rig.clock.until(lambda: len(rig.server.writes) == 3)
+        await rig.clock.until(lambda: shipper.fault is not None)
+        rig.server.refuse = {}
+        await rig.until_shipped(shipper)
+    assert rig.written() == [0, 2, 3, 1]
+    assert await rig.outbox.rejected() == []
+
+
+async def test_a_document_that_never_passes_while_others_do_is_set_aside(rig):
+    rig.server.refuse = {1: {"error": "unknown_error", "status": 500, "reason": "it breaks the server"}}
+    await rig.outbox.add_durably(points(range(2)))
+    shipper = rig.shipper()
+    async with running(shipper):
+        for value in range(2, 5):
+            await rig.clock.until(lambda: shipper.fault is not None)
+            await rig.outbox.add_durably(points(range(value, value + 1)))
+            await rig.clock.until(lambda value=value: len(rig.server.writes) == value)
+        await rig.until_shipped(shipper)
+    (aside,) = await rig.outbox.rejected()
+    assert (aside.document["value"], aside.reason) == (1, "unknown_error: it breaks the server")
+    assert rig.written() == [0, 2, 3, 4]
+
+
+async def test_points_leave_when_the_batch_is_full_or_old_enough(rig):
+    shipper = rig.shipper(batch=5, max_age=10)
+    async with running(shipper):
+        await rig.clock.settle()
+        await rig.outbox.add_durably(points(range(4)))
+        await rig.clock.advance(9)
+        assert rig.server.batches == []
+        await rig.clock.advance(2)
+        await rig.until_shipped(shipper)
+        assert rig.server.batches == [4]
+
+        await rig.outbox.add_durably(points(range(4, 8)))
+        await rig.clock.advance(1)
+        assert rig.server.batches == [4]
+        await rig.outbox.add_durably(points(range(8, 9)))
+        await rig.until_shipped(shipper)
+        assert rig.server.batches == [4, 5]
+
+
+async def test_what_piled_up_leaves_at_once_in_large_batches(rig):
+    await rig.outbox.add_durably(points(range(25)))
+    await rig.ship_all(rig.shipper(batch=5, max_batch=10))
+    assert rig.server.batches == [10, 10, 5]
+
+
+async def test_the_database_is_prepared_before_the_first_batch_and_again_when_it_is_gone(rig):
+    prepared: list[int] = []
+
+    async def prepare() -> None:
+        prepared.append(len(rig.server.batches))
+        await rig.couch.server()
+
+    serve = FaultyServer.serve_step
+    rig.server.script.extend([status(503), serve, serve, status(404, "not_found")])
+    await rig.outbox.add_durably(points(range(20)))
+    await rig.ship_all(rig.shipper(prepare=prepare, max_batch=10))
+    # the first try failed, the second stood before the first batch, the third after the answer 404
+    assert prepared == [0, 0, 2]
+    assert rig.written() == list(range(20))
+
+
+async def test_an_account_that_may_only_write_points_is_enough(rig, caplog):
+    async def prepare() -> None:
+        raise CouchRefusedError("401 for PUT /db", 401, "unauthorized", "You are not a server admin.")
+
+    await rig.outbox.add_durably(points(range(3)))
+    await rig.ship_all(rig.shipper(prepare=prepare))
+    assert rig.written() == [0, 1, 2]
+    assert caplog.text.count("can't set up the database: 401 for PUT /db") == 1
+
+
+async def test_a_long_pause_ends_when_the_database_is_known_to_be_back(rig):
+    rig.server.script.append(status(503))
+    await rig.outbox.add_durably(points(range(3)))
+    shipper = rig.shipper(first_backoff=3600, max_backoff=3600)
+    async with running(shipper):
+        await rig.clock.until(lambda: shipper.fault is not None)
+        await rig.clock.settle()
+        shipper.retry_now()
+        await rig.until_shipped(shipper)
+    assert rig.written() == [0, 1, 2]
+
+
+async def test_draining_ships_what_waits_and_keeps_to_its_deadline(rig):
+    shipper = rig.shipper()
+    await rig.outbox.add_durably(points(range(3)))
+    assert await shipper.drain(5) == 0
+    assert rig.written() == [0, 1, 2]
+
+    rig.server.script.append(never)
+    await rig.outbox.add_durably(points(range(3, 5)))
+    assert await shipper.drain(0.05) == 2
+    assert rig.written() == [0, 1, 2]
+
+    rig.server.script.append(status(503))
+    assert await shipper.drain(5) == 2
+    assert await shipper.drain(5) == 0
+
+
+async def test_a_fault_of_the_local_file_is_survived(rig):
+    await rig.outbox.add_durably(points(range(3)))
+    local = rig.outbox._local
+    await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
+    shipper = rig.shipper()
+    async with running(shipper):
+        await rig.clock.until(lambda: "readonly" in (shipper.fault or ""))
+        assert rig.outbox.depth() == 3
+        await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
+        await rig.until_shipped(shipper)
+    assert rig.written() == [0, 1, 2]
