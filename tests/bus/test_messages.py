@@ -1,0 +1,234 @@
+"""Constructor arguments of messages: count, type, finite, range, and how a refusal reads."""
+
+from __future__ import annotations
+
+import math
+import struct
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from growd.bus.errors import SHOWN, InvalidArgumentsError, InvalidValueError, shown
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import (
+    BOOL,
+    DIAGNOSTIC_STATUS,
+    FLOAT64,
+    INT64,
+    MESSAGE_TYPES,
+    STRING,
+    VECTOR3,
+    MessageType,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+CO2 = FLOAT64.within(0, 40_000, "ppm")
+
+# The fields of each type, written down again from the .msg files of ROS (DiagnosticStatus without hardware_id
+# and values, level as far as it has a meaning).
+LAYOUTS: dict[str, list[tuple[str, str]]] = {
+    "std_msgs/Float64": [("data", "float64")],
+    "std_msgs/Int64": [("data", "int64")],
+    "std_msgs/Bool": [("data", "bool")],
+    "std_msgs/String": [("data", "string")],
+    "geometry_msgs/Vector3": [("x", "float64"), ("y", "float64"), ("z", "float64")],
+    "diagnostic_msgs/DiagnosticStatus": [("level", "level"), ("name", "string"), ("message", "string")],
+}
+
+
+class Refused(Exception):  # noqa: N818  what the reference says, no error of ours
+    pass
+
+
+def packed(code: str, value: Any) -> Any:
+    """What is left of a value after ROS has put it on its wire."""
+    try:
+        return struct.unpack(code, struct.pack(code, value))[0]
+    except (struct.error, OverflowError):
+        raise Refused from None
+
+
+def reference_field(kind: str, value: Any) -> Any:
+    """Slow and apart from the code under test: the wire format of ROS decides what fits."""
+    if kind == "float64":
+        number = packed("<d", value)
+        if number in (math.inf, -math.inf) or number != number:  # noqa: PLR0124  the definition of NaN
+            raise Refused
+        return number
+    if kind in {"int64", "level"}:
+        if type(value) is float and math.isfinite(value) and Fraction(value).denominator == 1:
+            value = Fraction(value).numerator  # JSON has one kind of number
+        if type(value) is not int:
+            raise Refused
+        number = packed("<q", value)
+        if kind == "level" and number not in range(4):
+            raise Refused
+        return number
+    if type(value) is not {"bool": bool, "string": str}[kind]:
+        raise Refused
+    return value
+
+
+def reference(name: str, arguments: Any) -> tuple[str, Any]:
+    """("ok", value), ("arguments", None) for a wrong form or count, or ("value", the first bad field)."""
+    layout = LAYOUTS[name]
+    if type(arguments) is not list or len(arguments) != len(layout):
+        return "arguments", None
+    values = {}
+    for (field, kind), argument in zip(layout, arguments, strict=True):
+        try:
+            values[field] = reference_field(kind, argument)
+        except Refused:
+            return "value", field
+    return "ok", values if len(layout) > 1 else values["data"]
+
+
+def outcome(message_type: MessageType, arguments: Any) -> tuple[str, Any]:
+    try:
+        return "ok", message_type.construct(arguments)
+    except InvalidArgumentsError:
+        return "arguments", None
+    except InvalidValueError as error:
+        return "value", error.field
+
+
+def exactly(value: Any) -> Any:
+    """Distinguishes 1, 1.0, True, and 0.0 from -0.0, which `==` does not."""
+    if isinstance(value, dict):
+        return {key: exactly(member) for key, member in value.items()}
+    return type(value), repr(value)
+
+
+numbers = st.one_of(
+    st.floats(),
+    st.integers(),
+    st.sampled_from(
+        [2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2.0**63, -(2.0**63), 10**308, 10**309, -(10**400)]
+    ),
+    st.integers(0, 3).map(float),
+    st.booleans(),
+)
+values = st.one_of(
+    numbers, st.text(max_size=5), st.none(), st.lists(st.integers(), max_size=2), st.just({"data": 1})
+)
+fitting = {
+    "float64": numbers,
+    "int64": numbers,
+    "level": st.integers(-1, 4),
+    "bool": st.booleans(),
+    "string": st.text(max_size=5),
+}
+
+
+@st.composite
+def publications(draw: st.DrawFn) -> tuple[str, Any]:
+    """A type and arguments for it: mostly near to right, some anything at all."""
+    name = draw(st.sampled_from(sorted(LAYOUTS)))
+    near = st.tuples(*(st.one_of(fitting[kind], fitting[kind], values) for _, kind in LAYOUTS[name])).map(
+        list
+    )
+    return name, draw(st.one_of(near, near, st.lists(values, max_size=4), values))
+
+
+def test_the_types_are_those_of_the_reference():
+    assert {
+        name: [field.name for field in message_type.fields] for name, message_type in MESSAGE_TYPES.items()
+    } == {name: [field for field, _ in layout] for name, layout in LAYOUTS.items()}
+
+
+@given(publications())
+def test_arguments_are_taken_and_refused_as_the_reference_does(publication):
+    name, arguments = publication
+    message_type = MESSAGE_TYPES[name]
+    expected = reference(name, arguments)
+    got = outcome(message_type, arguments)
+    assert got[0] == expected[0]
+    assert exactly(got[1]) == exactly(expected[1])
+    if got[0] == "ok":
+        assert exactly(message_type.check(got[1])) == exactly(got[1])  # what was made is a whole value
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0, 1e6), numbers)
+def test_a_range_holds_its_borders_and_nothing_beyond(low, width, value):
+    message_type = FLOAT64.within(low, low + width, "lux")
+    kind, number = reference("std_msgs/Float64", [value])
+    if kind == "ok" and not Fraction(low) <= Fraction(number) <= Fraction(low + width):
+        kind, number = "value", "data"
+    got = outcome(message_type, [value])
+    assert got[0] == kind
+    assert exactly(got[1]) == exactly(number)
+    assert outcome(message_type, [low]) == ("ok", low)
+    assert outcome(message_type, [low + width]) == ("ok", low + width)
+
+
+@pytest.mark.parametrize(
+    ("message_type", "arguments", "sentence"),
+    [
+        (FLOAT64, 5, "std_msgs/Float64 is made from an array of its arguments [data: float64], not 5"),
+        (BOOL, {}, "std_msgs/Bool is made from an array of its arguments [data: bool], not " + shown({})),
+        (FLOAT64, [], "std_msgs/Float64 takes 1 argument [data: float64], got 0"),
+        (VECTOR3, ["x"], f"geometry_msgs/Vector3 takes 3 arguments {VECTOR3.signature()}, got 1"),
+        (FLOAT64, ["warm"], 'data: expected a finite float64, got "warm"'),
+        (FLOAT64, [None], "data: expected a finite float64, got null"),
+        (FLOAT64, [math.nan], "data: expected a finite float64, got NaN"),
+        (CO2, [math.inf], "data: expected float64 from 0 to 40000 ppm, got Infinity"),
+        (CO2, [-0.5], "data: expected float64 from 0 to 40000 ppm, got -0.5"),
+        (CO2, [[]], "data: expected float64 from 0 to 40000 ppm, got an array of 0 elements"),
+        (FLOAT64.within(0, 1_234_567.0, "lux"), [-1], "data: expected float64 from 0 to 1234567 lux, got -1"),
+        (FLOAT64, [10**5000], "data: expected a finite float64, got an integer of 16610 bits"),
+        (VECTOR3, [1, "a", math.inf], 'y: expected a finite float64, got "a"'),
+        (BOOL, [1], "data: expected bool, got 1"),
+        (INT64, [True], "data: expected int64, got true"),
+        (INT64, [2.5], "data: expected int64, got 2.5"),
+        (INT64, [2**63], "data: expected int64, got 9223372036854775808"),
+        (DIAGNOSTIC_STATUS, [4, "a", "b"], "level: expected int64 from 0 to 3, got 4"),
+        (STRING, [5], "data: expected string of at most 65536 characters, got 5"),
+        (STRING, ["\ud800"], 'data: expected string of at most 65536 characters, got "\\ud800"'),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_field_type_and_value(message_type, arguments, sentence):
+    with pytest.raises((InvalidArgumentsError, InvalidValueError)) as caught:
+        message_type.construct(arguments)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "value", [{"x": 1.0, "y": 2.0}, {"x": 1, "y": 2, "z": 3, "w": 4}, [1, 2, 3], 1.0, None]
+)
+def test_a_message_of_several_fields_has_them_all_and_no_other(value):
+    with pytest.raises(InvalidArgumentsError, match="x: float64, y: float64, z: float64"):
+        VECTOR3.check(value)
+
+
+def test_a_string_has_a_longest_length():
+    field = Field("name", Kind.STRING, max_length=3)
+    assert field.check("日本語") == "日本語"
+    with pytest.raises(InvalidValueError, match="at most 3 characters"):
+        field.check("abcd")
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        (Field("a", Kind.INT64, minimum=2), "int64 of at least 2"),
+        (Field("a", Kind.FLOAT64, maximum=0.25, unit="lux"), "float64 of at most 0.25 lux"),
+        (Field("a", Kind.INT64, -(2**63), 2**63 - 1), f"int64 from {-(2**63)} to {2**63 - 1}"),
+        (Field("a", Kind.JSON), "json"),
+    ],
+)
+def test_what_is_expected_is_said_in_all_its_digits(field, words):
+    assert field.expected() == words
+
+
+@given(st.recursive(values, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_any_value_can_be_shown_in_one_short_line(value):
+    text = shown(value)
+    assert text.isprintable()
+    assert len(text) <= 6 * SHOWN + 3  # each character escaped, two quotes, one ellipsis
+
+
+def test_a_long_value_is_cut_and_says_so():
+    assert shown("x" * SHOWN) == f'"{"x" * SHOWN}"'
+    assert shown("x" * (SHOWN + 1)) == f'"{"x" * SHOWN}"…'
+    assert shown(2**1024 - 1).endswith("…")

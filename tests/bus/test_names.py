@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+from growd.bus.errors import InvalidNameError
+from growd.bus.names import MAX_NAME, normalise
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "environment_1/measured/air_humidity", "é/日本/a b", "a.b/..", "x" * MAX_NAME]
+)
+def test_a_leading_slash_makes_no_difference(name):
+    assert normalise(name) == name
+    assert normalise("/" + name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "empty"),
+        ("/", "empty"),
+        ("//a", "empty segment"),
+        ("a//b", "empty segment"),
+        ("a/", "empty segment"),
+        ("/a/", "empty segment"),
+        ("a\nb", "printed"),
+        ("a\x00", "printed"),
+        ("\u202ea", "printed"),
+        ("\ud800", "printed"),
+        ("x" * (MAX_NAME + 1), "longer than 255"),
+    ],
+)
+def test_what_is_no_name_is_refused_with_its_reason(name, reason):
+    with pytest.raises(InvalidNameError, match=reason) as caught:
+        normalise(name)
+    assert caught.value.name == name
+    sentence = str(caught.value)
+    assert sentence.isprintable()
+    assert len(sentence) < 200
+
+
+@given(st.text(max_size=12))
+def test_a_normal_name_is_its_own_and_has_no_empty_segment(text):
+    try:
+        name = normalise(text)
+    except InvalidNameError:
+        return
+    assert all(name.split("/"))
+    assert text in {name, "/" + name}
+    assert normalise(name) == name

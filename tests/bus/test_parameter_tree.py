@@ -1,0 +1,199 @@
+"""The parameter tree against a model that is one nested dict, under any order of what can happen to it."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any
+
+import pytest
+from growd.bus.errors import ConflictError, InvalidValueError, UnknownNameError
+from growd.bus.fields import Field, Kind
+from growd.bus.params import Parameters
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from parameter_store import MemoryStore, canonical
+
+LONGEST = 255
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+)
+keys = st.one_of(st.sampled_from(["a", "b", "", "a/b", "\n", "x" * 200]), st.text(max_size=4))
+json_values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=12,
+)
+segments = st.text(st.characters(exclude_characters="/", codec="utf-8"), min_size=1, max_size=8).filter(
+    str.isprintable
+)
+names = st.lists(segments, min_size=1, max_size=4).map("/".join)
+
+
+class Branch(dict[str, Any]):
+    """A branch of the model. A dict that is no Branch is a leaf."""
+
+
+def modelled(name: str, value: Any) -> Any:
+    """How a value that is set at `name` stands in the model."""
+    if not isinstance(value, dict) or not value:
+        return value
+    for key in value:
+        if key == "" or "/" in key or not key.isprintable() or len(f"{name}/{key}") > LONGEST:
+            return value
+    return Branch({key: modelled(f"{name}/{key}", member) for key, member in value.items()})
+
+
+def leaves(branch: Branch, prefix: str = "") -> dict[str, Any]:
+    found = {}
+    for key, member in branch.items():
+        if isinstance(member, Branch):
+            found |= leaves(member, f"{prefix}{key}/")
+        else:
+            found[prefix + key] = member
+    return found
+
+
+def branches(branch: Branch, prefix: str = "") -> dict[str, Branch]:
+    found = {}
+    for key, member in branch.items():
+        if isinstance(member, Branch):
+            found |= {prefix + key: member} | branches(member, f"{prefix}{key}/")
+    return found
+
+
+@given(names, json_values, st.booleans())
+async def test_any_json_value_set_at_any_name_comes_back_equal(name, value, slash):
+    store = MemoryStore()
+    tree = Parameters(store=store)
+    await tree.set("/" + name if slash else name, copy.deepcopy(value))
+    for read in (tree, Parameters(store.kept())):
+        assert canonical(read.get(name)) == canonical(read.get("/" + name)) == canonical(value)
+        assert read.names() == sorted(leaves(Branch({name: modelled(name, value)})))
+
+
+FEW = [f"{a}{b}{c}" for a in ("a", "b", "a!") for b in ("", "/a", "/b") for c in ("", "/a", "/c")]
+few_names = st.sampled_from(sorted(set(FEW)))
+few_values = st.recursive(
+    st.integers(0, 9) | st.sampled_from([True, 2.5, None, "text", [], {}, {"a/b": 1}, {"": 0}, [{"a": 1}]]),
+    lambda inner: st.dictionaries(st.sampled_from(["a", "b", "c"]), inner, min_size=1, max_size=3),
+    max_leaves=5,
+)
+GAIN = Field("gain", Kind.INT64, 0, 5, default=0)
+
+
+class ParameterTree(RuleBasedStateMachine):
+    """Sets, failing sets, declarations and restarts, on names that often meet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.store = MemoryStore()
+        self.tree = Parameters(store=self.store)
+        self.model = Branch()
+        self.kept: dict[str, Any] = {}  # what a restart must find; a default that was never set is not kept
+        self.declared: set[str] = set()
+
+    def teardown(self) -> None:
+        self.loop.close()
+
+    @rule(name=few_names, value=few_values, fails=st.booleans())
+    def set(self, name: str, value: Any, *, fails: bool) -> None:
+        after = self.model_after(name, value)
+        self.store.fails = fails
+        if after is None:
+            with pytest.raises((ConflictError, InvalidValueError)):
+                self.loop.run_until_complete(self.tree.set(name, value))
+        elif fails:
+            with pytest.raises(OSError, match="disk full"):
+                self.loop.run_until_complete(self.tree.set(name, value))
+        else:
+            self.loop.run_until_complete(self.tree.set(name, value))
+            self.model = after
+            self.kept = {leaf: old for leaf, old in self.kept.items() if not at_or_beneath(leaf, name)}
+            self.kept |= {leaf: new for leaf, new in leaves(after).items() if at_or_beneath(leaf, name)}
+
+    @rule(name=few_names)
+    def declare(self, name: str) -> None:
+        """A node declares a parameter: what it meets gives way, unless that is declared as well."""
+        flat = leaves(self.model)
+        met = {leaf for leaf in flat if at_or_beneath(leaf, name) or at_or_beneath(name, leaf)}
+        if met & self.declared:
+            with pytest.raises(ValueError, match="declared|exists already"):  # noqa: RUF043  either
+                self.tree.declare(name, GAIN, "node")
+            return
+        value = flat[name] if fits(flat.get(name)) else 0
+        met.discard(name)
+        self.model = nested({leaf: old for leaf, old in flat.items() if leaf not in met} | {name: value})
+        self.kept = {leaf: old for leaf, old in self.kept.items() if leaf not in met}
+        self.declared.add(name)
+        assert self.tree.declare(name, GAIN, "node").value == value
+
+    @rule(name=few_names)
+    def undeclare(self, name: str) -> None:
+        parameter = self.tree.declared(name)
+        assert (parameter is not None) == (name in self.declared)
+        if parameter is not None:
+            self.tree.undeclare(parameter)
+            self.declared.discard(name)
+
+    @rule()
+    def restart(self) -> None:
+        self.set("z", 0, fails=False)  # what was pushed out leaves the store with the next save
+        assert canonical(self.store.kept()) == canonical(self.kept)
+        self.tree = Parameters(self.store.kept(), self.store)
+        self.model = nested(self.kept)
+        self.declared.clear()
+
+    @invariant()
+    def lists_the_leaves_and_gets_each(self) -> None:
+        expected = leaves(self.model)
+        assert self.tree.names() == sorted(expected)
+        for name, value in expected.items():
+            assert canonical(self.tree.get(name)) == canonical(value)
+
+    @invariant()
+    def gets_each_branch_and_nothing_else(self) -> None:
+        expected = branches(self.model)
+        for name, branch in expected.items():
+            assert canonical(self.tree.get(name)) == canonical(branch)
+        for name in set(FEW) - expected.keys() - leaves(self.model).keys():
+            with pytest.raises(UnknownNameError):
+                self.tree.get(name)
+
+    def model_after(self, name: str, value: Any) -> Branch | None:
+        """The model with `value` set at `name`; None if that is not allowed."""
+        after = copy.deepcopy(self.model)
+        *above, last = name.split("/")
+        place: Any = after
+        for segment in above:
+            place = place.setdefault(segment, Branch())
+            if not isinstance(place, Branch):
+                return None
+        place[last] = modelled(name, value)
+        flat = leaves(after)
+        return after if all(fits(flat.get(declared)) for declared in self.declared) else None
+
+
+def fits(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= 5
+
+
+def at_or_beneath(name: str, top: str) -> bool:
+    return (name + "/").startswith(top + "/")
+
+
+def nested(flat: dict[str, Any]) -> Branch:
+    root = Branch()
+    for name, value in flat.items():
+        *above, last = name.split("/")
+        place = root
+        for segment in above:
+            place = place.setdefault(segment, Branch())
+        place[last] = value
+    return root
+
+
+TestParameterTree = ParameterTree.TestCase
+TestParameterTree.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

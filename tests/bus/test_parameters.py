@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from growd.bus import params
+from growd.bus.errors import (
+    CapacityError,
+    ConflictError,
+    InvalidNameError,
+    InvalidValueError,
+    NameTakenError,
+    ReadOnlyError,
+    UnknownNameError,
+)
+from growd.bus.fields import Field, Kind
+from growd.bus.names import MAX_NAME
+from growd.bus.params import Parameters
+from parameter_store import HeldStore, MemoryStore, canonical
+
+GAIN = Field("gain", Kind.FLOAT64, 0, 10, default=1.0)
+RECIPE = Field("current_recipe", Kind.STRING, default="")
+CURVE = Field("curve", Kind.JSON, default={})
+
+
+def everything(tree: Parameters) -> dict[str, Any]:
+    return {name: tree.get(name) for name in tree.names()}
+
+
+# The tree
+
+
+async def test_a_branch_gives_its_subtree():
+    tree = Parameters()
+    await tree.set("a/b/c", 1)
+    await tree.set("/a/d", [True, None])
+    await tree.set("ab", "x")  # not beneath a
+    assert tree.names() == ["a/b/c", "a/d", "ab"]
+    assert tree.get("a") == {"b": {"c": 1}, "d": [True, None]}
+    assert tree.get("/a/b") == {"c": 1}
+    assert tree.get("/ab") == "x"
+    for name in ("b", "a/b/c/d", "a/", "abc"):
+        with pytest.raises((UnknownNameError, InvalidNameError)):
+            tree.get(name)
+
+
+async def test_names_that_sort_around_the_slash_are_not_beneath():
+    tree = Parameters()
+    names = ["a!b", "a-b", "a.b", "a/b", "a0b", "aa", "a/\U0001f331"]
+    for name in names:
+        await tree.set(name, name)
+    assert tree.names() == sorted(names)
+    assert tree.get("a") == {"b": "a/b", "\U0001f331": "a/\U0001f331"}
+
+
+async def test_an_object_is_a_branch_and_setting_it_replaces_what_stood_there():
+    tree = Parameters()
+    await tree.set("a", {"b": 1, "c": {"d": 2}})
+    assert tree.names() == ["a/b", "a/c/d"]
+    await tree.set("a", {"c": 3})
+    assert everything(tree) == {"a/c": 3}
+    await tree.set("a", 4)
+    assert everything(tree) == {"a": 4}
+    await tree.set("a", {"b": {}})
+    assert everything(tree) == {"a/b": {}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{}, {"x/y": 1}, {"": 1}, {"a": 1, "\n": 2}, {"x" * MAX_NAME: 1}, {"a": {"b/": 1}}, [{"a": 1}]],
+)
+async def test_an_object_that_can_be_no_branch_comes_back_as_it_was_set(value):
+    tree = Parameters()
+    await tree.set("a/b", value)
+    assert canonical(tree.get("a/b")) == canonical(value)
+    assert canonical(tree.get("a")) == canonical({"b": value})
+    assert all(len(name) <= MAX_NAME for name in tree.names())
+
+
+async def test_an_object_nested_deeper_than_names_are_long_comes_back():
+    value: Any = 1
+    for _ in range(500):
+        value = {"a": value}
+    tree = Parameters()
+    await tree.set("a", value)
+    assert tree.get("a") == value
+    (name,) = tree.names()
+    assert len(name) <= MAX_NAME
+
+
+async def test_nothing_stands_beneath_a_leaf():
+    tree = Parameters()
+    await tree.set("a/b", 1)
+    with pytest.raises(ConflictError, match=r'"a/b/c/d" can\'t be set: "a/b" above it has a value') as caught:
+        await tree.set("a/b/c/d", 2)
+    assert caught.value.name == "a/b/c/d"
+    assert everything(tree) == {"a/b": 1}
+
+
+@pytest.mark.parametrize("name", ["", "/", "a//b", "a/", "x" * 256, "a\tb"])
+async def test_what_is_no_name_is_refused(name):
+    tree = Parameters()
+    with pytest.raises(InvalidNameError):
+        await tree.set(name, 1)
+    with pytest.raises(InvalidNameError):
+        tree.get(name)
+    assert tree.names() == []
+
+
+async def test_a_list_of_names_that_was_given_out_is_the_callers():
+    tree = Parameters({"a": 1})
+    tree.names().clear()
+    assert tree.names() == ["a"]
+
+
+async def test_the_number_of_parameters_is_limited(monkeypatch):
+    monkeypatch.setattr(params, "MAX_PARAMETERS", 4)
+    store = MemoryStore()
+    tree = Parameters({"a/b": 1, "a/c": 2, "d": 3}, store)
+    with pytest.raises(CapacityError, match="parameters: 4"):
+        await tree.set("e", {"f": 4, "g": 5})
+    assert (len(tree.names()), store.saves) == (3, 0)
+    await tree.set("e", 4)
+    with pytest.raises(CapacityError):
+        await tree.set("f", 5)
+    await tree.set("e", 5)  # one that is there can still be changed
+    await tree.set("a", {"x": 1, "y": 2})
+    await tree.set("a", 6)
+    await tree.set("f", 7)
+    assert everything(tree) == {"a": 6, "d": 3, "e": 5, "f": 7}
+
+
+# Declared parameters
+
+
+async def test_a_declared_parameter_has_a_type_a_range_and_a_default():
+    tree = Parameters()
+    gain = tree.declare("/control/gain", GAIN, "controller")
+    assert gain.value == 1.0
+    await tree.set("control/gain", 3)
+    assert (gain.value, type(gain.value)) == (3.0, float)
+    for value in (11, "3", None, {"a": 1}):
+        with pytest.raises(InvalidValueError, match="control/gain: expected float64 from 0 to 10") as caught:
+            await tree.set("control/gain", value)
+        assert caught.value.field == "control/gain"
+    assert gain.value == 3.0
+    assert tree.declared("control/gain") is gain
+
+
+@pytest.mark.parametrize(("kept", "value"), [(3, 3.0), (11, 1.0), ("3", 1.0), (None, 1.0)])
+async def test_a_kept_value_holds_if_it_still_fits(kept, value):
+    assert Parameters({"gain": kept}).declare("gain", GAIN, "controller").value == value
+
+
+async def test_a_read_only_parameter_is_set_by_its_node_alone():
+    tree = Parameters()
+    recipe = tree.declare("environment_1/current_recipe", RECIPE, "recipes", read_only=True)
+    for name, value in (("environment_1/current_recipe", "x"), ("environment_1", {"current_recipe": "x"})):
+        for node in (None, "other"):
+            with pytest.raises(ReadOnlyError, match="set by the node recipes alone"):
+                await tree.set(name, value, node=node)
+    assert recipe.value == ""
+    await recipe.set("basil")
+    assert tree.get("environment_1") == {"current_recipe": "basil"}
+
+
+async def test_a_replaced_branch_keeps_its_declared_parameters_and_their_rules():
+    tree = Parameters()
+    gain = tree.declare("control/gain", GAIN, "controller")
+    await tree.set("control/note", "old")
+    for value in ({"note": "new"}, 5, {}, {"gain": {"a": 1}}, {"gain": 11}):
+        with pytest.raises((ConflictError, InvalidValueError), match="control/gain"):
+            await tree.set("control", value)
+    assert everything(tree) == {"control/gain": 1.0, "control/note": "old"}
+    await tree.set("control", {"gain": 2, "limit": 5})
+    assert everything(tree) == {"control/gain": 2.0, "control/limit": 5}
+    assert gain.value == 2.0
+
+
+async def test_a_declared_object_stays_whole_also_inside_a_replaced_branch():
+    tree = Parameters()
+    curve = tree.declare("light/curve", CURVE, "controller")
+    await tree.set("light/curve", {"low": 1, "high": 2})
+    assert tree.names() == ["light/curve"]
+    await tree.set("light", {"curve": {"low": 3}, "note": {"a": 1}})
+    assert everything(tree) == {"light/curve": {"low": 3}, "light/note/a": 1}
+    assert curve.value == {"low": 3}
+    with pytest.raises(ConflictError, match='"light/curve" above it'):
+        await tree.set("light/curve/low", 4)
+
+
+@pytest.mark.parametrize("kept", [{"control": 5}, {"control/gain/a": 5, "control/gain/b/c": 6}])
+async def test_what_clients_set_gives_way_to_a_declaration_for_good(kept):
+    store = MemoryStore()
+    store.texts = {name: canonical(value) for name, value in kept.items()}
+    tree = Parameters(store.kept(), store)
+    tree.declare("control/gain", GAIN, "controller")
+    assert everything(tree) == {"control/gain": 1.0}
+    await tree.set("control/gain", 2)
+    assert store.kept() == {"control/gain": 2.0}
+
+
+async def test_declarations_do_not_push_one_another_out():
+    tree = Parameters()
+    gain = tree.declare("control/gain", GAIN, "controller")
+    with pytest.raises(NameTakenError, match="control/gain"):
+        tree.declare("/control/gain", GAIN, "other")
+    for name in ("control", "control/gain/a"):
+        with pytest.raises(ConflictError, match="the node controller has declared"):
+            tree.declare(name, RECIPE, "other")
+    assert everything(tree) == {"control/gain": 1.0}
+    assert gain.value == 1.0
+
+
+@pytest.mark.parametrize("field", [Field("a", Kind.JSON), Field("a", Kind.FLOAT64, 0, 1, default=2)])
+async def test_a_declaration_without_a_default_that_fits_changes_nothing(field):
+    tree = Parameters({"a/b": 1})
+    with pytest.raises(ValueError, match="default|expected"):  # noqa: RUF043  either
+        tree.declare("a", field, "node")
+    assert everything(tree) == {"a/b": 1}
+    assert tree.declared("a") is None
+
+
+async def test_what_was_declared_becomes_a_parameter_like_any_other():
+    tree = Parameters()
+    gain = tree.declare("gain", GAIN, "controller")
+    tree.undeclare(gain)
+    assert everything(tree) == {"gain": 1.0}
+    await tree.set("gain", "much")
+    assert tree.get("gain") == "much"
+
+
+# Keeping
+
+
+async def test_a_set_is_kept_when_it_returns_and_survives_a_restart():
+    store = MemoryStore()
+    tree = Parameters(store=store)
+    await tree.set("a", {"b": 1, "c": [2.5]})
+    await tree.set("a", {"b": {"d": None}})
+    assert store.kept() == {"a/b/d": None}
+    assert everything(Parameters(store.kept())) == everything(tree)
+
+
+async def test_a_store_that_fails_changes_nothing():
+    store = MemoryStore()
+    tree = Parameters({"a/b": 1}, store)
+    gain = tree.declare("gain", GAIN, "controller")
+    store.fails = True
+    for name, value in (("a", 2), ("a/b", 3), ("new", 4), ("gain", 5)):
+        with pytest.raises(OSError, match="disk full"):
+            await tree.set(name, value)
+    assert everything(tree) == {"a/b": 1, "gain": 1.0}
+    store.fails = False
+    await gain.set(5)
+    assert gain.value == 5.0
+
+
+async def test_a_value_that_does_not_fit_never_reaches_the_store():
+    store = MemoryStore()
+    tree = Parameters({"a": 1}, store)
+    tree.declare("gain", GAIN, "controller")
+    for name, value in (("gain", 11), ("a/b", 1)):
+        with pytest.raises(ValueError, match="gain|above it"):  # noqa: RUF043  either
+            await tree.set(name, value)
+    assert store.saves == 0
+
+
+async def test_a_value_holds_only_when_it_is_kept():
+    store = HeldStore()
+    tree = Parameters({"a": 1}, store)
+    task = asyncio.create_task(tree.set("a", 2))
+    await store.begun.wait()
+    assert tree.get("a") == 1
+    store.go_on.set()
+    await task
+    assert tree.get("a") == 2
+
+
+async def test_sets_at_the_same_time_are_made_one_after_the_other():
+    store = MemoryStore()
+    tree = Parameters(store=store)
+    results = await asyncio.gather(
+        *(tree.set("a", number) for number in range(10)),
+        tree.set("a/b", "beneath a leaf"),
+        tree.set("a", {"b": 11}),
+        tree.set("a/c", 12),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [type(None)] * 10 + [ConflictError, type(None), type(None)]
+    assert everything(tree) == store.kept() == {"a/b": 11, "a/c": 12}
+
+
+async def test_tree_and_store_agree_when_the_caller_goes_away_while_the_store_writes():
+    store = HeldStore()
+    tree = Parameters({"a": 1}, store)
+    task = asyncio.create_task(tree.set("a", 2))
+    await store.begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    store.go_on.set()
+    await tree.close()
+    assert tree.get("a") == 2
+    assert store.kept() == {"a": 2}
+
+
+async def test_a_set_that_nobody_waits_for_any_more_may_fail_in_silence():
+    store = HeldStore()
+    store.fails = True
+    tree = Parameters({"a": 1}, store)
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    task = asyncio.create_task(tree.set("a", 2))
+    await store.begun.wait()
+    task.cancel()
+    store.go_on.set()
+    await tree.close()
+    assert (tree.get("a"), store.kept(), complaints) == (1, {}, [])
+
+
+async def test_a_declaration_made_while_the_store_writes_holds():
+    store = HeldStore()
+    tree = Parameters({"gain": 2}, store)
+    task = asyncio.create_task(tree.set("gain", "much"))
+    await store.begun.wait()
+    gain = tree.declare("gain", GAIN, "controller")
+    store.go_on.set()
+    with pytest.raises(InvalidValueError, match="gain: expected float64"):
+        await task
+    assert gain.value == 2.0
+    assert Parameters(store.kept()).declare("gain", GAIN, "controller").value == 1.0
+
+
+async def test_sets_that_wait_for_the_store_are_limited(monkeypatch):
+    monkeypatch.setattr(params, "MAX_SETS", 3)
+    store = HeldStore()
+    tree = Parameters(store=store)
+    tasks = [asyncio.create_task(tree.set("a", number)) for number in range(3)]
+    await store.begun.wait()
+    with pytest.raises(CapacityError, match="3 is the most"):
+        await tree.set("a", 4)
+    store.go_on.set()
+    await asyncio.gather(*tasks)
+    assert tree.get("a") == 2
+    await tree.set("a", 5)
+    assert tree.get("a") == 5
+
+
+async def test_closing_a_tree_at_rest_returns_at_once():
+    tree = Parameters()
+    await tree.set("a", 1)
+    await tree.close()
+    assert tree.get("a") == 1

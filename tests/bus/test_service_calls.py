@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from growd.bus import Bus
+from growd.bus.errors import (
+    InvalidAnswerError,
+    InvalidArgumentsError,
+    InvalidNameError,
+    InvalidValueError,
+    NameTakenError,
+    UnknownNameError,
+)
+from growd.bus.fields import Field, Kind
+from growd.bus.services import SUCCESS, Service
+from growd.clock import RealClock
+
+ARGUMENTS = (
+    Field("recipe_id", Kind.STRING),
+    Field("offset", Kind.FLOAT64, 0, 3600, "s", default=0.0),
+    Field("hold", Kind.BOOL, default=False),
+)
+
+
+class Recorder:
+    """A handler that keeps what it was called with."""
+
+    def __init__(self, answer: dict[str, Any] | None = None) -> None:
+        self.calls: list[dict[str, Any]] = []
+        self.answer = {"success": True, "message": "done"} if answer is None else answer
+
+    async def __call__(self, **arguments: Any) -> dict[str, Any]:
+        self.calls.append(arguments)
+        return self.answer
+
+
+def service(handler: Recorder, **options: Any) -> Service:
+    options.setdefault("arguments", ARGUMENTS)
+    return Service("environment_1/start_recipe", "growd/StartRecipe", "recipes", handler, **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "bound"),
+    [
+        (["basil"], {"recipe_id": "basil", "offset": 0.0, "hold": False}),
+        (["basil", 60], {"recipe_id": "basil", "offset": 60.0, "hold": False}),
+        (["basil", 60, True], {"recipe_id": "basil", "offset": 60.0, "hold": True}),
+        ({"recipe_id": "basil"}, {"recipe_id": "basil", "offset": 0.0, "hold": False}),
+        ({"hold": True, "recipe_id": "basil"}, {"recipe_id": "basil", "offset": 0.0, "hold": True}),
+    ],
+)
+async def test_arguments_by_position_or_by_name(given, bound):
+    handler = Recorder()
+    assert await service(handler).call(given) == {"success": True, "message": "done"}
+    assert handler.calls == [bound]
+
+
+@pytest.mark.parametrize("given", [None, [], {}])
+async def test_no_arguments_in_each_form(given):
+    handler = Recorder()
+    assert (await service(handler, arguments=()).call(given))["success"] is True
+    assert handler.calls == [{}]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        (None, InvalidArgumentsError, "recipe_id is missing"),
+        ([], InvalidArgumentsError, "recipe_id is missing"),
+        ({"offset": 1}, InvalidArgumentsError, "recipe_id is missing"),
+        (
+            {"recipe_id": "a", "of": 1},
+            InvalidArgumentsError,
+            'no argument "of"; it has recipe_id, offset, hold',
+        ),
+        (["a", 0, False, 1], InvalidArgumentsError, "at most 3 arguments, got 4"),
+        ("basil", InvalidArgumentsError, 'an array or an object, not "basil"'),
+        (5, InvalidArgumentsError, "not 5"),
+        (False, InvalidArgumentsError, "not false"),
+        ([5], InvalidValueError, "recipe_id: expected string"),
+        ([None], InvalidValueError, "recipe_id: expected string"),
+        (["a", 3601], InvalidValueError, "offset: expected float64 from 0 to 3600 s, got 3601"),
+        (["a", 0, 1], InvalidValueError, "hold: expected bool, got 1"),
+    ],
+)
+async def test_arguments_that_do_not_fit_never_reach_the_handler(given, error, words):
+    handler = Recorder()
+    with pytest.raises(error, match=words):
+        await service(handler).call(given)
+    assert handler.calls == []
+
+
+async def test_one_argument_is_counted_as_one():
+    with pytest.raises(InvalidArgumentsError, match="takes at most 1 argument, got 2"):
+        await service(Recorder(), arguments=ARGUMENTS[:1]).call(["a", "b"])
+    with pytest.raises(InvalidArgumentsError, match="it has none"):
+        await service(Recorder(), arguments=()).call({"a": 1})
+
+
+async def test_an_answer_is_typed_and_holds_only_the_fields_of_the_reply():
+    reply = (*SUCCESS, Field("elapsed", Kind.FLOAT64, default=0.0))
+    handler = Recorder({"success": False, "message": "it is idle", "secret": 1})
+    assert await service(handler, reply=reply).call(["a"]) == {
+        "success": False,
+        "message": "it is idle",
+        "elapsed": 0.0,
+    }
+    handler.answer = {"success": True, "message": "", "elapsed": 3}
+    assert type((await service(handler, reply=reply).call(["a"]))["elapsed"]) is float
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"success": True}, "the field message is missing"),
+        ({"success": 1, "message": ""}, "success: expected bool, got 1"),
+        ({"success": True, "message": None}, "message: expected string"),
+    ],
+)
+async def test_a_wrong_answer_is_the_fault_of_the_service(answer, words):
+    with pytest.raises(InvalidAnswerError, match=words) as caught:
+        await service(Recorder(answer)).call(["a"])
+    assert caught.value.service == "environment_1/start_recipe"
+    assert not isinstance(caught.value, ValueError)  # which would blame the caller
+
+
+async def test_services_are_found_by_name_with_or_without_a_slash():
+    bus = Bus(RealClock())
+    node = bus.node("recipes")
+    stop = node.serve("/environment_1/stop_recipe", "growd/StopRecipe", Recorder())
+    start = node.serve("environment_1/start_recipe", "growd/StartRecipe", Recorder(), arguments=ARGUMENTS)
+    assert bus.services.names() == ["environment_1/start_recipe", "environment_1/stop_recipe"]
+    assert bus.services.get("/environment_1/start_recipe") is start
+    assert bus.services.get("environment_1/stop_recipe") is stop
+    with pytest.raises(NameTakenError, match="start_recipe"):
+        bus.node("other").serve("environment_1/start_recipe", "x/Y", Recorder())
+    with pytest.raises(UnknownNameError, match='no service named "environment_1"') as caught:
+        bus.services.get("/environment_1")
+    assert (caught.value.kind, caught.value.name) == ("service", "environment_1")
+    with pytest.raises(InvalidNameError):
+        bus.services.get("a//b")

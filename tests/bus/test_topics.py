@@ -1,0 +1,381 @@
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+from growd.bus import Bus
+from growd.bus.errors import (
+    ClosedError,
+    InvalidArgumentsError,
+    InvalidNameError,
+    InvalidValueError,
+    NameTakenError,
+    UnknownNameError,
+)
+from growd.bus.messages import FLOAT64, INT64, STRING, VECTOR3, Message, Quality
+from hypothesis import given
+from hypothesis import strategies as st
+from support.clock import ManualClock
+
+if TYPE_CHECKING:
+    from growd.bus.topics import Publisher, Subscription
+
+CO2 = "environment_1/raw/air_carbon_dioxide"
+LIGHT = "environment_1/raw/light_illuminance"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def bus(clock: ManualClock) -> Bus:
+    return Bus(clock)
+
+
+@pytest.fixture
+def co2(bus: Bus) -> Publisher:
+    return bus.node("scd30").advertise(CO2, FLOAT64.within(0, 40_000, "ppm"))
+
+
+@pytest.fixture
+def light(bus: Bus) -> Publisher:
+    return bus.node("bh1750").advertise(LIGHT, FLOAT64)
+
+
+def values(subscription: Subscription) -> list[float]:
+    """All that waits."""
+    waiting = []
+    while (message := subscription.get_nowait()) is not None:
+        waiting.append(message.value)
+    return waiting
+
+
+async def reader(subscription: Subscription) -> asyncio.Task[Message]:
+    """A task that waits in `get()`."""
+    task = asyncio.create_task(subscription.get(), name="reader")
+    await asyncio.sleep(0)
+    assert not task.done()
+    return task
+
+
+# Publishing
+
+
+async def test_a_message_carries_time_quality_node_and_number(bus, clock, co2):
+    first = co2.publish(400)
+    clock.step(5)
+    second = co2.publish(410.5, Quality.WARM_UP)
+    third = co2.publish(420, time=7.5)
+    assert first == Message(CO2, 400.0, clock.time() - 5, Quality.OK, "scd30", 1)
+    assert second == Message(CO2, 410.5, clock.time(), Quality.WARM_UP, "scd30", 2)
+    assert (third.time, third.number) == (7.5, 3)
+    assert bus.topics.get(CO2).last is third
+    assert type(first.value) is float
+
+
+async def test_messages_of_several_publishers_are_counted_together(bus, co2):
+    with bus.node("filter").subscribe(CO2) as subscription:
+        co2.publish(400)
+        bus.node("http").publisher(CO2).publish_arguments([401])
+        seen = [await subscription.get() for _ in range(2)]
+    assert [(message.number, message.node) for message in seen] == [(1, "scd30"), (2, "http")]
+
+
+@pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE, Quality.WARM_UP])
+async def test_a_message_that_is_not_ok_may_have_no_value(co2, quality):
+    assert co2.publish(None, quality).value is None
+
+
+@pytest.mark.parametrize(
+    ("value", "quality"),
+    [
+        (None, Quality.OK),
+        (math.nan, Quality.OK),
+        (math.nan, Quality.FAULT),
+        (40_001, Quality.OK),
+        ("400", Quality.OK),
+        ([400], Quality.OK),
+    ],
+)
+async def test_a_value_that_does_not_fit_changes_nothing(bus, co2, value, quality):
+    kept = co2.publish(400)
+    with bus.node("filter").subscribe(CO2) as subscription:
+        with pytest.raises(InvalidValueError, match="data: expected float64 from 0 to 40000 ppm"):
+            co2.publish(value, quality)
+        assert values(subscription) == []
+    assert bus.topics.get(CO2).last is kept
+    assert co2.publish(401).number == 2
+
+
+async def test_arguments_that_do_not_fit_change_nothing(bus, co2):
+    with bus.node("filter").subscribe(CO2) as subscription:
+        with pytest.raises(InvalidArgumentsError, match="takes 1 argument"):
+            co2.publish_arguments([1, 2])
+        with pytest.raises(InvalidValueError, match="got 40001"):
+            co2.publish_arguments([40_001])
+        assert values(subscription) == []
+    assert bus.topics.get(CO2).last is None
+
+
+async def test_true_and_false_are_numbers_on_a_float_topic(co2):
+    assert [co2.publish_arguments([argument]).value for argument in (True, False)] == [1.0, 0.0]
+
+
+async def test_a_message_of_several_fields_is_an_object(bus):
+    publisher = bus.node("imu").advertise("tilt", VECTOR3)
+    assert publisher.publish_arguments([1, 2, 3]).value == {"x": 1.0, "y": 2.0, "z": 3.0}
+    assert publisher.publish({"x": 1, "z": 3, "y": 2}).value == {"x": 1.0, "y": 2.0, "z": 3.0}
+
+
+# Names and types of topics
+
+
+async def test_a_topic_has_one_type(bus, co2):
+    again = bus.node("replay").advertise("/" + CO2, FLOAT64.within(0, 40_000, "ppm"))
+    assert again.topic is co2.topic
+    for other in (INT64, FLOAT64, FLOAT64.within(0, 5_000, "ppm"), STRING):
+        with pytest.raises(NameTakenError, match=CO2):
+            bus.node(f"other {other}").advertise(CO2, other)
+    assert co2.topic.publishers == ["replay", "scd30"]
+
+
+async def test_topics_are_listed_sorted_and_found_with_or_without_a_slash(bus, co2, light):
+    assert bus.topics.names() == [CO2, LIGHT]
+    assert bus.topics.get("/" + LIGHT) is light.topic
+    with pytest.raises(UnknownNameError, match='no topic named "environment_1"') as caught:
+        bus.topics.get("/environment_1")
+    assert (caught.value.kind, caught.value.name) == ("topic", "environment_1")
+    with pytest.raises(InvalidNameError):
+        bus.topics.get("a//b")
+
+
+# Subscriptions
+
+
+async def test_every_subscriber_gets_every_message_in_order(bus, co2):
+    with bus.node("filter").subscribe(CO2) as one, bus.node("http").subscribe(CO2) as two:
+        for value in (1, 2, 3):
+            co2.publish(value)
+        assert len(one) == 3
+        assert values(one) == values(two) == [1, 2, 3]
+        assert (one.dropped, two.dropped) == (0, 0)
+
+
+async def test_a_slow_subscriber_loses_its_oldest_and_holds_up_nobody(bus, co2):
+    with bus.node("slow").subscribe(CO2, depth=3) as slow, bus.node("quick").subscribe(CO2, depth=3) as quick:
+        seen = []
+        for value in range(10):
+            co2.publish(value)
+            seen.append((await quick.get()).value)
+        assert seen == list(range(10))
+        assert quick.dropped == 0
+        assert slow.dropped == 7
+        assert values(slow) == [7, 8, 9]
+
+
+@given(st.integers(1, 4), st.lists(st.booleans(), max_size=30))
+def test_a_queue_holds_the_newest_and_counts_the_rest(depth, steps):
+    """Against a list: True publishes, False reads."""
+    bus = Bus(ManualClock())
+    publisher = bus.node("a").advertise("topic", INT64)
+    subscription = bus.node("b").subscribe("topic", depth=depth)
+    model: list[int] = []
+    dropped = 0
+    for number, publishes in enumerate(steps):
+        if publishes:
+            publisher.publish(number)
+            model.append(number)
+            dropped += len(model) > depth
+            model = model[-depth:]
+        else:
+            message = subscription.get_nowait()
+            assert (message.value if message else None) == (model.pop(0) if model else None)
+        assert len(subscription) == len(model)
+        assert subscription.dropped == dropped
+    assert values(subscription) == model
+
+
+@pytest.mark.parametrize("depth", [0, -1])
+async def test_a_queue_has_room_for_one_at_least(bus, co2, depth):
+    with pytest.raises(ValueError, match=f"not {depth}"):
+        bus.node("filter").subscribe(CO2, depth=depth)
+    assert co2.topic.subscribers == []
+
+
+async def test_two_topics_in_one_subscription_keep_their_order(bus, co2, light):
+    with bus.node("controller").subscribe(CO2, LIGHT) as both:
+        co2.publish(400)
+        light.publish(9000)
+        co2.publish(401)
+        assert [(message.topic, message.value) for message in [await both.get() for _ in range(3)]] == [
+            (CO2, 400),
+            (LIGHT, 9000),
+            (CO2, 401),
+        ]
+    assert co2.topic.subscribers == light.topic.subscribers == []
+
+
+async def test_a_topic_named_twice_is_delivered_once(bus, co2):
+    with bus.node("filter").subscribe(CO2, "/" + CO2) as subscription:
+        co2.publish(400)
+        assert values(subscription) == [400]
+
+
+async def test_an_unknown_topic_leaves_no_subscription_on_the_others(bus, co2):
+    with pytest.raises(UnknownNameError, match="nowhere"):
+        bus.node("filter").subscribe(CO2, "nowhere")
+    assert co2.topic.subscribers == []
+
+
+async def test_one_node_may_read_a_topic_many_times_and_is_listed_once(bus, co2):
+    node = bus.node("http")
+    with node.subscribe(CO2) as one:
+        with node.subscribe(CO2) as two:
+            co2.publish(1)
+            assert co2.topic.subscribers == ["http"]
+            assert values(two) == [1]
+        co2.publish(2)
+        assert co2.topic.subscribers == ["http"]
+        assert values(one) == [1, 2]
+    assert co2.topic.subscribers == []
+
+
+async def test_an_empty_subscription_is_not_false(bus, co2):
+    with bus.node("filter").subscribe(CO2) as subscription:
+        assert subscription
+        assert len(subscription) == 0
+
+
+# Readers
+
+
+async def test_a_waiting_reader_gets_the_next_message(bus, co2):
+    with bus.node("filter").subscribe(CO2) as subscription:
+        task = await reader(subscription)
+        co2.publish(400)
+        assert (await task).value == 400
+
+
+async def test_a_reader_cancelled_as_its_message_comes_loses_nothing(bus, co2):
+    with bus.node("filter").subscribe(CO2) as subscription:
+        task = await reader(subscription)
+        co2.publish(400)
+        task.cancel()  # after the wake-up was set, before the reader ran
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        co2.publish(401)
+        assert [(await subscription.get()).value for _ in range(2)] == [400, 401]
+
+
+async def test_the_reader_after_a_cancelled_one_is_woken(bus, co2):
+    with bus.node("filter").subscribe(CO2) as subscription:
+        for value in range(3):
+            cancelled = await reader(subscription)
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+            task = await reader(subscription)
+            co2.publish(value)
+            assert (await task).value == value
+
+
+async def test_a_time_limit_on_a_reader_loses_nothing(bus, co2):
+    with bus.node("http").subscribe(CO2) as subscription:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await subscription.get()
+        co2.publish(400)
+        async with asyncio.timeout(0):  # it waits already, so there is nothing to wait for
+            assert (await subscription.get()).value == 400
+
+
+async def test_a_second_reader_is_refused_and_the_first_goes_on(bus, co2):
+    with bus.node("filter").subscribe(CO2) as subscription:
+        task = await reader(subscription)
+        with pytest.raises(RuntimeError, match="two readers"):
+            await subscription.get()
+        co2.publish(400)
+        assert (await task).value == 400
+
+
+async def test_a_reader_that_raises_harms_nobody(bus, co2):
+    async def fails(subscription: Subscription) -> None:
+        async for message in subscription:
+            raise ZeroDivisionError(message.value)
+
+    bad, good = bus.node("bad").subscribe(CO2, depth=2), bus.node("good").subscribe(CO2)
+    task = asyncio.create_task(fails(bad), name="bad")
+    for value in range(5):
+        co2.publish(value)
+        await asyncio.sleep(0)
+    assert values(good) == [0, 1, 2, 3, 4]
+    with pytest.raises(ZeroDivisionError):
+        await task
+    assert values(bad) == [3, 4]
+    assert bad.dropped == 2
+
+
+# Closing
+
+
+async def test_closing_ends_an_iteration_that_waits(bus, co2):
+    subscription = bus.node("filter").subscribe(CO2)
+
+    async def read() -> list[float]:
+        return [message.value async for message in subscription]
+
+    task = asyncio.create_task(read(), name="reader")
+    await asyncio.sleep(0)
+    co2.publish(400)
+    subscription.close()
+    assert await task == [400]
+
+
+async def test_what_waits_can_be_read_after_closing_and_nothing_more_comes(bus, co2):
+    subscription = bus.node("filter").subscribe(CO2)
+    co2.publish(400)
+    subscription.close()
+    subscription.close()
+    co2.publish(401)
+    assert (await subscription.get()).value == 400
+    assert subscription.get_nowait() is None
+    with pytest.raises(ClosedError, match="filter"):
+        await subscription.get()
+    assert [message async for message in subscription] == []
+
+
+async def test_closing_wakes_a_reader(bus, co2):
+    subscription = bus.node("filter").subscribe(CO2)
+    task = await reader(subscription)
+    subscription.close()
+    with pytest.raises(ClosedError):
+        await task
+
+
+async def test_subscriptions_that_come_and_go_while_others_publish(bus, co2):
+    """Each subscriber reads a few of a running stream of messages, in order and without a gap, and goes."""
+    node = bus.node("http")
+
+    async def publish() -> None:
+        for value in range(200):
+            co2.publish(value)
+            await asyncio.sleep(0)
+
+    async def read(after: int) -> None:
+        for _ in range(after):
+            await asyncio.sleep(0)
+        with node.subscribe(CO2) as subscription:
+            seen = [(await subscription.get()).value for _ in range(5)]
+        assert seen == list(range(int(seen[0]), int(seen[0]) + 5))
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(publish(), name="publish")
+        for number in range(40):
+            tasks.create_task(read(number), name=f"reader {number}")
+    assert co2.topic.subscribers == []
+    assert co2.topic.last is not None
+    assert co2.topic.last.value == 199
