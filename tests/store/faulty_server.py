@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import deque
 from typing import TYPE_CHECKING, Any, Self
@@ -30,6 +31,7 @@ class FaultyServer:
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
         self.port = 0
+        self.stopping = asyncio.Event()
         self._runner: web.AppRunner | None = None
 
     @property
@@ -45,6 +47,7 @@ class FaultyServer:
 
     async def start(self) -> None:
         """Listen: on a free port the first time, on the same one later."""
+        self.stopping.clear()
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._answer)
         self._runner = web.AppRunner(application, shutdown_timeout=0.1)
@@ -54,6 +57,7 @@ class FaultyServer:
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
+        self.stopping.set()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -133,9 +137,9 @@ async def answer_lost(server: FaultyServer, request: web.Request, body: Any) -> 
     return web.Response()
 
 
-async def never(_server: FaultyServer, request: web.Request, _body: Any) -> web.StreamResponse:
-    """Answer nothing until the client has gone."""
-    await request.wait_for_disconnection()
+async def never(server: FaultyServer, _request: web.Request, _body: Any) -> web.StreamResponse:
+    """Answer nothing for as long as the server runs."""
+    await server.stopping.wait()
     return web.Response()
 
 
