@@ -71,8 +71,8 @@ class I2CBus:
         """Write `buffer[start:end]` and a stop. An empty buffer only asks for an acknowledge.
 
         The Pi 5's adapter (i2c-designware) can't send an empty message: there it does nothing, and the
-        transfer that follows finds out. Raises `DeviceMissingError` where nothing acknowledges, `BusError` for
-        other failures.
+        transfer that follows finds out. Raises `DeviceMissingError` where nothing acknowledges, `BusError`
+        for other failures.
         """
         data = bytes(memoryview(buffer)[start:end])
         try:
@@ -120,15 +120,18 @@ class I2CBus:
 
     def _acknowledges(self, address: int) -> bool:
         try:
-            try:
-                self._transfer(address, i2c_msg.write(address, b""))
-            except BusError as error:
-                if error.errno != errno.EOPNOTSUPP:
-                    raise
-                self._transfer(address, i2c_msg.read(address, 1))  # see writeto
+            self._ask(address)
         except DeviceMissingError:
             return False
         return True
+
+    def _ask(self, address: int) -> None:
+        try:
+            self._transfer(address, i2c_msg.write(address, b""))
+        except BusError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            self._transfer(address, i2c_msg.read(address, 1))  # the Pi 5: see writeto
 
     def _transfer(self, address: int, *messages: i2c_msg) -> None:
         if self._smbus is None:

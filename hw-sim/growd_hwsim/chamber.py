@@ -270,6 +270,6 @@ def saturation_vapour_g_m3(temperature_degc: float) -> float:
 
 
 def _balance(value: float, inflow: float, rate: float, seconds: float) -> float:
-    """The exact solution of dx/dt = inflow - rate x after `seconds`; `rate` above 0."""
-    settled = inflow / rate
-    return settled + (value - settled) * math.exp(-rate * seconds)
+    """The exact solution of dx/dt = inflow - rate x after `seconds`, for any `rate` from 0."""
+    effective_s = -math.expm1(-rate * seconds) / rate if rate > 0 else seconds
+    return value + (inflow - rate * value) * effective_s

@@ -151,10 +151,13 @@ class SimulatedGpio:
             self._drive(pin, duty_percent / 100.0, frequency_hz)
 
     def stop_pwm(self, pin: int, frequency_hz: float) -> None:
-        """End a PWM: its thread drives the pin low after the running period (RPi.GPIO, soft_pwm.c)."""
-        with self._lock:
-            if pin in self._pins:
-                self._pins[pin].low_at = self._monotonic() + 1.0 / frequency_hz
+        """End a PWM: its thread drives the pin low after the running period (RPi.GPIO, soft_pwm.c).
+
+        Takes no lock: a finalizer calls it, in any thread, whatever that holds.
+        """
+        state = self._pins.get(pin)
+        if state is not None:
+            state.low_at = self._monotonic() + 1.0 / frequency_hz
 
     def _drive(self, pin: int, high: float, frequency_hz: float = 0.0) -> None:
         self._pins[pin].high = high

@@ -6,7 +6,7 @@ from growd_drivers.errors import DeviceMissingError, OutOfRangeError
 from growd_drivers.i2c import I2CBus
 from growd_hwsim.chips.bh1750 import SimulatedBh1750
 from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.machine import SleepingTime
 
@@ -26,6 +26,7 @@ class Bench:
         return self.driver.read().illuminance_lux
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 118_000), min_size=1, max_size=6))
 def test_any_light_after_any_other_is_read(lights):
     bench = Bench()

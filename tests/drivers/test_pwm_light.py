@@ -7,7 +7,7 @@ import pytest
 from growd_drivers.errors import HardwareUnavailableError, SettingError
 from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.gpio import SimulatedGpio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.machine import SleepingTime
 
@@ -63,6 +63,7 @@ def test_an_unchanged_level_is_not_written_again():
     bench.light.close()
 
 
+@settings(deadline=None)
 @given(
     levels=st.tuples(st.floats(0, 1), st.floats(0, 1)),
     minimum_duty=st.floats(0, 0.9),

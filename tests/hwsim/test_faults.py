@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import errno
+import struct
+
+import pytest
+from growd_drivers.bh1750 import Bh1750
+from growd_drivers.errors import BusError, DeviceMissingError, NotReadyError
+from growd_drivers.scd30 import Scd30
+from growd_hwsim.errors import FaultError, FaultFileError, SimulationError
+from growd_hwsim.faults import BUS_TIMEOUT_S, Fault, load_faults
+from support.machine import SleepingTime, simulated
+
+
+class Bench:
+    def __init__(self, *faults: Fault) -> None:
+        self.time = SleepingTime()
+        self.machine = simulated(self.time, faults=faults)
+        self.faults = self.machine.faults
+        self.light = Bh1750(self.machine.i2c(1), sleep=self.time.sleep)
+        self.air = Scd30(self.machine.i2c(1), sleep=self.time.sleep)
+
+    def start_air(self) -> None:
+        with pytest.raises(NotReadyError):
+            self.air.read()
+
+    def next_air(self):
+        self.time.sleep(2)
+        return self.air.read()
+
+
+def test_a_fault_lasts_from_at_for_its_duration():
+    bench = Bench(Fault("absent", "bh1750", at=60, duration=30))
+    assert bench.light.read()
+    bench.time.sleep(60)
+    with pytest.raises(DeviceMissingError):
+        bench.light.read()
+    bench.time.sleep(30)
+    assert bench.light.read()
+
+
+def test_it_strikes_its_device_alone():
+    bench = Bench(Fault("absent", "scd30"))
+    assert bench.light.read()
+    with pytest.raises(DeviceMissingError):
+        bench.air.read()
+
+
+def test_an_address_on_a_bus_is_a_device_too():
+    bench = Bench(Fault("bus_error", "i2c-1:0x23"))
+    with pytest.raises(BusError) as caught:
+        bench.light.read()
+    assert caught.value.errno == errno.EIO
+    bench.start_air()
+
+
+def test_a_timeout_takes_the_time_the_adapter_waits():
+    bench = Bench(Fault("timeout", "bh1750"))
+    before = bench.time.now
+    with pytest.raises(BusError) as caught:
+        bench.light.read()
+    assert caught.value.errno == errno.ETIMEDOUT
+    assert bench.time.now - before == pytest.approx(BUS_TIMEOUT_S)
+
+
+def test_a_frozen_chip_repeats_its_last_measurement():
+    bench = Bench()
+    bench.start_air()
+    last = bench.next_air()
+    bench.faults.inject(Fault("frozen", "scd30"))
+    bench.machine.chamber.set_lamp("white", 1.0)
+    bench.time.sleep(3600)
+    assert [bench.next_air() for _ in range(3)] == [last] * 3
+    bench.faults.clear()
+    assert bench.next_air().carbon_dioxide_ppm < last.carbon_dioxide_ppm - 50
+
+
+def test_a_chip_frozen_from_the_start_repeats_its_first_measurement():
+    bench = Bench(Fault("frozen", "bh1750"))
+    bench.machine.chamber.set_lamp("white", 0.01)
+    bench.light._range = 0  # one measurement a reading, so that all readings mean the same range
+    first = bench.light.read()
+    bench.machine.chamber.set_lamp("white", 0.02)
+    assert bench.light.read() == first
+
+
+def test_a_flipped_bit_never_becomes_a_frozen_value():
+    bench = Bench()
+    bench.start_air()
+    last = bench.next_air()
+    bench.faults.inject(Fault("bad_crc", "scd30"))
+    with pytest.raises(BusError):
+        bench.next_air()
+    bench.faults.clear("scd30")
+    bench.faults.inject(Fault("frozen", "scd30"))
+    assert bench.next_air() == last
+
+
+def test_probability_is_thrown_by_dice_that_can_be_thrown_again():
+    def outcomes(seed: int) -> list[bool]:
+        bench = Bench(Fault("bus_error", "bh1750", probability=0.1, seed=seed))
+        seen = []
+        for _ in range(60):
+            try:
+                bench.light.read()
+            except BusError:
+                seen.append(False)
+            else:
+                seen.append(True)
+        return seen
+
+    assert outcomes(1) == outcomes(1)
+    assert outcomes(1) != outcomes(2)
+    assert 0 < sum(outcomes(1)) < 60
+
+
+def test_clear_takes_one_devices_faults_or_all():
+    bench = Bench(Fault("absent", "scd30"), Fault("absent", "bh1750"))
+    bench.faults.clear("bh1750")
+    assert bench.light.read()
+    with pytest.raises(DeviceMissingError):
+        bench.air.read()
+    bench.faults.clear()
+    bench.start_air()
+
+
+def test_an_injected_fault_counts_its_time_from_then():
+    bench = Bench()
+    bench.time.sleep(1000)
+    bench.faults.inject(Fault("absent", "bh1750", at=10))
+    assert bench.light.read()
+    bench.time.sleep(10)
+    with pytest.raises(DeviceMissingError):
+        bench.light.read()
+
+
+def test_chips_stay_themselves_under_faults():
+    bench = Bench(Fault("absent", "scd30", duration=100))
+    with pytest.raises(DeviceMissingError):
+        bench.air.read()
+    assert not bench.machine.scd30.written  # it never came that far
+    bench.time.sleep(100)
+    bench.start_air()
+    assert struct.pack(">H", 0x0010) == bench.machine.scd30.written[1][:2]
+
+
+def test_a_file_of_faults_is_read(tmp_path):
+    path = tmp_path / "faults.toml"
+    path.write_text(
+        """
+        [[fault]]
+        kind = "bad_crc"
+        device = "scd30"
+        at = 60
+        for = 30.5
+        probability = 0.5
+        seed = 7
+
+        [[fault]]
+        kind = "absent"
+        device = "i2c-1:0x23"
+        """
+    )
+    assert load_faults(path) == [
+        Fault("bad_crc", "scd30", at=60, duration=30.5, probability=0.5, seed=7),
+        Fault("absent", "i2c-1:0x23"),
+    ]
+
+
+def test_an_empty_file_has_no_faults(tmp_path):
+    path = tmp_path / "faults.toml"
+    path.touch()
+    assert load_faults(path) == []
+
+
+GOOD = '[[fault]]\nkind = "absent"\ndevice = "scd30"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "entry", "key", "words"),
+    [
+        (GOOD + '[[fault]]\nkind = "melted"\ndevice = "scd30"', 2, "kind", "not 'melted'"),
+        (GOOD + 'colour = "red"', 1, "colour", "unknown key 'colour'; known are kind, device"),
+        ('[[fault]]\nkind = "absent"\ndevice = "toaster"', 1, "device", "not 'toaster'"),
+        ('[[fault]]\nkind = "absent"\ndevice = "i2c-1:61"', 1, "device", "such as i2c-1:0x61"),
+        ('[[fault]]\nkind = "bad_crc"\ndevice = "bh1750"', 1, "kind", "sends no checksum"),
+        ('[[fault]]\nkind = "absent"', 1, "device", "device is missing"),
+        ('[[fault]]\ndevice = "scd30"', 1, "kind", "kind is missing"),
+        (GOOD + "at = -1", 1, "at", "at must be 0 or more seconds, not -1"),
+        (GOOD + "at = nan", 1, "at", "not nan"),
+        (GOOD + 'at = "soon"', 1, "at", "at must be a number, not 'soon'"),
+        (GOOD + "at = true", 1, "at", "at must be a number, not True"),
+        (GOOD + "for = 0", 1, "for", "for must be above 0 seconds, not 0"),
+        (GOOD + "probability = 1.5", 1, "probability", "up to 1, not 1.5"),
+        (GOOD + "seed = 1.5", 1, "seed", "seed must be a whole number, not 1.5"),
+        ("fault = 3", None, "fault", "[[fault]] entries"),
+        ("fault = [1]", None, "fault", "[[fault]] entries"),
+        ('kind = "absent"', None, "kind", "unknown key kind"),
+        ("[[fault]", None, None, "is not TOML"),
+    ],
+)
+def test_a_wrong_file_says_where_and_why(tmp_path, text, entry, key, words):
+    path = tmp_path / "faults.toml"
+    path.write_text(text)
+    with pytest.raises(FaultFileError) as caught:
+        load_faults(path)
+    error = caught.value
+    assert (error.path, error.entry, error.key) == (str(path), entry, key)
+    assert words in str(error)
+    assert str(error).startswith(f"{path}: fault {entry}: " if entry else f"{path}: ")
+    assert isinstance(error, SimulationError)
+    assert isinstance(error, ValueError)
+
+
+def test_a_file_that_cannot_be_read_says_so(tmp_path):
+    with pytest.raises(FaultFileError, match="can't be read: No such file"):
+        load_faults(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(FaultFileError, match="is not TOML"):
+        load_faults(tmp_path / "binary.toml")
+
+
+def test_a_fault_made_in_code_is_checked_as_well():
+    with pytest.raises(FaultError, match="kind must be one of absent, bus_error") as caught:
+        Fault("melted", "scd30")
+    assert caught.value.key == "kind"

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import gc
+
+import pytest
+from growd_hwsim.gpio import HISTORY_LENGTH, SimulatedGpio
+from support.machine import SleepingTime
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.time = SleepingTime()
+        self.heard: list[tuple[int, float]] = []
+        self.gpio = SimulatedGpio(self.time.monotonic, on_change=lambda *change: self.heard.append(change))
+        self.gpio.setmode(self.gpio.BCM)
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    bench.gpio.setup(18, bench.gpio.OUT, initial=0)
+    return bench
+
+
+def test_changes_are_kept_with_their_time_and_told(bench):
+    pwm = bench.gpio.PWM(18, 100)
+    bench.time.sleep(1)
+    pwm.start(25)
+    bench.time.sleep(1)
+    pwm.ChangeDutyCycle(50)
+    pwm.ChangeFrequency(200)
+    events = [(event.time, event.high, event.frequency_hz) for event in bench.gpio.history]
+    assert events == [(5000.0, 0.0, 0.0), (5001.0, 0.25, 100.0), (5002.0, 0.5, 100.0), (5002.0, 0.5, 200.0)]
+    assert bench.heard == [(18, 0.0), (18, 0.25), (18, 0.5), (18, 0.5)]
+
+
+def test_a_duty_before_start_does_nothing_yet(bench):
+    pwm = bench.gpio.PWM(18, 100)
+    pwm.ChangeDutyCycle(80)
+    assert bench.gpio.high(18) == 0
+    pwm.start(10)
+    assert bench.gpio.high(18) == pytest.approx(0.1)
+
+
+def test_a_stopped_pwm_drives_low_after_its_period(bench):
+    pwm = bench.gpio.PWM(18, 100)
+    pwm.start(100)
+    pwm.stop()
+    bench.gpio.output(18, 1)
+    bench.time.sleep(0.005)
+    assert bench.gpio.high(18) == 1
+    bench.time.sleep(0.006)
+    assert bench.gpio.high(18) == 0
+    bench.gpio.output(18, 1)
+    bench.time.sleep(1)
+    assert bench.gpio.input(18) == 1
+
+
+def test_a_collected_pwm_stops(bench):
+    pwm = bench.gpio.PWM(18, 100)
+    pwm.start(100)
+    with pytest.raises(RuntimeError, match="already exists"):
+        bench.gpio.PWM(18, 100)
+    del pwm
+    gc.collect()
+    bench.time.sleep(1)
+    assert bench.gpio.high(18) == 0
+    assert bench.gpio.PWM(18, 100)
+
+
+@pytest.mark.parametrize(
+    ("misuse", "error"),
+    [
+        (lambda gpio: gpio.PWM(17, 100), RuntimeError),
+        (lambda gpio: gpio.output(17, 1), RuntimeError),
+        (lambda gpio: gpio.input(17), RuntimeError),
+        (lambda gpio: gpio.PWM(18, 0), ValueError),
+        (lambda gpio: gpio.PWM(18, 100).start(100.1), ValueError),
+        (lambda gpio: gpio.PWM(18, 100).ChangeDutyCycle(-0.1), ValueError),
+        (lambda gpio: gpio.setup(54, gpio.OUT), ValueError),
+        (lambda gpio: gpio.setup(17, 7), ValueError),
+        (lambda gpio: gpio.setup(17, gpio.IN, initial=1), ValueError),
+        (lambda gpio: gpio.setmode(gpio.BOARD), ValueError),
+    ],
+)
+def test_misuse_is_refused_as_by_the_real_module(bench, misuse, error):
+    with pytest.raises(error):
+        misuse(bench.gpio)
+
+
+def test_pins_are_numbered_before_they_are_used():
+    gpio = SimulatedGpio(SleepingTime().monotonic)
+    assert gpio.getmode() is None
+    with pytest.raises(RuntimeError, match="pin numbering mode"):
+        gpio.setup(18, gpio.OUT)
+
+
+def test_cleanup_gives_pins_back(bench):
+    bench.gpio.setup([17, 27], bench.gpio.OUT, initial=1)
+    bench.gpio.cleanup([17])
+    assert (bench.gpio.high(17), bench.gpio.high(27)) == (0, 1)
+    with pytest.raises(RuntimeError):
+        bench.gpio.output(17, 1)
+    bench.gpio.cleanup()
+    assert bench.gpio.high(27) == 0
+    assert bench.gpio.getmode() is None
+
+
+def test_history_is_bounded(bench):
+    for number in range(HISTORY_LENGTH + 10):
+        bench.gpio.output(18, number % 2)
+    assert len(bench.gpio.history) == HISTORY_LENGTH

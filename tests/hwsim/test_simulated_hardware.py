@@ -1,0 +1,103 @@
+"""The whole machine: real drivers at one end, the chamber at the other."""
+
+from __future__ import annotations
+
+import pytest
+from growd_drivers.bh1750 import Bh1750
+from growd_drivers.errors import HardwareUnavailableError, NotReadyError
+from growd_drivers.hardware import Hardware
+from growd_drivers.pwm_light import PwmLight
+from growd_drivers.scd30 import Scd30
+from growd_hwsim.hardware import Wiring
+from support.machine import SleepingTime, simulated
+
+
+class Bench:
+    def __init__(self, *, inverted: bool = False, **options) -> None:
+        self.time = SleepingTime()
+        self.machine = simulated(self.time, wiring=Wiring(inverted_lamps=inverted), **options)
+        bus = self.machine.i2c(1)
+        self.sensor = Bh1750(bus, sleep=self.machine.sleep)
+        self.air = Scd30(bus, sleep=self.machine.sleep)
+        self.lamps = PwmLight(
+            self.machine.gpio, self.machine.wiring.lamp_pins, sleep=self.machine.sleep, inverted=inverted
+        )
+
+    def lux(self) -> float:
+        return self.sensor.read().illuminance_lux
+
+    def carbon_dioxide(self) -> float:
+        while True:
+            self.time.sleep(1)
+            try:
+                return self.air.read().carbon_dioxide_ppm
+            except NotReadyError:
+                continue
+
+    def close(self) -> None:
+        self.lamps.close()
+        self.machine.close()
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+def test_turning_the_light_up_shows_on_the_sensor_at_once(inverted):
+    bench = Bench(inverted=inverted)
+    assert bench.lux() == 0
+    bench.lamps.set("white", 0.5)
+    assert bench.lux() == pytest.approx(10_000, rel=0.01)
+    bench.lamps.set("red", 1.0)
+    assert bench.lux() == pytest.approx(11_100, rel=0.01)
+    bench.close()
+    assert bench.machine.chamber.illuminance_lux() == 0
+
+
+def test_carbon_dioxide_falls_in_light():
+    bench = Bench()
+    before = bench.carbon_dioxide()
+    bench.lamps.set("white", 1.0)
+    bench.time.sleep(1800)
+    assert bench.carbon_dioxide() < before - 80
+    bench.close()
+
+
+def test_a_lamp_whose_pwm_was_only_stopped_goes_dark_in_its_time():
+    bench = Bench()
+    bench.lamps.set("white", 1.0)
+    bench.lamps._pwms["white"].stop()
+    bench.time.sleep(0.1)
+    assert bench.lux() == 0
+    bench.close()
+
+
+def test_the_same_seed_tells_the_same_story():
+    def story(seed: int) -> list[float]:
+        bench = Bench(seed=seed)
+        bench.lamps.set("white", 0.7)
+        values = [value for _ in range(10) for value in (bench.carbon_dioxide(), bench.lux())]
+        bench.close()
+        return values
+
+    assert story(1) == story(1)
+    assert story(1) != story(2)
+
+
+def test_it_is_the_drivers_hardware_with_one_bus():
+    machine = simulated(SleepingTime())
+    assert isinstance(machine, Hardware)
+    assert machine.i2c(1).scan() == [0x23, 0x61]
+    with pytest.raises(HardwareUnavailableError, match="I2C bus 0 is not there"):
+        machine.i2c(0)
+    machine.close()
+
+
+def test_other_wiring_moves_the_parts():
+    time = SleepingTime()
+    wiring = Wiring(i2c_bus=3, bh1750_address=0x5C, lamp_pins={"white": 12})
+    machine = simulated(time, wiring=wiring)
+    assert machine.i2c(3).scan() == [0x5C, 0x61]
+    lamp = PwmLight(machine.gpio, {"white": 12}, sleep=time.sleep)
+    lamp.set("white", 1.0)
+    sensor = Bh1750(machine.i2c(3), sleep=time.sleep, address=0x5C)
+    assert sensor.read().illuminance_lux == pytest.approx(20_000, rel=0.01)
+    lamp.close()
+    machine.close()

@@ -1,0 +1,142 @@
+"""The contract between smbus2 and the simulated kernel: what runs is smbus2's code down to the ioctl."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+
+import pytest
+import smbus2
+import smbus2.smbus2
+from growd_hwsim.i2c import I2CAdapter, I2CKernel, I2CSlave, smbus_over
+from smbus2 import i2c_msg
+
+
+class Echo(I2CSlave):
+    """Answers with what was written last."""
+
+    name = "echo"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = b""
+
+    def on_write(self, data: bytes) -> None:
+        self.last = data
+
+    def on_read(self, length: int) -> bytes:
+        return self.last[:length]
+
+
+@pytest.fixture
+def echo():
+    return Echo()
+
+
+@pytest.fixture
+def adapter(echo):
+    adapter = I2CAdapter(1)
+    adapter.attach(0x42, echo)
+    return adapter
+
+
+@pytest.fixture
+def bus(adapter):
+    with smbus_over(I2CKernel({1: adapter}))(1) as bus:
+        yield bus
+
+
+def test_it_is_smbus2_itself(bus):
+    assert isinstance(bus, smbus2.SMBus)
+    assert type(bus).i2c_rdwr.__code__ is smbus2.SMBus.i2c_rdwr.__code__
+    assert smbus2.smbus2.ioctl is fcntl.ioctl
+    assert smbus2.smbus2.os is os
+
+
+def test_opening_asks_for_what_the_adapter_can(bus):
+    assert bus.funcs & smbus2.I2cFunc.I2C
+    assert not bus.funcs & smbus2.I2cFunc.SMBUS_QUICK
+
+
+def test_bytes_go_there_and_back(bus, echo):
+    answer = i2c_msg.read(0x42, 3)
+    bus.i2c_rdwr(i2c_msg.write(0x42, [1, 0, 255]), answer)
+    assert bytes(answer) == b"\x01\x00\xff"
+    assert list(echo.written) == [b"\x01\x00\xff"]
+
+
+def test_a_read_beyond_what_the_chip_sends_is_ones(bus):
+    answer = i2c_msg.read(0x42, 4)
+    bus.i2c_rdwr(i2c_msg.write(0x42, b"ab"), answer)
+    assert bytes(answer) == b"ab\xff\xff"
+
+
+def test_an_empty_write_only_asks_for_an_acknowledge(bus, echo):
+    bus.i2c_rdwr(i2c_msg.write(0x42, b""))
+    assert list(echo.written) == [b""]
+    assert echo.last == b""
+
+
+def test_no_acknowledge_is_what_the_pi_reports(bus):
+    with pytest.raises(OSError, match="Remote I/O error") as caught:
+        bus.i2c_rdwr(i2c_msg.write(0x43, b"a"))
+    assert caught.value.errno == errno.EREMOTEIO == 121
+
+
+def test_the_messages_after_a_failed_one_are_not_sent(bus, echo):
+    with pytest.raises(OSError, match="Remote"):
+        bus.i2c_rdwr(i2c_msg.write(0x43, b"a"), i2c_msg.write(0x42, b"b"))
+    assert not echo.written
+
+
+@pytest.mark.parametrize("count", [0, 43])
+def test_a_transaction_has_1_to_42_messages(bus, count):
+    with pytest.raises(OSError, match="Invalid argument") as caught:
+        bus.i2c_rdwr(*(i2c_msg.write(0x42, b"a") for _ in range(count)))
+    assert caught.value.errno == errno.EINVAL
+
+
+def test_requests_that_the_adapter_lacks_are_refused(bus):
+    with pytest.raises(OSError, match="Inappropriate ioctl") as caught:
+        bus.read_byte(0x42)
+    assert caught.value.errno == errno.ENOTTY
+
+
+def test_a_bus_that_is_not_there_has_no_device_node(adapter):
+    with pytest.raises(FileNotFoundError) as caught:
+        smbus_over(I2CKernel({1: adapter}))(2)
+    assert caught.value.filename == "/dev/i2c-2"
+
+
+def test_a_closed_descriptor_is_bad(adapter):
+    kernel = I2CKernel({1: adapter})
+    bus = smbus_over(kernel)(1)
+    descriptor = bus.fd
+    bus.close()
+    assert bus.fd is None
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        kernel.ioctl(descriptor, smbus2.smbus2.I2C_RDWR, None)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        kernel.close(descriptor)
+
+
+def test_transactions_of_two_openers_do_not_mix(adapter, echo):
+    kernel = I2CKernel({1: adapter})
+    wrong = []
+
+    def talk(letter: bytes) -> None:
+        with smbus_over(kernel)(1) as bus:
+            for _ in range(200):
+                answer = i2c_msg.read(0x42, 8)
+                bus.i2c_rdwr(i2c_msg.write(0x42, letter * 8), answer)
+                wrong.extend([bytes(answer)] if bytes(answer) != letter * 8 else [])
+
+    threads = [threading.Thread(target=talk, args=(letter,)) for letter in (b"a", b"b", b"c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(echo.written) == 600

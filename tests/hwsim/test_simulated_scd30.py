@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import struct
+
+import adafruit_scd30
+import pytest
+from growd_drivers.i2c import I2CBus
+from growd_hwsim.chamber import Air
+from growd_hwsim.chips.scd30 import SimulatedScd30, crc8, with_crcs
+from growd_hwsim.i2c import I2CAdapter, I2CKernel, NoAcknowledgeError, smbus_over
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from smbus2 import i2c_msg
+from support.machine import SleepingTime
+
+READ, DATA_READY, INTERVAL, STOP = b"\x03\x00", b"\x02\x02", b"\x46\x00", b"\x01\x04"
+START = bytes.fromhex("0010000081")
+
+
+def command(word: bytes, argument: int) -> bytes:
+    return word + with_crcs(struct.pack(">H", argument))
+
+
+class Bench:
+    def __init__(self, **options) -> None:
+        self.time = SleepingTime()
+        self.air = Air(1000.0, 25.0, 60.0)
+        self.chip = SimulatedScd30(lambda: self.air, self.time.monotonic, **options)
+
+    def ask(self, word: bytes, length: int = 3) -> bytes:
+        self.chip.receive(word)
+        self.time.sleep(0.004)
+        return self.chip.on_read(length)
+
+    def number(self, word: bytes) -> int:
+        return int.from_bytes(self.ask(word)[:2], "big")
+
+    def ready(self) -> bool:
+        return bool(self.number(DATA_READY))
+
+    def carbon_dioxide(self) -> float:
+        frame = self.ask(READ, 18)
+        return struct.unpack(">f", frame[0:2] + frame[3:5])[0]
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    bench.chip.receive(START)
+    return bench
+
+
+def test_checksum_of_the_interface_description():
+    assert crc8(b"\xbe\xef") == 0x92  # its example
+    assert START[4] == crc8(b"\x00\x00")
+
+
+@settings(deadline=None)
+@given(st.binary(min_size=2, max_size=2), st.integers(0, 15))
+def test_any_flipped_bit_shows_in_the_checksum(word, bit):
+    flipped = (int.from_bytes(word, "big") ^ 1 << bit).to_bytes(2, "big")
+    assert crc8(flipped) != crc8(word)
+
+
+def test_a_measurement_is_ready_once_an_interval(bench):
+    assert not bench.ready()
+    bench.time.sleep(2)
+    assert bench.ready()
+    bench.carbon_dioxide()
+    assert not bench.ready()
+    bench.time.sleep(2)
+    assert bench.ready()
+
+
+def test_measurements_keep_their_pace_after_a_long_pause(bench):
+    bench.time.sleep(1_000_000.5)
+    bench.carbon_dioxide()
+    assert not bench.ready()
+    bench.time.sleep(2)
+    assert bench.ready()
+
+
+def test_a_longer_interval_is_waited_for(bench):
+    bench.chip.receive(command(INTERVAL, 30))
+    bench.time.sleep(29)
+    assert not bench.ready()
+    bench.time.sleep(1)
+    assert bench.ready()
+
+
+def test_stopped_it_measures_no_more(bench):
+    bench.chip.receive(STOP)
+    bench.time.sleep(60)
+    assert not bench.ready()
+
+
+def test_noise_stays_within_the_repeatability_of_the_datasheet(bench):
+    values = []
+    for _ in range(500):
+        bench.time.sleep(2)
+        values.append(bench.carbon_dioxide())
+    assert max(values) <= 1010.001
+    assert min(values) >= 989.999
+    assert len(set(values)) > 400
+    assert sum(values) / len(values) == pytest.approx(1000, abs=1)
+
+
+def test_the_same_seed_gives_the_same_values():
+    def values(seed: int) -> list[float]:
+        bench = Bench(seed=seed)
+        bench.chip.receive(START)
+        series = []
+        for _ in range(5):
+            bench.time.sleep(2)
+            series.append(bench.carbon_dioxide())
+        return series
+
+    assert values(3) == values(3)
+    assert values(3) != values(4)
+
+
+def test_an_answer_is_not_there_at_once(bench):
+    bench.chip.receive(DATA_READY)
+    with pytest.raises(NoAcknowledgeError):
+        bench.chip.on_read(3)
+
+
+def test_it_wants_a_stop_between_command_and_answer(bench):
+    adapter = I2CAdapter(1)
+    adapter.attach(0x61, bench.chip)
+    with (
+        smbus_over(I2CKernel({1: adapter}))(1) as bus,
+        pytest.raises(OSError, match="Remote I/O error"),
+    ):
+        bus.i2c_rdwr(i2c_msg.write(0x61, DATA_READY), i2c_msg.read(0x61, 3))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00",  # half a command
+        bytes.fromhex("0010000082"),  # wrong CRC
+        command(INTERVAL, 1),
+        command(INTERVAL, 1801),
+        command(b"\x00\x10", 699),  # ambient pressure
+        command(b"\x53\x06", 2),  # automatic self-calibration
+        command(b"\x52\x04", 399),  # forced recalibration
+        command(b"\x12\x34", 0),  # no such command
+    ],
+)
+def test_what_it_does_not_understand_it_does_not_acknowledge(bench, data):
+    before = bench.chip.memory.interval_s
+    with pytest.raises(NoAcknowledgeError):
+        bench.chip.receive(data)
+    assert bench.chip.memory.interval_s == before
+
+
+def test_settings_outlive_power_but_pressure_does_not(bench):
+    bench.chip.receive(command(b"\x00\x10", 950))
+    bench.chip.receive(command(INTERVAL, 10))
+    bench.chip.receive(command(b"\x53\x06", 1))
+    bench.chip.receive(command(b"\x54\x03", 150))
+    bench.chip.receive(command(b"\x51\x02", 340))
+    assert bench.number(b"\x00\x10") == 950
+    bench.chip.power_cycle()
+    assert [
+        bench.number(word) for word in (b"\x00\x10", INTERVAL, b"\x53\x06", b"\x54\x03", b"\x51\x02")
+    ] == [
+        0,
+        10,
+        1,
+        150,
+        340,
+    ]
+    bench.time.sleep(10)
+    assert bench.ready()  # it goes on measuring by itself
+
+
+def test_soft_reset_forgets_the_measurement(bench):
+    bench.time.sleep(2)
+    assert bench.ready()
+    bench.chip.receive(b"\xd3\x04")
+    bench.time.sleep(0.1)
+    assert not bench.ready()
+
+
+def test_forced_recalibration_takes_the_error_out():
+    bench = Bench(error_ppm=80.0)
+    bench.chip.receive(START)
+    bench.time.sleep(2)
+    assert bench.carbon_dioxide() == pytest.approx(1080, abs=11)
+    bench.chip.receive(command(b"\x52\x04", 1000))
+    bench.time.sleep(2)
+    assert bench.carbon_dioxide() == pytest.approx(1000, abs=11)
+
+
+def test_adafruits_driver_reads_all_its_registers(bench, monkeypatch):
+    monkeypatch.setattr(adafruit_scd30, "time", bench.time)
+    adapter = I2CAdapter(1)
+    adapter.attach(0x61, bench.chip)
+    bus = I2CBus(smbus_over(I2CKernel({1: adapter}))(1), number=1)
+    chip = adafruit_scd30.SCD30(bus, ambient_pressure=1010)
+    chip.temperature_offset = 2.5
+    chip.altitude = 100
+    chip.forced_recalibration_reference = 1000
+    assert (chip.ambient_pressure, chip.temperature_offset, chip.altitude) == (1010, 2.5, 100)
+    assert (chip.measurement_interval, chip.self_calibration_enabled) == (2, False)
+    assert (chip.forced_recalibration_reference, chip.firmware_version) == (1000, "3.66")
+    bench.time.sleep(2)
+    assert pytest.approx(1000, abs=11) == chip.CO2
+    assert chip.temperature == pytest.approx(22.5, abs=0.15)
+    assert chip.relative_humidity == pytest.approx(60, abs=0.15)
+    bus.close()
