@@ -46,6 +46,7 @@ class EmbeddedDatabase:
         self._url: str | None = None
         self._is_up = asyncio.Event()
         self._last_line = ""
+        self._said = ""  # the failure that the log has already, said once until it listens again
         self.starts = 0
 
     @property
@@ -70,7 +71,9 @@ class EmbeddedDatabase:
             except EmbeddedDatabaseError as error:
                 if loop.time() - began >= _STEADY:
                     delay = self._first_backoff
-                _log.error("%s; next try in %.1f s", error, delay)
+                level = logging.ERROR if str(error) != self._said else logging.DEBUG
+                _log.log(level, "%s; next try in %.3g s", error, delay)
+                self._said = str(error)
             await asyncio.sleep(delay)
             delay = min(2 * delay, self._max_backoff)
 
@@ -84,6 +87,7 @@ class EmbeddedDatabase:
             self._url = f"http://127.0.0.1:{await self._read_port(process, log)}"
             self._is_up.set()
             self.starts += 1
+            self._said = ""
             _log.info("the embedded database listens at %s", self._url)
             await self._pass_on(process.stdout)
             raise EmbeddedDatabaseError(f"the embedded database ended with status {await process.wait()}")

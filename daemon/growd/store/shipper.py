@@ -148,6 +148,7 @@ class Shipper:
         try:
             outcomes = await self._send(points)
         except CouchError as error:
+            # One answer 500 is the server's trouble more often than a document's.
             if not _may_be_content(error) or 0 < self._server_errors < _ATTEMPTS:
                 raise
             await self._ship_in_parts(points)

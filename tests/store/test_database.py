@@ -1,0 +1,292 @@
+"""Bootstrap and shipping against a real database: the embedded one, or the CouchDB of GROWD_TEST_COUCHDB."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from growd.store.bootstrap import Databases, bootstrap, read_design, supports_last
+from growd.store.couch import Couch
+from growd.store.errors import CouchRefusedError, DesignFileError
+from growd.store.local import LocalStore
+from growd.store.outbox import Outbox
+from growd.store.points import DataPoint, PointMaker
+from growd.store.shipper import Shipper
+from support.clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from support.database import DatabaseServer
+
+FILES = Path(__file__).parents[2] / "couchdb"
+VALIDATE = """
+function (newDoc, oldDoc, userCtx) {
+  if (newDoc.value === 'forbidden') { throw({forbidden: 'this value is not allowed'}); }
+  if (newDoc.value === 'unauthorized') { throw({unauthorized: 'not for you'}); }
+  if (newDoc.value === 'crash') { return newDoc.no.such.member; }
+}
+"""
+
+
+@pytest.fixture
+async def couch(database_server: DatabaseServer) -> AsyncIterator[Couch]:
+    async with aiohttp.ClientSession() as session:
+        yield Couch(session, database_server.url, credentials=database_server.auth)
+
+
+@pytest.fixture
+async def databases(couch: Couch) -> AsyncIterator[Databases]:
+    """Names that no other test uses; what was made under them goes at the end."""
+    prefix = f"test_{secrets.token_hex(6)}"
+    names = Databases(f"{prefix}_points", f"{prefix}_recipes", f"{prefix}_environment")
+    yield names
+    for name in (names.points, names.recipes, names.environment):
+        if await couch.exists(name):
+            await couch.delete(name)
+
+
+@pytest.fixture
+async def outbox(tmp_path: Path) -> AsyncIterator[Outbox]:
+    local = await LocalStore.open(tmp_path / "growd.sqlite3")
+    yield Outbox(local, ManualClock())
+    await local.close()
+
+
+MAKER = PointMaker("0123456789ab")
+
+
+def point(value: Any, at: float = 1_700_000_000.0) -> DataPoint:
+    return MAKER.make("environment_1", "air_humidity", value, at, is_desired=False)
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return folder
+
+
+async def test_bootstrap_makes_databases_designs_and_samples(couch, databases):
+    await bootstrap(couch, FILES, "svc", databases)
+    design = await couch.get(databases.points, "_design/svc")
+    assert {"by_variable", "by_timestamp", "all_vars"} <= design["views"].keys()
+    assert "csv" in design["lists"]
+    assert "by_variable" in design["filters"]
+    assert await couch.exists(databases.environment)
+    recipes = await couch.all_docs(databases.recipes, include_docs=True)
+    samples = [row["doc"] for row in recipes if not row["id"].startswith("_design/")]
+    assert len(samples) == 2
+    assert {sample["format"] for sample in samples} <= {"simple", "flexformat"}
+
+
+async def test_bootstrap_again_writes_nothing(couch, databases):
+    await bootstrap(couch, FILES, "svc", databases)
+    before = [await couch.all_docs(name) for name in (databases.points, databases.recipes)]
+    await bootstrap(couch, FILES, "svc", databases)
+    assert [await couch.all_docs(name) for name in (databases.points, databases.recipes)] == before
+
+
+async def test_a_sample_that_the_user_deleted_stays_deleted(couch, databases):
+    await bootstrap(couch, FILES, "svc", databases)
+    rows = await couch.all_docs(databases.recipes)
+    sample = next(row for row in rows if not row["id"].startswith("_design/"))
+    deleted = {"_id": sample["id"], "_rev": sample["value"]["rev"], "_deleted": True}
+    await couch.bulk_docs(databases.recipes, [deleted])
+    await bootstrap(couch, FILES, "svc", databases)
+    assert await couch.get(databases.recipes, sample["id"]) is None
+
+
+async def test_a_design_that_differs_is_replaced(couch, databases, tmp_path):
+    await bootstrap(couch, FILES, "svc", databases)
+    before = await couch.get(databases.points, "_design/svc")
+    await couch.put(databases.points, before | {"lists": {"csv": "function () { return 'mine'; }"}})
+    await bootstrap(couch, FILES, "svc", databases)
+    after = await couch.get(databases.points, "_design/svc")
+    assert {**after, "_rev": ""} == {**before, "_rev": ""}
+
+
+async def test_designs_stand_under_the_configured_name(couch, databases):
+    await bootstrap(couch, FILES, "openag", databases)
+    assert await couch.get(databases.points, "_design/openag") is not None
+    assert await couch.get(databases.points, "_design/svc") is None
+
+
+async def test_the_newest_point_is_reduced_by_what_the_server_has(couch, databases, database_server):
+    await bootstrap(couch, FILES, "svc", databases)
+    await couch.bulk_docs(databases.points, [point(number, 1e9 + number).document() for number in range(5)])
+    design = await couch.get(databases.points, "_design/svc")
+    server = await couch.server()
+    assert supports_last(server) != database_server.is_embedded
+    assert (design["views"]["by_variable"]["reduce"] == "_last") == supports_last(server)
+    (row,) = await couch.view(databases.points, "svc", "by_variable", group_level=3)
+    assert row["key"] == ["environment_1", "measured", "air_humidity"]
+    assert row["value"]["value"] == 4
+
+
+async def test_bootstrap_opens_nothing_to_anybody(couch, databases, database_server):
+    await bootstrap(couch, FILES, "svc", databases)
+    if database_server.is_embedded:
+        assert not (await couch.get(databases.points, "_security") or {}).get("members", {}).get("names")
+        return
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(CouchRefusedError) as caught:
+            await Couch(session, database_server.url).get(databases.points, "_design/svc")
+    assert caught.value.status == 401
+    # The server's own default for new databases: admins only.
+    security = await couch.get(databases.points, "_security")
+    assert security == {"members": {"roles": ["_admin"]}, "admins": {"roles": ["_admin"]}}
+    assert await couch.exists("_users")
+    assert await couch.exists("_replicator")
+
+
+async def test_points_arrive_as_they_were_made_each_once(couch, databases, outbox):
+    await bootstrap(couch, FILES, "svc", databases)
+    made = [point(value, 1_700_000_000.0 + at) for at, value in enumerate([0, 0.0, 1e-9, True, "text", None])]
+    await outbox.add_durably(made)
+    shipper = Shipper(couch, outbox, ManualClock(), database=databases.points)
+    assert await shipper.drain(20) == 0
+    for expected in made:
+        document = await couch.get(databases.points, expected.id)
+        del document["_rev"]
+        assert document == expected.document()
+    # the answer got lost: the same points once more
+    await outbox.add_durably(made)
+    assert await shipper.drain(20) == 0
+    assert await outbox.rejected() == []
+    rows = await couch.all_docs(databases.points, startkey="0", endkey="9")
+    assert [row["id"] for row in rows] == sorted(expected.id for expected in made)
+    assert all(row["value"]["rev"].startswith("1-") for row in rows)
+
+
+async def test_what_the_validation_refuses_is_set_aside_and_the_rest_is_stored(
+    couch, databases, outbox, tmp_path
+):
+    folder = write(tmp_path / "couchdb", {"design/environmental_data_point/validate_doc_update.js": VALIDATE})
+    await bootstrap(couch, folder, "svc", databases)
+    values = [1, "forbidden", 2, "unauthorized", 3, "crash", 4]
+    await outbox.add_durably([point(value, 1e9 + at) for at, value in enumerate(values)])
+    shipper = Shipper(couch, outbox, ManualClock(), database=databases.points)
+    for _ in range(10):  # a validation that crashes may pass next time: a few tries
+        if await shipper.drain(20) == 0:
+            break
+    assert outbox.waiting == 0
+    rows = await couch.all_docs(databases.points, startkey="0", endkey="9", include_docs=True)
+    assert [row["doc"]["value"] for row in rows] == [1, 2, 3, 4]
+    reasons = {aside.document["value"]: aside.reason for aside in await outbox.rejected()}
+    assert reasons.keys() == {"forbidden", "unauthorized", "crash"}
+    assert "this value is not allowed" in reasons["forbidden"]
+
+
+async def test_the_shipper_makes_the_database_when_it_is_gone(couch, databases, outbox):
+    async def prepare() -> None:
+        await bootstrap(couch, FILES, "svc", databases)
+
+    shipper = Shipper(
+        couch, outbox, ManualClock(), database=databases.points, prepare=prepare, first_backoff=0.01
+    )
+    await outbox.add_durably([point(1)])
+    assert await shipper.drain(20) == 0
+    await couch.delete(databases.points)
+    await outbox.add_durably([point(2)])
+    running = asyncio.create_task(shipper.run(), name="shipper")
+    await ManualClock().until(lambda: outbox.depth() == 0)
+    running.cancel()
+    await asyncio.wait([running])
+    assert await couch.get(databases.points, "_design/svc") is not None
+
+
+async def test_wrong_credentials_are_an_answer_not_an_outage(database_server):
+    if database_server.is_embedded:
+        pytest.skip("the embedded database asks for no credentials")
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(CouchRefusedError, match="401 unauthorized: Name or password is incorrect"):
+            await Couch(session, database_server.url, credentials=("growd", "wrong")).server()
+
+
+async def test_documents_come_and_go(couch, databases):
+    assert not await couch.exists(databases.points)
+    assert await couch.create(databases.points)
+    assert not await couch.create(databases.points)
+    assert await couch.get(databases.points, "a/b c") is None
+    revision = await couch.put(databases.points, {"_id": "a/b c", "value": 1})
+    assert await couch.put(databases.points, {"_id": "a/b c", "value": 2}) is None
+    assert await couch.get(databases.points, "a/b c") == {"_id": "a/b c", "_rev": revision, "value": 1}
+    outcomes = await couch.bulk_docs(databases.points, [{"_id": "a/b c"}, {"_id": "new"}])
+    assert outcomes["a/b c"]["error"] == "conflict"
+    assert outcomes["new"]["rev"].startswith("1-")
+
+
+COUCHDB = {"version": "3.5.0", "vendor": {"name": "The Apache Software Foundation"}}
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        (COUCHDB, True),
+        (COUCHDB | {"version": "3.10.1"}, True),
+        (COUCHDB | {"version": "4.0"}, True),
+        (COUCHDB | {"version": "3.4.9"}, False),
+        (COUCHDB | {"version": "2.3.1"}, False),
+        (COUCHDB | {"version": "next"}, False),
+        ({"version": "4.2.0", "vendor": {"name": "PouchDB authors", "version": "4.2.0"}}, False),
+        ({"version": "3.5.0", "vendor": "x"}, False),
+        ({}, False),
+    ],
+)
+def test_the_built_in_last_is_used_where_the_server_has_it(server, expected):
+    assert supports_last(server) is expected
+
+
+def test_a_design_is_made_from_its_files(tmp_path):
+    folder = write(
+        tmp_path / "design",
+        {
+            "views/newest/map.js": "function (doc) { emit(1, 2); }\n",
+            "views/newest/reduce.js": "function (k, v) { return v[0]; }\n",
+            "views/newest/reduce.builtin": "_last\n",
+            "views/plain/map.js": "function (doc) { emit(3, 4); }",
+            "lists/csv.js": "function () {}",
+            "filters/some.js": "function () { return true; }",
+            "validate_doc_update.js": "function () {}",
+            "options.json": '{"include_design": false}',
+            "README.md": "not part of it",
+        },
+    )
+    plain = {"map": "function (doc) { emit(3, 4); }"}
+    common = {
+        "_id": "_design/svc",
+        "language": "javascript",
+        "lists": {"csv": "function () {}"},
+        "filters": {"some": "function () { return true; }"},
+        "validate_doc_update": "function () {}",
+        "options": {"include_design": False},
+    }
+    for has_last, reduce in itertools.zip_longest(
+        (True, False), ("_last", "function (k, v) { return v[0]; }")
+    ):
+        newest = {"map": "function (doc) { emit(1, 2); }", "reduce": reduce}
+        expected = common | {"views": {"newest": newest, "plain": plain}}
+        assert read_design(folder, "svc", has_last) == expected
+
+
+def test_no_folder_no_design(tmp_path):
+    assert read_design(tmp_path / "nothing", "svc", has_last=True) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("views/v/reduce.js", "x", r"map\.js can't be read"),
+        ("options.json", "{", r"options\.json is not JSON"),
+    ],
+)
+def test_a_file_that_can_not_be_used_is_named(tmp_path, name, text, reason):
+    with pytest.raises(DesignFileError, match=reason):
+        read_design(write(tmp_path, {name: text}), "svc", has_last=True)

@@ -1,0 +1,249 @@
+"""The embedded database as a child: started, restarted, ended, and its words passed on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from growd.store.couch import Couch
+from growd.store.embedded import EmbeddedDatabase
+from support.clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+SERVER = Path(__file__).parents[2] / "couchdb" / "embedded" / "server.mjs"
+until = ManualClock().until
+
+# Stand-ins for the server, written in Python, so that they can misbehave. They get the same arguments.
+LISTENS = "print('{\"port\": 12345}', flush=True)"
+WAITS_FOR_THE_END_OF_STDIN = "sys.stdin.read()"
+SAYS_WHO_IT_IS = "print(f'pid {os.getpid()} session {os.getsid(0)}', file=sys.stderr, flush=True)"
+
+
+def stand_in(folder: Path, *lines: str) -> Path:
+    script = folder / "server.py"
+    script.write_text("\n".join(["import os, signal, sys, time", *lines]))
+    return script
+
+
+def database(script: Path, data: Path, **options: float) -> EmbeddedDatabase:
+    node = shutil.which("node") if script.suffix == ".mjs" else sys.executable
+    assert node
+    return EmbeddedDatabase(node, script, data, **({"first_backoff": 0.01, "max_backoff": 0.02} | options))
+
+
+@contextlib.asynccontextmanager
+async def running(embedded: EmbeddedDatabase) -> AsyncIterator[None]:
+    task = asyncio.create_task(embedded.run(), name="embedded database")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert embedded.url is None
+
+
+def pids(caplog: pytest.LogCaptureFixture) -> list[int]:
+    """The processes that said who they are."""
+    said = [record.getMessage().split() for record in caplog.records if " pid " in record.getMessage()]
+    return [int(words[words.index("pid") + 1]) for words in said]
+
+
+@pytest.fixture(autouse=True)
+def keep_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "growd.store.embedded")
+
+
+async def test_the_real_server_serves_is_restarted_and_keeps_its_data(tmp_path):
+    embedded = database(SERVER, tmp_path / "data")
+    async with running(embedded), aiohttp.ClientSession() as session:
+        couch = Couch(session, lambda: embedded.url)
+        first = await asyncio.wait_for(embedded.ready(), 30)
+        await couch.create("kept")
+        await couch.put("kept", {"_id": "a", "value": 1})
+
+        os.kill(child_with(str(tmp_path / "data")), signal.SIGKILL)
+        await until(lambda: embedded.url != first)
+        second = await asyncio.wait_for(embedded.ready(), 30)
+        assert second != first
+        assert embedded.starts == 2
+        document = await couch.get("kept", "a")
+        assert document is not None
+        assert document["value"] == 1
+
+
+def child_with(argument: str) -> int:
+    """The process, among all, whose command line has this argument."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if argument in (entry / "cmdline").read_text().split("\0"):
+                    return int(entry.name)
+    raise AssertionError(f"no process has the argument {argument}")
+
+
+def is_there(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+async def test_it_has_a_session_of_its_own_and_is_asked_before_it_is_killed(tmp_path, caplog):
+    script = stand_in(
+        tmp_path,
+        SAYS_WHO_IT_IS,
+        "def leave(*_):",
+        "    print('asked', file=sys.stderr, flush=True)",
+        "    os._exit(0)",
+        "signal.signal(signal.SIGTERM, leave)",
+        LISTENS,
+        "while True: signal.pause()",
+    )
+    embedded = database(script, tmp_path)
+    async with running(embedded):
+        assert await asyncio.wait_for(embedded.ready(), 10) == "http://127.0.0.1:12345"
+        (pid,) = pids(caplog)
+        assert f"session {pid}" in caplog.text
+    assert "embedded database: asked" in caplog.text
+    assert not is_there(pid)
+
+
+async def test_one_that_does_not_leave_when_asked_is_killed(tmp_path, caplog):
+    script = stand_in(
+        tmp_path,
+        SAYS_WHO_IT_IS,
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+        LISTENS,
+        "while True: signal.pause()",
+    )
+    embedded = database(script, tmp_path)
+    async with running(embedded):
+        await asyncio.wait_for(embedded.ready(), 10)
+        (pid,) = pids(caplog)
+    assert "did not end when asked and is killed" in caplog.text
+    assert not is_there(pid)
+
+
+async def test_it_is_started_again_after_growing_pauses(tmp_path, caplog):
+    script = stand_in(tmp_path, SAYS_WHO_IT_IS, LISTENS, "sys.exit(3)")
+    embedded = database(script, tmp_path)
+    async with running(embedded):
+        await until(lambda: embedded.starts >= 4)
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(set(pids(caplog))) >= 4
+    assert errors[:3] == [
+        "the embedded database ended with status 3; next try in 0.01 s",
+        "the embedded database ended with status 3; next try in 0.02 s",
+        "the embedded database ended with status 3; next try in 0.02 s",
+    ]
+
+
+async def failure(embedded: EmbeddedDatabase, caplog: pytest.LogCaptureFixture) -> str:
+    def first_error() -> str | None:
+        errors = (record.getMessage() for record in caplog.records if record.levelno == logging.ERROR)
+        return next(errors, None)
+
+    async with running(embedded):
+        await until(lambda: first_error() is not None)
+        assert embedded.url is None
+    return first_error() or ""
+
+
+async def test_a_failure_that_repeats_is_logged_once(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG, "growd.store.embedded")
+    script = stand_in(tmp_path, "sys.exit(1)")
+    async with running(database(script, tmp_path)):
+        await until(lambda: caplog.text.count("it said nothing") >= 3)
+    assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
+
+
+async def test_no_node_is_said(tmp_path, caplog):
+    embedded = EmbeddedDatabase(str(tmp_path / "node"), SERVER, tmp_path)
+    sentence = await failure(embedded, caplog)
+    assert f"can't be started with {tmp_path}/node: No such file or directory" in sentence
+
+
+async def test_the_last_words_of_one_that_did_not_start_are_the_reason(tmp_path, caplog):
+    script = stand_in(tmp_path, "print('the folder is in use', file=sys.stderr)", "sys.exit(1)")
+    sentence = await failure(database(script, tmp_path), caplog)
+    assert "ended with status 1 before it listened: the folder is in use" in sentence
+
+
+@pytest.mark.parametrize("line", ["hello", "[]", '{"port": null}', '{"address": 1}'])
+async def test_a_first_line_that_is_no_port_is_said(tmp_path, caplog, line):
+    script = stand_in(tmp_path, f"print({line!r}, flush=True)", WAITS_FOR_THE_END_OF_STDIN)
+    assert "first line is not its port" in await failure(database(script, tmp_path), caplog)
+
+
+async def test_one_that_never_listens_is_given_up(tmp_path, caplog):
+    script = stand_in(tmp_path, WAITS_FOR_THE_END_OF_STDIN)
+    sentence = await failure(database(script, tmp_path, start_timeout=0.05), caplog)
+    assert "did not listen within 0.05 s" in sentence
+
+
+async def test_its_lines_reach_the_log_however_long_and_broken(tmp_path, caplog):
+    script = stand_in(
+        tmp_path,
+        "sys.stderr.buffer.write(b'x' * 300_000 + b'\\n\\xff\\xfe broken\\n\\nlast')",
+        "sys.stderr.flush()",
+        LISTENS,
+        WAITS_FOR_THE_END_OF_STDIN,
+    )
+    embedded = database(script, tmp_path)
+    async with running(embedded):
+        await asyncio.wait_for(embedded.ready(), 10)
+        await until(lambda: "broken" in caplog.text)
+    lines = [record.getMessage() for record in caplog.records]
+    assert (
+        sum(line.count("x") for line in lines if set(line.removeprefix("embedded database: ")) == {"x"})
+        == 300_000
+    )
+    assert lines[-1] == "embedded database: last"
+
+
+async def test_it_ends_when_growd_is_gone_without_a_word(tmp_path):
+    """The pipe on its standard input closes with the process that held it, however that ended."""
+    program = tmp_path / "holder.py"
+    program.write_text(
+        "import asyncio, sys, pathlib\n"
+        "from growd.store.embedded import EmbeddedDatabase\n"
+        "async def main():\n"
+        "    embedded = EmbeddedDatabase(sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]))\n"
+        "    task = asyncio.create_task(embedded.run())\n"
+        "    print(await embedded.ready(), flush=True)\n"
+        "    await task\n"
+        "asyncio.run(main())\n"
+    )
+    node = shutil.which("node")
+    assert node
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, str(program), node, str(SERVER), str(tmp_path / "data"),
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert holder.stdout is not None
+    url = (await asyncio.wait_for(holder.stdout.readline(), 30)).decode().strip()
+    holder.kill()
+    await holder.wait()
+    port = int(url.rpartition(":")[2])
+
+    async def answers() -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            return False
+        writer.close()
+        await writer.wait_closed()
+        return True
+
+    async with asyncio.timeout(10):
+        while await answers():
+            pass
