@@ -9,6 +9,8 @@ import { promisify } from 'node:util';
 import leveldown from 'leveldown';
 import PouchDB from 'pouchdb-node';
 
+import { fastViews } from './mapreduce.mjs';
+
 // Not a database name that CouchDB allows, so it can't meet one.
 const SERVER_STATE = '.server';
 const VIEW_INDEX = '-mrview-';
@@ -58,7 +60,7 @@ export async function databaseFolders(folder) {
 
 /** PouchDB with its databases in `folder`; `allDbs` reads from the disk which there are. */
 export function openPouchDB(folder) {
-  const Pouch = PouchDB.defaults({ prefix: folder + path.sep, db: durableLevel });
+  const Pouch = PouchDB.plugin(fastViews).defaults({ prefix: folder + path.sep, db: durableLevel });
   // express-pouchdb decodes what this returns once more
   Pouch.allDbs = async () => (await databaseFolders(folder)).map(encodeURIComponent);
   return Pouch;

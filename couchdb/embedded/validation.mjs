@@ -2,11 +2,11 @@
 //
 // https://docs.couchdb.org/en/stable/ddocs/ddocs.html#validate-document-update-functions
 
-import vm from 'node:vm';
-
 import { HttpError } from './http.mjs';
+import { compile, compileLimited } from './sandbox.mjs';
 
 const ADMIN = { name: null, roles: ['_admin'] };
+const REFUSALS = { forbidden: 403, unauthorized: 401 };
 const LONGEST_RUN_MS = 5_000; // an endless loop must not take the server with it
 
 /** Put validation before `db.bulkDocs`, through which PouchDB's put, post, remove and attachments pass as well. */
@@ -35,44 +35,46 @@ export function installValidation(db) {
   };
 }
 
-/** The functions of all design documents, ready to run. */
+/** The functions of all design documents, each made to check many documents in one call. */
 async function loadFunctions(db) {
   const { rows } = await db.allDocs({ startkey: '_design/', endkey: '_design0', include_docs: true });
   return rows
     .filter((row) => typeof row.doc.validate_doc_update === 'string')
-    .map((row) => compile(row.id, row.doc.validate_doc_update));
+    .map((row) => loadFunction(row.doc.validate_doc_update));
 }
 
-function compile(design, source) {
-  const context = vm.createContext({ isArray: Array.isArray, toJSON: JSON.stringify, log: console.error });
+function loadFunction(source) {
   try {
-    // no trailing semicolon inside the brackets
-    vm.runInContext(`validate = (${source.replace(/;\s*$/, '')})`, context);
+    compile(source, 'validate_doc_update');
   } catch (error) {
-    return () => {
-      throw new HttpError(500, 'compilation_error', `validate_doc_update of ${design}: ${error.message}`);
-    };
+    return (jobs) => jobs.forEach((job) => job.thrown.push(error));
   }
-  const call = new vm.Script('validate(newDoc, oldDoc, userCtx, secObj)');
-  return (newDoc, oldDoc) => {
-    Object.assign(context, { newDoc, oldDoc, userCtx: ADMIN, secObj: {} });
-    call.runInContext(context, { timeout: LONGEST_RUN_MS });
-  };
+  const loop = `function (jobs) {
+    var validate = (${source.replace(/;\s*$/, '')});
+    jobs.forEach(function (job) {
+      try {
+        validate(job.newDoc, job.oldDoc, job.userCtx, {});
+      } catch (thrown) {
+        job.thrown.push(thrown);
+      }
+    });
+  }`;
+  return compileLimited(loop, 'validate_doc_update', {}, LONGEST_RUN_MS);
 }
 
 /** Which of the documents are refused, each with its error. */
 async function check(db, functions, docs) {
-  const refused = new Map();
   const checked = functions.length === 0 ? [] : docs.filter(isChecked);
   const before = await currentDocs(db, checked);
-  for (const doc of checked) {
-    try {
-      functions.forEach((validate) => validate(doc, before.get(doc._id) ?? null));
-    } catch (error) {
-      refused.set(doc, refusal(doc, error));
-    }
-  }
-  return refused;
+  const jobs = checked.map((doc) => ({
+    newDoc: doc,
+    oldDoc: before.get(doc._id) ?? null,
+    userCtx: ADMIN,
+    thrown: [],
+  }));
+  functions.forEach((validateAll) => validateAll(jobs));
+  const failed = jobs.filter((job) => job.thrown.length > 0);
+  return new Map(failed.map((job) => [job.newDoc, refusal(job.newDoc, job.thrown[0])]));
 }
 
 async function currentDocs(db, docs) {
@@ -82,13 +84,11 @@ async function currentDocs(db, docs) {
 }
 
 function refusal(doc, thrown) {
-  const [status, name] =
-    thrown?.forbidden !== undefined ? [403, 'forbidden'] : thrown?.unauthorized !== undefined ? [401, 'unauthorized'] : [];
-  const error = new HttpError(
-    status ?? thrown?.status ?? 500,
-    name ?? thrown?.name ?? 'unknown_error',
-    String(thrown?.[name] ?? thrown?.message ?? thrown),
-  );
+  const name = Object.keys(REFUSALS).find((word) => thrown?.[word] !== undefined);
+  const error =
+    name === undefined
+      ? new HttpError(thrown?.status ?? 500, thrown?.name ?? 'unknown_error', String(thrown?.message ?? thrown))
+      : new HttpError(REFUSALS[name], name, String(thrown[name]));
   return Object.assign(error, { error: true, id: doc._id });
 }
 

@@ -2,9 +2,8 @@
 //
 // https://docs.couchdb.org/en/stable/api/ddoc/views.html, https://docs.couchdb.org/en/stable/ddocs/ddocs.html#list-functions
 
-import vm from 'node:vm';
-
 import { HttpError, queryStrings, sendError, sendJSON } from './http.mjs';
+import { compileLimited } from './sandbox.mjs';
 
 const LONGEST_RUN_MS = 60_000;
 const KEYS = { key: 'key', keys: 'keys', startkey: 'startkey', start_key: 'startkey', endkey: 'endkey', end_key: 'endkey' };
@@ -97,18 +96,18 @@ function requestObject(req) {
 function runList(source, ddoc, { rows, ...head }, request) {
   const answer = { code: 200, headers: { 'Content-Type': 'text/html; charset=utf-8' } };
   const chunks = [];
-  let next = 0;
-  const context = vm.createContext({
-    isArray: Array.isArray,
-    toJSON: JSON.stringify,
-    log: console.error,
+  const left = rows.values();
+  const names = {
     start: (response) => startAnswer(answer, response ?? {}),
     send: (chunk) => chunks.push(String(chunk)),
-    getRow: () => rows[next++] ?? null, // eslint-disable-line no-plusplus
-    arguments_: [ddoc, head, request],
-  });
-  const tail = evaluate(source, context);
-  chunks.push(tail === undefined || tail === null ? '' : String(tail));
+    getRow: () => left.next().value ?? null,
+  };
+  const list = compileLimited(source, 'list', names, LONGEST_RUN_MS);
+  try {
+    chunks.push(String(list.call(ddoc, head, request) ?? ''));
+  } catch (thrown) {
+    throw listError(thrown);
+  }
   return { ...answer, body: Buffer.from(chunks.join('')) };
 }
 
@@ -117,13 +116,8 @@ function startAnswer(answer, { code, headers }) {
   Object.assign(answer.headers, headers);
 }
 
-function evaluate(source, context) {
-  const list = `(${source.replace(/;\s*$/, '')})`;
-  try {
-    return vm.runInContext(`${list}.call(...arguments_)`, context, { timeout: LONGEST_RUN_MS });
-  } catch (thrown) {
-    // list functions may throw CouchDB's ["error", name, reason]
-    const [, name, reason] = Array.isArray(thrown) ? thrown : [];
-    throw new HttpError(500, name ?? 'render_error', `list function: ${reason ?? thrown?.message ?? thrown}`);
-  }
+/** List functions may throw CouchDB's ["error", name, reason]. */
+function listError(thrown) {
+  const [, name, reason] = Array.isArray(thrown) ? thrown : [];
+  return new HttpError(500, name ?? 'render_error', `the list function failed: ${reason ?? thrown?.message ?? thrown}`);
 }

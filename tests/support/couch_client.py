@@ -79,9 +79,9 @@ class Client:
 
 @asynccontextmanager
 async def client_of(url: str, auth: tuple[str, str] | None = None) -> AsyncIterator[Client]:
-    credentials = aiohttp.BasicAuth(*auth) if auth else None
+    headers = {"Authorization": aiohttp.encode_basic_auth(*auth)} if auth else None
     timeout = aiohttp.ClientTimeout(total=None, sock_read=30)
-    async with aiohttp.ClientSession(auth=credentials, timeout=timeout) as session:
+    async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
         yield Client(session, url)
 
 
