@@ -12,7 +12,7 @@ import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -69,17 +69,19 @@ def embedded_server(folder: Path) -> Iterator[EmbeddedProcess]:
             process.kill()
 
 
-def start_node(data: Path, *, cwd: Path, stderr: int | object) -> subprocess.Popen[str]:
-    """Start the embedded server as growd does; its stdin and stdout are pipes."""
+def start_node(
+    data: Path, *, cwd: Path, stderr: int | IO[str], arguments: list[str] | None = None
+) -> subprocess.Popen[str]:
+    """Start the embedded server as growd does, or with other arguments; its stdin and stdout are pipes."""
     node = shutil.which("node")
     assert node, "the embedded server needs Node.js: ./test brings it"
-    command = [node, str(EMBEDDED_SERVER), "--data", str(data), "--port", "0"]
+    usual = ["--data", str(data), "--port", "0"]
     return subprocess.Popen(
-        command,
+        [node, str(EMBEDDED_SERVER), *(usual if arguments is None else arguments)],
         cwd=cwd,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=stderr,  # type: ignore[arg-type]  # a file or one of subprocess's numbers
+        stderr=stderr,
         text=True,
     )
 

@@ -1,0 +1,163 @@
+"""The embedded server as a process: its start, its end, its lock, what it leaves on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from support.couch_client import client_of
+from support.database import EmbeddedProcess, embedded_server, start_node
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.couch_client import Client
+
+
+async def ended(server: EmbeddedProcess) -> int:
+    return await asyncio.to_thread(server.process.wait)
+
+
+async def test_it_says_who_it_is_and_that_it_is_up(own_server: EmbeddedProcess) -> None:
+    async with client_of(own_server.url) as node:
+        welcome = (await node("GET", "/")).json
+        assert welcome["couchdb"] == "Welcome"
+        assert welcome["vendor"]["name"] == "growd embedded"
+        assert welcome["version"].startswith("0.")  # never taken for a CouchDB with its features
+        assert len(welcome["uuid"]) == 32
+        assert (await node("GET", "/_up")).json["status"] == "ok"
+
+
+async def test_stdout_has_the_port_and_nothing_else(own_server: EmbeddedProcess) -> None:
+    async with client_of(own_server.url) as node:
+        await node("PUT", "/db")
+        await node("GET", "/nothing")
+    own_server.process.terminate()
+    await ended(own_server)
+    assert own_server.process.stdout is not None
+    assert own_server.process.stdout.read() == ""
+    assert own_server.log.read_text() == ""  # no access log
+
+
+def test_it_listens_on_the_loopback_address_only(own_server: EmbeddedProcess) -> None:
+    port = f"{int(own_server.url.rpartition(':')[2]):04X}"
+    with open("/proc/net/tcp") as tcp, open("/proc/net/tcp6") as tcp6:  # noqa: PTH123  no files of ours
+        lines = [line.split() for table in (tcp, tcp6) for line in table]
+    listening = [line[1] for line in lines if line[1].endswith(f":{port}") and line[3] == "0A"]
+    assert listening == [f"0100007F:{port}"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_it_cleanly(own_server: EmbeddedProcess, number: signal.Signals) -> None:
+    own_server.process.send_signal(number)
+    assert await ended(own_server) == 0
+
+
+async def test_it_ends_when_its_stdin_is_closed(own_server: EmbeddedProcess) -> None:
+    assert own_server.process.stdin is not None
+    own_server.process.stdin.close()
+    assert await ended(own_server) == 0
+
+
+async def test_open_feeds_do_not_keep_it_from_ending(own_server: EmbeddedProcess) -> None:
+    async with client_of(own_server.url) as node:
+        await node("PUT", "/db")
+        async with (
+            node.open("GET", "/db/_changes", feed="continuous") as continuous,
+            node.open("GET", "/db/_changes", feed="longpoll", since="now") as longpoll,
+        ):
+            own_server.process.terminate()
+            assert json.loads(await continuous.content.readline()) == {"last_seq": 0, "pending": 0}
+            assert json.loads(await longpoll.read())["results"] == []
+            assert await ended(own_server) == 0
+
+
+async def test_a_write_under_way_is_finished_before_the_end(
+    own_server: EmbeddedProcess, tmp_path: Path
+) -> None:
+    async with client_of(own_server.url) as node:
+        await node("PUT", "/db")
+        docs = [{"_id": str(n)} for n in range(200)]
+        write = asyncio.create_task(node("POST", "/db/_bulk_docs", {"docs": docs}), name="write")
+        await until_changed(node, "/db")
+        own_server.process.terminate()
+        assert len([row for row in (await write).json if row.get("ok")]) == 200
+        assert await ended(own_server) == 0
+    with embedded_server(tmp_path) as again:
+        async with client_of(again.url) as node:
+            assert (await node("GET", "/db")).json["doc_count"] == 200
+
+
+async def until_changed(node: Client, database: str) -> None:
+    await node("GET", f"{database}/_changes", feed="longpoll", heartbeat=True)
+
+
+async def test_an_acknowledged_write_survives_being_killed(
+    own_server: EmbeddedProcess, tmp_path: Path
+) -> None:
+    acknowledged: list[str] = []
+    async with client_of(own_server.url) as node:
+        await node("PUT", "/db")
+        for batch in range(10):
+            docs = [{"_id": f"{batch}-{n}", "value": n} for n in range(20)]
+            answer = await node("POST", "/db/_bulk_docs", {"docs": docs})
+            acknowledged += [row["id"] for row in answer.json if row.get("ok")]
+        own_server.process.kill()
+    await ended(own_server)
+    assert len(acknowledged) == 200
+    with embedded_server(tmp_path) as again:
+        async with client_of(again.url) as node:
+            assert (await node("GET", "/_all_dbs")).json == ["db"]
+            rows = (await node("GET", "/db/_all_docs")).json["rows"]
+            assert sorted(row["id"] for row in rows) == sorted(acknowledged)
+
+
+async def test_it_keeps_its_id(own_server: EmbeddedProcess, tmp_path: Path) -> None:
+    async with client_of(own_server.url) as node:
+        uuid = (await node("GET", "/")).json["uuid"]
+    own_server.process.kill()
+    await ended(own_server)
+    with embedded_server(tmp_path) as again:
+        async with client_of(again.url) as node:
+            assert (await node("GET", "/")).json["uuid"] == uuid
+
+
+async def test_a_second_one_on_the_same_data_is_refused(own_server: EmbeddedProcess, tmp_path: Path) -> None:
+    with start_node(own_server.data, cwd=tmp_path, stderr=subprocess.PIPE) as second:
+        out, err = await asyncio.to_thread(second.communicate)
+    assert (out, second.returncode) == ("", 1)
+    assert err == f"another server has the data folder {own_server.data}\n"
+    async with client_of(own_server.url) as node:
+        assert (await node("GET", "/_up")).status == 200
+
+
+async def test_it_writes_nothing_outside_its_data_folder(own_server: EmbeddedProcess, tmp_path: Path) -> None:
+    async with client_of(own_server.url) as node:
+        await node("PUT", "/db")
+        await node("PUT", "/db/doc", {})
+        await node("GET", "/_uuids")
+    own_server.process.terminate()
+    await ended(own_server)
+    assert names_in(tmp_path) == ["data", "log", "work"]
+    assert names_in(tmp_path / "work") == []
+    assert names_in(own_server.data) == [".server", "db"]
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [([], "--data DIR is needed"), (["--data", "x", "--port", "http"], "--port"), (["--what"], "--what")],
+)
+async def test_wrong_arguments_end_with_one_line(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+    with start_node(tmp_path, cwd=tmp_path, stderr=subprocess.PIPE, arguments=arguments) as process:
+        out, err = await asyncio.to_thread(process.communicate)
+    assert (out, process.returncode) == ("", 1)
+    assert sentence in err
+    assert err.count("\n") == 1
