@@ -1,0 +1,218 @@
+"""The front door as a pipe: nothing held back, nothing held in memory, nothing left when one end goes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from support.gateway_server import gateway_to
+from support.raw_http import Peer, raw_client, raw_upstream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GET = b"GET /db/_changes?feed=continuous HTTP/1.1\r\nHost: h\r\n\r\n"
+PUT = b"PUT /db/doc/attachment HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+ENDLESS = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n"
+BLOCK = b"x" * 65536
+BOUND = 16 << 20  # bytes: the kernel's buffers on both connections, and 256 KiB here and there of ours
+SPIN = 300  # turns of the event loop without a byte moving: it has come to rest
+
+
+async def at_rest(count: Callable[[], int]) -> int:
+    """`count` once it has stopped growing."""
+    last, turns = -1, 0
+    while turns < SPIN:
+        await asyncio.sleep(0)
+        turns = turns + 1 if count() == last else 0
+        last = count()
+    return last
+
+
+async def pour(peer: Peer, sent: list[int]) -> None:
+    while True:
+        peer.writer.write(BLOCK)
+        sent[0] += len(BLOCK)
+        await peer.writer.drain()
+
+
+class TestFeeds:
+    @pytest.mark.parametrize("line", [b"\n", b'{"seq":"1-a"}\n', b"id: 1\ndata: {}\n\n", b": \n"])
+    async def test_each_piece_passes_at_once(self, line):
+        seen = asyncio.Queue()
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(CHUNKED)
+            assert await seen.get() == "head"
+            for _ in range(3):
+                await peer.send(b"%x\r\n%b\r\n" % (len(line), line))
+                assert await seen.get() == line
+            await peer.send(b"0\r\n\r\n")
+
+        async with (
+            raw_upstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(GET)
+            await client.head()
+            seen.put_nowait("head")
+            async for chunk in client.chunks():
+                seen.put_nowait(chunk)
+            await upstream.finished()
+
+    async def test_to_an_http_1_0_client_too(self):
+        seen = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(CHUNKED + b"5\r\nline\n\r\n")
+            await seen.wait()
+            await peer.send(b"5\r\nlast\n\r\n0\r\n\r\n")
+
+        async with (
+            raw_upstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(b"GET / HTTP/1.0\r\n\r\n")
+            await client.head()
+            assert await client.exactly(5) == b"line\n"
+            seen.set()
+            assert await client.reader.read() == b"last\n"
+
+    async def test_an_upload_passes_at_once(self):
+        seen = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            assert await peer.exactly(3) == b"abc"
+            seen.set()
+            await peer.gone()
+
+        async with raw_upstream(script) as upstream, gateway_to(upstream.url) as port:
+            async with raw_client(port) as client:
+                await client.send(PUT + b"abc")
+                await seen.wait()
+            await upstream.finished()
+
+
+class TestClientGoesAway:
+    """The database sees its request end; `RawUpstream.finished` waits for that."""
+
+    @pytest.mark.parametrize("leave", [Peer.close, lambda client: asyncio.sleep(0, client.reset())])
+    @pytest.mark.parametrize("begun", [b"", CHUNKED, CHUNKED + b"1\r\n\n\r\n", ENDLESS + b"abc"])
+    @pytest.mark.parametrize("request_", [GET, PUT + b"abc"], ids=["get", "put"])
+    async def test_while_it_waits_for_more(self, request_, begun, leave):
+        asked = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(begun)
+            asked.set()
+            await peer.gone()
+
+        async with (
+            raw_upstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(request_)
+            await asked.wait()
+            if begun:
+                await client.head()
+            await leave(client)
+            await upstream.finished()
+
+    async def test_while_the_database_pours(self):
+        sent = [0]
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(ENDLESS)
+            with pytest.raises(ConnectionError):
+                await pour(peer, sent)
+
+        async with (
+            raw_upstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(GET)
+            await client.head()
+            await client.exactly(len(BLOCK))
+            await client.close()
+            await upstream.finished()
+
+
+class TestMemory:
+    async def test_a_client_that_does_not_read_stops_the_database(self):
+        sent = [0]
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(ENDLESS)
+            await pour(peer, sent)
+
+        async with (
+            raw_upstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            client.writer.transport.pause_reading()
+            await client.send(GET)
+            assert 0 < await at_rest(lambda: sent[0]) < BOUND
+            client.writer.transport.resume_reading()
+            await client.head()
+            received = await client.exactly(2 * BOUND)
+            assert received == b"x" * len(received)
+
+    async def test_a_database_that_does_not_read_stops_the_client(self):
+        sent = [0]
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            peer.writer.transport.pause_reading()
+            await asyncio.Event().wait()
+
+        async with (
+            raw_upstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(PUT)
+            pouring = asyncio.create_task(pour(client, sent), name="pour")
+            assert 0 < await at_rest(lambda: sent[0]) < BOUND
+            pouring.cancel()
+            await asyncio.wait([pouring])
+            client.reset()
+
+    async def test_a_client_that_never_reads_is_let_go(self):
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(ENDLESS)
+            with pytest.raises(ConnectionError):
+                await pour(peer, [0])
+
+        async with raw_upstream(script) as upstream, gateway_to(upstream.url, stall_limit=0.1) as port:
+            async with raw_client(port) as client:
+                client.writer.transport.pause_reading()
+                await client.send(GET)
+                await upstream.finished()
+
+    async def test_a_database_that_never_reads_is_told_of(self):
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            peer.writer.transport.pause_reading()
+            await asyncio.Event().wait()
+
+        async with raw_upstream(script) as upstream, gateway_to(upstream.url, stall_limit=0.1) as port:
+            async with raw_client(port) as client:
+                await client.send(PUT)
+                pouring = asyncio.create_task(pour(client, [0]), name="pour")
+                assert (await client.answer()).status in {408, 502}
+                pouring.cancel()
+                await asyncio.wait([pouring])

@@ -1,0 +1,242 @@
+"""The nginx configuration in couchdb/ does what growd's own front door does, with a real nginx."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from support.gateway_doors import HOST, Step, ask, port_of, request_bytes, transcript
+from support.gateway_nginx import free_port, nginx_binary, nginx_to
+from support.gateway_steps import ATTACHMENTS, CREATE, DB, DELETE, DOCUMENTS, READING, SERVER, SLASHED_NAME
+from support.raw_http import Peer, answering, raw_client, raw_upstream, take_apart
+
+pytestmark = pytest.mark.skipif(
+    nginx_binary() is None, reason="nginx is not installed (Debian package nginx)"
+)
+
+EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.fixture
+async def door(database_server, tmp_path):
+    """The port of an nginx before the database, which holds no `DB`."""
+    async with nginx_to(tmp_path, database=port_of(database_server), growd=free_port()) as port:
+        await transcript(port, [DELETE], database_server)
+        yield port
+        await transcript(port, [DELETE], database_server)
+
+
+class TestSameAnswers:
+    @pytest.mark.parametrize(
+        "steps", [DOCUMENTS, READING, ATTACHMENTS], ids=["documents", "reading", "attachments"]
+    )
+    async def test_in_a_database(self, steps, door, database_server):
+        sequence = [CREATE, *steps, DELETE]
+        direct = await transcript(port_of(database_server), sequence, database_server)
+        through = await transcript(door, sequence, database_server)
+        for step, one, other in zip(sequence, direct, through, strict=True):
+            assert in_any_order(one) == in_any_order(other), str(step)
+        assert direct[0].status in {201, 202}
+
+    @pytest.mark.parametrize("steps", [SLASHED_NAME, SERVER], ids=["slashed", "server"])
+    async def test_of_paths(self, steps, door, database_server):
+        direct = await transcript(port_of(database_server), steps, database_server)
+        through = await transcript(door, steps, database_server)
+        for step, one, other in zip(steps, direct, through, strict=True):
+            assert in_any_order(one) == in_any_order(other), str(step)
+
+    async def test_location_names_what_the_client_used(self, door, database_server):
+        await transcript(door, [CREATE], database_server)
+        for headers, scheme in (((), b"http"), (("X-Forwarded-Proto: https",), b"https")):
+            step = Step("PUT", f"{DB}/{scheme.decode()}", {"n": 1}, headers=headers)
+            async with raw_client(door) as client:
+                location = (await ask(client, step, database_server)).value(b"Location")
+            assert location == scheme + b"://" + HOST + step.path.encode()
+
+    async def test_a_continuous_feed_and_its_heartbeat(self, door, database_server):
+        await transcript(door, [CREATE], database_server)
+        step = Step("GET", f"{DB}/_changes?feed=continuous&since=0&heartbeat=200")
+        async with raw_client(door) as client:
+            await client.send(request_bytes(step, database_server))
+            await client.head()
+            chunks = client.chunks()
+            assert await anext(chunks) == b"\n"
+            await transcript(door, [Step("PUT", f"{DB}/doc", {"n": 1})], database_server)
+            while not (line := (await anext(chunks)).strip()):
+                pass
+            assert json.loads(line)["id"] == "doc"
+
+    @pytest.mark.timeout(120)
+    async def test_bulk_docs_of_50_mb(self, door, database_server):
+        await transcript(door, [CREATE], database_server)
+        docs = [{"_id": f"doc{n}", "text": f"{n:04}" * 250_000} for n in range(50)]
+        async with raw_client(door) as client:
+            answer = await ask(client, Step("POST", f"{DB}/_bulk_docs", {"docs": docs}), database_server)
+            assert [row["ok"] for row in json.loads(answer.body)] == [True] * 50
+
+
+class TestBytes:
+    @pytest.mark.parametrize(
+        "target",
+        [
+            b"/db%2Fwith%2fslashes/_all_docs",
+            b'/db/_view?startkey=["a",{}]&endkey=["a"]',
+            b"/db/_list/csv/all_vars?&limit=5000",
+            b"/db?",
+            b"/db?a=1+2|3^4`5<6>7\\8%zz",
+            b"//double//slashes/",
+            b"/a/../b/./c",
+            b"/db?" + b"k" * 60_000,
+        ],
+    )
+    async def test_path_and_query_pass_byte_for_byte(self, target, tmp_path):
+        head, _ = await self.exchange(tmp_path, b"GET " + target + b" HTTP/1.1\r\nHost: h:1\r\n\r\n")
+        assert head.startswith(b"GET " + target + b" HTTP/1.1\r\n")
+
+    async def test_headers_to_the_database(self, tmp_path):
+        head, _ = await self.exchange(
+            tmp_path,
+            b"GET / HTTP/1.1\r\nHost: growd:5984\r\nAuthorization: Basic YTpi\r\nCookie: a=b\r\nX_Y: z\r\n"
+            b"Accept-Encoding: gzip\r\nX-Forwarded-For: 10.0.0.1\r\nTE: trailers\r\nUpgrade: h2c\r\n\r\n",
+        )
+        assert dict(take_apart(head)[1]) == {
+            b"Host": b"growd:5984",
+            b"Authorization": b"Basic YTpi",
+            b"Cookie": b"a=b",
+            b"X_Y": b"z",
+            b"Accept-Encoding": b"gzip",
+            b"X-Forwarded-For": b"10.0.0.1, 127.0.0.1",
+            b"X-Forwarded-Host": b"growd:5984",
+            b"X-Forwarded-Proto": b"http",
+        }
+
+    @pytest.mark.parametrize("path", [b"/_svc", b"/_svc/api/0.0.1/param/a%2Fb?c[]={}"])
+    async def test_the_reserved_segment_goes_to_growd(self, path, tmp_path):
+        heads = []
+
+        async def script(peer: Peer) -> None:
+            heads.append(await peer.head())
+            await peer.send(EMPTY)
+            await peer.gone()
+
+        async with (
+            raw_upstream(script) as growd,
+            nginx_to(tmp_path, database=free_port(), growd=growd.port) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(b"GET " + path + b" HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert (await client.answer()).status == 200
+        assert heads[0].startswith(b"GET " + path + b" HTTP/1.1\r\n")
+
+    async def test_what_only_begins_like_it_goes_to_the_database(self, tmp_path):
+        head, answer = await self.exchange(tmp_path, b"GET /_svcs HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert head.startswith(b"GET /_svcs HTTP/1.1\r\n")
+        assert answer.status == 200
+
+    @staticmethod
+    async def exchange(folder, request):
+        heads = []
+
+        async def script(peer: Peer) -> None:
+            heads.append(await peer.head())
+            await peer.send(EMPTY)
+            await peer.gone()
+
+        async with (
+            raw_upstream(script) as database,
+            nginx_to(folder, database=database.port, growd=free_port()) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(request)
+            answer = await client.answer()
+        return heads[0], answer
+
+
+class TestStreams:
+    async def test_an_upload_passes_at_once(self, tmp_path):
+        seen = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            assert await peer.until(b"abc\r\n") == b"3\r\nabc\r\n"
+            seen.set()
+            await peer.until(b"0\r\n\r\n")
+            await peer.send(EMPTY)
+            await peer.gone()
+
+        async with (
+            raw_upstream(script) as database,
+            nginx_to(tmp_path, database=database.port, growd=free_port()) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+            await seen.wait()
+            await client.send(b"0\r\n\r\n")
+            assert (await client.answer()).status == 200
+
+    @pytest.mark.parametrize("begun", [b"", CHUNKED + b"1\r\n\n\r\n"], ids=["silent", "begun"])
+    async def test_a_client_that_goes_away_ends_the_request(self, begun, tmp_path):
+        asked = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(begun)
+            asked.set()
+            await peer.gone()
+
+        async with (
+            raw_upstream(script) as database,
+            nginx_to(tmp_path, database=database.port, growd=free_port()) as port,
+        ):
+            async with raw_client(port) as client:
+                await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+                await asked.wait()
+            await database.finished()
+
+    async def test_an_answer_that_breaks_off_does_not_look_whole(self, tmp_path):
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(CHUNKED + b"3\r\nabc\r\n")
+            await peer.close()
+
+        async with (
+            raw_upstream(script) as database,
+            nginx_to(tmp_path, database=database.port, growd=free_port()) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            with pytest.raises(asyncio.IncompleteReadError):
+                await client.answer()
+
+
+class TestDown:
+    @pytest.mark.parametrize("path", [b"/db", b"/_svc/api/0.0.1/topic"])
+    async def test_it_is_told_in_couchdbs_form(self, path, tmp_path):
+        async with (
+            nginx_to(tmp_path, database=free_port(), growd=free_port()) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(b"GET " + path + b" HTTP/1.1\r\nHost: h\r\n\r\n")
+            answer = await client.answer()
+        assert answer.status == 502
+        assert json.loads(answer.body)["error"] == "bad_gateway"
+        assert answer.value(b"Content-Type") == b"application/json"
+        assert answer.value(b"Retry-After") == b"2"
+
+    async def test_what_couchdb_says_of_itself_passes(self, tmp_path):
+        own = b'{"error":"nodedown"}\n'
+        script = answering(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: %d\r\n\r\n" % len(own) + own)
+        async with (
+            raw_upstream(script) as database,
+            nginx_to(tmp_path, database=database.port, growd=free_port()) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert (await client.answer()).body == own
+
+
+def in_any_order(answer):
+    """nginx writes some headers before the others."""
+    return answer.status_line, sorted(answer.headers), answer.body

@@ -1,0 +1,84 @@
+"""A real nginx with the project's configuration, on ports and paths of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import subprocess
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+CONFIGURATION = Path(__file__).parents[2] / "couchdb" / "nginx.conf"
+
+# As Debian's nginx.conf has it, but in the foreground, by any user, and with all files in one folder.
+_MAIN = """
+daemon off;
+master_process off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{ worker_connections 512; }}
+http {{
+    access_log off;
+    gzip on;
+    gzip_types application/json text/plain;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/growd.conf;
+}}
+"""
+
+
+def nginx_binary() -> str | None:
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@asynccontextmanager
+async def nginx_to(folder: Path, *, database: int, growd: int) -> AsyncIterator[int]:
+    """The port of an nginx in front of a database and a growd on these ports."""
+    port = free_port()
+    text = CONFIGURATION.read_text()
+    for address, own in (("127.0.0.1:5984", port), ("127.0.0.1:5985", database), ("127.0.0.1:5983", growd)):
+        assert f" {address};" in text
+        text = text.replace(f" {address};", f" 127.0.0.1:{own};")
+    (folder / "growd.conf").write_text(text)
+    (folder / "nginx.conf").write_text(_MAIN.format(folder=folder))
+    with _start(folder) as process:
+        try:
+            await _listens(process, port)
+            yield port
+        finally:
+            process.terminate()
+
+
+def _start(folder: Path) -> subprocess.Popen[str]:
+    binary = nginx_binary()
+    assert binary is not None
+    command = [binary, "-p", str(folder), "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+async def _listens(process: subprocess.Popen[str], port: int) -> None:
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            assert process.poll() is None, process.communicate()[1]
+            await asyncio.sleep(0.01)  # polls for its port: nginx tells nobody when it listens
+        else:
+            writer.close()
+            await writer.wait_closed()
+            return
