@@ -53,8 +53,8 @@ class Controller(ABC):
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._tick(inbox), name=f"{self.node.name}: tick")
                 async for message in inbox:
-                    self._take(message)
-                    self._act(inbox)
+                    if self._take(message):
+                        self._act(inbox)
 
     @abstractmethod
     def _automatic(self) -> float | None:
@@ -77,11 +77,15 @@ class Controller(ABC):
             self._act(inbox)
             await self._clock.sleep(PERIOD_S)
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: Message) -> bool:
+        """Note a message; False for this controller's own command, which comes back and is no news."""
         if message.topic != self._output.topic.name:
             self._take_input(message)
         elif message.node != self.node.name:
             self._override_by(_value(message))
+        else:
+            return False
+        return True
 
     def _act(self, inbox: Subscription) -> None:
         """Publish once for all messages that wait: none of them is answered with a value from before it."""
