@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 from growd.bus import Bus
@@ -12,13 +12,14 @@ from growd.control.sampling import Sampler
 from growd.control.topics import declare_environment
 from growd.worker import Worker
 from support.clock import ManualClock
+from support.running import running
 
 VARIABLES = ("air_carbon_dioxide", "air_temperature")
 CO2 = "e/raw/air_carbon_dioxide"
 GOOD = {"air_carbon_dioxide": 800.0, "air_temperature": 21.0}
 
 
-class NotReady(RuntimeError):
+class NotReadyError(RuntimeError):
     pass
 
 
@@ -53,26 +54,19 @@ async def sampling(device, **options):
         read=device.read,
         variables=VARIABLES,
         worker=worker,
-        not_ready=NotReady,
+        not_ready=NotReadyError,
         **{"interval_s": 5.0, **options},
     )
-    with bus.node("test").subscribe(CO2, "e/raw/air_temperature", "e/diagnostics/scd30") as seen:
-        task = asyncio.create_task(sampler.run(), name="sampler")
-        await clock.settle()
-        try:
+    with bus.node("test").subscribe(CO2) as seen:
+        async with running(clock, sampler):
             yield bus, clock, worker, seen
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-            await worker.close()
+    await worker.close()
 
 
-def drain(subscription, topic=CO2):
+def drain(subscription):
     messages = []
     while (message := subscription.get_nowait()) is not None:
-        if message.topic == topic:
-            messages.append(message)
+        messages.append(message)
     return messages
 
 
@@ -141,7 +135,7 @@ async def test_a_read_that_hangs_fails_in_time_and_piles_up_nothing():
 async def test_an_outage_is_one_message_without_a_value_and_one_line_in_the_log(caplog):
     caplog.set_level(logging.INFO, "growd")
     device = Device(GOOD, OSError(121, "Remote I/O error"), OSError(121, "Remote I/O error"), GOOD)
-    async with sampling(device) as (bus, clock, _, seen):
+    async with sampling(device) as (_, clock, _, seen):
         await clock.advance(60)
         qualities = [(m.quality, m.value) for m in drain(seen)]
     assert qualities[:3] == [(Quality.OK, 800.0), (Quality.FAULT, None), (Quality.OK, 800.0)]
@@ -182,7 +176,7 @@ async def test_a_value_out_of_range_is_a_fault_of_that_variable_alone(value):
 
 
 async def test_no_reading_yet_is_warm_up_and_is_asked_again_soon():
-    device = Device(NotReady(), NotReady(), GOOD)
+    device = Device(NotReadyError(), NotReadyError(), GOOD)
     async with sampling(device) as (_, clock, _, seen):
         await clock.advance(2)
         assert [(m.quality, m.value) for m in drain(seen)] == [(Quality.WARM_UP, None), (Quality.OK, 800.0)]
@@ -190,13 +184,13 @@ async def test_no_reading_yet_is_warm_up_and_is_asked_again_soon():
 
 
 async def test_no_new_reading_between_good_ones_is_no_message_at_all():
-    async with sampling(Device(GOOD, NotReady(), GOOD)) as (_, clock, _, seen):
+    async with sampling(Device(GOOD, NotReadyError(), GOOD)) as (_, clock, _, seen):
         await clock.advance(6)
         assert [m.quality for m in drain(seen)] == [Quality.OK, Quality.OK]
 
 
 async def test_no_reading_for_too_long_is_a_failure():
-    async with sampling(Device(GOOD, NotReady()), not_ready_limit_s=30.0) as (bus, clock, _, seen):
+    async with sampling(Device(GOOD, NotReadyError()), not_ready_limit_s=30.0) as (bus, clock, _, seen):
         await clock.advance(34)
         assert [m.quality for m in drain(seen)] == [Quality.OK]
         await clock.advance(2)

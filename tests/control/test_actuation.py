@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+
+import pytest
+from growd.bus import Bus
+from growd.bus.messages import Quality
+from growd.control.actuation import LightActuator
+from growd.control.topics import declare_environment
+from growd.worker import Worker
+from support.clock import ManualClock
+from support.running import running
+
+LUX = "light_illuminance"
+DARK = {"white": 0.0, "red": 0.0, "blue": 0.0}
+
+
+class Light:
+    def __init__(self):
+        self.history = []
+        self.levels = {}
+        self.failing = False
+        self.hang: threading.Event | None = None
+        self.begun = threading.Event()
+
+    def write(self, channel, level):
+        if self.hang is not None:
+            self.begun.set()
+            self.hang.wait(10)
+        if self.failing:
+            raise OSError(5, "pin refuses")
+        self.history.append((channel, level))
+        self.levels[channel] = level
+
+
+class Rig:
+    def __init__(self):
+        self.clock = ManualClock()
+        self.bus = Bus(self.clock)
+        declare_environment(self.bus, "e", [])
+        self.worker = Worker("gpio")
+        self.clock.watch(self.worker)
+        self.light = Light()
+        self.actuator = LightActuator(self.bus, "e", write=self.light.write, worker=self.worker)
+        self.node = self.bus.node("controller")
+        self.output = self.bus.topics.get("e/light_channels")
+
+    def command(self, name, value, quality=Quality.OK):
+        self.node.publisher(f"e/commanded/{name}").publish(value, quality)
+
+    async def given(self, name, value, quality=Quality.OK):
+        self.command(name, value, quality)
+        await self.clock.settle()
+        return self.light.levels
+
+
+@pytest.fixture
+async def idle():
+    rig = Rig()
+    yield rig
+    await rig.worker.close()
+
+
+@pytest.fixture
+async def rig(idle):
+    async with running(idle.clock, idle.actuator):
+        yield idle
+
+
+async def test_before_anything_else_every_channel_is_made_dark(idle):
+    idle.command(LUX, 1.0)
+    async with running(idle.clock, idle.actuator):
+        assert idle.light.history[:3] == [("white", 0.0), ("red", 0.0), ("blue", 0.0)]
+
+
+async def test_an_illuminance_command_is_mixed_over_the_channels(rig):
+    assert await rig.given(LUX, 0.8) == {"white": 0.8, "red": 0.4, "blue": 0.4}
+    assert rig.output.last.value == {"x": 0.8, "y": 0.4, "z": 0.4}
+
+
+async def test_a_channels_own_command_wins_while_it_is_fresh(rig):
+    await rig.given(LUX, 0.8)
+    assert (await rig.given("light_intensity_red", 0.1))["red"] == 0.1
+    for _ in range(4):
+        await rig.clock.advance(2)
+        rig.command(LUX, 0.8)
+    await rig.clock.settle()
+    assert rig.light.levels == {"white": 0.8, "red": 0.4, "blue": 0.4}
+
+
+async def test_a_command_taken_back_gives_way_at_once(rig):
+    await rig.given(LUX, 0.8)
+    await rig.given("light_intensity_red", 0.1)
+    assert (await rig.given("light_intensity_red", None, Quality.STALE))["red"] == 0.4
+
+
+async def test_all_channels_are_set_in_one_call_by_one_command(rig):
+    rig.light.history.clear()
+    await rig.given("light_channels", {"x": 0.1, "y": 0.2, "z": 0.3})
+    assert rig.light.history == [("white", 0.1), ("red", 0.2), ("blue", 0.3)]
+    assert rig.output.last.value == {"x": 0.1, "y": 0.2, "z": 0.3}
+    assert rig.output.count == 2  # dark at the start, then this: nothing in between was ever out
+
+
+async def test_when_commands_stop_the_light_goes_dark_in_time(rig):
+    await rig.given(LUX, 0.8)
+    await rig.clock.advance(4)
+    assert rig.light.levels["white"] == 0.8
+    await rig.clock.advance(3)
+    assert rig.light.levels == DARK
+    assert rig.output.last.value == {"x": 0.0, "y": 0.0, "z": 0.0}
+
+
+async def test_an_unchanged_level_is_not_written_again(rig):
+    await rig.given(LUX, 0.8)
+    rig.light.history.clear()
+    for _ in range(10):
+        await rig.given(LUX, 0.8)
+        await rig.clock.advance(1)
+    assert rig.light.history == []
+
+
+async def test_a_failure_is_reported_once_and_tried_again_until_it_is_over(rig, caplog):
+    caplog.set_level(logging.INFO, "growd")
+    rig.light.failing = True
+    for _ in range(60):
+        rig.command(LUX, 0.8)
+        await rig.clock.advance(1)
+    assert (rig.output.last.quality, rig.output.last.value) == (Quality.FAULT, None)
+    assert rig.bus.topics.get("e/diagnostics/light").last.value["level"] == 2
+    rig.light.failing = False
+    for _ in range(11):
+        rig.command(LUX, 0.6)
+        await rig.clock.advance(1)
+    assert rig.light.levels == {"white": 0.6, "red": 0.3, "blue": 0.3}
+    assert rig.output.last.value == {"x": 0.6, "y": 0.3, "z": 0.3}
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+async def test_one_channel_that_fails_does_not_keep_the_others(rig):
+    write = rig.light.write
+
+    def red_fails(channel, level):
+        if channel == "red":
+            raise OSError(5, "pin refuses")
+        write(channel, level)
+
+    rig.actuator._write = red_fails
+    assert await rig.given(LUX, 0.8) == {"white": 0.8, "red": 0.0, "blue": 0.4}
+    assert rig.output.last.quality is Quality.FAULT
+
+
+async def test_a_write_that_hangs_piles_up_nothing_and_the_newest_command_follows(rig):
+    release = rig.light.hang = threading.Event()
+    rig.clock.unwatch(rig.worker)
+    await rig.given(LUX, 0.8)
+    await asyncio.to_thread(rig.light.begun.wait, 10)
+    for _ in range(30):
+        rig.command(LUX, 0.2)
+        await rig.clock.advance(1)
+    assert rig.worker._calls.empty()
+    rig.light.hang = None
+    release.set()
+    rig.clock.watch(rig.worker)
+    for _ in range(11):
+        rig.command(LUX, 0.2)
+        await rig.clock.advance(1)
+    assert rig.light.levels == {"white": 0.2, "red": 0.1, "blue": 0.1}
+
+
+async def test_it_is_made_safe_after_its_task_was_cancelled(idle):
+    async with running(idle.clock, idle.actuator):
+        await idle.given(LUX, 0.8)
+        assert idle.light.levels["white"] == 0.8
+        idle.command(LUX, 1.0)
+    assert await idle.actuator.make_safe()
+    assert idle.light.levels == DARK
+    assert idle.output.last.value == {"x": 0.0, "y": 0.0, "z": 0.0}
+
+
+async def test_it_says_when_it_could_not_be_made_safe(idle, caplog):
+    async with running(idle.clock, idle.actuator):
+        await idle.given(LUX, 0.8)
+        idle.light.failing = True
+    assert not await idle.actuator.make_safe()
+    assert "could not be made safe" in caplog.text

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import pytest
+from growd.bus import Bus
+from growd.bus.messages import Quality
+from growd.control.controllers import DirectController, LightController
+from growd.control.topics import LIGHT_CHANNELS, declare_environment
+from support.clock import ManualClock
+from support.running import running
+
+LUX = "light_illuminance"
+
+
+class Rig:
+    def __init__(self):
+        self.clock = ManualClock()
+        self.bus = Bus(self.clock)
+        declare_environment(self.bus, "e", [LUX])
+        self.node = self.bus.node("client")
+        self.controllers = [
+            LightController(self.bus, "e", full_scale_lux=20_000),
+            *(DirectController(self.bus, "e", channel) for channel in LIGHT_CHANNELS),
+        ]
+
+    def publish(self, topic, value, quality=Quality.OK):
+        self.node.publisher(f"e/{topic}").publish(value, quality)
+
+    def commanded(self, variable=LUX):
+        return self.bus.topics.get(f"e/commanded/{variable}")
+
+    async def measure(self, lux, seconds):
+        """The same reading each 2 s."""
+        for _ in range(seconds // 2):
+            self.publish(f"measured/{LUX}", lux)
+            await self.clock.advance(2)
+
+
+@pytest.fixture
+async def rig():
+    rig = Rig()
+    async with running(rig.clock, *rig.controllers):
+        yield rig
+
+
+async def test_without_a_set_point_the_command_is_dark_and_is_given_each_second(rig):
+    before = rig.commanded().count
+    await rig.clock.advance(10)
+    assert rig.commanded().last.value == 0.0
+    assert rig.commanded().count - before >= 10
+
+
+async def test_a_set_point_is_fed_forward_at_once(rig):
+    rig.publish(f"desired/{LUX}", 8000.0)
+    await rig.clock.settle()
+    assert rig.commanded().last.value == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("quality", [Quality.STALE, Quality.FAULT])
+async def test_a_released_set_point_is_dark(rig, quality):
+    rig.publish(f"desired/{LUX}", 8000.0)
+    await rig.measure(4000.0, 60)
+    rig.publish(f"desired/{LUX}", None, quality)
+    await rig.clock.settle()
+    assert rig.commanded().last.value == 0.0
+
+
+async def test_the_trim_brings_the_light_to_the_set_point(rig):
+    efficiency, lux = 0.85, 0.0
+    rig.publish(f"desired/{LUX}", 8000.0)
+    for _ in range(600):
+        rig.publish(f"measured/{LUX}", lux)
+        await rig.clock.advance(1)
+        lux = efficiency * 20_000 * rig.commanded().last.value
+    assert lux == pytest.approx(8000, rel=0.005)
+
+
+async def test_the_trim_waits_after_a_step_for_the_filter(rig):
+    rig.publish(f"desired/{LUX}", 8000.0)
+    await rig.measure(0.0, 18)
+    assert rig.commanded().last.value == pytest.approx(0.4)
+
+
+async def test_the_trim_is_bounded_and_does_not_wind_up(rig):
+    rig.publish(f"desired/{LUX}", 8000.0)
+    await rig.measure(0.0, 3600)
+    assert rig.commanded().last.value == pytest.approx(0.6)
+    await rig.measure(16_000.0, 120)  # no hour of error to work off first
+    assert rig.commanded().last.value < 0.4
+
+
+async def test_above_full_light_there_is_nothing_to_trim(rig):
+    rig.publish(f"desired/{LUX}", 19_000.0)
+    await rig.measure(0.0, 600)
+    assert rig.commanded().last.value == 1.0
+    rig.publish(f"desired/{LUX}", 18_900.0)
+    await rig.measure(19_900.0, 120)
+    assert rig.commanded().last.value < 0.945
+
+
+@pytest.mark.parametrize("failure", ["fault", "silence"])
+async def test_without_a_measured_value_it_is_feed_forward_alone(rig, failure):
+    rig.publish(f"desired/{LUX}", 8000.0)
+    await rig.measure(4000.0, 200)
+    assert rig.commanded().last.value > 0.45
+    if failure == "fault":
+        rig.publish(f"measured/{LUX}", None, Quality.FAULT)
+        await rig.clock.advance(1)
+    else:
+        await rig.clock.advance(32)
+    assert rig.commanded().last.value == pytest.approx(0.4)
+
+
+async def test_zero_lux_is_dark_whatever_is_measured(rig):
+    rig.publish(f"desired/{LUX}", 0.0)
+    await rig.measure(0.0, 100)
+    assert rig.commanded().last.value == 0.0
+
+
+async def test_parameters_take_effect_at_once(rig):
+    rig.publish(f"desired/{LUX}", 8000.0)
+    await rig.bus.parameters.set("e/controllers/light_illuminance/full_scale", 10_000)
+    await rig.clock.advance(1)
+    assert rig.commanded().last.value == pytest.approx(0.8)
+
+
+async def test_a_command_by_hand_is_held_against_the_set_point_until_its_time_is_up(rig):
+    rig.publish(f"desired/{LUX}", 8000.0)
+    await rig.clock.settle()
+    rig.publish(f"commanded/{LUX}", 0.7)
+    for _ in range(599):
+        await rig.clock.advance(1)
+        assert rig.commanded().last.value == 0.7
+        assert rig.commanded().last.node == "e/controllers/light_illuminance"
+    await rig.clock.advance(2)
+    assert rig.commanded().last.value == pytest.approx(0.4)
+
+
+async def test_a_command_by_hand_is_never_answered_with_the_automatic_value(rig):
+    with rig.bus.node("watcher").subscribe(f"e/commanded/{LUX}") as seen:
+        rig.publish(f"desired/{LUX}", 8000.0)
+        rig.publish(f"commanded/{LUX}", 0.7)
+        await rig.clock.advance(3)
+        values = {seen.get_nowait().value for _ in range(len(seen))}
+    assert values == {0.7}
+
+
+async def test_the_time_of_a_command_by_hand_is_a_parameter(rig):
+    await rig.bus.parameters.set("e/controllers/light_illuminance/override", 5)
+    rig.publish(f"commanded/{LUX}", 0.7)
+    await rig.clock.advance(4)
+    assert rig.commanded().last.value == 0.7
+    await rig.clock.advance(2)
+    assert rig.commanded().last.value == 0.0
+
+
+async def test_a_channel_follows_its_set_point_and_says_once_when_there_is_none(rig):
+    red = rig.commanded("light_intensity_red")
+    await rig.clock.advance(5)
+    assert red.count == 0
+    rig.publish("desired/light_intensity_red", 0.3)
+    await rig.clock.advance(5)
+    assert red.last.value == 0.3
+    assert red.count >= 5
+    rig.publish("desired/light_intensity_red", None, Quality.STALE)
+    await rig.clock.settle()
+    count = red.count
+    assert (red.last.value, red.last.quality) == (None, Quality.STALE)
+    await rig.clock.advance(5)
+    assert red.count == count
+
+
+async def test_a_channel_commanded_by_hand_goes_back_to_its_set_point(rig):
+    rig.publish("desired/light_intensity_red", 0.3)
+    rig.publish("commanded/light_intensity_red", 0.9)
+    await rig.clock.advance(599)
+    assert rig.commanded("light_intensity_red").last.value == 0.9
+    await rig.clock.advance(2)
+    assert rig.commanded("light_intensity_red").last.value == 0.3
+
+
+async def test_one_command_by_hand_sets_all_channels_and_the_latest_holds(rig):
+    rig.publish("commanded/light_channels", {"x": 0.1, "y": 0.2, "z": 0.3})
+    await rig.clock.advance(5)
+    assert [rig.commanded(f"light_intensity_{name}").last.value for name in LIGHT_CHANNELS] == [0.1, 0.2, 0.3]
+    rig.publish("commanded/light_intensity_red", 0.9)
+    await rig.clock.advance(5)
+    assert [rig.commanded(f"light_intensity_{name}").last.value for name in LIGHT_CHANNELS] == [0.1, 0.9, 0.3]
+
+
+async def test_a_controller_that_is_started_again_knows_its_set_point():
+    rig = Rig()
+    async with running(rig.clock, *rig.controllers):
+        pass
+    rig.publish(f"desired/{LUX}", 8000.0)
+    async with running(rig.clock, *rig.controllers):
+        assert rig.commanded().last.value == pytest.approx(0.4)

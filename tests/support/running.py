@@ -1,0 +1,32 @@
+"""Running parts as the supervisor does: each in a named task that is cancelled in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from support.clock import ManualClock
+
+
+class Runnable(Protocol):
+    async def run(self) -> None: ...
+
+
+@asynccontextmanager
+async def running(clock: ManualClock, *parts: Runnable) -> AsyncIterator[None]:
+    """Run the parts, settled before the body; one that ended with an error raises it at the end."""
+    tasks = [asyncio.create_task(part.run(), name=f"running {type(part).__name__}") for part in parts]
+    try:
+        await clock.settle()
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    for result in results:
+        if not isinstance(result, asyncio.CancelledError) and isinstance(result, BaseException):
+            raise result
