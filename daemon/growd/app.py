@@ -175,7 +175,7 @@ class App:
             bus,
             outbox,
             PointMaker(local.device),
-            self.config.environment.id,
+            [self.config.environment.id],
             minimum_interval=store.minimum_interval_s,
             maximum_interval=store.maximum_interval_s,
         )

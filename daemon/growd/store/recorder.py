@@ -54,13 +54,20 @@ class Recorder:
         self._desired: defaultdict[str, ChangeRule] = defaultdict(ChangeRule)
 
     async def run(self) -> None:
-        """Record until cancelled."""
+        """Record until cancelled; what was published before that is recorded still."""
         sources = {source.topic: source for source in self._sources()}
         with self.node.subscribe(*sources, depth=_DEPTH) as messages:
-            async for message in messages:
-                point = self._point(sources[message.topic], message)
-                if point is not None:
-                    self._outbox.add(point)
+            try:
+                async for message in messages:
+                    self._record(sources[message.topic], message)
+            finally:
+                while (left := messages.get_nowait()) is not None:
+                    self._record(sources[left.topic], left)
+
+    def _record(self, source: _Source, message: Message) -> None:
+        point = self._point(source, message)
+        if point is not None:
+            self._outbox.add(point)
 
     def _sources(self) -> list[_Source]:
         topics = [self._bus.topics.get(name) for name in self._bus.topics.names()]
