@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
@@ -18,13 +19,14 @@ from aiohttp import web
 
 from growd.bus.errors import BusError, InvalidArgumentsError, shown
 from growd.bus.fields import Field, Kind
-from growd.http.errors import ApiError, error_body, error_fields
+from growd.http.errors import ApiError, error_fields
 from growd.http.openapi import document
 from growd.http.requests import decode_name, read_json
 from growd.http.streams import Streams
 
 if TYPE_CHECKING:
     from growd.bus.nodes import Bus, Node
+    from growd.bus.services import Service
 
 VERSION: Final = "0.0.1"
 _JSON_TYPES: Final[dict[type[Any], str]] = {list: "array", dict: "object"}
@@ -40,6 +42,7 @@ class Limits:
     stream_queue: int = 64
     heartbeat_s: float = 15.0
     topic_data_s: float = 10.0
+    body_stall_s: float = 30.0  # how long a client may take for the next byte of a body
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ class Body:
             return None
         if not isinstance(value, self.types):
             wanted = " or ".join(f"an {kind}" for kind in self.json_types())
-            raise ApiError(400, "invalid_body", f"the body must be {wanted}, not {_said(value)}")
+            said = "it is empty or null" if value is None else f"it is {shown(value)}"
+            raise ApiError(400, "invalid_body", f"the body must be {wanted}, but {said}")
         return self._checked_members(value) if self.members else value
 
     def json_types(self) -> list[str]:
@@ -108,10 +112,6 @@ def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) 
     )
 
 
-def _said(value: Any) -> str:
-    return "absent" if value is None else shown(value)
-
-
 class Api:
     """Answers the requests beneath `prefix`, `/<segment>/api/0.0.1`, from the bus."""
 
@@ -127,49 +127,67 @@ class Api:
             queue=self.limits.stream_queue,
             heartbeat_s=self.limits.heartbeat_s,
         )
+        self._calls: set[asyncio.Task[dict[str, Any]]] = set()
 
     async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         """Answer a request whose path (raw) lies at or beneath `root`. Every refusal has the one form."""
         try:
-            return await self._dispatch(request, path, query)
+            response = await self._dispatch(request, path, query)
         except ApiError as error:
-            refusal = error
+            response = error.response()
         except BusError as error:
             refusal = ApiError.from_bus(error)
-        except (ConnectionError, asyncio.CancelledError):
-            raise  # the client went away
+            if refusal.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+                _log.error("%s %s: %s", request.method, path, error)
+            response = refusal.response()
         except Exception:  # noqa: BLE001  the last guard: whatever it is, the client gets the one form
             _log.exception("%s %s failed", request.method, path)
-            refusal = ApiError(500, "internal_error", "growd failed at this request; its log says why")
-        return web.Response(
-            body=error_body(refusal.code, refusal.sentence),
-            status=refusal.status,
-            headers=refusal.headers,
-            content_type="application/json",
-        )
+            response = ApiError(
+                500, "internal_error", "growd failed at this request; its log says why"
+            ).response()
+        if "Expect" in request.headers and not request.content.at_eof():
+            response.force_close()  # a body may follow or not (RFC 9110, section 10.1.1)
+        return response
+
+    def end_streams(self) -> None:
+        """End all streams, and open no more."""
+        self.streams.close()
+
+    async def close(self) -> None:
+        """End what is still under way; requests have ended before."""
+        for call in self._calls:
+            call.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls)
 
     async def _dispatch(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         resource, raw_name = self._locate(path)
         operations = ROUTES.get((resource, bool(raw_name)))
         if operations is None:
-            raise _no_such_path(path, self.prefix)
-        method = request.method
-        operation = operations.get(method)
+            raise self._no_such_path(path)
+        operation = operations.get(request.method)
         if operation is None:
             allow = ", ".join(operations)
-            raise ApiError(405, "method_not_allowed", f"{method} is not allowed here: {allow}", allow=allow)
-        name = _own_name(decode_name(raw_name)) if raw_name else ""
+            sentence = f"{request.method} is not allowed here; allowed: {allow}"
+            raise ApiError(405, "method_not_allowed", sentence, {"Allow": allow})
+        name = _own_name(operation.kind, decode_name(raw_name)) if raw_name else ""
+        values = _read_query(operation, query)
         body = None
         if operation.body is not None:
-            body = operation.body.check(await read_json(request, self.limits.body_bytes))
-        return await operation.handler(self, Call(request, name, _read_query(operation, query), body))
+            given = await read_json(request, self.limits.body_bytes, self.limits.body_stall_s)
+            body = operation.body.check(given)
+        return await operation.handler(self, Call(request, name, values, body))
 
     def _locate(self, path: str) -> tuple[str, str]:
         """The resource and the raw name that a path beneath the prefix names."""
         if not path.startswith(self.prefix + "/"):
-            raise _no_such_path(path, self.prefix)
+            raise self._no_such_path(path)
         resource, _, name = path[len(self.prefix) + 1 :].partition("/")
         return resource, name
+
+    def _no_such_path(self, path: str) -> ApiError:
+        sentence = f"there is nothing at {shown(path)}; {self.prefix}/openapi.json lists what there is"
+        return ApiError(404, "not_found", sentence)
 
     # parameters
 
@@ -199,11 +217,23 @@ class Api:
         )
 
     async def call_service(self, call: Call) -> web.StreamResponse:
-        answer = await self.bus.services.get(call.name).call(call.body)
+        answer = await self._whole(self.bus.services.get(call.name), call.body)
         if answer["success"]:
             return _json(answer)
         # a client that looks only at the status must see a refusal
         return _json({**answer, **error_fields("refused", answer["message"])}, status=400)
+
+    async def _whole(self, service: Service, given: Any) -> dict[str, Any]:
+        """Call a service to its end, also when the client goes away meanwhile: none is left half done."""
+        task = asyncio.create_task(service.call(given), name=f"call {service.name}")
+        self._calls.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, call: asyncio.Task[dict[str, Any]]) -> None:
+        self._calls.discard(call)
+        if not call.cancelled():
+            call.exception()  # told to the client, if it is still there
 
     # topics
 
@@ -215,7 +245,9 @@ class Api:
         return _json({"type": topic.type.name, "subs": topic.subscribers, "pubs": topic.publishers})
 
     async def publish(self, call: Call) -> web.StreamResponse:
-        self.node.publisher(call.name).publish_arguments(call.body)
+        topic = self.bus.topics.get(call.name)
+        value = topic.type.construct(call.body)  # first, for a refusal must not make us a publisher
+        self.node.publisher(topic.name).publish(value)
         return _json({"message": "Posted message to topic"})
 
     async def stream_topic(self, call: Call) -> web.StreamResponse:
@@ -223,7 +255,7 @@ class Api:
 
     async def next_message(self, call: Call) -> web.StreamResponse:
         limit = min(call.query["timeout"], self.limits.topic_data_s)
-        with self.node.subscribe(call.name, depth=1) as subscription:
+        with self.streams.subscription(call.name, depth=1) as subscription:
             try:
                 async with asyncio.timeout(limit):
                     message = await subscription.get()
@@ -260,7 +292,7 @@ OPERATIONS: Final = (
     Operation(
         "POST", "param", "parameter", "Set a parameter; kept before the answer", Api.set_parameter,
         body=Body((dict,), members=(Field("value", Kind.JSON, doc="any JSON value"),)),
-        answer="value", refusals=(403, 409, 413, 415, 503, 507),
+        answer="value", refusals=(403, 409, 503, 507),
     ),
     Operation("GET", "service", "", "All service names", Api.list_services, answer="names"),
     Operation(
@@ -269,24 +301,24 @@ OPERATIONS: Final = (
     Operation(
         "POST", "service", "service", "Call a service", Api.call_service,
         body=Body((list, dict), required=False, doc="the arguments in order, or by name, or nothing"),
-        answer="reply", refusals=(404, 413, 415, 503),
+        answer="reply", refusals=(404, 503),
     ),
     Operation("GET", "topic", "", "All topic names", Api.list_topics, answer="names"),
     Operation("GET", "topic", "topic", "What a topic is", Api.get_topic, answer="topic", refusals=(404,)),
     Operation(
         "POST", "topic", "topic", "Publish a message", Api.publish,
         body=Body((list,), doc="the arguments of the message type's constructor, in order"),
-        answer="posted", refusals=(404, 413, 415),
+        answer="posted", refusals=(404,),
     ),
     Operation(
         "GET", "topic_stream", "topic", "A topic's messages over an open connection", Api.stream_topic,
         query=(Field("latest", Kind.BOOL, default=True, doc="begin with the last message"),),
-        answer="stream", refusals=(404, 429),
+        answer="stream", refusals=(404, 429, 503),
     ),
     Operation(
         "GET", "topic_data", "topic", "The next message of a topic", Api.next_message,
         query=(Field("timeout", Kind.FLOAT64, 0, 3600, "s", default=3600.0, doc="wait at most so long"),),
-        answer="data", refusals=(404,),
+        answer="data", refusals=(404, 429, 503),
     ),
     Operation("GET", "node", "", "All node names", Api.list_nodes, answer="names"),
     Operation("GET", "node", "node", "What a node does", Api.get_node, answer="node", refusals=(404,)),
@@ -308,17 +340,17 @@ def _routes() -> dict[tuple[str, bool], dict[str, Operation]]:
 ROUTES: Final = _routes()
 
 
-def _own_name(name: str) -> str:
+def _own_name(kind: str, name: str) -> str:
     """Our name for one that the control panel openag_ui uses.
 
-    `environments/<env>/<variable>/<category>` is `<env>/<category>/<variable>` here, and
+    The topic `environments/<env>/<variable>/<category>` is `<env>/<category>/<variable>` here, the service
     `environments/<env>/<service>` is `<env>/<service>`.
     """
     bare = name.removeprefix("/")
-    if not bare.startswith("environments/"):
+    if kind not in {"topic", "service"} or not bare.startswith("environments/"):
         return name
     parts = bare.split("/")[1:]
-    if len(parts) == 3:  # noqa: PLR2004  environment, variable, category
+    if kind == "topic" and len(parts) == 3:  # noqa: PLR2004  environment, variable, category
         environment, variable, category = parts
         return f"{environment}/{category}/{variable}"
     return "/".join(parts)
@@ -334,16 +366,8 @@ def _read_query(operation: Operation, query: str) -> dict[str, Any]:
 
 
 def _query_value(field: Field, text: str) -> Any:
-    if field.kind is Kind.BOOL:
-        text = {"1": "true", "0": "false"}.get(text, text)
     try:
         value = msgspec.json.decode(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = text
     return field.check(value)
-
-
-def _no_such_path(path: str, prefix: str) -> ApiError:
-    return ApiError(
-        404, "not_found", f"there is nothing at {path[:200]}; {prefix}/openapi.json lists what there is"
-    )

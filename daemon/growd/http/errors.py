@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+from aiohttp import web
 
 from growd.bus.errors import (
     BusError,
     CapacityError,
+    ClosedError,
     ConflictError,
+    InvalidAnswerError,
     InvalidArgumentsError,
     InvalidNameError,
     InvalidValueError,
@@ -28,18 +31,33 @@ STATUS_OF: Final[tuple[tuple[type[BusError], int, str], ...]] = (
     (ConflictError, 409, "conflict"),
     (CapacityError, 507, "capacity"),
     (NotKeptError, 503, "not_kept"),
+    (ClosedError, 503, "closing"),
+    (InvalidAnswerError, 500, "invalid_answer"),
 )
 
 
 class ApiError(Exception):
-    """A refusal with its HTTP status, a code for programs and a sentence for people."""
+    """A refusal with its HTTP status, a code for programs and a sentence for people.
 
-    def __init__(self, status: int, code: str, sentence: str, **headers: str) -> None:
+    `closes` ends the connection after the answer: the rest of the request can't be told from a next one, or
+    is not worth reading.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        sentence: str,
+        headers: dict[str, str] | None = None,
+        *,
+        closes: bool = False,
+    ) -> None:
         super().__init__(sentence)
         self.status = status
         self.code = code
         self.sentence = sentence
-        self.headers = {name.replace("_", "-").title(): value for name, value in headers.items()}
+        self.headers = headers
+        self.closes = closes
 
     @classmethod
     def from_bus(cls, error: BusError) -> ApiError:
@@ -48,11 +66,18 @@ class ApiError(Exception):
                 return cls(status, code, str(error))
         return cls(400, "refused", str(error))
 
+    def response(self) -> web.Response:
+        response = web.Response(
+            body=msgspec.json.encode(error_fields(self.code, self.sentence)),
+            status=self.status,
+            headers=self.headers,
+            content_type="application/json",
+        )
+        if self.closes:
+            response.force_close()
+        return response
+
 
 def error_fields(code: str, sentence: str) -> dict[str, Any]:
     """`ERROR` is the specification's field; `error` and `reason` are CouchDB's form."""
     return {"ERROR": sentence, "error": code, "reason": sentence}
-
-
-def error_body(code: str, sentence: str) -> bytes:
-    return msgspec.json.encode(error_fields(code, sentence))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from growd import __version__
 from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
+from growd.bus.messages import Quality
+from growd.bus.names import MAX_NAME
 from growd.http.requests import JSON_TYPE
 from growd.http.streams import FRAMINGS, stream_schema
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from growd.http.api import Body, Operation
 
 _NAMES = {"type": "array", "items": {"type": "string"}}
-_QUALITY = {"enum": ["ok", "warm-up", "stale", "fault"]}
+_QUALITY = {"enum": list(Quality)}
 
 
 def _object(**properties: Any) -> dict[str, Any]:
@@ -40,14 +43,15 @@ REFUSALS = {
     400: "A name, a body or a value that does not fit, or a call that was refused",
     403: "A parameter that only its own node sets",
     404: "Nothing of this name",
-    405: "Another method than those in Allow",
+    408: "The body did not come to its end",
     409: "What stands above or beneath the parameter does not allow it",
     413: "The body is too large",
     415: "The body is not declared as JSON",
-    429: "Too many streams are open",
-    503: "It could not be kept, and was not done",
+    429: "Too many clients wait for messages",
+    503: "It could not be done: it could not be kept, or growd is about to end",
     507: "There is no room for more parameters",
 }
+BODY_REFUSALS: Final = (408, 413, 415)  # of every operation that takes a body
 
 
 def document(operations: Iterable[Operation], prefix: str, bus: Bus) -> dict[str, Any]:
@@ -57,7 +61,7 @@ def document(operations: Iterable[Operation], prefix: str, bus: Bus) -> dict[str
         path = f"/{operation.resource}" + (f"/{{{operation.kind}}}" if operation.kind else "")
         paths.setdefault(path, {})[operation.method.lower()] = _operation(operation)
     for name in bus.services.names():
-        paths[f"/service/{name}"] = {"post": _service(bus.services.get(name))}
+        paths[f"/service/{quote(name)}"] = _service(bus.services.get(name))
     return {
         "openapi": "3.1.0",
         "info": {"title": "growd", "version": __version__, "summary": "REST API 0.0.1 of a growing chamber"},
@@ -77,10 +81,9 @@ def field_schema(field: Field) -> dict[str, Any]:
     """JSON Schema of what `Field.check` accepts."""
     schema: dict[str, Any] = {}
     if field.kind is Kind.FLOAT64:
-        # true and false are accepted as 1 and 0; a client is told the plain form
-        schema = {"type": "number"}
+        schema = {"type": ["number", "boolean"]} if _takes_booleans(field) else {"type": "number"}
     elif field.kind is Kind.INT64:
-        schema = {"type": "integer", "minimum": INT64_MIN, "maximum": INT64_MAX}
+        schema = {"type": "integer", "minimum": INT64_MIN, "maximum": INT64_MAX}  # 3.0 is an integer too
     elif field.kind is Kind.BOOL:
         schema = {"type": "boolean"}
     elif field.kind is Kind.STRING:
@@ -94,6 +97,12 @@ def field_schema(field: Field) -> dict[str, Any]:
     return schema
 
 
+def _takes_booleans(field: Field) -> bool:
+    """Whether true and false fit, which stand for 1 and 0."""
+    low, high = field.minimum, field.maximum
+    return (low is None or low <= 0) and (high is None or high >= 1)
+
+
 def _operation(operation: Operation) -> dict[str, Any]:
     parameters = [_query_parameter(field) for field in operation.query]
     if operation.kind:
@@ -101,35 +110,63 @@ def _operation(operation: Operation) -> dict[str, Any]:
     described: dict[str, Any] = {
         "summary": operation.summary,
         "operationId": f"{operation.method.lower()}_{operation.resource}_{operation.kind}".strip("_"),
+        "tags": [operation.resource],
         "parameters": parameters,
-        "responses": _responses(operation.answer, (400, *operation.refusals)),
+        "responses": _responses(operation.answer, _refusals(operation)),
     }
     if operation.body is not None:
         described["requestBody"] = _body(operation.body)
     return described
 
 
+def _refusals(operation: Operation) -> set[int]:
+    refusals = set(operation.refusals)
+    if operation.kind or operation.query or operation.body:
+        refusals.add(400)
+    if operation.body:
+        refusals.update(BODY_REFUSALS)
+    return refusals
+
+
 def _service(service: Service) -> dict[str, Any]:
-    by_name = _members(service.arguments)
-    in_order = {
-        "type": "array",
-        "prefixItems": [field_schema(field) for field in service.arguments],
-        "maxItems": len(service.arguments),
-        "minItems": sum(field.required for field in service.arguments),
-    }
+    """The path of one service: what it is, and how it is called."""
+    identifier = service.name.replace("/", "_")
+    reply = _members(service.reply)
+    reply["properties"]["success"] = {"const": True}
     return {
-        "summary": service.doc or f"Call {service.name}",
-        "operationId": f"call_{service.name}".replace("/", "_"),
-        "requestBody": {
-            "required": any(field.required for field in service.arguments),
-            "content": {JSON_TYPE: {"schema": {"anyOf": [by_name, in_order]}}},
+        "get": {
+            "summary": f"What {service.name} is",
+            "operationId": f"get_{identifier}",
+            "tags": ["service"],
+            "responses": _responses("service", {404}),
         },
-        "responses": _responses("reply", (400, 404, 413, 415, 503)),
+        "post": {
+            "summary": service.doc or f"Call {service.name}",
+            "operationId": f"call_{identifier}",
+            "tags": ["service"],
+            "requestBody": {
+                "required": any(field.required for field in service.arguments),
+                "content": {JSON_TYPE: {"schema": {"anyOf": _arguments(service)}}},
+            },
+            "responses": _responses("reply", {400, 404, 503, *BODY_REFUSALS}, reply),
+        },
     }
+
+
+def _arguments(service: Service) -> list[dict[str, Any]]:
+    """The forms that arguments may have: by name, in order, and nothing if all may be left out."""
+    fields = service.arguments
+    required = sum(field.required for field in fields)
+    in_order: dict[str, Any] = {"type": "array", "maxItems": len(fields), "minItems": required}
+    if fields:
+        in_order["prefixItems"] = [field_schema(field) for field in fields]
+    forms = [_members(fields), in_order]
+    return forms if required else [*forms, {"type": "null"}]
 
 
 def _body(body: Body) -> dict[str, Any]:
-    schema: dict[str, Any] = _members(body.members) if body.members else {"type": body.json_types()}
+    types = body.json_types() if body.required else [*body.json_types(), "null"]
+    schema: dict[str, Any] = _members(body.members) if body.members else {"type": types}
     if body.doc:
         schema["description"] = body.doc
     return {"required": body.required, "content": {JSON_TYPE: {"schema": schema}}}
@@ -150,7 +187,7 @@ def _path_parameter(kind: str) -> dict[str, Any]:
         "in": "path",
         "required": True,
         "description": "a name, which may be a path; a slash may be written as it is or as %2F",
-        "schema": {"type": "string", "minLength": 1},
+        "schema": {"type": "string", "minLength": 1, "maxLength": MAX_NAME + 1},  # with a leading slash
     }
 
 
@@ -158,15 +195,13 @@ def _query_parameter(field: Field) -> dict[str, Any]:
     return {"name": field.name, "in": "query", "required": field.required, "schema": field_schema(field)}
 
 
-def _responses(answer: str, refusals: tuple[int, ...]) -> dict[str, Any]:
-    types = [framing.content_type for framing in FRAMINGS] if answer == "stream" else [JSON_TYPE]
-    responses: dict[str, Any] = {
-        "200": {
-            "description": "Done",
-            "content": {kind: {"schema": ANSWERS[answer]} for kind in types},
-        }
-    }
+def _responses(answer: str, refusals: set[int], schema: dict[str, Any] | None = None) -> dict[str, Any]:
+    types = [framing.media[0] for framing in FRAMINGS] if answer == "stream" else [JSON_TYPE]
+    done = {"schema": ANSWERS[answer] if schema is None else schema}
     error = {"schema": {"$ref": "#/components/schemas/Error"}}
+    responses: dict[str, Any] = {
+        "200": {"description": "Done", "content": dict.fromkeys(types, done)},
+    }
     for status in sorted(refusals):
         responses[str(status)] = {"description": REFUSALS[status], "content": {JSON_TYPE: error}}
     return responses

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote_to_bytes
 
 import msgspec
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
+from growd.bus.errors import shown
 from growd.http.errors import ApiError
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from collections.abc import Iterable
 
 MAX_DEPTH: Final = 64
 JSON_TYPE: Final = "application/json"
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _decode: Final = msgspec.json.Decoder().decode
 
 
 def split_target(target: str) -> tuple[str, str]:
     """Path and query of a request target as it came; absolute form too (RFC 9112, section 3.2.2)."""
-    if not target.startswith("/"):
-        scheme, separator, rest = target.partition("://")
-        if separator and scheme.isalpha():
-            target = "/" + rest.partition("/")[2]
+    absolute = _ABSOLUTE.match(target)
+    if absolute is not None:
+        target = target[absolute.end() :]
+        if not target.startswith("/"):
+            target = "/" + target
     path, _, query = target.partition("?")
     return path, query
 
@@ -32,23 +39,35 @@ def decode_name(raw: str) -> str:
     if "%" not in raw and raw.isascii():
         return raw
     try:
-        return unquote(raw, errors="strict")
-    except UnicodeDecodeError:
-        raise ApiError(400, "invalid_name", f"the name {raw[:80]!r} is not UTF-8 when decoded") from None
+        # bytes that are not UTF-8 stand in the target as surrogates
+        return unquote_to_bytes(raw.encode(errors="surrogateescape")).decode()
+    except UnicodeError:
+        raise ApiError(400, "invalid_name", f"the name {shown(raw)} is not UTF-8 when decoded") from None
 
 
-async def read_json(request: web.BaseRequest, limit: int) -> Any:
+async def read_json(request: web.BaseRequest, limit: int, stall_s: float) -> Any:
     """The request's JSON body, or None if it has none.
 
-    Statuses: 415 if it is not declared JSON, 413 if it is larger than `limit` bytes, 400 if it is not well
-    formed UTF-8 JSON (RFC 8259, so no NaN) or nests deeper than 64 levels.
+    Statuses: 415 if it is not declared JSON, 413 if it is larger than `limit` bytes, 408 if no byte of it
+    came for `stall_s` seconds, 400 if it is not well-formed UTF-8 JSON (RFC 8259, so no NaN) or nests deeper
+    than 64 arrays and objects. What the headers tell is refused before the body is sent, if the client waits
+    for leave to send it.
     """
     if not request.body_exists:
         return None
-    body = await _read(request, limit)
+    if request.content_length is not None:
+        _check_type(request)
+        if request.content_length > limit:
+            raise _too_large(limit)
+    _give_leave(request)
+    body = await _read(request, limit, stall_s)
     if not body:
         return None
     _check_type(request)
+    return _decoded(body)
+
+
+def _decoded(body: bytes) -> Any:
     try:
         value = _decode(body)
     except RecursionError:
@@ -56,8 +75,9 @@ async def read_json(request: web.BaseRequest, limit: int) -> Any:
     except UnicodeDecodeError as error:
         raise ApiError(400, "invalid_utf8", f"the body is not UTF-8: {error.reason}") from None
     except ValueError as error:  # msgspec's errors are ValueErrors too
-        raise ApiError(400, "malformed_json", f"the body is not well-formed JSON: {_reason(error)}") from None
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        reason = str(error).removeprefix("JSON is malformed: ")
+        raise ApiError(400, "malformed_json", f"the body is not well-formed JSON: {reason}") from None
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _nests_too_deep(value):
         raise _too_deep()
     return value
 
@@ -66,49 +86,60 @@ def _check_type(request: web.BaseRequest) -> None:
     declared = request.headers.get("Content-Type", "")
     media, *parameters = (part.strip().lower() for part in declared.split(";"))
     if media != JSON_TYPE:
-        said = f"not {declared!r}" if declared else "and has no Content-Type"
+        said = f"not {shown(declared)}" if declared else "and has no Content-Type"
         raise ApiError(415, "unsupported_media_type", f"the body must be declared {JSON_TYPE}, {said}")
     for parameter in parameters:
         if parameter.startswith("charset=") and parameter[8:].strip('"') not in {"utf-8", "utf8"}:
-            raise ApiError(415, "unsupported_media_type", f"JSON is UTF-8, not {parameter[8:]}")
+            raise ApiError(415, "unsupported_media_type", f"JSON is UTF-8, not {shown(parameter[8:])}")
     coding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if coding != "identity":
-        raise ApiError(415, "unsupported_encoding", f"the body can't have the content encoding {coding!r}")
+        sentence = f"the body can't have the content encoding {shown(coding)}"
+        raise ApiError(415, "unsupported_encoding", sentence)
 
 
-async def _read(request: web.BaseRequest, limit: int) -> bytes:
-    declared = request.content_length
-    if declared is not None and declared > limit:
-        raise _too_large(limit)
+def _give_leave(request: web.BaseRequest) -> None:
+    """Let a client that asked first send its body (RFC 9110, section 10.1.1)."""
+    asks = request.headers.get("Expect", "").strip().lower() == "100-continue"
+    if asks and request.version >= (1, 1) and request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+async def _read(request: web.BaseRequest, limit: int, stall_s: float) -> bytes:
     body = bytearray()
-    async for chunk in request.content.iter_any():
-        body += chunk
-        if len(body) > limit:
-            raise _too_large(limit)
-    return bytes(body)
+    try:
+        while True:
+            async with asyncio.timeout(stall_s):
+                piece = await request.content.readany()
+            if not piece:
+                return bytes(body)
+            body += piece
+            if len(body) > limit:
+                raise _too_large(limit)
+    except TimeoutError:
+        sentence = f"no byte of the body came for {stall_s:g} s"
+        raise ApiError(408, "body_timeout", sentence, closes=True) from None
+    except (web.RequestPayloadError, HttpProcessingError, ConnectionError):
+        raise ApiError(400, "incomplete_body", "the body broke off or is malformed", closes=True) from None
 
 
-def _depth(value: Any) -> int:
-    """How deep arrays and objects nest, up to one more than is allowed."""
-    level, depth = [value], 0
-    while level and depth <= MAX_DEPTH:
-        level = [
-            member
-            for container in level
-            if isinstance(container, (list, dict))
-            for member in (container.values() if isinstance(container, dict) else container)
-        ]
-        depth += 1
-    return depth
+def _nests_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [member for container in level for member in _members(container)]
+        if not level:
+            return False
+    return any(isinstance(member, (list, dict)) for member in level)
+
+
+def _members(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _too_large(limit: int) -> ApiError:
-    return ApiError(413, "too_large", f"the body is larger than {limit} bytes", connection="close")
+    return ApiError(413, "too_large", f"the body is larger than {limit} bytes", closes=True)
 
 
 def _too_deep() -> ApiError:
     return ApiError(400, "too_deep", f"the JSON nests deeper than {MAX_DEPTH} levels")
-
-
-def _reason(error: ValueError) -> str:
-    return str(error).removeprefix("JSON is malformed: ")

@@ -1,0 +1,190 @@
+"""A daemon as clients see it, without hardware and database: a real bus behind a real HTTP server."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp import web
+from growd.bus import Bus
+from growd.bus.errors import NotKeptError
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import BOOL, DIAGNOSTIC_STATUS, FLOAT64, INT64, STRING, VECTOR3
+from growd.bus.params import Parameters
+from growd.bus.services import SUCCESS
+from growd.clock import RealClock
+from growd.http.api import Api, Limits
+from growd.http.server import Server
+from yarl import URL
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+CO2 = "environment_1/measured/air_carbon_dioxide"
+LIGHT = "environment_1/desired/light_illuminance"
+POSITION = "chamber/position"
+TOPICS = {
+    CO2: FLOAT64.within(0, 40_000, "ppm"),
+    LIGHT: FLOAT64.within(0, 200_000, "lux"),
+    "environment_1/commanded/air_flush_on": FLOAT64.within(0, 1, "switch"),
+    "environment_1/desired/recipe_start": STRING,
+    "chamber/door_open": BOOL,
+    "chamber/starts": INT64,
+    "chamber/pressure": FLOAT64,
+    POSITION: VECTOR3,
+    "diagnostics": DIAGNOSTIC_STATUS,
+}
+START = "environment_1/start_recipe"
+STOP = "environment_1/stop_recipe"
+CALIBRATE = "sensors/scd30/calibrate"
+
+
+class MemoryStore:
+    """Keeps parameters, or refuses to while `broken`."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+        self.broken = False
+
+    async def save(self, changes: Mapping[str, Any], removed: list[str]) -> None:
+        if self.broken:
+            raise NotKeptError("the parameters can't be kept: the disk is full")
+        self.kept.update(changes)
+        for name in removed:
+            self.kept.pop(name, None)
+
+
+class Database:
+    """Stands where the gateway does, and notes what reaches it."""
+
+    def __init__(self) -> None:
+        self.targets: list[str] = []
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.targets.append(request.raw_path)
+        return web.Response(text="database", headers={"X-Database": "1"})
+
+
+class Runner:
+    """The recipe runner's services, and a calibration with an argument of each type."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        node = bus.node("recipe_runner")
+        recipe = Field("recipe_id", Kind.STRING, max_length=200)
+        node.serve(START, "growd/StartRecipe", self._start, arguments=(recipe,), doc="Start a recipe")
+        node.serve(STOP, "std_srvs/Trigger", self._stop)
+        node.serve(
+            CALIBRATE,
+            "growd/Calibrate",
+            self._calibrate,
+            arguments=(
+                Field("reference", Kind.FLOAT64, 400, 2_000, "ppm"),
+                Field("rounds", Kind.INT64, 1, 10, default=3),
+                Field("force", Kind.BOOL, default=False),
+                Field("notes", Kind.JSON, default=None),
+            ),
+            reply=(*SUCCESS, Field("offset", Kind.FLOAT64, default=0.0)),
+        )
+
+    async def _start(self, recipe_id: str) -> dict[str, Any]:
+        self.calls.append((START, {"recipe_id": recipe_id}))
+        if recipe_id == "unknown":
+            return {"success": False, "message": "there is no recipe named unknown"}
+        return {"success": True, "message": f"started {recipe_id}"}
+
+    async def _stop(self) -> dict[str, Any]:
+        self.calls.append((STOP, {}))
+        return {"success": True, "message": "stopped"}
+
+    async def _calibrate(self, **arguments: Any) -> dict[str, Any]:
+        self.calls.append((CALIBRATE, arguments))
+        return {"success": True, "message": "calibrated", "offset": arguments["reference"] - 400}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Daemon:
+    """The parts, and a client of them."""
+
+    bus: Bus
+    api: Api
+    server: Server
+    session: aiohttp.ClientSession
+    store: MemoryStore = field(default_factory=MemoryStore)
+    database: Database = field(default_factory=Database)
+    runner: Runner = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.runner = Runner(self.bus)
+        sensor = self.bus.node("scd30")
+        self.sensor = {name: sensor.advertise(name, kind) for name, kind in TOPICS.items()}
+        sensor.declare("sensors/scd30/interval", Field("interval", Kind.FLOAT64, 2, 1_800, "s", default=5.0))
+        sensor.declare("environment_1/current_recipe", Field("id", Kind.STRING, default=""), read_only=True)
+
+    @property
+    def port(self) -> int:
+        assert self.server.address is not None
+        return self.server.address[1]
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def url(self, path: str) -> URL:
+        """The address of a path beneath the API's prefix, sent as it stands."""
+        return URL(f"{self.origin}{self.api.prefix}{path}", encoded=True)
+
+    async def ask(self, method: str, path: str, **options: Any) -> Answer:
+        """Send a request; `json`, `data` and `headers` as aiohttp takes them."""
+        async with self.session.request(method, self.url(path), **options) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    async def post(self, path: str, body: str | bytes, **headers: str) -> Answer:
+        """Send a body that is declared JSON, whatever it holds."""
+        sent = {"Content-Type": "application/json", **headers}
+        return await self.ask("POST", path, data=body, headers=sent)
+
+    def state(self) -> dict[str, Any]:
+        """All that a request could have changed."""
+        topics = [self.bus.topics.get(name) for name in self.bus.topics.names()]
+        return {
+            "parameters": {name: self.bus.parameters.get(name) for name in self.bus.parameters.names()},
+            "kept": dict(self.store.kept),
+            "topics": [(t.name, t.count, t.publishers, t.subscribers) for t in topics],
+            "calls": list(self.runner.calls),
+            "nodes": self.bus.node_names(),
+            "database": list(self.database.targets),
+            "streams": len(self.api.streams),
+        }
+
+
+@asynccontextmanager
+async def serving(limits: Limits | None = None) -> AsyncIterator[Daemon]:
+    """A daemon on a free port of the loopback interface."""
+    store, database = MemoryStore(), Database()
+    bus = Bus(RealClock(), Parameters(store=store))
+    api = Api(bus, bus.node("http"), "_svc", limits)
+    server = Server(api, database)
+    await server.open("127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Daemon(bus, api, server, session, store, database)
+    finally:
+        await server.close()
+        await bus.parameters.close()
