@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from growd.store.errors import LocalStoreError
@@ -19,20 +20,22 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "growd.sqlite3"
 
 
-async def test_parameters_and_state_are_there_after_a_restart(path):
+async def kept(store: LocalStore) -> dict[str, Any]:
+    rows = await store.read(lambda file: file.execute("SELECT key, value FROM state").fetchall())
+    return {key: json.loads(value) for key, value in rows if key != "device"}
+
+
+async def test_state_is_there_after_a_restart(path):
     store = await LocalStore.open(path)
-    await store.save_parameter("environment_1/current_recipe", "lettuce é")
-    await store.save_parameter("a/b", {"c": [1, None, 0.5]})
-    await store.save_parameter("gone", 1)
-    await store.delete_parameter("gone")
-    await store.save_parameter("a/b", {"c": []})
+    await store.save_state("wall_time", 1.0)
     await store.save_state("wall_time", 1.5)
+    await store.save_state("recipe é", {"c": [1, None, 0.5]})
     device = store.device
     await store.close()
 
     store = await LocalStore.open(path)
-    assert await store.parameters() == {"environment_1/current_recipe": "lettuce é", "a/b": {"c": []}}
     assert await store.state("wall_time") == 1.5
+    assert await store.state("recipe é") == {"c": [1, None, 0.5]}
     assert await store.state("nothing", "default") == "default"
     assert store.device == device
     await store.close()
@@ -53,8 +56,8 @@ async def test_writes_that_come_together_share_a_commit(path):
     store = await LocalStore.open(path)
     statements: list[str] = []
     await store.read(lambda file: file.set_trace_callback(statements.append))
-    await asyncio.gather(*(store.save_parameter(f"p{number}", number) for number in range(200)))
-    assert len(await store.parameters()) == 200
+    await asyncio.gather(*(store.save_state(f"p{number}", number) for number in range(200)))
+    assert len(await kept(store)) == 200
     # the first may go alone, the others wait for it and go together
     assert statements.count("COMMIT") <= 2
     await store.close()
@@ -64,43 +67,43 @@ async def test_one_write_that_fails_does_not_undo_its_neighbours(path):
     store = await LocalStore.open(path)
 
     def half(file: sqlite3.Connection) -> None:
-        file.execute("INSERT INTO parameters VALUES ('half', '1')")
+        file.execute("INSERT INTO state VALUES ('half', '1')")
         raise KeyError("half")
 
     def wrong(file: sqlite3.Connection) -> None:
         file.execute("INSERT INTO no_such_table VALUES (1)")
 
     outcomes = await asyncio.gather(
-        store.save_parameter("before", 1),
+        store.save_state("before", 1),
         store.write(half),
         store.write(wrong),
-        store.save_parameter("after", 2),
+        store.save_state("after", 2),
         return_exceptions=True,
     )
     assert isinstance(outcomes[1], KeyError)
     assert isinstance(outcomes[2], LocalStoreError)
-    assert await store.parameters() == {"before": 1, "after": 2}
+    assert await kept(store) == {"before": 1, "after": 2}
     await store.close()
 
 
 async def test_writes_take_effect_in_the_order_of_their_calls(path):
     store = await LocalStore.open(path)
-    await asyncio.gather(*(store.save_parameter("p", number) for number in range(50)))
-    assert await store.parameters() == {"p": 49}
+    await asyncio.gather(*(store.save_state("p", number) for number in range(50)))
+    assert await kept(store) == {"p": 49}
     await store.close()
 
 
 async def test_closing_commits_what_waits_and_refuses_what_comes_later(path):
     store = await LocalStore.open(path)
-    waiting = asyncio.create_task(store.save_parameter("p", 1), name="a write")
+    waiting = asyncio.create_task(store.save_state("p", 1), name="a write")
     await asyncio.sleep(0)
     await store.close()
     await waiting
     with pytest.raises(LocalStoreError, match="is closed"):
-        await store.save_parameter("p", 2)
+        await store.save_state("p", 2)
 
     store = await LocalStore.open(path)
-    assert await store.parameters() == {"p": 1}
+    assert await kept(store) == {"p": 1}
     await store.close()
 
 
@@ -109,7 +112,7 @@ async def test_whoever_stops_waiting_is_told_of_the_commit_all_the_same(path):
     committed: list[int] = []
 
     def slow(file: sqlite3.Connection) -> int:
-        file.execute("INSERT INTO parameters VALUES ('p', '1')")
+        file.execute("INSERT INTO state VALUES ('p', '1')")
         loop.call_soon_threadsafe(begun.set)
         return 7
 
@@ -125,7 +128,7 @@ async def test_whoever_stops_waiting_is_told_of_the_commit_all_the_same(path):
 async def test_nan_is_not_json(path):
     store = await LocalStore.open(path)
     with pytest.raises(ValueError, match="not JSON compliant"):
-        await store.save_parameter("p", float("nan"))
+        await store.save_state("p", float("nan"))
     await store.close()
 
 

@@ -99,16 +99,6 @@ class LocalStore:
         rows = await self.read(lambda file: file.execute("SELECT name, value FROM parameters").fetchall())
         return {name: json.loads(value) for name, value in rows}
 
-    async def save_parameter(self, name: str, value: Any) -> None:
-        """Save one parameter; it is on the disk when this returns."""
-        text = to_json(value)
-        await self.write(
-            lambda file: file.execute("INSERT OR REPLACE INTO parameters VALUES (?, ?)", (name, text))
-        )
-
-    async def delete_parameter(self, name: str) -> None:
-        await self.write(lambda file: file.execute("DELETE FROM parameters WHERE name = ?", (name,)))
-
     async def state(self, key: str, default: Any = None) -> Any:
         """A small thing to remember, or `default`."""
         row = await self.read(

@@ -1,0 +1,108 @@
+"""What the recipe runner and the parameters keep: both or nothing, and there after a restart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from growd.bus.errors import NotKeptError
+from growd.store.errors import LocalStoreError
+from growd.store.journal import RunJournal
+from growd.store.local import LocalStore
+from growd.store.outbox import Outbox
+from growd.store.parameters import ParameterKeeper
+from growd.store.points import PointMaker
+from support.clock import ManualClock
+
+if TYPE_CHECKING:
+    import sqlite3
+    from pathlib import Path
+
+RUN = {"recipe_id": "lettuce", "recipe": {"operations": []}, "start": 5.0, "elapsed": 0.0, "seen": 5.0}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "growd.sqlite3"
+
+
+def journal_of(local: LocalStore, outbox: Outbox, environment: str = "environment_1") -> RunJournal:
+    return RunJournal(local, outbox, PointMaker(local.device), environment)
+
+
+async def test_a_run_and_its_point_are_there_after_a_restart(path):
+    local = await LocalStore.open(path)
+    journal = journal_of(local, Outbox(local, ManualClock()))
+    assert await journal.load() is None
+    await journal.commit(RUN, "recipe_start", "lettuce", 5.0)
+    await journal.progress(RUN | {"elapsed": 60.0, "seen": 65.0})
+    await local.close()
+
+    local = await LocalStore.open(path)
+    outbox = await Outbox.open(local, ManualClock())
+    assert await journal_of(local, outbox).load() == RUN | {"elapsed": 60.0, "seen": 65.0}
+    assert await journal_of(local, outbox, "environment_2").load() is None
+    (waiting,) = await outbox.next_batch(10)
+    document = waiting.document
+    assert (document["variable"], document["value"], document["timestamp"]) == (
+        "recipe_start",
+        "lettuce",
+        5.0,
+    )
+    assert document["is_desired"] is True
+    await local.close()
+
+
+async def test_a_new_run_does_not_take_over_the_progress_of_the_old_one(path):
+    local = await LocalStore.open(path)
+    outbox = await Outbox.open(local, ManualClock())
+    journal = journal_of(local, outbox)
+    await journal.commit(RUN, "recipe_start", "lettuce", 5.0)
+    await journal.progress(RUN | {"elapsed": 60.0, "seen": 65.0})
+    await journal.commit(None, "recipe_end", "lettuce", 70.0)
+    assert await journal.load() is None
+    await journal.commit(RUN | {"recipe_id": "basil"}, "recipe_start", "basil", 80.0)
+    assert await journal.load() == RUN | {"recipe_id": "basil"}
+    assert [waiting.document["value"] for waiting in await outbox.next_batch(10)] == [
+        "lettuce", "lettuce", "basil",
+    ]  # fmt: skip
+    await local.close()
+
+
+async def test_what_goes_with_a_point_fails_with_it(path):
+    local = await LocalStore.open(path)
+    outbox = await Outbox.open(local, ManualClock())
+    point = PointMaker(local.device).make("environment_1", "recipe_start", "x", 1.0, is_desired=True)
+
+    def half(file: sqlite3.Connection) -> None:
+        file.execute("INSERT INTO state VALUES ('half', '1')")
+        file.execute("INSERT INTO no_such_table VALUES (1)")
+
+    with pytest.raises(LocalStoreError, match="no_such_table"):
+        await outbox.add_with(point, half)
+    assert await local.state("half") is None
+    assert (outbox.depth(), await outbox.next_batch(10)) == (0, [])
+    await local.close()
+
+
+async def test_parameters_are_kept_and_forgotten_in_one_commit(path):
+    local = await LocalStore.open(path)
+    keeper = ParameterKeeper(local)
+    await keeper.save({"a/b": 1, "a/c": [None, {"d": "é"}], "x": 0.5}, [])
+    await keeper.save({"a": "a leaf now"}, ["a/b", "a/c"])
+    await local.close()
+    local = await LocalStore.open(path)
+    assert await local.parameters() == {"a": "a leaf now", "x": 0.5}
+    await local.close()
+
+
+async def test_a_parameter_that_can_not_be_kept_changes_nothing_and_says_so(path):
+    local = await LocalStore.open(path)
+    keeper = ParameterKeeper(local)
+    await keeper.save({"a": 1}, [])
+    await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
+    with pytest.raises(NotKeptError, match="could not be kept"):
+        await keeper.save({"b": 2}, ["a"])
+    await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
+    assert await local.parameters() == {"a": 1}
+    await local.close()
