@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
 from blockbuster import blockbuster_ctx
-from support.leaks import child_processes, open_sockets
+from support.leaks import Holdings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -25,14 +24,13 @@ def nothing_left_behind() -> Iterator[None]:
     pytest sets up wider fixtures (a database shared by the tests of a file) before this one, so what they
     hold counts as there before.
     """
-    before = set(threading.enumerate())
-    sockets, children = open_sockets(), child_processes()
+    before = Holdings.now()
     yield
-    gc.collect()
-    threads = [t.name for t in threading.enumerate() if t not in before and not t.name.startswith("asyncio_")]
-    assert not threads, f"threads left: {threads}"
-    assert not (left := open_sockets() - sockets), f"sockets left: {left}"
-    assert not (left := child_processes() - children), f"child processes left: {left}"
+    left = Holdings.now().more_than(before)
+    if left:
+        gc.collect()  # only then: it costs more than most tests
+        left = Holdings.now().more_than(before)
+    assert not left, f"left behind: {left}"
 
 
 @pytest_asyncio.fixture(autouse=True)

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
-import os
+import threading
+from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """Threads, sockets and child processes of this process."""
+
+    threads: frozenset[threading.Thread]
+    sockets: frozenset[str]
+    children: frozenset[int]
+
+    @classmethod
+    def now(cls) -> Holdings:
+        return cls(frozenset(threading.enumerate()), frozenset(open_sockets()), frozenset(child_processes()))
+
+    def more_than(self, before: Holdings) -> list[str]:
+        """What is held now and was not before; the loop's own executor threads end with the loop."""
+        threads = [t.name for t in self.threads - before.threads if not t.name.startswith("asyncio_")]
+        return [
+            *(f"thread {name}" for name in threads),
+            *(f"socket {name}" for name in self.sockets - before.sockets),
+            *(f"child process {number}" for number in self.children - before.children),
+        ]
 
 
 def open_sockets() -> set[str]:
@@ -21,15 +44,12 @@ def open_sockets() -> set[str]:
 
 def child_processes() -> set[int]:
     """Children of this process that still run (or were not waited for)."""
-    me = str(os.getpid())
-    return {
-        int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _parent(entry) == me
-    }
+    lists = Path("/proc/self/task").glob("*/children")
+    return {int(child) for children in lists for child in _read(children).split()}
 
 
-def _parent(entry: Path) -> str | None:
+def _read(file: Path) -> str:
     try:
-        # the second field is a name in parentheses that may hold spaces
-        return (entry / "stat").read_text().rpartition(")")[2].split()[1]
+        return file.read_text()
     except OSError:
-        return None  # it ended meanwhile
+        return ""  # the thread ended meanwhile
