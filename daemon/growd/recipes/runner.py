@@ -95,7 +95,7 @@ class RecipeRunner:
         self._lock = asyncio.Lock()  # held by whoever changes the run or keeps it
         self._loaded = False
         self._active: _Active | None = None
-        self._trouble = ""
+        self._trouble: dict[str, str] = {}
         self._start_points = self.node.advertise(f"{environment}/desired/recipe_start", STRING)
         self._end_points = self.node.advertise(f"{environment}/desired/recipe_end", STRING)
         self._declare_parameters()
@@ -236,7 +236,7 @@ class RecipeRunner:
             try:
                 kept = await self._journal.load()
             except OSError as error:
-                self._log_trouble(error)
+                self._log_trouble("reading the journal", error)
                 await self._clock.sleep(delay)
                 delay = min(2 * delay, LOAD_RETRY_S)
             else:
@@ -273,16 +273,17 @@ class RecipeRunner:
         try:
             await self._tick()
         except Exception as error:  # noqa: BLE001  whatever it is, the next second is tried again
-            self._log_trouble(error)
+            self._log_trouble("tick", error)
         else:
-            self._trouble = ""
+            self._trouble.pop("tick", None)
 
-    def _log_trouble(self, error: Exception) -> None:
-        """Once, not each second."""
-        words = f"{type(error).__name__}: {error}"
-        if words != self._trouble:
-            self._trouble = words
-            logger.error("%s: %s", self.node.name, words, exc_info=error)
+    def _log_trouble(self, what: str, error: Exception) -> None:
+        """Once for each outage, not each second. A mistake in the program with its traceback."""
+        words = f"{what}: {type(error).__name__}: {error}"
+        if self._trouble.get(what) != words:
+            self._trouble[what] = words
+            expected = isinstance(error, (OSError, RefusedError))
+            logger.error("%s: %s", self.node.name, words, exc_info=None if expected else error)
 
     async def _tick(self) -> None:
         active = self._active
@@ -314,21 +315,24 @@ class RecipeRunner:
     async def _keep_progress(self) -> None:
         while True:
             await self._clock.sleep(PERIOD_S)
-            active = self._active
-            if active is not None and self._progress_is_due(active):
-                try:
-                    async with self._lock:
-                        if self._active is active:
-                            await self._save_progress(active)
-                except OSError as error:
-                    self._log_trouble(error)
+            async with self._lock:
+                active = self._active
+                if active is not None and self._progress_is_due(active):
+                    await self._save_progress(active)
 
     def _progress_is_due(self, active: _Active) -> bool:
-        return active.unkept() >= self._progress_every or active.wall_step() > WALL_STEP_S
+        return not active.ending and (
+            active.unkept() >= self._progress_every or active.wall_step() > WALL_STEP_S
+        )
 
     async def _save_progress(self, active: _Active) -> None:
         active.note_progress()
-        await self._journal.progress(msgspec.structs.asdict(active.run))
+        try:
+            await self._journal.progress(msgspec.structs.asdict(active.run))
+        except OSError as error:
+            self._log_trouble("keeping the position", error)
+        else:
+            self._trouble.pop("keeping the position", None)
 
 
 class _Active:

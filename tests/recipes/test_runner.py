@@ -1,0 +1,493 @@
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from contextlib import asynccontextmanager
+
+import pytest
+from growd.bus import Bus
+from growd.bus.errors import ReadOnlyError
+from growd.bus.messages import Quality
+from growd.bus.params import Parameters
+from growd.control.topics import declare_environment
+from growd.recipes.runner import RecipeRunner
+from support.clock import ManualClock
+from support.running import running
+
+TEMPERATURE, LIGHT = "air_temperature", "light_illuminance"
+DAY = {
+    "_id": "day",
+    "format": "simple",
+    "operations": [[0, TEMPERATURE, 20], [100, TEMPERATURE, 25], [200, LIGHT, 8000], [1000, TEMPERATURE, 18]],
+}
+BEGAN = 1_700_000_000.0
+
+
+class MemoryJournal:
+    """A journal as the store gives one, with its records in a list; `broken` refuses like a full disk."""
+
+    def __init__(self):
+        self.run = None
+        self.points = []
+        self.progressed = 0
+        self.broken = False
+        self.hold: asyncio.Event | None = None
+
+    async def load(self):
+        self._check()
+        return copy.deepcopy(self.run)
+
+    async def commit(self, run, variable, value, time):
+        if self.hold is not None:
+            await self.hold.wait()
+        self._check()
+        self.run = copy.deepcopy(run)
+        self.points.append((variable, value, time))
+
+    async def progress(self, run):
+        self._check()
+        self.run = copy.deepcopy(run)
+        self.progressed += 1
+
+    def _check(self):
+        if self.broken:
+            raise OSError(28, "No space left on device")
+
+    def recorded(self):
+        return [(variable, value) for variable, value, _ in self.points]
+
+
+class Chamber:
+    """What outlives a restart (recipes, journal, parameters), and the runner of the moment."""
+
+    def __init__(self):
+        self.clock = ManualClock(BEGAN)
+        self.recipes = {"day": DAY}
+        self.database_error: Exception | None = None
+        self.journal = MemoryJournal()
+        self.kept = {}
+
+    def boot(self):
+        self.bus = Bus(self.clock, Parameters(self.kept))
+        declare_environment(self.bus, "e", [])
+        self.runner = RecipeRunner(self.bus, "e", fetch=self.fetch, journal=self.journal)
+        return self.runner
+
+    async def fetch(self, recipe_id):
+        if self.database_error is not None:
+            raise self.database_error
+        return copy.deepcopy(self.recipes[recipe_id])
+
+    @asynccontextmanager
+    async def on(self):
+        async with running(self.clock, self.boot()):
+            await self.clock.until(lambda: self.runner._loaded or self.journal.broken)
+            await self.clock.settle()
+            yield
+        self.kept = {name: self.bus.parameters.get(name) for name in self.bus.parameters.names()}
+
+    async def start(self, *arguments):
+        answer = await self.bus.services.get("e/start_recipe").call(list(arguments or ["day"]))
+        await self.clock.settle()
+        return answer
+
+    async def stop(self):
+        answer = await self.bus.services.get("e/stop_recipe").call()
+        await self.clock.settle()
+        return answer
+
+    def desired(self, variable):
+        return self.bus.topics.get(f"e/desired/{variable}").last
+
+    def set_points(self):
+        found = {name: self.desired(name) for name in (TEMPERATURE, LIGHT)}
+        return {name: last.value for name, last in found.items() if last is not None}
+
+    def parameter(self, name):
+        return self.bus.parameters.get(f"e/{name}")
+
+
+@pytest.fixture
+def chamber():
+    return Chamber()
+
+
+@pytest.fixture
+async def on(chamber):
+    async with chamber.on():
+        yield chamber
+
+
+async def test_idle_it_says_so_and_publishes_nothing(on):
+    await on.clock.advance(10)
+    assert (on.parameter("current_recipe"), on.parameter("current_recipe_start")) == ("", 0)
+    assert on.parameter("supported_recipe_formats") == "simple"
+    assert on.set_points() == {}
+    assert on.journal.points == []
+
+
+async def test_a_start_is_durable_when_it_is_answered(on):
+    on.journal.hold = asyncio.Event()
+    call = asyncio.create_task(on.start(), name="start")
+    await on.clock.until(lambda: on.journal.hold._waiters)
+    assert not call.done()
+    assert (on.parameter("current_recipe"), on.set_points()) == ("", {})
+    on.journal.hold.set()
+    assert (await call)["success"]
+    assert on.journal.points == [("recipe_start", "day", BEGAN)]
+    assert on.journal.run["recipe"] == DAY
+    assert (on.parameter("current_recipe"), on.parameter("current_recipe_start")) == ("day", BEGAN)
+    assert on.desired("recipe_start").value == "day"
+    assert on.set_points() == {TEMPERATURE: 20}
+
+
+async def test_every_set_point_is_published_again_each_second(on):
+    await on.start()
+    await on.clock.advance(300)
+    assert on.set_points() == {TEMPERATURE: 25, LIGHT: 8000}
+    count = on.bus.topics.get(f"e/desired/{LIGHT}").count
+    await on.clock.advance(10)
+    assert on.bus.topics.get(f"e/desired/{LIGHT}").count == count + 10
+
+
+async def test_an_operation_takes_effect_within_a_second_of_its_offset(on):
+    await on.start()
+    await on.clock.advance(99)
+    assert on.set_points() == {TEMPERATURE: 20}
+    await on.clock.advance(2)
+    assert on.set_points() == {TEMPERATURE: 25}
+
+
+async def test_it_ends_once_with_its_last_operation_and_lets_go_of_its_set_points(on):
+    await on.start()
+    with on.bus.node("watcher").subscribe(f"e/desired/{TEMPERATURE}", depth=4) as seen:
+        await on.clock.advance(1002)
+        last = [seen.get_nowait() for _ in range(len(seen))]
+    assert [(message.value, message.quality) for message in last[-2:]] == [(18, "ok"), (None, "stale")]
+    assert (on.desired(LIGHT).value, on.desired(LIGHT).quality) == (None, Quality.STALE)
+    assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
+    assert on.journal.points[1][2] == pytest.approx(BEGAN + 1000, abs=1)
+    assert on.journal.run is None
+    assert (on.parameter("current_recipe"), on.parameter("current_recipe_start")) == ("", 0)
+    count = on.bus.topics.get(f"e/desired/{TEMPERATURE}").count
+    await on.clock.advance(100)
+    assert on.bus.topics.get(f"e/desired/{TEMPERATURE}").count == count
+    assert len(on.journal.points) == 2
+
+
+async def test_stopping_lets_go_of_its_set_points_and_is_durable_when_it_is_answered(on):
+    await on.start()
+    await on.clock.advance(50)
+    assert (await on.stop())["success"]
+    assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
+    assert on.journal.run is None
+    assert (on.desired(TEMPERATURE).value, on.desired(TEMPERATURE).quality) == (None, Quality.STALE)
+    assert on.desired(LIGHT) is None  # the recipe had not come to it: it is not its to release
+    assert on.desired("recipe_end").value == "day"
+    assert on.parameter("current_recipe") == ""
+
+
+async def test_stopping_when_none_runs_is_refused_and_stores_and_releases_nothing(on):
+    on.bus.node("client").publisher(f"e/desired/{TEMPERATURE}").publish(22.0)
+    answer = await on.stop()
+    assert answer == {"success": False, "message": "no recipe is running"}
+    assert on.journal.points == []
+    assert on.desired(TEMPERATURE).value == 22.0
+
+
+async def test_starting_while_one_runs_is_refused_and_the_other_goes_on(on):
+    await on.start()
+    answer = await on.start()
+    assert not answer["success"]
+    assert "day is running" in answer["message"]
+    assert on.journal.recorded() == [("recipe_start", "day")]
+    assert on.parameter("current_recipe") == "day"
+
+
+async def test_of_two_starts_at_once_one_wins(on):
+    answers = await asyncio.gather(on.runner.start("day"), on.runner.start("day"))
+    assert sorted(answer["success"] for answer in answers) == [False, True]
+    assert on.journal.recorded() == [("recipe_start", "day")]
+
+
+async def test_of_two_stops_at_once_one_is_recorded(on):
+    await on.start()
+    answers = await asyncio.gather(on.runner.stop(), on.runner.stop())
+    assert sorted(answer["success"] for answer in answers) == [False, True]
+    assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
+
+
+async def test_each_run_of_the_same_recipe_has_its_start_and_its_end(on):
+    for _ in range(2):
+        assert (await on.start())["success"]
+        await on.clock.advance(10)
+        assert (await on.stop())["success"]
+    assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")] * 2
+
+
+@pytest.mark.parametrize("recipe_id", ["", "_design/svc", "a\nb", "x" * 201])
+async def test_a_malformed_id_is_refused(on, recipe_id):
+    answer = await on.start(recipe_id)
+    assert not answer["success"]
+    assert "recipe_id: expected a text of 1 to 200 printable characters" in answer["message"]
+
+
+async def test_an_unknown_recipe_is_refused_by_name(on):
+    assert await on.start("night") == {"success": False, "message": "there is no recipe night"}
+
+
+@pytest.mark.parametrize("error", [ConnectionError("refused"), TimeoutError("slow"), RuntimeError("401")])
+async def test_a_database_that_is_away_is_said_to_be(on, error):
+    on.database_error = error
+    answer = await on.start()
+    assert not answer["success"]
+    assert f"can't be read from the database: {error}" in answer["message"]
+
+
+async def test_an_invalid_recipe_is_refused_with_all_that_is_wrong_before_anything_happens(on):
+    on.recipes["bad"] = {"format": "simple", "operations": [[-1, TEMPERATURE, 20], [0, "nothing", 1]]}
+    answer = await on.start("bad")
+    assert not answer["success"]
+    assert "/operations/0/0: the offset -1 is negative" in answer["message"]
+    assert '/operations/1/1: there is no variable "nothing"' in answer["message"]
+    assert (on.journal.points, on.journal.run, on.set_points()) == ([], None, {})
+
+
+async def test_a_warning_is_told_with_the_start_and_no_operation_is_lost(on):
+    on.recipes["mixed"] = {"format": "simple", "operations": [[50, TEMPERATURE, 25], [0, TEMPERATURE, 20]]}
+    answer = await on.start("mixed")
+    assert answer["success"]
+    assert "warning: /operations/1/0" in answer["message"]
+    assert on.set_points() == {TEMPERATURE: 20}
+    await on.clock.advance(49)
+    with on.bus.node("watcher").subscribe(f"e/desired/{TEMPERATURE}") as seen:
+        await on.clock.advance(2)
+        assert seen.get_nowait().value == 25
+
+
+async def test_a_start_that_can_not_be_recorded_is_refused(on):
+    on.journal.broken = True
+    answer = await on.start()
+    assert not answer["success"]
+    assert "No space left" in answer["message"]
+    assert (on.parameter("current_recipe"), on.set_points()) == ("", {})
+
+
+async def test_a_stop_that_can_not_be_recorded_is_refused_and_the_recipe_goes_on(on):
+    await on.start()
+    on.journal.broken = True
+    assert not (await on.stop())["success"]
+    await on.clock.advance(101)
+    assert on.set_points() == {TEMPERATURE: 25}
+    on.journal.broken = False
+    assert (await on.stop())["success"]
+    assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
+
+
+async def test_an_end_that_can_not_be_recorded_releases_at_once_and_is_recorded_when_it_can_be(on, caplog):
+    caplog.set_level(logging.ERROR, "growd")
+    await on.start()
+    await on.clock.advance(999)
+    on.journal.broken = True
+    await on.clock.advance(60)
+    assert on.desired(TEMPERATURE).quality is Quality.STALE
+    assert len(caplog.records) == 1
+    on.journal.broken = False
+    await on.clock.advance(60)
+    assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
+
+
+async def test_a_stop_whose_caller_goes_away_is_still_done_whole(on):
+    await on.start()
+    on.journal.hold = asyncio.Event()
+    call = asyncio.create_task(on.stop(), name="stop")
+    await on.clock.until(lambda: on.journal.hold._waiters)
+    call.cancel()
+    await on.clock.settle()
+    on.journal.hold.set()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert on.parameter("current_recipe") == ""
+    await on.clock.advance(2000)
+    assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
+
+
+async def test_clients_can_not_set_its_parameters(on):
+    for name in ("current_recipe", "current_recipe_start", "supported_recipe_formats"):
+        with pytest.raises(ReadOnlyError):
+            await on.bus.parameters.set(f"e/{name}", "x")
+
+
+async def test_an_edit_of_the_document_does_not_change_the_run_not_even_over_a_restart(chamber):
+    async with chamber.on():
+        await chamber.start()
+        chamber.recipes["day"] = {
+            "format": "simple",
+            "operations": [[0, TEMPERATURE, 5], [9e6, TEMPERATURE, 5]],
+        }
+        await chamber.clock.advance(50)
+        assert chamber.set_points() == {TEMPERATURE: 20}
+    async with chamber.on():
+        assert chamber.set_points() == {TEMPERATURE: 20}
+
+
+async def test_after_time_without_power_it_goes_on_where_it_would_be_with_the_database_away(chamber):
+    async with chamber.on():
+        await chamber.start()
+        await chamber.clock.advance(90)
+    await chamber.clock.advance(115)
+    chamber.database_error = ConnectionError("refused")
+    async with chamber.on():
+        assert chamber.set_points() == {TEMPERATURE: 25, LIGHT: 8000}
+        assert (chamber.parameter("current_recipe"), chamber.parameter("current_recipe_start")) == (
+            "day",
+            BEGAN,
+        )
+        assert chamber.journal.recorded() == [("recipe_start", "day")]
+        await chamber.clock.advance(790)
+        assert chamber.parameter("current_recipe") == "day"
+        await chamber.clock.advance(10)
+        assert chamber.parameter("current_recipe") == ""
+
+
+async def test_a_recipe_that_ended_without_power_is_ended_once_and_its_set_points_stay_past(chamber):
+    async with chamber.on():
+        await chamber.start()
+    await chamber.clock.advance(5000)
+    for _ in range(2):
+        async with chamber.on():
+            await chamber.clock.advance(10)
+            assert chamber.set_points() == {}
+            assert chamber.parameter("current_recipe") == ""
+    assert chamber.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
+
+
+async def test_a_stopped_recipe_stays_stopped_after_a_restart(chamber):
+    async with chamber.on():
+        for _ in range(2):
+            await chamber.start()
+            await chamber.stop()
+    async with chamber.on():
+        await chamber.clock.advance(10)
+        assert (chamber.parameter("current_recipe"), chamber.set_points()) == ("", {})
+
+
+@pytest.mark.parametrize("step", [-2.0, -86_400.0, 7200.0, -1.6e9])
+async def test_a_step_of_the_wall_clock_moves_nothing(on, step):
+    await on.start()
+    await on.clock.advance(50)
+    on.clock.step(step)
+    await on.clock.advance(49)
+    assert on.set_points() == {TEMPERATURE: 20}
+    await on.clock.advance(3)
+    assert on.set_points() == {TEMPERATURE: 25}
+    assert (await on.stop())["success"]
+    (_, _, start), (_, _, end) = on.journal.points
+    assert end >= start + 100  # or whoever looks for a start without a later end would find one
+
+
+@pytest.mark.parametrize("behind", [2.0, 1.6e9])
+async def test_a_boot_with_the_wall_clock_behind_goes_on_at_the_last_known_place(chamber, behind):
+    async with chamber.on():
+        await chamber.start()
+        await chamber.clock.advance(62)  # the position is kept each 60 s
+    chamber.clock.step(-behind - 10)
+    async with chamber.on():
+        await chamber.clock.advance(30)
+        assert chamber.set_points() == {TEMPERATURE: 20}
+        await chamber.clock.advance(12)
+        assert chamber.set_points() == {TEMPERATURE: 25}
+        chamber.clock.step(behind + 10)  # the time comes from the network
+        await chamber.clock.advance(50)
+        assert chamber.set_points() == {TEMPERATURE: 25}
+        assert chamber.journal.recorded() == [("recipe_start", "day")]
+
+
+async def test_a_run_of_a_device_whose_clock_was_never_set_survives_the_clock_being_set(chamber):
+    chamber.clock.step(-BEGAN)
+    async with chamber.on():
+        await chamber.start()
+        await chamber.clock.advance(62)
+    chamber.clock.step(BEGAN)
+    async with chamber.on():
+        await chamber.clock.advance(10)
+        assert chamber.set_points() == {TEMPERATURE: 20}
+        assert chamber.parameter("current_recipe") == "day"
+
+
+async def test_the_position_is_kept_each_minute_and_not_more_often(on):
+    await on.start()
+    await on.clock.advance(601)
+    assert 9 <= on.journal.progressed <= 10
+    assert on.journal.run["elapsed"] == pytest.approx(600, abs=61)
+
+
+async def test_a_wall_clock_that_was_set_back_does_not_make_it_write_each_second(on):
+    await on.start()
+    await on.clock.advance(10)
+    on.clock.step(-86_400)
+    await on.clock.advance(60)
+    assert on.journal.progressed <= 2
+
+
+async def test_a_position_that_can_not_be_kept_stops_nothing(on):
+    await on.start()
+    on.journal.broken = True
+    await on.clock.advance(300)
+    assert on.set_points() == {TEMPERATURE: 25, LIGHT: 8000}
+
+
+async def test_a_mistake_in_a_tick_is_logged_once_and_the_next_second_is_tried_again(on, caplog):
+    caplog.set_level(logging.ERROR, "growd")
+    await on.start()
+    plan, on_plan = on_broken_plan(on)
+    await on.clock.advance(20)
+    assert [record.message for record in caplog.records] == [
+        "e/recipe_runner: tick: ZeroDivisionError: in a tick"
+    ]
+    plan.set_points = on_plan
+    await on.clock.advance(100)
+    assert on.set_points() == {TEMPERATURE: 25}
+
+
+def on_broken_plan(chamber):
+    """Make the plan of the running recipe raise, and return it with its sound method."""
+    plan = chamber.runner._active.plan
+    sound = plan.set_points
+
+    def broken(elapsed):
+        raise ZeroDivisionError("in a tick")
+
+    plan.set_points = broken
+    return plan, sound
+
+
+async def test_until_the_journal_is_read_starts_and_stops_are_refused_then_it_resumes(chamber):
+    async with chamber.on():
+        await chamber.start()
+    chamber.journal.broken = True
+    async with chamber.on():
+        assert "not known yet" in (await chamber.start())["message"]
+        assert "not known yet" in (await chamber.stop())["message"]
+        chamber.journal.broken = False
+        await chamber.clock.advance(31)
+        await chamber.clock.until(lambda: chamber.set_points() == {TEMPERATURE: 20})
+        assert chamber.parameter("current_recipe") == "day"
+
+
+async def test_a_kept_run_that_can_not_be_read_is_left_and_the_next_start_works(chamber):
+    chamber.journal.run = {"recipe_id": "day", "elapsed": "much"}
+    async with chamber.on():
+        assert chamber.parameter("current_recipe") == ""
+        assert (await chamber.start())["success"]
+
+
+async def test_a_pinned_recipe_that_is_not_valid_any_more_is_ended(chamber):
+    async with chamber.on():
+        await chamber.start()
+    chamber.journal.run["recipe"]["format"] = "of yesterday"
+    async with chamber.on():
+        await chamber.clock.advance(2)
+        assert chamber.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
+        assert chamber.parameter("current_recipe") == ""
