@@ -190,3 +190,18 @@ async def write_until_killed(path: Path, acks: int) -> set[str]:
     assert await process.wait() == -signal.SIGKILL
     whole_lines = rest.splitlines(keepends=True)
     return ids | {line.split()[2] for line in whole_lines if line.endswith("\n")}
+
+
+async def test_points_added_while_a_commit_fails_stay_behind_those_it_was_for(local):
+    outbox = await Outbox.open(local, ManualClock())
+    await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
+    outbox.add(point(1))
+    outbox.add(point(2))
+    flush = asyncio.create_task(outbox.flush(), name="flush")
+    await asyncio.sleep(0)
+    outbox.add(point(3))
+    with pytest.raises(LocalStoreError):
+        await flush
+    await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
+    await outbox.flush()
+    assert await values(outbox) == [1, 2, 3]
