@@ -20,6 +20,7 @@ class MemoryStore:
 
     async def save(self, changes: Mapping[str, Any], removed: list[str]) -> None:
         texts = {name: canonical(value) for name, value in changes.items()}
+        assert not changes.keys() & set(removed), "what is changed and removed at once has no meaning"
         await asyncio.sleep(0)
         if self.fails:
             raise OSError("disk full")

@@ -201,6 +201,16 @@ async def test_what_clients_set_gives_way_to_a_declaration_for_good(kept):
     assert store.kept() == {"control/gain": 2.0}
 
 
+async def test_a_name_that_gave_way_and_came_back_stays_kept():
+    store = MemoryStore()
+    store.texts = {"control": "5"}
+    tree = Parameters(store.kept(), store)
+    tree.undeclare(tree.declare("control/gain", GAIN, "controller"))
+    await tree.set("control", 6)
+    await tree.set("other", 7)
+    assert store.kept() == everything(tree) == {"control": 6, "other": 7}
+
+
 async def test_declarations_do_not_push_one_another_out():
     tree = Parameters()
     gain = tree.declare("control/gain", GAIN, "controller")
