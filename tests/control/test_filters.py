@@ -53,6 +53,13 @@ async def test_a_bad_sample_is_passed_on_without_a_value_and_does_not_poison_the
     assert (await rig.give(2000.0)).value == pytest.approx(1300)
 
 
+async def test_a_sample_out_of_range_is_a_fault_and_does_not_poison_the_average(rig):
+    await rig.give(1000.0)
+    bad = await rig.give(1e9)
+    assert (bad.value, bad.quality) == (None, Quality.FAULT)
+    assert (await rig.give(2000.0)).value == pytest.approx(1300)
+
+
 async def test_after_a_long_outage_the_average_starts_afresh(rig):
     await rig.give(1000.0)
     await rig.give(None, Quality.FAULT)

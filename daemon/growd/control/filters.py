@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from growd.bus.errors import InvalidValueError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.topics import measured, raw
@@ -20,8 +21,9 @@ class Filter:
     """An exponentially weighted moving average: measured = weight x raw + (1 - weight) x previous.
 
     The first sample passes as it is, and so does the first after an outage longer than `stale_after_s`. A
-    sample that is not ok is passed on without a value and leaves the average alone. When raw stays away for
-    `stale_after_s`, one message of quality stale says so (unless the last one said fault already).
+    sample that is not ok, or out of the variable's range, is passed on without a value and leaves the average
+    alone. When raw stays away for `stale_after_s`, one message of quality stale says so (unless the last one
+    said fault already).
 
     Parameters under `<environment>/filters/<variable>/`: `weight` (0..1), `stale_after` (seconds).
     """
@@ -66,10 +68,17 @@ class Filter:
         if sample.quality is not Quality.OK:
             self._publish(None, sample.quality)
             return
+        try:
+            self._output.topic.type.check(sample.value)
+        except InvalidValueError:  # a client may publish on raw too, and raw has no range
+            self._publish(None, Quality.FAULT)
+            return
         if self._average is None or now - self._last_ok > self._stale_after.value:
             self._average = sample.value
         else:
-            self._average += self._weight.value * (sample.value - self._average)
+            lowest, highest = sorted((self._average, sample.value))
+            moved = self._average + self._weight.value * (sample.value - self._average)
+            self._average = min(highest, max(lowest, moved))  # rounding must not leave the range
         self._last_ok = now
         self._publish(self._average, Quality.OK, sample.time)
 

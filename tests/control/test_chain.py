@@ -1,0 +1,84 @@
+"""From a recipe to the duty of the light, through every part between."""
+
+from __future__ import annotations
+
+import pytest
+from growd.bus import Bus
+from growd.control.actuation import LightActuator
+from growd.control.controllers import DirectController, LightController
+from growd.control.topics import LIGHT_CHANNELS, declare_environment
+from growd.recipes.runner import RecipeRunner
+from growd.worker import Worker
+from support.clock import ManualClock
+from support.running import running
+
+DARK = {"white": 0.0, "red": 0.0, "blue": 0.0}
+RECIPE = {
+    "format": "simple",
+    "operations": [
+        [0, "light_illuminance", 8000],
+        [0, "light_intensity_red", 0.7],
+        [100, "light_intensity_red", 0.7],
+    ],
+}
+
+
+class Journal:
+    async def load(self):
+        return None
+
+    async def commit(self, run, variable, value, time):
+        pass
+
+    async def progress(self, run):
+        pass
+
+
+class Rig:
+    def __init__(self):
+        self.clock = ManualClock()
+        self.bus = Bus(self.clock)
+        declare_environment(self.bus, "e", ["light_illuminance"])
+        self.worker = Worker("gpio")
+        self.clock.watch(self.worker)
+        self.duty = {}
+        self.runner = RecipeRunner(self.bus, "e", fetch=self._fetch, journal=Journal())
+        actuator = LightActuator(self.bus, "e", write=self.duty.__setitem__, worker=self.worker)
+        controllers = [
+            LightController(self.bus, "e"),
+            *(DirectController(self.bus, "e", c) for c in LIGHT_CHANNELS),
+        ]
+        self.parts = [self.runner, *controllers, actuator]
+
+    async def _fetch(self, recipe_id):
+        return RECIPE
+
+
+@pytest.fixture
+async def rig():
+    rig = Rig()
+    async with running(rig.clock, *rig.parts):
+        assert (await rig.runner.start("light"))["success"]
+        await rig.clock.settle()
+        yield rig
+    await rig.worker.close()
+
+
+async def test_a_recipe_lights_the_light(rig):
+    assert rig.duty == {"white": 0.4, "red": 0.7, "blue": 0.2}
+    await rig.clock.advance(60)
+    assert rig.duty == {"white": 0.4, "red": 0.7, "blue": 0.2}
+
+
+async def test_when_the_recipe_ends_the_light_is_dark_at_once(rig):
+    await rig.clock.advance(100)
+    await rig.clock.settle()
+    assert rig.duty == DARK
+    await rig.clock.advance(1000)
+    assert rig.duty == DARK
+
+
+async def test_when_the_recipe_is_stopped_the_light_is_dark_at_once(rig):
+    assert (await rig.runner.stop())["success"]
+    await rig.clock.settle()
+    assert rig.duty == DARK
