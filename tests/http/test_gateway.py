@@ -122,6 +122,7 @@ class TestRequestHeaders:
             (b"X-Forwarded-For", b"127.0.0.1"),
             (b"X-Forwarded-Host", b"growd:5984"),
             (b"X-Forwarded-Proto", b"http"),
+            (b"Via", b"1.1 growd"),
         ]
 
     async def test_what_belongs_to_one_hop_stays_there(self):
@@ -140,7 +141,7 @@ class TestRequestHeaders:
             )
         )
         names = [name for name, _ in take_apart(head)[1]]
-        forwarded = [b"X-Forwarded-For", b"X-Forwarded-Host", b"X-Forwarded-Proto"]
+        forwarded = [b"X-Forwarded-For", b"X-Forwarded-Host", b"X-Forwarded-Proto", b"Via"]
         assert names == [b"Host", b"X-Kept", *forwarded]
 
     async def test_connection_cannot_take_away_what_delimits_the_message(self):
@@ -165,6 +166,20 @@ class TestRequestHeaders:
         assert (b"X-Forwarded-For", b"10.0.0.1, 10.0.0.2, 10.0.0.3, 127.0.0.1") in headers
         assert (b"X-Forwarded-Host", b"farm.example") in headers
         assert (b"X-Forwarded-Proto", b"https") in headers
+
+    async def test_via_grows_by_this_hop(self):
+        head, _ = await exchange(get(b"/", b"Via: 1.0 farm", b"via: 1.1 growd (outer), 2 x"))
+        assert (b"Via", b"1.0 farm, 1.1 growd (outer), 2 x, 1.1 growd") in take_apart(head)[1]
+
+    async def test_a_database_address_that_leads_back_here_is_told(self):
+        addresses = []
+        gateway = Gateway(lambda: addresses[0])
+        async with gateway_to(gateway) as port, raw_client(port) as client:
+            addresses.append(f"http://127.0.0.1:{port}")
+            await client.send(get(b"/db"))
+            answer = await client.answer()
+        assert answer.status == 508
+        assert json.loads(answer.body)["error"] == "loop_detected"
 
     async def test_an_http_1_0_client_without_host_is_given_the_address_it_reached(self):
         heads = []

@@ -197,11 +197,14 @@ class TestMemory:
             with pytest.raises(ConnectionError):
                 await pour(peer, [0])
 
-        async with raw_upstream(script) as upstream, gateway_to(upstream.url, stall_limit=0.1) as port:
-            async with raw_client(port) as client:
-                client.writer.transport.pause_reading()
-                await client.send(GET)
-                await upstream.finished()
+        async with (
+            raw_upstream(script) as upstream,
+            gateway_to(upstream.url, stall_limit=0.1) as port,
+            raw_client(port) as client,
+        ):
+            client.writer.transport.pause_reading()
+            await client.send(GET)
+            await upstream.finished()
 
     async def test_a_database_that_never_reads_is_told_of(self):
         async def script(peer: Peer) -> None:
@@ -209,10 +212,15 @@ class TestMemory:
             peer.writer.transport.pause_reading()
             await asyncio.Event().wait()
 
-        async with raw_upstream(script) as upstream, gateway_to(upstream.url, stall_limit=0.1) as port:
-            async with raw_client(port) as client:
-                await client.send(PUT)
-                pouring = asyncio.create_task(pour(client, [0]), name="pour")
-                assert (await client.answer()).status in {408, 502}
-                pouring.cancel()
-                await asyncio.wait([pouring])
+        async with (
+            raw_upstream(script) as upstream,
+            gateway_to(upstream.url, stall_limit=0.1) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(PUT)
+            pouring = asyncio.create_task(pour(client, [0]), name="pour")
+            answer = await client.answer()
+            pouring.cancel()
+            await asyncio.wait([pouring])
+        assert answer.status == 502
+        assert b"took no byte" in answer.body

@@ -147,27 +147,40 @@ class _Exchange:
 
     async def _upload_body(self, connection: Connection) -> None:
         """Hand the body on as it comes. What fails here is told by whoever reads the answer."""
-        chunked = hdrs.TRANSFER_ENCODING in self._request.headers
-        content = self._request.content
         try:
-            while True:
-                async with asyncio.timeout(self._stall_limit):
-                    piece = await content.readany()
-                if piece:
-                    connection.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
-                if content.at_eof():
-                    break
-                async with asyncio.timeout(self._stall_limit):
-                    await connection.drain()
-            if chunked:
-                connection.write(b"0\r\n\r\n")
+            await self._pump(connection)
         except UpstreamBrokenError:
             return  # perhaps it answered before it closed
+        except RequestRefusedError as refused:
+            connection.fail(refused)
+        except (web.RequestPayloadError, OSError, RuntimeError):  # aiohttp's, for a connection that was lost
+            connection.fail(RequestRefusedError(400, "bad_request", "The request's body broke off."))
+
+    async def _pump(self, connection: Connection) -> None:
+        content = self._request.content
+        chunked = hdrs.TRANSFER_ENCODING in self._request.headers
+        while not content.at_eof():
+            piece = await self._piece()
+            if piece:
+                connection.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+            try:
+                async with asyncio.timeout(self._stall_limit):
+                    await connection.drain()
+            except TimeoutError:
+                reason = f"the database took no byte of the body for {self._stall_limit:g} s"
+                connection.fail(UpstreamBrokenError(reason))
+                return
+        if chunked:
+            connection.write(b"0\r\n\r\n")
+
+    async def _piece(self) -> bytes:
+        """What has come of the body, empty at its end. `RequestRefusedError` if nothing comes for long."""
+        try:
+            async with asyncio.timeout(self._stall_limit):
+                return await self._request.content.readany()
         except TimeoutError:
-            reason = f"No byte of the body moved for {self._stall_limit:g} s."
-            connection.fail(RequestRefusedError(408, "timeout", reason))
-        except (web.RequestPayloadError, ConnectionError):
-            connection.fail(RequestRefusedError(400, "bad_request", "The request's body is malformed."))
+            reason = f"No byte of the body came for {self._stall_limit:g} s."
+            raise RequestRefusedError(408, "timeout", reason) from None
 
     async def _final_head(self, connection: Connection) -> AnswerHead:
         """The answer's head; interim ones before it (100 Continue) are passed on at once."""

@@ -36,6 +36,10 @@ _KEPT = frozenset({b"content-length", b"host"})
 _ABSOLUTE = re.compile(rb"https?://(?:[^/?#@]*@)?([^/?#@]+)(.*)", re.IGNORECASE | re.DOTALL)
 
 
+_PSEUDONYM = b"growd"  # in Via (RFC 9110 section 7.6.3), which a gateway has to send inwards
+_LARGEST_CHAIN = 2  # of ourselves: a growd behind a growd; more is a `[couchdb] url` that names growd
+
+
 class Outside:
     """How the client sees this server: what `Location` and X-Forwarded headers have to say."""
 
@@ -55,6 +59,7 @@ def request_head(request: web.BaseRequest, upstream: Upstream) -> tuple[bytes, O
     """
     headers = list(request.raw_headers)
     _check_framing(request, headers)
+    _check_loop(headers)
     target, authority = _target(request)
     host = authority or next(iter(values(headers, b"host")), None) or _local_address(request)
     outside = Outside(
@@ -65,6 +70,7 @@ def request_head(request: web.BaseRequest, upstream: Upstream) -> tuple[bytes, O
     lines = [start, b"Host: " + host]
     lines += [name + b": " + value for name, value in _end_to_end(headers) if name.lower() not in _OURS]
     lines += _forwarded(request, headers, outside)
+    lines.append(b"Via: " + b", ".join([*values(headers, b"via"), _hop(request)]))
     if hdrs.TRANSFER_ENCODING in request.headers:
         lines.append(b"Transfer-Encoding: chunked")
     return b"\r\n".join(lines) + b"\r\n\r\n", outside
@@ -78,7 +84,7 @@ def answer_headers(headers: Headers, upstream: Upstream, outside: Outside) -> He
     ]
 
 
-_OURS = frozenset({b"host", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"})
+_OURS = frozenset({b"host", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"})
 
 
 def _end_to_end(headers: Headers) -> Headers:
@@ -100,6 +106,16 @@ def _check_framing(request: web.BaseRequest, headers: Headers) -> None:
         raise RequestRefusedError(400, "bad_request", "HTTP/1.0 has no Transfer-Encoding.")
     if codings not in ([], [b"chunked"]):
         raise RequestRefusedError(501, "not_implemented", "The only transfer coding taken is chunked.")
+
+
+def _check_loop(headers: Headers) -> None:
+    hops = b",".join(values(headers, b"via")).split(b",")
+    if sum(hop.split()[1:2] == [_PSEUDONYM] for hop in hops) >= _LARGEST_CHAIN:
+        raise RequestRefusedError(508, "loop_detected", "The address of the database leads back to growd.")
+
+
+def _hop(request: web.BaseRequest) -> bytes:
+    return b"%d.%d %b" % (*request.version, _PSEUDONYM)
 
 
 def _target(request: web.BaseRequest) -> tuple[bytes, bytes | None]:

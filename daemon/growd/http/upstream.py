@@ -130,6 +130,7 @@ class Connection(asyncio.Protocol):
     def fail(self, error: Exception) -> None:
         """Close at once; whoever reads gets `error`."""
         self._error = self._error or error
+        self._reused = False  # it is we who close it: it was not stale
         self.abort()
 
     def abort(self) -> None:
@@ -183,8 +184,10 @@ class Connection(asyncio.Protocol):
     async def _some_of_head(self) -> bytes:
         try:
             data = await self.read()
-        except UpstreamBrokenError as error:
-            raise (self._gone() if self._silent else error) from None
+        except UpstreamBrokenError:
+            if self._reused and self._silent:
+                raise self._gone() from None
+            raise
         if not data:
             raise self._gone()
         return data

@@ -1,0 +1,85 @@
+"""Connections to the database: which are kept, for how long, and how an address is read."""
+
+from __future__ import annotations
+
+import pytest
+from growd.http.upstream import ConnectionPool, Upstream
+from growd.http.upstream_errors import UpstreamUnreachableError
+from support.raw_http import Peer, raw_upstream
+
+
+class TestUpstream:
+    @pytest.mark.parametrize(
+        ("base", "origin"),
+        [
+            ("http://127.0.0.1:5985", b"http://127.0.0.1:5985"),
+            ("http://127.0.0.1:5985/", b"http://127.0.0.1:5985"),
+            ("http://user:secret@farm.example/couch/", b"http://farm.example:80/couch"),
+            ("https://[::1]", b"https://[::1]:443"),
+        ],
+    )
+    def test_an_address_is_read(self, base, origin):
+        assert Upstream.parse(base).origin == origin
+
+    @pytest.mark.parametrize("base", ["", "127.0.0.1:5985", "ftp://h", "http://", "http://h:99999"])
+    def test_what_is_none_is_refused(self, base):
+        with pytest.raises(ValueError, match=r"address|Port"):
+            Upstream.parse(base)
+
+
+class TestPool:
+    @staticmethod
+    async def two_at_once(pool, upstream):
+        address = Upstream.parse(upstream.url)
+        both = [await pool.acquire(address), await pool.acquire(address)]
+        for connection in both:
+            pool.release(connection)
+        return address, both
+
+    async def test_the_youngest_is_taken_first(self):
+        pool = ConnectionPool()
+        async with raw_upstream(Peer.gone) as upstream:
+            address, (_, second) = await self.two_at_once(pool, upstream)
+            assert await pool.acquire(address) is second
+            await pool.close()
+
+    async def test_one_that_lay_idle_for_too_long_is_closed(self):
+        pool = ConnectionPool(idle_limit=-1)
+        async with raw_upstream(Peer.gone) as upstream:
+            address, both = await self.two_at_once(pool, upstream)
+            assert await pool.acquire(address) not in both
+            for connection in both:
+                await connection.lost
+            await pool.close()
+
+    async def test_no_more_are_kept_than_allowed(self):
+        pool = ConnectionPool(max_idle=1)
+        async with raw_upstream(Peer.gone) as upstream:
+            address, (first, second) = await self.two_at_once(pool, upstream)
+            await first.lost
+            assert await pool.acquire(address) is second
+            await pool.close()
+
+    async def test_one_that_the_database_closed_is_not_taken(self):
+        pool = ConnectionPool()
+        async with raw_upstream(Peer.gone) as upstream:
+            address, both = await self.two_at_once(pool, upstream)
+            for peer in upstream.peers:
+                await peer.close()
+            for connection in both:
+                await connection.lost
+            assert await pool.acquire(address) not in both
+            await pool.close()
+
+    async def test_close_ends_those_in_use(self):
+        pool = ConnectionPool()
+        async with raw_upstream(Peer.gone) as upstream:
+            await pool.acquire(Upstream.parse(upstream.url))
+            await pool.close()
+            await upstream.finished()
+
+    async def test_an_address_where_nobody_listens(self):
+        async with raw_upstream(Peer.gone) as upstream:
+            pass
+        with pytest.raises(UpstreamUnreachableError, match="no connection to the database"):
+            await ConnectionPool().acquire(Upstream.parse(upstream.url))
