@@ -39,6 +39,8 @@ is_ready() {
 install_missing() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
+    # A package that left the lock would stay in place: a changed lock starts from nothing.
+    if [ "$1" = test ] && [ -e "$venv/.stamp-test" ] && ! has_test_packages; then rm -f -- "$venv/.stamp-run"; fi
     has_packages || install_packages
     [ "$1" = run ] || has_test_packages || install_test_packages
     has_growd || install_growd

@@ -1,0 +1,82 @@
+"""A checkout on a machine whose Python, pip, Node and npm are stand-ins: nothing is fetched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+STANDINS = Path(__file__).parent / "standins"
+SCRIPTS = ["run", "test", ".ci/run", "tools/setup.sh", "tools/lock", "tools/get_pip.py"]
+TIME_LIMIT = 30.0  # seconds; only a hang takes that long
+
+
+class Checkout:
+    """The project's real scripts in a folder with a space in its name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "a checkout"
+        self._calls = folder / "calls"
+        self._check_out()
+        self._calls.touch()
+        for fifo in ("there", "go"):
+            os.mkfifo(folder / fifo)
+
+    def command(self, name: str, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        """The finished command; `settings` go to the stand-ins."""
+        return subprocess.run(
+            [self.root / name, *arguments],
+            env=self.environment(**settings),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+            check=False,
+        )
+
+    def start(self, name: str, **settings: str) -> subprocess.Popen[str]:
+        """The command, running in a process group of its own as under a shell."""
+        return subprocess.Popen(
+            [self.root / name],
+            env=self.environment(**settings),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+
+    def wait_for_pip(self) -> None:
+        """Returns when the pip that was told to wait is there."""
+        (self.folder / "there").read_text(encoding="utf-8")
+
+    def release_pip(self) -> None:
+        (self.folder / "go").write_text("go\n", encoding="utf-8")
+
+    def calls(self) -> list[str]:
+        """What was called since the last time this was asked."""
+        calls = self._calls.read_text(encoding="utf-8").splitlines()
+        self._calls.write_text("", encoding="utf-8")
+        return calls
+
+    def environment(self, **settings: str) -> dict[str, str]:
+        return {
+            "PATH": f"{STANDINS}:/usr/bin:/bin",
+            "CALLS": str(self._calls),
+            "FIFOS": str(self.folder),
+            "STANDINS": str(STANDINS),
+            "CHECKOUT": str(self.root),
+            "REAL_PYTHON": sys.executable,
+            **settings,
+        }
+
+    def _check_out(self) -> None:
+        database = Path("couchdb/embedded")
+        files = [database / "package.json", database / "package-lock.json", Path("pyproject.toml")]
+        locks = [lock.relative_to(ROOT) for lock in (ROOT / "requirements").glob("*.lock")]
+        for file in [*map(Path, SCRIPTS), *files, *locks]:
+            (self.root / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, self.root / file)
