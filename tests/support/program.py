@@ -1,0 +1,136 @@
+"""The whole program in another process, as `./run` starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import uuid
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import aiohttp
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import AsyncIterator
+
+    from support.database import DatabaseServer
+
+GROWD = Path(sys.executable).with_name("growd")
+PATIENCE_S = 40.0  # for a machine that is busy with other tests
+
+
+@dataclass
+class Program:
+    """A growd that runs: its address, what it printed, and its process."""
+
+    process: asyncio.subprocess.Process
+    address: str
+    printed: str
+
+    @property
+    def api(self) -> str:
+        return f"{self.address}/_svc/api/0.0.1"
+
+    async def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Send a signal; the exit status and the last of what it prints."""
+        self.process.send_signal(number)
+        assert self.process.stdout is not None
+        rest = await asyncio.wait_for(self.process.stdout.read(), PATIENCE_S)
+        return await asyncio.wait_for(self.process.wait(), PATIENCE_S), rest.decode()
+
+
+@asynccontextmanager
+async def started(data: Path, *arguments: str) -> AsyncIterator[Program]:
+    """Start growd on a free port and wait for its greeting; killed in the end if it still runs."""
+    process = await asyncio.create_subprocess_exec(
+        str(GROWD), "run", "--port", "0", "--data", str(data), *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        greeting = await asyncio.wait_for(process.stdout.readuntil(b"Ctrl-C.\n"), PATIENCE_S)
+        printed = greeting.decode()
+        found = re.search(r"address +(http://\S+)", printed)
+        assert found, printed
+        yield Program(process, found[1], printed)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        process._transport.close()
+
+
+async def failed(*arguments: str) -> tuple[int, str]:
+    """Run growd with arguments that it must refuse: its exit status and all that it printed."""
+    process = await asyncio.create_subprocess_exec(
+        str(GROWD), *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    printed, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert process.returncode is not None
+    return process.returncode, printed.decode()
+
+
+def processes_that_name(path: Path) -> list[str]:
+    """The command lines of all processes in which this path stands."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue  # it ended meanwhile
+            if str(path) in line:
+                found.append(line)
+    return found
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a program keeps its points: a prefix of its own on the database server of the tests."""
+
+    server: DatabaseServer
+    prefix: str
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What makes growd use it; with the embedded database growd starts its own."""
+        if self.server.is_embedded:
+            return ()
+        user, password = self.server.auth or ("", "")
+        login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
+        url = self.server.url.replace("://", f"://{login}", 1)
+        return ("--set", f"couchdb.url={url}", "--set", f"couchdb.prefix={self.prefix}")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a client sends to be let in."""
+        auth = self.server.auth
+        return {"Authorization": aiohttp.encode_basic_auth(*auth)} if auth else {}
+
+    @property
+    def points(self) -> str:
+        return f"{self.prefix}environmental_data_point"
+
+    @property
+    def recipes(self) -> str:
+        return f"{self.prefix}recipes"
+
+
+@asynccontextmanager
+async def home_on(server: DatabaseServer) -> AsyncIterator[Home]:
+    """A home whose databases are deleted in the end."""
+    prefix = "" if server.is_embedded else f"test_{uuid.uuid4().hex[:8]}_"
+    home = Home(server, prefix)
+    yield home
+    if not server.is_embedded:
+        async with aiohttp.ClientSession(headers=home.headers) as session:
+            for name in ("environmental_data_point", "recipes", "environment"):
+                async with session.delete(f"{server.url}/{prefix}{name}"):
+                    pass
