@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 async def gateway_to(base: str | Gateway | None, *, stall_limit: float = 300.0) -> AsyncIterator[int]:
     """The port of a gateway to the database at `base`; `None`: there is none."""
     gateway = base if isinstance(base, Gateway) else Gateway(lambda: base, stall_limit=stall_limit)
-    await gateway.open()
     runner = web.ServerRunner(
         web.Server(gateway.handle, access_log=None, **SERVER_OPTIONS), shutdown_timeout=0.1
     )

@@ -65,9 +65,6 @@ class Gateway:
         self._stall_limit = stall_limit
         self._pool = ConnectionPool(connect_timeout=connect_timeout)
 
-    async def open(self) -> None:
-        """Nothing is connected before the first request; the counterpart of `close`."""
-
     async def close(self) -> None:
         """End every connection to the database."""
         await self._pool.close()
@@ -83,7 +80,7 @@ class Gateway:
             reason = "The database is down or starts. Try again."
             return _error(request, 503, "service_unavailable", reason, {"Retry-After": _RETRY_AFTER})
         except UpstreamBrokenError as error:
-            _log.warning("%s %s: %s", request.method, request.raw_path, error)
+            _log.info("%s %s: %s", request.method, request.raw_path, error)
             return _error(request, 502, "bad_gateway", f"The database gave no answer: {error}.")
         except (ConnectionError, TimeoutError):
             return _gone(request)
@@ -208,7 +205,7 @@ class _Exchange:
                     waiting = []
             await self._send(b"".join((*waiting, relay.end)))
         except UpstreamBrokenError as error:
-            _log.warning("%s %s: %s", self._request.method, self._request.raw_path, error)
+            _log.info("%s %s: %s", self._request.method, self._request.raw_path, error)
             relay.break_off()
         except (RequestRefusedError, ConnectionError, TimeoutError):
             relay.break_off()  # the client is to blame, or gone
