@@ -113,6 +113,7 @@ class App:
         stack.push_async_callback(local.close)
         self._clock = await self._chosen_clock(local)
         bus = Bus(self._clock, Parameters(await local.parameters(), ParameterKeeper(local)))
+        stack.push_async_callback(bus.parameters.close)
         self._declare_topics(bus)
 
         database = await stack.enter_async_context(self._database())
@@ -325,7 +326,11 @@ class App:
             yield Filter(bus, environment, variable, weight=filters.weight, stale_after_s=stale_after_s)
         if light.enabled:
             yield LightController(
-                bus, environment, full_scale_lux=light.full_scale_lux, override_s=light.override_s
+                bus,
+                environment,
+                full_scale_lux=light.full_scale_lux,
+                measured_stale_after_s=stale_after_s,
+                override_s=light.override_s,
             )
             for channel in light.channel:
                 yield DirectController(bus, environment, channel.name, override_s=light.override_s)

@@ -161,7 +161,7 @@ class Config(Section, frozen=True):
 
 def load(path: Path | None, settings: tuple[str, ...] = ()) -> Config:
     """The configuration of a file (none: all defaults), with `section.option=value` settings on top."""
-    source = str(path) if path is not None else "the default configuration"
+    source = str(path) if path is not None else "the command line"
     tree = _read(path) if path is not None else {}
     for setting in settings:
         _apply(tree, setting)
@@ -231,8 +231,8 @@ def _explain(sentence: str, tree: dict[str, Any]) -> str:
         return reason
     section, *option = path
     if reason not in {"unknown option", "is missing"}:
-        reason += f", not {_at(tree, path)!r}"
-    return f"[{section}] {'.'.join(option)}: {reason}"
+        reason += f" (got {_at(tree, path)!r})"
+    return f"{' '.join(filter(None, (f'[{section}]', '.'.join(option))))}: {reason}"
 
 
 def _at(tree: Any, path: list[str]) -> Any:
@@ -254,5 +254,7 @@ def _check_together(config: Config, source: str) -> None:
             raise ConfigError(f"{source}: [light] channel.name: {count} channels are called {name}")
     if config.store.minimum_interval_s > config.store.maximum_interval_s:
         raise ConfigError(f"{source}: [store] minimum_interval_s: is above maximum_interval_s")
+    if config.store.batch > config.store.max_batch:
+        raise ConfigError(f"{source}: [store] batch: is above max_batch")
     if not config.simulator.enabled and config.simulator.speed != 1:
         raise ConfigError(f"{source}: [simulator] speed: only simulated hardware can run at another speed")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from growd_drivers import bh1750, scd30
-from growd_drivers.errors import DriverError, NotReadyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,10 +25,11 @@ class SensorKind:
 
 
 def _open_scd30(hardware: Hardware, sensor: Sensor, address: int) -> Any:
-    # the chip measures each 2 s at the most (interface description, section 1.4.3)
-    interval = max(2, int(sensor.interval_s))
+    # The chip measures twice as often as it is read (each 2 to 1800 s: interface description, section
+    # 1.4.3), so that a reading that comes a little early does not find it empty-handed.
+    interval = min(max(2, int(sensor.interval_s / 2)), 1800)
     bus = hardware.i2c(sensor.bus)
-    return scd30.Scd30(bus, sleep=hardware.sleep, address=address, interval_s=min(interval, 1800))
+    return scd30.Scd30(bus, sleep=hardware.sleep, address=address, interval_s=interval)
 
 
 def _open_bh1750(hardware: Hardware, sensor: Sensor, address: int) -> Any:
@@ -51,10 +51,9 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
 
 
 class SensorDevice:
-    """A sensor that is opened at its first read, and opened anew after an error.
+    """A sensor that is opened at its first read, so that one whose bus is missing stops nothing else.
 
-    So a chip that is absent at the start, or was pulled and put back, comes to life by itself. Blocking; its
-    bus's worker thread calls it.
+    Blocking; its bus's worker thread calls it.
     """
 
     def __init__(self, hardware: Hardware, sensor: Sensor) -> None:
@@ -70,15 +69,9 @@ class SensorDevice:
         return tuple(self._kind.variables.values())
 
     def read(self) -> dict[str, float]:
-        """One reading, by variable, each in the unit of `growd.variables`. Raises `DriverError`."""
+        """One reading, by variable, in the unit of `growd.variables`. Raises `DriverError`."""
         if self._driver is None:
             address = self._sensor.address or self._kind.address
             self._driver = self._kind.open(self._hardware, self._sensor, address)
-        try:
-            sample = self._driver.read()
-        except NotReadyError:
-            raise  # it is well, it only has nothing new
-        except DriverError:
-            self._driver = None
-            raise
+        sample = self._driver.read()
         return {variable: getattr(sample, field) for field, variable in self._kind.variables.items()}

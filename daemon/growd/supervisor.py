@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
 
     from growd.clock import Clock
 
@@ -34,12 +33,11 @@ class Supervisor:
         await self._group.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
             task.cancel()
-        await self._group.__aexit__(kind, error, trace)
+        # without the body's own error, which the group would wrap: it goes on up as it is
+        await self._group.__aexit__(None, None, None)
 
     def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run a part under this name from now on."""

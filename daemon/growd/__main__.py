@@ -1,0 +1,5 @@
+"""`python -m growd` is `growd`."""
+
+from growd.cli import main
+
+main()

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from growd.config import ConfigError, load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def refusal(*settings: str) -> str:
+    with pytest.raises(ConfigError) as error:
+        load(None, settings)
+    return str(error.value)
+
+
+def test_the_default_is_a_simulated_chamber_on_loopback():
+    config = load(None)
+    assert config.environment.id == "environment_1"
+    assert (config.http.host, config.http.port, config.http.name) == ("127.0.0.1", 5984, "svc")
+    assert config.simulator.enabled
+    assert config.couchdb.url == ""
+    assert {sensor.kind for sensor in config.sensor} == {"scd30", "bh1750"}
+
+
+def test_a_file_is_read_and_settings_stand_above_it(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        """
+        [http]
+        port = 8080
+        name = "openag"
+        [[sensor]]
+        name = "under_the_lamp"
+        kind = "bh1750"
+        address = 0x5C
+        [topics]
+        "environment_1/note" = "std_msgs/String"
+        """
+    )
+    config = load(file, ("http.port=9090", "light.inverted=true", "environment.id=bench"))
+    assert (config.http.port, config.http.name) == (9090, "openag")
+    assert config.light.inverted is True
+    assert config.environment.id == "bench"
+    assert [(sensor.name, sensor.address) for sensor in config.sensor] == [("under_the_lamp", 0x5C)]
+    assert config.topics == {"environment_1/note": "std_msgs/String"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("http.port=70000", ["[http] port", "65535", "70000"]),
+        ("http.port=abc", ["[http] port", "int", "abc"]),
+        ("http.prot=1", ["[http] prot", "unknown option"]),
+        ("htpp.port=1", ["[htpp]", "unknown section", "http"]),
+        ("environment.id=a/b", ["[environment] id", "a/b"]),
+        ("couchdb.url=ftp://x", ["[couchdb] url", "ftp://x"]),
+        ("simulator.speed=0", ["[simulator] speed", "0"]),
+        ("light.channel=[{name='green', pin=1}]", ["[light] channel.0.name", "green"]),
+        ("light.channel=[{name='red'}]", ["[light] channel.0.pin", "missing"]),
+        ("light.channel=[{name='red', pin=1}, {name='blue', pin=1}]", ["[light] channel.pin", "pin 1"]),
+        ("light.channel=[{name='red', pin=1}, {name='red', pin=2}]", ["[light] channel.name", "red"]),
+        ("store.maximum_interval_s=1", ["[store] minimum_interval_s", "maximum_interval_s"]),
+        ("store.batch=501", ["[store] batch", "max_batch"]),
+        ("topics.x=std_msgs/Nothing", ["[topics]: ", "std_msgs/Nothing"]),
+        ("sensor.x=1", ["[sensor]", "array"]),
+        ("http", ["--set http", "section.option=value"]),
+        ("http.port", ["--set http.port", "section.option=value"]),
+        ("=1", ["--set", "section.option=value"]),
+    ],
+)
+def test_what_is_wrong_is_named_with_section_option_and_value(setting: str, words: list[str]):
+    sentence = refusal(setting)
+    assert all(word in sentence for word in words), sentence
+    assert "\n" not in sentence
+
+
+def test_simulated_time_needs_simulated_hardware():
+    sentence = refusal("simulator.enabled=false", "simulator.speed=10")
+    assert "[simulator] speed" in sentence
+
+
+def test_two_sensors_of_one_name_are_refused(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text('[[sensor]]\nname = "a"\nkind = "scd30"\n[[sensor]]\nname = "a"\nkind = "bh1750"\n')
+    with pytest.raises(ConfigError, match=r"growd\.toml: \[sensor\] name: 2 sensors are called a"):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"[http\nport=1", "is not TOML"), (b"\xff\xfe", "is not TOML")]
+)
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes, words: str):
+    file = tmp_path / "growd.toml"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match=words) as error:
+        load(file)
+    assert str(file) in str(error.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: can't be read: No such file"):
+        load(tmp_path / "nowhere.toml")

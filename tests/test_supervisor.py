@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from itertools import pairwise
+
+import pytest
+from growd.supervisor import LONGEST_DELAY_S, Supervisor
+from support.clock import ManualClock
+
+
+async def test_a_part_that_fails_starts_again_and_the_others_go_on(caplog: pytest.LogCaptureFixture):
+    clock = ManualClock()
+    starts: list[float] = []
+    beats: list[float] = []
+
+    async def fail() -> None:
+        starts.append(clock.monotonic())
+        raise ValueError("broken wire")
+
+    async def beat() -> None:
+        while True:
+            beats.append(clock.monotonic())
+            await clock.sleep(1)
+
+    async with Supervisor(clock) as supervisor:
+        supervisor.start("fails", fail)
+        supervisor.start("beats", beat)
+        await clock.advance(8)
+
+    began = starts[0]
+    assert [moment - began for moment in starts] == [0, 1, 3, 7]  # after 1, 2 and 4 s
+    assert len(beats) == 9
+    logged = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(logged) == 4
+    assert "fails failed; it starts again in 1 s" in logged[0].getMessage()
+
+
+async def test_the_pause_is_bounded_and_begins_anew_after_a_long_run():
+    clock = ManualClock()
+    starts: list[float] = []
+
+    async def fail_late() -> None:
+        starts.append(clock.monotonic())
+        if len(starts) == 9:
+            await clock.sleep(LONGEST_DELAY_S + 1)
+        raise OSError
+
+    async with Supervisor(clock) as supervisor:
+        supervisor.start("fails", fail_late)
+        await clock.advance(600)
+
+    pauses = [later - earlier for earlier, later in pairwise(starts)]
+    assert pauses[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert pauses[8] == LONGEST_DELAY_S + 1 + 1
+
+
+async def test_a_part_that_returns_is_done():
+    clock = ManualClock()
+    runs = []
+
+    async def once() -> None:
+        runs.append(1)
+
+    async with Supervisor(clock) as supervisor:
+        supervisor.start("once", once)
+        await clock.advance(100)
+    assert runs == [1]
+
+
+async def test_at_the_end_every_part_has_ended():
+    clock = ManualClock()
+    ended = []
+
+    async def part() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(asyncio.current_task().get_name())
+
+    async def fail_in_the_middle() -> None:
+        async with Supervisor(clock) as supervisor:
+            supervisor.start("one", part)
+            supervisor.start("two", part)
+            await clock.advance(1)
+            raise KeyError("the body's own error, as it is")
+
+    with pytest.raises(KeyError):
+        await fail_in_the_middle()
+    assert sorted(ended) == ["one", "two"]
