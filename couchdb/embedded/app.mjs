@@ -8,6 +8,7 @@ import expressPouchDB from 'express-pouchdb';
 
 import { serveChanges } from './changes.mjs';
 import { copyDocument, getAttachment, getDocument } from './documents.mjs';
+import { checkDocs, checkMultipart, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
 import { databaseFolders, folderName } from './storage.mjs';
 import { installValidation } from './validation.mjs';
@@ -74,6 +75,10 @@ function addOwnRoutes(app, Pouch, dbWrapper, stopping) {
   readable('/:db/_changes', (req, res) => serveChanges(req.db, req, res, stopping));
   readable('/:db/_design/:ddoc/_view/:view', serveView);
   readable(['/:db/_design/:ddoc/_list/:list/:view', '/:db/_design/:ddoc/_list/:list/:other/:view'], serveList);
+  app.post('/:db/_bulk_docs', body, checkDocs);
+  app.post('/:db/_bulk_get', body, checkRequestedDocs);
+  app.post('/:db/_revs_diff', body, checkRevisions);
+  app.use(checkMultipart);
   app.copy(['/:db/:id(_design/[^/]+)', '/:db/:id'], open, copyDocument);
   app.get(['/:db/:id(_design/[^/]+)', '/:db/:id([^_/][^/]*)'], open, getDocument);
   app.get(['/:db/:id(_design/[^/]+)/:attachment([^_].*)', '/:db/:id([^_/][^/]*)/:attachment(*)'], open, getAttachment);
@@ -86,7 +91,7 @@ async function createPouchApp(Pouch) {
   pouchApp.disable('x-powered-by');
   pouchApp.dbWrapper.registerWrapper((name, db, next) => {
     db.setMaxListeners(0); // one for each request under way
-    db.on('error', (error) => console.error(`a map function of ${name} failed: ${error.message}`));
+    db.on('error', (error) => console.error(`a map function of ${name} failed: ${error?.message ?? error}`));
     installValidation(db);
     return next();
   });

@@ -7,6 +7,7 @@
 
 import { once } from 'node:events';
 
+import { filterOptions } from './filters.mjs';
 import { HttpError, queryStrings, sendError } from './http.mjs';
 
 const ROWS_AT_ONCE = 100;
@@ -20,7 +21,9 @@ export async function serveChanges(db, req, res, stopping) {
   const end = AbortSignal.any([gone.signal, stopping]);
   const wake = new Wake();
   try {
-    const request = parse(queryStrings(req), req.body ?? {});
+    const [query, body] = [queryStrings(req), req.body ?? {}];
+    const request = parse(query, body);
+    Object.assign(request.options, await filterOptions(db, query, body));
     if (request.feed !== 'normal') {
       await wake.watch(db);
     }
@@ -284,7 +287,7 @@ function parse(query, body) {
     limit: Math.max(1, parseNumber(query, 'limit', Infinity)),
     heartbeat: parseHeartbeat(query),
     timeout: Math.min(DEFAULT_TIMEOUT_MS, parseNumber(query, 'timeout', DEFAULT_TIMEOUT_MS)),
-    options: { ...parseOptions(query), ...parseFilter(query, body) },
+    options: parseOptions(query),
   };
 }
 
@@ -326,33 +329,4 @@ function parseOptions(query) {
   const flags = ['descending', 'include_docs', 'conflicts', 'attachments'];
   const options = Object.fromEntries(flags.map((name) => [name, query.get(name) === 'true']));
   return query.has('style') ? { ...options, style: query.get('style') } : options;
-}
-
-function parseFilter(query, body) {
-  const filter = query.get('filter') ?? undefined;
-  if (filter === '_doc_ids') {
-    return { doc_ids: parseIds(query, body) };
-  }
-  if (filter === '_selector') {
-    if (body.selector === null || typeof body.selector !== 'object' || Array.isArray(body.selector)) {
-      throw new HttpError(400, 'bad_request', "filter _selector needs a JSON body with an object 'selector'");
-    }
-    return { filter, selector: body.selector };
-  }
-  if (filter === '_design') {
-    return { filter: (doc) => doc._id.startsWith('_design/') };
-  }
-  return filter === undefined ? {} : { filter, view: query.get('view') ?? undefined, query_params: Object.fromEntries(query) };
-}
-
-function parseIds(query, body) {
-  try {
-    const ids = body.doc_ids ?? JSON.parse(query.get('doc_ids'));
-    if (Array.isArray(ids)) {
-      return ids;
-    }
-  } catch {
-    // answered below
-  }
-  throw new HttpError(400, 'bad_request', 'filter _doc_ids needs doc_ids, a JSON array of document ids');
 }

@@ -1,5 +1,6 @@
 // Requests for single documents and attachments where express-pouchdb answers otherwise than CouchDB.
 
+import { checkOpenRevs } from './guards.mjs';
 import { HttpError, outsideAddress, queryStrings, sendError, sendJSON } from './http.mjs';
 
 const FLAGS = ['revs', 'revs_info', 'conflicts', 'latest', 'attachments'];
@@ -7,11 +8,12 @@ const FLAGS = ['revs', 'revs_info', 'conflicts', 'latest', 'attachments'];
 /** GET and HEAD of one document, with its revision as ETag; `open_revs` is left to the next handler. */
 export async function getDocument(req, res, next) {
   const query = queryStrings(req);
-  if (query.has('open_revs')) {
-    next();
-    return;
-  }
   try {
+    if (query.has('open_revs')) {
+      checkOpenRevs(query.get('open_revs'));
+      next();
+      return;
+    }
     const options = Object.fromEntries(FLAGS.map((flag) => [flag, query.get(flag) === 'true']));
     const doc = await req.db.get(req.params.id, { ...options, rev: query.get('rev') ?? undefined });
     if (FLAGS.every((flag) => !options[flag])) {
@@ -35,7 +37,7 @@ export async function copyDocument(req, res) {
       throw new HttpError(400, 'bad_request', 'Destination header is mandatory for COPY.');
     }
     const { _id, _rev, ...content } = await req.db.get(req.params.id, { ...revision(req), attachments: true });
-    const copy = { ...content, _id: decodeURIComponent(destination[1]) };
+    const copy = { ...content, _id: decodeId(destination[1]) };
     const { id, rev } = await req.db.put(destination[2] === undefined ? copy : { ...copy, _rev: destination[2] });
     res.set({ ETag: `"${rev}"`, Location: `${outsideAddress(req)}/${req.database}/${encodeURIComponent(id)}` });
     sendJSON(res, 201, { ok: true, id, rev });
@@ -80,6 +82,14 @@ function sendRange(req, res, bytes) {
   res.status(206).set('Content-Range', `bytes ${start}-${end}/${bytes.length}`);
   res.set('Content-Length', String(end - start + 1));
   res.end(req.method === 'HEAD' ? undefined : bytes.subarray(start, end + 1));
+}
+
+function decodeId(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new HttpError(400, 'bad_request', `Destination is not percent-encoded UTF-8: ${text}`);
+  }
 }
 
 function revision(req) {

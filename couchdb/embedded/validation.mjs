@@ -7,6 +7,7 @@ import { compile, compileLimited } from './sandbox.mjs';
 
 const ADMIN = { name: null, roles: ['_admin'] };
 const REFUSALS = { forbidden: 403, unauthorized: 401 };
+const MALFORMED = ['doc_validation', 'badarg', 'TypeError']; // PouchDB calls these its own failures
 const LONGEST_RUN_MS = 5_000; // an endless loop must not take the server with it
 
 /** Put validation before `db.bulkDocs`, through which PouchDB's put, post, remove and attachments pass as well. */
@@ -22,7 +23,10 @@ export function installValidation(db) {
       }
       functions ??= await loadFunctions(db);
       const refused = await check(db, functions, docs);
-      const results = await write({ ...request, docs: docs.filter((doc) => !refused.has(doc)) }, settings);
+      const accepted = { ...request, docs: docs.filter((doc) => !refused.has(doc)) };
+      const results = await write(accepted, settings).catch((error) => {
+        throw Object.assign(error, { status: MALFORMED.includes(error.name) ? 400 : error.status });
+      });
       if (docs.some((doc) => isDesign(doc))) {
         functions = null;
       }

@@ -53,6 +53,9 @@ function viewOptions(query, body) {
       options[name] = parseFlag(name, text);
     }
   }
+  if (options.keys !== undefined && !Array.isArray(options.keys)) {
+    throw new HttpError(400, 'query_parse_error', `keys must be a JSON array, not ${JSON.stringify(options.keys)}`);
+  }
   const stale = query.get('stale') ?? STALE[query.get('update')];
   return stale === undefined ? options : { ...options, stale };
 }
