@@ -56,6 +56,8 @@ def test_a_file_is_read_and_settings_stand_above_it(tmp_path: Path):
         ("htpp.port=1", ["[htpp]", "unknown section", "http"]),
         ("environment.id=a/b", ["[environment] id", "a/b"]),
         ("couchdb.url=ftp://x", ["[couchdb] url", "ftp://x"]),
+        ("couchdb.url=http://host:port", ["[couchdb] url", "http://host:port or"]),
+        ("couchdb.url=http://", ["[couchdb] url"]),
         ("simulator.speed=0", ["[simulator] speed", "0"]),
         ("light.channel=[{name='green', pin=1}]", ["[light] channel.0.name", "green"]),
         ("light.channel=[{name='red'}]", ["[light] channel.0.pin", "missing"]),
@@ -74,6 +76,12 @@ def test_what_is_wrong_is_named_with_section_option_and_value(setting: str, word
     sentence = refusal(setting)
     assert all(word in sentence for word in words), sentence
     assert "\n" not in sentence
+
+
+def test_a_wrong_address_is_shown_without_its_password():
+    sentence = refusal("couchdb.url=htp://grower:secret@host:5985")
+    assert "htp://host:5985" in sentence
+    assert "secret" not in sentence
 
 
 def test_simulated_time_needs_simulated_hardware():

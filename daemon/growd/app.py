@@ -100,7 +100,9 @@ class App:
             loop.add_signal_handler(number, self.stop)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                on_ready(await self._start(stack))
+                running = await self._start(stack)
+                if not self._stop.is_set():
+                    on_ready(running)
                 await self._stop.wait()
                 _log.info("stopping")
         except (AddressError, BusError, DriverError, LocalStoreError, SimulationError) as error:
@@ -120,9 +122,19 @@ class App:
         outbox = await stack.enter_async_context(self._storing(bus, local, database))
         server = await stack.enter_async_context(self._serving(bus, database))
         await stack.enter_async_context(self._controlling(bus, local, outbox, database))
-        if not await database.wait_until_prepared(READY_S):
-            _log.warning("the database is not ready yet; growd goes on and keeps trying")
+        await self._until_ready(database)
         return Running(_url(server), self._described(database), self.data)
+
+    async def _until_ready(self, database: Database) -> None:
+        """Wait for the database to be set up, but not for ever, and not when asked to stop meanwhile."""
+        waits = (database.prepared.wait(), self._stop.wait())
+        tasks = [asyncio.create_task(wait, name="start: wait") for wait in waits]
+        await asyncio.wait(tasks, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        if not database.prepared.is_set() and not self._stop.is_set():
+            _log.warning("the database is not ready yet; growd goes on and keeps trying")
 
     async def _chosen_clock(self, local: LocalStore) -> Clock:
         """The machine's clock; for simulated hardware one that may run fast and never goes back.

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -71,7 +72,7 @@ class Couchdb(Section, frozen=True):
     Credentials stand in the address or in a file of two lines, user and password.
     """
 
-    url: Annotated[str, Meta(pattern=r"^(https?://.+)?$")] = ""
+    url: str = ""
     credentials_file: str = ""
     prefix: Annotated[str, Meta(pattern=r"^[a-z0-9_]*$", max_length=32)] = ""
     node: Annotated[str, Meta(min_length=1)] = "node"
@@ -256,5 +257,22 @@ def _check_together(config: Config, source: str) -> None:
         raise ConfigError(f"{source}: [store] minimum_interval_s: is above maximum_interval_s")
     if config.store.batch > config.store.max_batch:
         raise ConfigError(f"{source}: [store] batch: is above max_batch")
+    _check_address(config.couchdb.url, source)
     if not config.simulator.enabled and config.simulator.speed != 1:
         raise ConfigError(f"{source}: [simulator] speed: only simulated hardware can run at another speed")
+
+
+def _check_address(url: str, source: str) -> None:
+    """The address may hold a password, so the sentence shows it without the login."""
+    if not url:
+        return
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        sound = False
+    if not sound:
+        shown = re.sub(r"//.*@", "//", url)
+        raise ConfigError(
+            f"{source}: [couchdb] url: must be http://host:port or https://host:port, got {shown}"
+        )

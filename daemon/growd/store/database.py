@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
@@ -41,7 +40,7 @@ class Database:
         self._external = URL(url) if url else None
         self._credentials = credentials
         self._embedded = EmbeddedDatabase(node, files / "embedded" / "server.mjs", data)
-        self._prepared = asyncio.Event()
+        self.prepared = asyncio.Event()  # set by the first `prepare` that succeeds
         self._session: aiohttp.ClientSession | None = None
         self.couch: Couch
 
@@ -76,14 +75,7 @@ class Database:
         if self.is_embedded:
             await self._embedded.ready()
         await bootstrap(self.couch, self._files, self._design_name, self.names)
-        self._prepared.set()
-
-    async def wait_until_prepared(self, limit_s: float) -> bool:
-        """Wait for the first `prepare` that succeeds, for `limit_s` real seconds at most."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
-                await self._prepared.wait()
-        return self._prepared.is_set()
+        self.prepared.set()
 
     async def recipe(self, recipe_id: str) -> dict[str, Any]:
         """A recipe by its id. Raises LookupError if there is none, and `CouchError`."""
