@@ -56,7 +56,7 @@ def test_a_file_is_read_and_settings_stand_above_it(tmp_path: Path):
         ("htpp.port=1", ["[htpp]", "unknown section", "http"]),
         ("environment.id=a/b", ["[environment] id", "a/b"]),
         ("couchdb.url=ftp://x", ["[couchdb] url", "ftp://x"]),
-        ("couchdb.url=http://host:port", ["[couchdb] url", "http(s)://host:port"]),
+        ("couchdb.url=http://host:port", ["[couchdb] url", "must be http://host:port or"]),
         ("couchdb.url=http://", ["[couchdb] url"]),
         ("simulator.speed=0", ["[simulator] speed", "0"]),
         ("light.channel=[{name='green', pin=1}]", ["[light] channel.0.name", "green"]),
