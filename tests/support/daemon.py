@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from contextlib import asynccontextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ from growd.http.server import Server
 from yarl import URL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
 CO2 = "environment_1/measured/air_carbon_dioxide"
 LIGHT = "environment_1/desired/light_illuminance"
@@ -188,3 +190,23 @@ async def serving(limits: Limits | None = None) -> AsyncIterator[Daemon]:
     finally:
         await server.close()
         await bus.parameters.close()
+
+
+@contextmanager
+def serving_in_a_thread(limits: Limits | None = None) -> Iterator[Daemon]:
+    """The same on an event loop of its own, for clients that block."""
+    ready: Future[Daemon] = Future()
+    leave: Future[None] = Future()
+
+    async def serve() -> None:
+        async with serving(limits) as daemon:
+            ready.set_result(daemon)
+            await asyncio.wrap_future(leave)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="daemon") as thread:
+        served = thread.submit(asyncio.run, serve())
+        try:
+            yield ready.result(timeout=10)
+        finally:
+            leave.set_result(None)
+            served.result(timeout=10)

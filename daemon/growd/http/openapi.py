@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from growd.bus.nodes import Bus
     from growd.bus.services import Service
+    from growd.bus.topics import Topic
     from growd.http.api import Body, Operation
 
 _NAMES = {"type": "array", "items": {"type": "string"}}
@@ -51,56 +52,67 @@ REFUSALS = {
     503: "It could not be done: it could not be kept, or growd is about to end",
     507: "There is no room for more parameters",
 }
+# Of a name: segments with slashes between, perhaps a slash before. (Not all that can't be printed is told.)
+NAME_PATTERN: Final = r"^/?[^/\u0000-\u001f\u007f-\u009f]+(/[^/\u0000-\u001f\u007f-\u009f]+)*$"
 BODY_REFUSALS: Final = (408, 413, 415)  # of every operation that takes a body
 
 
 def document(operations: Iterable[Operation], prefix: str, bus: Bus) -> dict[str, Any]:
-    """The document (https://spec.openapis.org/oas/v3.1.0), with a path of its own for every service."""
+    """The document (https://spec.openapis.org/oas/v3.1.0), with a path for each service and topic."""
     paths: dict[str, Any] = {}
     for operation in operations:
         path = f"/{operation.resource}" + (f"/{{{operation.kind}}}" if operation.kind else "")
         paths.setdefault(path, {})[operation.method.lower()] = _operation(operation)
     for name in bus.services.names():
         paths[f"/service/{quote(name)}"] = _service(bus.services.get(name))
+    for name in bus.topics.names():
+        paths[f"/topic/{quote(name)}"] = _topic(bus.topics.get(name))
     return {
         "openapi": "3.1.0",
         "info": {"title": "growd", "version": __version__, "summary": "REST API 0.0.1 of a growing chamber"},
         "servers": [{"url": prefix}],
         "paths": paths,
         "components": {
-            "schemas": {
+            "responses": {f"Refusal{status}": _refusal(doc) for status, doc in REFUSALS.items()},
+            "schemas": {"Answer" + name.title(): schema for name, schema in ANSWERS.items()}
+            | {
                 "Error": _object(
                     ERROR={"type": "string"}, error={"type": "string"}, reason={"type": "string"}
                 )
-            }
+            },
         },
     }
 
 
 def field_schema(field: Field) -> dict[str, Any]:
     """JSON Schema of what `Field.check` accepts."""
-    schema: dict[str, Any] = {}
     if field.kind is Kind.FLOAT64:
-        schema = {"type": ["number", "boolean"]} if _takes_booleans(field) else {"type": "number"}
-    elif field.kind is Kind.INT64:
-        schema = {"type": "integer", "minimum": INT64_MIN, "maximum": INT64_MAX}  # 3.0 is an integer too
+        schema = _number_schema(field)
+    elif field.kind is Kind.INT64:  # 3.0 is an integer, here and there
+        schema = {"type": "integer", "minimum": INT64_MIN, "maximum": INT64_MAX} | _bounds(field)
     elif field.kind is Kind.BOOL:
         schema = {"type": "boolean"}
     elif field.kind is Kind.STRING:
         schema = {"type": "string", "maxLength": field.max_length}
-    if field.minimum is not None:
-        schema["minimum"] = field.minimum
-    if field.maximum is not None:
-        schema["maximum"] = field.maximum
+    else:
+        schema = {}
     if field.doc or field.unit:
-        schema["description"] = f"{field.doc} ({field.unit})" if field.unit else field.doc
+        schema["description"] = f"{field.doc} ({field.unit})".lstrip() if field.unit else field.doc
     return schema
 
 
-def _takes_booleans(field: Field) -> bool:
-    """Whether true and false fit, which stand for 1 and 0."""
+def _number_schema(field: Field) -> dict[str, Any]:
+    """A number, or true and false, which stand for 1 and 0, where those fit."""
     low, high = field.minimum, field.maximum
-    return (low is None or low <= 0) and (high is None or high >= 1)
+    fit = [flag for flag in (False, True) if (low is None or low <= flag) and (high is None or high >= flag)]
+    if len(fit) == 1:
+        return {"anyOf": [{"type": "number"} | _bounds(field), {"const": fit[0]}]}
+    return {"type": ["number", "boolean"] if fit else "number"} | _bounds(field)
+
+
+def _bounds(field: Field) -> dict[str, float]:
+    bounds = {"minimum": field.minimum, "maximum": field.maximum}
+    return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
@@ -136,7 +148,7 @@ def _service(service: Service) -> dict[str, Any]:
     return {
         "get": {
             "summary": f"What {service.name} is",
-            "operationId": f"get_{identifier}",
+            "operationId": f"get_service_{identifier}",
             "tags": ["service"],
             "responses": _responses("service", {404}),
         },
@@ -149,6 +161,35 @@ def _service(service: Service) -> dict[str, Any]:
                 "content": {JSON_TYPE: {"schema": {"anyOf": _arguments(service)}}},
             },
             "responses": _responses("reply", {400, 404, 503, *BODY_REFUSALS}, reply),
+        },
+    }
+
+
+def _topic(topic: Topic) -> dict[str, Any]:
+    """The path of one topic: what it is, and how a message of its type is published."""
+    identifier = topic.name.replace("/", "_")
+    arguments = [field_schema(field) for field in topic.type.fields]
+    body = {
+        "type": "array",
+        "prefixItems": [
+            {"title": f.name, **schema} for f, schema in zip(topic.type.fields, arguments, strict=True)
+        ],
+        "minItems": len(arguments),
+        "maxItems": len(arguments),
+    }
+    return {
+        "get": {
+            "summary": f"What {topic.name} is",
+            "operationId": f"get_topic_{identifier}",
+            "tags": ["topic"],
+            "responses": _responses("topic", {404}),
+        },
+        "post": {
+            "summary": f"Publish a {topic.type.name}",
+            "operationId": f"publish_{identifier}",
+            "tags": ["topic"],
+            "requestBody": {"required": True, "content": {JSON_TYPE: {"schema": body}}},
+            "responses": _responses("posted", {400, 404, *BODY_REFUSALS}),
         },
     }
 
@@ -187,7 +228,7 @@ def _path_parameter(kind: str) -> dict[str, Any]:
         "in": "path",
         "required": True,
         "description": "a name, which may be a path; a slash may be written as it is or as %2F",
-        "schema": {"type": "string", "minLength": 1, "maxLength": MAX_NAME + 1},  # with a leading slash
+        "schema": {"type": "string", "pattern": NAME_PATTERN, "maxLength": MAX_NAME},
     }
 
 
@@ -197,11 +238,15 @@ def _query_parameter(field: Field) -> dict[str, Any]:
 
 def _responses(answer: str, refusals: set[int], schema: dict[str, Any] | None = None) -> dict[str, Any]:
     types = [framing.media[0] for framing in FRAMINGS] if answer == "stream" else [JSON_TYPE]
-    done = {"schema": ANSWERS[answer] if schema is None else schema}
-    error = {"schema": {"$ref": "#/components/schemas/Error"}}
+    done = {"schema": schema or {"$ref": f"#/components/schemas/Answer{answer.title()}"}}
     responses: dict[str, Any] = {
         "200": {"description": "Done", "content": dict.fromkeys(types, done)},
     }
     for status in sorted(refusals):
-        responses[str(status)] = {"description": REFUSALS[status], "content": {JSON_TYPE: error}}
+        responses[str(status)] = {"$ref": f"#/components/responses/Refusal{status}"}
     return responses
+
+
+def _refusal(description: str) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Error"}
+    return {"description": description, "content": {JSON_TYPE: {"schema": schema}}}

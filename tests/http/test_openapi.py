@@ -1,0 +1,169 @@
+"""The OpenAPI document: valid, whole, and saying of bodies what is accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import re
+
+import jsonschema_rs
+import pytest
+import schemathesis
+from growd.bus.errors import BusError
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import MESSAGE_TYPES
+from growd.bus.names import normalise
+from growd.http.api import OPERATIONS, ROUTES
+from growd.http.openapi import NAME_PATTERN, field_schema
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.daemon import CALIBRATE, LIGHT, START, STOP, TOPICS
+
+# the same values each time, however busy the machine is
+STEADY = settings(deadline=None, derandomize=True, database=None)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**65), 2**65)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.fixture
+async def document(daemon):
+    answer = await daemon.ask("GET", "/openapi.json")
+    assert answer.status == 200
+    return answer.json
+
+
+def schemas(document):
+    """All schemas that stand in the place of one."""
+    if isinstance(document, dict):
+        if "schema" in document:
+            yield document["schema"]
+        for member in document.values():
+            yield from schemas(member)
+    elif isinstance(document, list):
+        for member in document:
+            yield from schemas(member)
+
+
+class TestDocument:
+    async def test_it_is_valid_openapi_3_1(self, document):
+        assert document["openapi"] == "3.1.0"
+        assert (await asyncio.to_thread(is_valid, document)) is True
+        spoilt = copy.deepcopy(document)
+        spoilt["paths"]["/param"]["get"]["parameters"] = [{"name": "x"}]
+        assert (await asyncio.to_thread(is_valid, spoilt)) is False
+
+    async def test_its_schemas_are_valid_json_schema_2020_12(self, document):
+        found = [*schemas(document), *document["components"]["schemas"].values()]
+        assert len(found) > 30
+        for schema in found:
+            jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+
+    async def test_each_operation_that_is_routed_is_listed(self, document):
+        for (resource, named), methods in ROUTES.items():
+            (kind,) = {operation.kind for operation in methods.values()}
+            path = f"/{resource}" + (f"/{{{kind}}}" if named else "")
+            assert set(document["paths"][path]) == {method.lower() for method in methods} - {"head"}
+        assert {o for methods in ROUTES.values() for o in methods.values()} == {*OPERATIONS}
+
+    async def test_each_service_and_topic_has_its_path(self, document):
+        assert {f"/service/{name}" for name in (START, STOP, CALIBRATE)} <= set(document["paths"])
+        assert {f"/topic/{name}" for name in TOPICS} <= set(document["paths"])
+        service = document["paths"][f"/service/{START}"]["post"]
+        assert service["summary"] == "Start a recipe"
+        light = document["paths"][f"/topic/{LIGHT}"]["post"]
+        (item,) = light["requestBody"]["content"]["application/json"]["schema"]["prefixItems"]
+        assert (item["minimum"], item["maximum"], item["description"]) == (0, 200_000, "(lux)")
+
+    async def test_a_service_that_comes_later_is_in_it(self, daemon):
+        async def handler():
+            return {"success": True, "message": ""}
+
+        daemon.bus.node("late").serve("a/{b}", "t", handler)
+        answer = await daemon.ask("GET", "/openapi.json")
+        assert "/service/a/%7Bb%7D" in answer.json["paths"]
+
+    async def test_operations_have_names_of_their_own(self, document):
+        names = [
+            operation["operationId"] for item in document["paths"].values() for operation in item.values()
+        ]
+        assert len(names) == len(set(names))
+
+    async def test_its_server_is_where_it_was_found(self, daemon, document):
+        assert document["servers"] == [{"url": daemon.api.prefix}]
+
+
+def is_valid(document):
+    try:
+        schemathesis.openapi.from_dict(document).validate()
+    except jsonschema_rs.ValidationError:
+        return False
+    return True
+
+
+def accepts(check, value):
+    try:
+        check(value)
+    except BusError:
+        return False
+    return True
+
+
+FIELDS = [
+    *(field for kind in MESSAGE_TYPES.values() for field in kind.fields),
+    *(kind.fields[0] for kind in TOPICS.values()),
+    Field("small", Kind.STRING, max_length=2),
+    Field("gain", Kind.FLOAT64, 0.5, 10),
+    Field("deep", Kind.FLOAT64, maximum=-1),
+    Field("high", Kind.FLOAT64, minimum=1.5),
+    Field("count", Kind.INT64, -3, 3),
+    Field("any", Kind.JSON),
+]
+
+
+class TestSchemas:
+    """A schema allows what the check behind it accepts, and nothing else."""
+
+    @pytest.mark.parametrize("field", FIELDS, ids=lambda field: f"{field.name} {field.expected()}")
+    def test_fields(self, field):
+        validator = jsonschema_rs.Draft202012Validator(field_schema(field))
+        bounds = [field.minimum, field.maximum]
+
+        @STEADY
+        @given(JSON | st.sampled_from([0, 1, -3, 3, 0.5, 10, 2**63, -(2**63), 2.0, True, False, *bounds]))
+        def same(value):
+            assert validator.is_valid(value) == accepts(field.check, value)
+
+        same()
+
+    @pytest.mark.parametrize("name", [START, STOP, CALIBRATE])
+    async def test_arguments_of_services(self, daemon, document, name):
+        operation = document["paths"][f"/service/{name}"]["post"]
+        validator = jsonschema_rs.Draft202012Validator(
+            operation["requestBody"]["content"]["application/json"]["schema"]
+        )
+        service = daemon.bus.services.get(name)
+        fields = [argument.name for argument in service.arguments] + ["x"]
+        value = JSON | st.sampled_from([420, 3, True, "basil"])
+
+        @STEADY
+        @given(
+            st.none()
+            | st.lists(value, max_size=5)
+            | st.dictionaries(st.sampled_from(fields), value, max_size=4)
+        )
+        def same(body):
+            assert validator.is_valid(body) == accepts(service.bind, body)
+
+        await asyncio.to_thread(same)
+
+    @STEADY
+    @given(st.text(st.characters(min_codepoint=1, max_codepoint=126) | st.just("/"), max_size=12))
+    def test_names(self, name):
+        assert (re.search(NAME_PATTERN, name) is not None) == accepts(normalise, name)
