@@ -8,7 +8,7 @@ import expressPouchDB from 'express-pouchdb';
 
 import { serveChanges } from './changes.mjs';
 import { copyDocument, getAttachment, getDocument } from './documents.mjs';
-import { checkDocs, checkMultipart, checkRequestedDocs, checkRevisions } from './guards.mjs';
+import { checkDocs, checkDocument, checkMultipart, checkNesting, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
 import { databaseFolders, folderName } from './storage.mjs';
 import { installValidation } from './validation.mjs';
@@ -38,6 +38,10 @@ const PARTS = [
 
 /** Server-wide paths that express-pouchdb answers; any other that begins with an underscore is not there. */
 const SERVER_PATHS = ['_active_tasks', '_session', '_uuids'];
+
+// after the database's name; an id or a name that begins with an underscore means something else
+const DOCUMENT = /^\/(?<db>[^/]+)\/(?<id>_design\/[^/]+|_local\/[^/]+|[^_/][^/]*)\/?$/;
+const ATTACHMENT = /^\/(?<db>[^/]+)\/(?<id>_design\/[^/]+|[^_/][^/]*)\/(?<attachment>[^_].*)$/;
 
 const LARGEST_BODY_BYTES = 64 * 1024 * 1024; // `_bulk_docs` of 50 MB has to pass
 
@@ -70,18 +74,26 @@ function addOwnRoutes(app, Pouch, dbWrapper, stopping) {
     req.PouchDB = Pouch;
     setDBOnReq(req.params.db, dbWrapper, req, res, next);
   };
-  const body = express.json({ limit: LARGEST_BODY_BYTES });
-  const readable = (path, handler) => app.get(path, open, handler).post(path, open, body, handler);
+  const body = express.json({ limit: LARGEST_BODY_BYTES, type: isJSON, verify: checkNesting });
+  app.use(checkMultipart);
+  app.post('*', body);
+  app.put(DOCUMENT, body, checkDocument);
+  const readable = (path, handler) => app.get(path, open, handler).post(path, open, handler);
   readable('/:db/_changes', (req, res) => serveChanges(req.db, req, res, stopping));
   readable('/:db/_design/:ddoc/_view/:view', serveView);
   readable(['/:db/_design/:ddoc/_list/:list/:view', '/:db/_design/:ddoc/_list/:list/:other/:view'], serveList);
-  app.post('/:db/_bulk_docs', body, checkDocs);
-  app.post('/:db/_bulk_get', body, checkRequestedDocs);
-  app.post('/:db/_revs_diff', body, checkRevisions);
-  app.use(checkMultipart);
-  app.copy(['/:db/:id(_design/[^/]+)', '/:db/:id'], open, copyDocument);
-  app.get(['/:db/:id(_design/[^/]+)', '/:db/:id([^_/][^/]*)'], open, getDocument);
-  app.get(['/:db/:id(_design/[^/]+)/:attachment([^_].*)', '/:db/:id([^_/][^/]*)/:attachment(*)'], open, getAttachment);
+  app.post('/:db/_bulk_docs', checkDocs);
+  app.post('/:db/_bulk_get', checkRequestedDocs);
+  app.post('/:db/_revs_diff', checkRevisions);
+  app.post('/:db', checkDocument);
+  app.copy(DOCUMENT, open, copyDocument);
+  app.get(DOCUMENT, open, getDocument);
+  app.get(ATTACHMENT, open, getAttachment);
+}
+
+/** Bodies are JSON whatever they are called, as CouchDB has it: `curl -d` calls them a form. */
+function isJSON(req) {
+  return !(req.headers['content-type'] ?? '').startsWith('multipart/');
 }
 
 async function createPouchApp(Pouch) {

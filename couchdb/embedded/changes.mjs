@@ -67,7 +67,8 @@ class Feed {
     } finally {
       clearInterval(heartbeat);
     }
-    const { update_seq: newest } = await this.db.info();
+    // the database may have been deleted meanwhile, which ends its feeds
+    const { update_seq: newest } = await this.db.info().catch(() => ({ update_seq: this.since }));
     this.writer.finish(this.since, Math.max(0, newest - this.since));
   }
 
@@ -119,12 +120,12 @@ class Feed {
 class Results {
   constructor(res) {
     this.res = res;
-    this.separator = '\n';
+    this.separator = '';
   }
 
   begin() {
     this.res.writeHead(200, { 'Content-Type': 'application/json' });
-    this.res.write('{"results":[');
+    this.res.write('{"results":[\n');
   }
 
   row(row) {

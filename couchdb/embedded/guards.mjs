@@ -2,7 +2,36 @@
 
 import { HttpError, sendError } from './http.mjs';
 
+const [QUOTE, BACKSLASH, BRACKET, BRACE] = Buffer.from('"\\[{');
 const MULTIPART_ANSWER_MS = 10_000;
+const DEEPEST_NESTING = 500; // PouchDB copies documents by recursion
+
+/** JSON that is nested too deep, by its bytes. */
+export function checkNesting(req, res, bytes) {
+  let [depth, inString] = [0, false];
+  for (let index = 0; index < bytes.length; index += 1) {
+    const byte = bytes[index];
+    if (byte === QUOTE) {
+      inString = !inString;
+    } else if (inString) {
+      index += byte === BACKSLASH ? 1 : 0;
+    } else if (byte === BRACE || byte === BRACKET) {
+      depth += 1;
+    } else if (byte === BRACE + 2 || byte === BRACKET + 2) {
+      depth -= 1; // the closing ones
+    }
+    if (depth > DEEPEST_NESTING) {
+      throw new HttpError(400, 'bad_request', `the JSON is nested deeper than ${DEEPEST_NESTING} levels`);
+    }
+  }
+}
+
+/** A document: there is one, and it is an object. */
+export function checkDocument(req, res, next) {
+  const isThere = req.get('Transfer-Encoding') !== undefined || Number(req.get('Content-Length') ?? 0) > 0;
+  const isMultipart = (req.get('Content-Type') ?? '').startsWith('multipart/');
+  refuseUnless(isMultipart || (isThere && isObject(req.body)), 'Document must be a JSON object', next);
+}
 
 /** `_revs_diff`: an object of lists of revisions. */
 export function checkRevisions(req, res, next) {

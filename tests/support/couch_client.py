@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from yarl import URL
 from support.database import COUCHDB_ADDRESS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
 FILES = Path(__file__).parents[2] / "couchdb"
 
@@ -26,7 +27,7 @@ FILES = Path(__file__).parents[2] / "couchdb"
 @dataclass(frozen=True)
 class Answer:
     status: int
-    headers: dict[str, str]
+    headers: Mapping[str, str]  # whatever the case of their names
     body: bytes
 
     @property
@@ -51,7 +52,7 @@ class Client:
         **query: Any,
     ) -> Answer:
         async with self.open(method, path, body, headers=headers, **query) as response:
-            return Answer(response.status, dict(response.headers), await response.read())
+            return Answer(response.status, response.headers.copy(), await response.read())
 
     def open(
         self,
@@ -64,7 +65,7 @@ class Client:
     ) -> Any:
         """The response while it comes: an asynchronous context manager. Query values are written as JSON."""
         is_bytes = isinstance(body, bytes)
-        content = body if is_bytes or body is None else json.dumps(body).encode()
+        content = body if is_bytes or body is None else io.BytesIO(json.dumps(body).encode())
         default = {} if is_bytes else {"Content-Type": "application/json"}
         return self.session.request(
             method, self._address(path, query), data=content, headers=default | (headers or {})

@@ -1,0 +1,150 @@
+"""`_changes` of the embedded server in all its feeds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.couch_client import client_of
+
+if TYPE_CHECKING:
+    from support.couch_client import Client
+    from support.database import EmbeddedProcess
+
+DESIGN = {
+    "views": {"even": {"map": "function (doc) { if (doc.n % 2 === 0) { emit(doc.n); } }"}},
+    "filters": {"above": "function (doc, req) { return doc.n > Number(req.query.bound); }"},
+}
+
+
+async def write(node: Client, database: str, *numbers: int) -> None:
+    docs = [{"_id": f"d{n}", "n": n} for n in numbers]
+    assert (await node("POST", f"{database}/_bulk_docs", {"docs": docs})).status == 201
+
+
+def ids(results: list[dict[str, Any]]) -> list[str]:
+    return [row["id"] for row in results]
+
+
+@pytest.fixture
+async def feed(node: Client, store: str) -> str:
+    await node("PUT", f"{store}/_design/d", DESIGN)
+    await write(node, store, *range(4))
+    return f"{store}/_changes"
+
+
+async def test_the_normal_feed_since_a_sequence(node: Client, feed: str) -> None:
+    first = (await node("GET", feed, limit=3)).json
+    assert ids(first["results"]) == ["_design/d", "d0", "d1"]
+    assert (first["last_seq"], first["pending"]) == (3, 2)
+    rest = (await node("GET", feed, since=first["last_seq"], include_docs=True)).json
+    assert [row["doc"]["n"] for row in rest["results"]] == [2, 3]
+    assert (rest["last_seq"], rest["pending"]) == (5, 0)
+    assert (await node("GET", feed, since="now")).json["results"] == []
+
+
+async def test_a_long_feed_arrives_whole(node: Client, store: str) -> None:
+    await write(node, store, *range(450))  # several pieces
+    results = (await node("GET", f"{store}/_changes")).json["results"]
+    assert ids(results) == [f"d{n}" for n in range(450)]
+
+
+async def test_descending(node: Client, feed: str) -> None:
+    assert ids((await node("GET", feed, descending=True, limit=2)).json["results"]) == ["d3", "d2"]
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "expected"),
+    [
+        ({"filter": "_selector"}, {"selector": {"n": {"$gt": 1}}}, ["d2", "d3"]),
+        ({"filter": "_doc_ids"}, {"doc_ids": ["d1", "d3", "none"]}, ["d1", "d3"]),
+        ({"filter": "_design"}, {}, ["_design/d"]),
+        ({"filter": "_view", "view": "d/even"}, {}, ["d0", "d2"]),
+        ({"filter": "d/above", "bound": "2"}, {}, ["d3"]),
+    ],
+)
+async def test_filters(
+    node: Client, feed: str, query: dict[str, Any], body: dict[str, Any], expected: list[str]
+) -> None:
+    assert ids((await node("POST", feed, body, **query)).json["results"]) == expected
+
+
+async def test_doc_ids_in_the_query(node: Client, feed: str) -> None:
+    assert ids((await node("GET", feed, filter="_doc_ids", doc_ids=["d2"])).json["results"]) == ["d2"]
+
+
+async def test_long_polling_answers_at_once_when_there_is_something(node: Client, feed: str) -> None:
+    assert len((await node("GET", feed, feed="longpoll")).json["results"]) == 5
+
+
+async def test_long_polling_waits_for_the_next_change(node: Client, store: str, feed: str) -> None:
+    async with node.open("GET", feed, feed="longpoll", since="now", heartbeat=True) as response:
+        assert await response.content.readline() == b'{"results":[\n'  # it waits
+        await write(node, store, 9)
+        rest = json.loads(b'{"results":[' + await response.read())
+    assert ids(rest["results"]) == ["d9"]
+    assert rest["last_seq"] == 6
+
+
+async def test_long_polling_with_a_filter_sleeps_through_what_it_does_not_show(
+    node: Client, store: str, feed: str
+) -> None:
+    async with node.open("GET", feed, feed="longpoll", since="now", filter="d/above", bound="8") as response:
+        await write(node, store, 7)
+        await write(node, store, 9)
+        assert ids(json.loads(await response.read())["results"]) == ["d9"]
+
+
+async def test_long_polling_ends_with_its_timeout(node: Client, feed: str) -> None:
+    answer = (await node("GET", feed, feed="longpoll", since="now", timeout=1)).json
+    assert answer == {"results": [], "last_seq": 5, "pending": 0}
+
+
+async def test_the_continuous_feed_goes_on(node: Client, store: str, feed: str) -> None:
+    async with node.open("GET", feed, feed="continuous", since=4, heartbeat=True) as response:
+        assert json.loads(await response.content.readline())["id"] == "d3"
+        for n in (10, 11):
+            await write(node, store, n)
+            assert json.loads(await response.content.readline())["id"] == f"d{n}"
+
+
+async def test_the_continuous_feed_ends_with_its_limit_and_its_timeout(node: Client, feed: str) -> None:
+    limited = (await node("GET", feed, feed="continuous", limit=2)).body.splitlines()
+    assert [json.loads(line).get("id") for line in limited] == ["_design/d", "d0", None]
+    timed = (await node("GET", feed, feed="continuous", since="now", timeout=1)).body
+    assert json.loads(timed) == {"last_seq": 5, "pending": 0}
+
+
+async def test_a_heartbeat_is_an_empty_line(node: Client, feed: str) -> None:
+    async with node.open("GET", feed, feed="continuous", since="now", heartbeat=1) as response:
+        assert await response.content.readline() == b"\n"
+
+
+async def test_events(node: Client, feed: str) -> None:
+    async with node.open("GET", feed, feed="eventsource", since=4) as response:
+        assert response.headers["Content-Type"] == "text/event-stream"
+        data = await response.content.readline()
+        assert json.loads(data.removeprefix(b"data: "))["id"] == "d3"
+        assert await response.content.readline() == b"id: 5\n"
+
+
+async def test_deleting_the_database_ends_its_feeds(node: Client, store: str, feed: str) -> None:
+    async with node.open("GET", feed, feed="continuous", since="now", heartbeat=True) as response:
+        await node("DELETE", store)
+        assert await response.content.readline() in {b'{"last_seq":5,"pending":0}\n', b""}
+
+
+async def test_feeds_that_clients_left_are_gone(own_server: EmbeddedProcess) -> None:
+    async with client_of(own_server.url) as node:
+        await node("PUT", "/db")
+        for _ in range(30):
+            async with node.open("GET", "/db/_changes", feed="continuous", heartbeat=True) as response:
+                assert response.status == 200
+        # every feed that is left would write what comes now; the log would warn of leaked listeners
+        async with asyncio.TaskGroup() as group:
+            for n in range(30):
+                group.create_task(write(node, "/db", n), name=f"write {n}")
+        assert (await node("GET", "/db")).json["doc_count"] == 30
+    assert own_server.log.read_text() == ""

@@ -1,0 +1,382 @@
+"""What the embedded server answers: CouchDB's HTTP, and no request that ends it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+from support.couch_client import client_of
+
+if TYPE_CHECKING:
+    from support.couch_client import Client
+    from support.database import EmbeddedProcess
+
+TEXT = b"0123456789"
+
+
+async def put(node: Client, path: str, document: dict[str, Any]) -> str:
+    answer = await node("PUT", path, document)
+    assert answer.status == 201, answer.json
+    return str(answer.json["rev"])
+
+
+@pytest.mark.parametrize("name", ["a/b", "a+b", "a$b", "a(b)", "a-b_c"])
+async def test_database_names_with_special_characters(node: Client, name: str) -> None:
+    path = "/" + quote(name, safe="")
+    plain = "/ab"  # what is left of "a/b" without its slash
+    for database in (path, plain):
+        assert (await node("PUT", database)).status == 201
+    await put(node, f"{path}/doc", {"here": True})
+    assert name in (await node("GET", "/_all_dbs")).json
+    assert (await node("GET", path)).json["db_name"] == name
+    assert (await node("GET", plain)).json["doc_count"] == 0
+    for database in (path, plain):
+        assert (await node("DELETE", database)).status == 200
+    assert name not in (await node("GET", "/_all_dbs")).json
+
+
+@pytest.mark.parametrize("name", ["Upper", "1st", "a.b", "..%2f..%2fetc", "a b", "%ff", "x" * 300])
+async def test_illegal_database_names_are_refused(node: Client, name: str) -> None:
+    answer = await node("PUT", "/" + name.replace(" ", "%20"))
+    assert (answer.status, answer.json["error"]) == (400, "illegal_database_name")
+
+
+async def test_a_database_that_exists_and_one_that_does_not(node: Client, store: str) -> None:
+    assert (await node("PUT", store)).status == 412
+    for method in ("GET", "DELETE"):
+        answer = await node(method, "/none")
+        assert (answer.status, answer.json["error"]) == (404, "not_found")
+    assert (await node("GET", "/none/_changes")).status == 404
+    assert (await node("PUT", "/none/doc", {})).status == 404
+
+
+async def test_a_deleted_database_can_be_made_again_empty(node: Client, store: str) -> None:
+    await put(node, f"{store}/doc", {})
+    assert (await node("DELETE", store)).status == 200
+    assert (await node("GET", f"{store}/doc")).status == 404
+    assert (await node("PUT", store)).status == 201
+    assert (await node("GET", store)).json["doc_count"] == 0
+
+
+async def test_a_document_is_written_read_changed_and_deleted(node: Client, store: str) -> None:
+    rev = await put(node, f"{store}/doc", {"a": 1})
+    answer = await node("GET", f"{store}/doc")
+    assert (answer.json, answer.headers["ETag"]) == ({"_id": "doc", "_rev": rev, "a": 1}, f'"{rev}"')
+    assert (await node("PUT", f"{store}/doc", {"a": 2})).json["error"] == "conflict"
+    second = await put(node, f"{store}/doc", {"a": 2, "_rev": rev})
+    assert (await node("DELETE", f"{store}/doc", rev=second)).status == 200
+    assert (await node("GET", f"{store}/doc")).status == 404
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "application/json"])
+async def test_a_document_is_json_whatever_its_type_says(node: Client, store: str, kind: str) -> None:
+    # `curl -X PUT -d` says that it sends a form
+    assert (await node("PUT", f"{store}/doc", b'{"a": 1}', headers={"Content-Type": kind})).status == 201
+    assert (await node("GET", f"{store}/doc")).json["a"] == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"5"])
+async def test_a_document_that_is_none_is_refused(node: Client, store: str, body: bytes) -> None:
+    for method, path in (("PUT", f"{store}/doc"), ("POST", store)):
+        assert (await node(method, path, body, headers={"Content-Type": "application/json"})).status == 400
+    assert (await node("GET", store)).json["doc_count"] == 0
+
+
+async def test_a_json_attachment_stays_as_it_is(node: Client, store: str) -> None:
+    await node("PUT", f"{store}/doc/a.json", b'{ "a":1 }', headers={"Content-Type": "application/json"})
+    assert (await node("GET", f"{store}/doc/a.json")).body == b'{ "a":1 }'
+
+
+async def test_a_document_that_is_known_is_not_sent_again(node: Client, store: str) -> None:
+    rev = await put(node, f"{store}/doc", {})
+    answer = await node("GET", f"{store}/doc", headers={"If-None-Match": f'"{rev}"'})
+    assert (answer.status, answer.body) == (304, b"")
+
+
+async def test_head_has_the_headers_of_get_and_no_body(node: Client, store: str) -> None:
+    rev = await put(node, f"{store}/doc", {"a": 1})
+    answer = await node("HEAD", f"{store}/doc")
+    assert (answer.status, answer.headers["ETag"], answer.body) == (200, f'"{rev}"', b"")
+
+
+async def test_location_is_the_address_that_the_client_used(node: Client, store: str) -> None:
+    outside = {"Host": "chamber.local:5984"}
+    answer = await node("PUT", f"{store}/a%2Fb", {}, headers=outside)
+    assert answer.headers["Location"] == f"http://chamber.local:5984{store}/a%2Fb"
+    answer = await node("POST", store, {"_id": "c d"}, headers=outside)
+    assert answer.headers["Location"] == f"http://chamber.local:5984{store}/c%20d"
+    forwarded = {"X-Forwarded-Host": "grow.example", "X-Forwarded-Proto": "https"}
+    answer = await node("PUT", f"{store}/e", {}, headers=forwarded)
+    assert answer.headers["Location"] == f"https://grow.example{store}/e"
+
+
+async def test_copy_takes_content_and_attachments_along(node: Client, store: str) -> None:
+    await put(
+        node, f"{store}/from", {"a": 1, "_attachments": {"t": {"data": "aGk=", "content_type": "text/plain"}}}
+    )
+    answer = await node("COPY", f"{store}/from", headers={"Destination": "to"})
+    assert answer.status == 201
+    copy = (await node("GET", f"{store}/to")).json
+    assert (copy["a"], copy["_rev"]) == (1, answer.json["rev"])
+    assert (await node("GET", f"{store}/to/t")).body == b"hi"
+    over = await node("COPY", f"{store}/from", headers={"Destination": f"to?rev={copy['_rev']}"})
+    assert over.json["rev"].startswith("2-")
+    assert (await node("COPY", f"{store}/from")).status == 400
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({}, (200, TEXT, None)),
+        ({"Range": "bytes=2-4"}, (206, b"234", "bytes 2-4/10")),
+        ({"Range": "bytes=-3"}, (206, b"789", "bytes 7-9/10")),
+        ({"Range": "bytes=8-"}, (206, b"89", "bytes 8-9/10")),
+        ({"Range": "bytes=0-1,4-5"}, (200, TEXT, None)),
+        ({"Range": "lines=1-2"}, (200, TEXT, None)),
+    ],
+)
+async def test_attachments_whole_and_in_ranges(
+    node: Client, store: str, asked: dict[str, str], expected: tuple[int, bytes, str | None]
+) -> None:
+    plain = {"Content-Type": "application/octet-stream"}
+    assert (await node("PUT", f"{store}/doc/file", TEXT, headers=plain)).status == 201
+    answer = await node("GET", f"{store}/doc/file", headers=asked)
+    assert (answer.status, answer.body, answer.headers.get("Content-Range")) == expected
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    again = await node("GET", f"{store}/doc/file", headers={"If-None-Match": answer.headers["ETag"]})
+    assert again.status == 304
+
+
+async def test_a_range_beyond_the_end(node: Client, store: str) -> None:
+    await node("PUT", f"{store}/doc/file", TEXT, headers={"Content-Type": "text/plain"})
+    answer = await node("GET", f"{store}/doc/file", headers={"Range": "bytes=10-"})
+    assert (answer.status, answer.headers["Content-Range"]) == (416, "bytes */10")
+
+
+async def test_local_documents_are_kept_out_of_lists_and_feeds(node: Client, store: str) -> None:
+    await put(node, f"{store}/_local/checkpoint", {"seq": 5})
+    assert (await node("GET", f"{store}/_local/checkpoint")).json["seq"] == 5
+    assert (await node("GET", f"{store}/_all_docs")).json["rows"] == []
+    assert (await node("GET", f"{store}/_changes")).json["results"] == []
+
+
+async def test_the_requests_of_a_replicator(node: Client, store: str) -> None:
+    revisions = {"start": 2, "ids": ["2", "1"]}
+    doc = {"_id": "doc", "_rev": "2-2", "n": 2, "_revisions": revisions}
+    answer = await node("POST", f"{store}/_bulk_docs", {"docs": [doc], "new_edits": False})
+    assert (answer.status, answer.json) == (201, [])
+    missing = await node("POST", f"{store}/_revs_diff", {"doc": ["2-2", "3-3"], "other": ["1-1"]})
+    assert missing.json["doc"]["missing"] == ["3-3"]
+    assert missing.json["other"]["missing"] == ["1-1"]
+    got = await node("POST", f"{store}/_bulk_get", {"docs": [{"id": "doc", "rev": "2-2"}]}, revs=True)
+    document = got.json["results"][0]["docs"][0]["ok"]
+    assert (document["n"], document["_revisions"]) == (2, revisions)
+    leaves = await node(
+        "GET", f"{store}/doc", open_revs=["2-2"], revs=True, headers={"Accept": "application/json"}
+    )
+    assert leaves.json[0]["ok"]["_rev"] == "2-2"
+
+
+async def test_fifty_megabytes_of_bulk_docs(node: Client, store: str) -> None:
+    docs = [{"_id": f"{n:03}", "text": "x" * 1_000_000} for n in range(50)]
+    answer = await node("POST", f"{store}/_bulk_docs", {"docs": docs})
+    assert answer.status == 201
+    assert [row["id"] for row in answer.json if row.get("ok")] == [doc["_id"] for doc in docs]
+
+
+async def test_a_body_over_the_limit_is_refused_unread(node: Client, store: str) -> None:
+    answer = await node("POST", f"{store}/_bulk_docs", None, headers={"Content-Length": str(2**27)})
+    assert (answer.status, answer.json["error"]) == (413, "too_large")
+
+
+async def test_mango_queries(node: Client, store: str) -> None:
+    await node("POST", f"{store}/_bulk_docs", {"docs": [{"_id": str(n), "n": n} for n in range(5)]})
+    assert (await node("POST", f"{store}/_index", {"index": {"fields": ["n"]}})).json["result"] == "created"
+    found = await node("POST", f"{store}/_find", {"selector": {"n": {"$gt": 2}}})
+    assert [doc["_id"] for doc in found.json["docs"]] == ["3", "4"]
+
+
+VIEWS = {
+    "views": {
+        "n": {"map": "function (doc) { emit(doc.n, doc.n); }", "reduce": "_stats"},
+        "last": {"map": "function (doc) { emit([doc.n % 2, doc.n], doc._id); };", "reduce": "_last"},
+        "own": {
+            "map": "function (doc) { emit(doc.n % 2, doc.n); }",
+            "reduce": "function (keys, values) { return sum(values); }",
+        },
+        "throws": {"map": "function (doc) { if (doc.n === 1) { throw new Error('no'); } emit(doc.n); }"},
+        "broken": {"map": "function ("},
+        "unknown": {"map": "function (doc) { emit(1, 1); }", "reduce": "_approx_count_distinct"},
+    },
+    "lists": {
+        "codes": "function (head, req) { start({code: 418, headers: {'X-A': req.query.a}}); return 'tea'; }",
+        "breaks": "function () { throw(['error', 'broken', 'on purpose']); }",
+        "endless": 7,
+    },
+    "filters": {"throws": "function () { throw new Error('no'); }", "broken": "function ("},
+}
+
+
+@pytest.fixture
+async def numbers(node: Client, store: str) -> str:
+    await put(node, f"{store}/_design/d", VIEWS)
+    await node("POST", f"{store}/_bulk_docs", {"docs": [{"_id": f"d{n}", "n": n} for n in range(5)]})
+    return store
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("n?reduce=false&limit=2", [{"id": "d0", "key": 0, "value": 0}, {"id": "d1", "key": 1, "value": 1}]),
+        ("n", [{"key": None, "value": {"sum": 10, "count": 5, "min": 0, "max": 4, "sumsqr": 30}}]),
+        ("last?group_level=1", [{"key": [0], "value": "d4"}, {"key": [1], "value": "d3"}]),
+        ("own?group=true&descending=true", [{"key": 1, "value": 4}, {"key": 0, "value": 6}]),
+        ('n?reduce=false&start_key=3&end_key="x"', [{"id": f"d{n}", "key": n, "value": n} for n in (3, 4)]),
+        ("n?reduce=false&keys=[4,2]", [{"id": f"d{n}", "key": n, "value": n} for n in (4, 2)]),
+        ("throws?limit=2", [{"id": "d0", "key": 0, "value": None}, {"id": "d2", "key": 2, "value": None}]),
+    ],
+)
+async def test_views(node: Client, numbers: str, query: str, rows: list[dict[str, Any]]) -> None:
+    view, _, parameters = query.partition("?")
+    parameters = quote(parameters, safe="=&")
+    assert (await node("GET", f"{numbers}/_design/d/_view/{view}?{parameters}")).json["rows"] == rows
+
+
+async def test_a_view_is_asked_by_post_as_well(node: Client, numbers: str) -> None:
+    answer = await node("POST", f"{numbers}/_design/d/_view/n", {"keys": [1]}, reduce=False)
+    assert [row["id"] for row in answer.json["rows"]] == ["d1"]
+
+
+async def test_a_view_sees_what_was_written_before(node: Client, numbers: str) -> None:
+    view = f"{numbers}/_design/d/_view/n"
+    assert (await node("GET", view)).json["rows"][0]["value"]["count"] == 5
+    rev = await put(node, f"{numbers}/d5", {"n": 5})
+    assert (await node("GET", view)).json["rows"][0]["value"]["count"] == 6
+    await node("DELETE", f"{numbers}/d5", rev=rev)
+    assert (await node("GET", view)).json["rows"][0]["value"]["count"] == 5
+
+
+async def test_a_list_function_sets_status_and_headers(node: Client, numbers: str) -> None:
+    answer = await node("GET", f"{numbers}/_design/d/_list/codes/n", a="1")
+    assert (answer.status, answer.headers["X-A"], answer.body) == (418, "1", b"tea")
+    assert answer.headers["Content-Length"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("_design/d/_view/none", 404),
+        ("_design/none/_view/n", 404),
+        ("_design/d/_view/broken", 500),
+        ("_design/d/_view/unknown", 400),
+        ("_design/d/_view/n?startkey=[", 400),
+        ("_design/d/_view/n?limit=-1", 400),
+        ("_design/d/_view/n?reduce=maybe", 400),
+        ("_design/d/_view/n?keys=5", 400),
+        ("_design/d/_list/none/n", 404),
+        ("_design/d/_list/endless/n", 404),
+        ("_design/d/_list/breaks/n", 500),
+        ("_changes?filter=d/none", 404),
+        ("_changes?filter=none/none", 404),
+        ("_changes?filter=nothing", 400),
+        ("_changes?filter=d/throws", 400),
+        ("_changes?filter=d/broken", 500),
+        ("_changes?filter=_view&view=d/broken", 500),
+        ("_changes?filter=_selector", 400),
+        ("_changes?filter=_doc_ids", 400),
+        ("_changes?feed=sideways", 400),
+        ("_changes?since=yesterday", 400),
+        ("_changes?heartbeat=0", 400),
+        ("_changes?timeout=soon", 400),
+        ("d1?open_revs=5", 400),
+        ("d1/none", 404),
+        ("_security", 404),
+    ],
+)
+async def test_what_can_not_be_answered_is_an_error_in_couchdbs_form(
+    node: Client, numbers: str, path: str, status: int
+) -> None:
+    answer = await node("GET", f"{numbers}/{path.replace('[', '%5B')}")
+    assert answer.status == status
+    assert set(answer.json) >= {"error", "reason"}
+    assert answer.headers["Content-Type"] == "application/json"
+
+
+BAD_BODIES = [
+    b"",
+    b"not json",
+    b"null",
+    b"[]",
+    b"5",
+    b'{"docs": null}',
+    b'{"docs": {}}',
+    b'{"docs": [null]}',
+    b'{"docs": [5, []]}',
+    b'{"docs": [{"_id": 5}]}',
+    b'{"docs": [{"_unknown": 5}]}',
+    b'{"docs": [{"_rev": 5}]}',
+    b'{"docs": [{"_attachments": {"a": {"data": "###"}}}]}',
+    b'{"docs": [{"_id": "n", "_revisions": 5}], "new_edits": false}',
+    b'{"keys": null}',
+    b'{"doc": 5}',
+    b'{"doc": [5]}',
+    b'{"selector": null}',
+    b'{"selector": {"a": {"$no": 1}}}',
+    b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+]
+TAKE_BODIES = [
+    "/_bulk_docs",
+    "/_bulk_get",
+    "/_revs_diff",
+    "/_all_docs",
+    "/_changes?filter=_selector",
+    "/_find",
+    "/_index",
+    "/_design/d/_view/n",
+    "",
+]
+
+
+@pytest.mark.parametrize("path", TAKE_BODIES)
+async def test_no_malformed_body_ends_the_server_or_is_its_own_failure(
+    own_server: EmbeddedProcess, path: str
+) -> None:
+    async with client_of(own_server.url) as node:
+        await node("PUT", "/db")
+        await put(node, "/db/_design/d", VIEWS)
+        for body in BAD_BODIES:
+            answer = await node("POST", f"/db{path}", body, headers={"Content-Type": "application/json"})
+            assert answer.status < 500, (body[:60], answer.body)
+            json.loads(answer.body)
+        assert (await node("GET", "/_up")).status == 200
+    assert own_server.process.poll() is None
+    assert "failed unseen" not in own_server.log.read_text()
+
+
+@pytest.mark.parametrize("path", ["/_utils", "/_config", "/_replicate", "/_users", "/db/_temp_view"])
+async def test_what_is_not_wanted_is_not_there(node: Client, path: str) -> None:
+    assert (await node("GET", path)).status == 404
+    assert (await node("PUT", path, {})).status in {400, 404}
+
+
+async def test_an_endless_validation_function_is_ended(node: Client, store: str) -> None:
+    await put(
+        node, f"{store}/_design/d", {"validate_doc_update": "function (doc) { while (doc.endless) {} }"}
+    )
+    answer = await node("PUT", f"{store}/doc", {"endless": True})
+    assert answer.status == 500
+    await put(node, f"{store}/doc", {"endless": False})
+
+
+async def test_a_new_validation_function_holds_at_once(node: Client, store: str) -> None:
+    await put(node, f"{store}/a", {})
+    refuse = "function (doc, old) { throw(old ? {forbidden: 'once only'} : {unauthorized: 'no'}); }"
+    rev = await put(node, f"{store}/_design/d", {"validate_doc_update": refuse})
+    current = (await node("GET", f"{store}/a")).json
+    answer = await node("PUT", f"{store}/a", current)
+    assert (answer.status, answer.json) == (403, {"error": "forbidden", "reason": "once only"})
+    assert (await node("PUT", f"{store}/b", {})).status == 401
+    assert (await node("DELETE", f"{store}/_design/d", rev=rev)).status == 200
+    await put(node, f"{store}/b", {})
