@@ -41,7 +41,8 @@ def test_every_answer_is_as_the_document_says(caplog):
     # a stream does not end, so its operation is left out; the next message is waited for a moment only
     with serving_in_a_thread(Limits(topic_data_s=0.001)) as daemon:
         base = f"{daemon.origin}{daemon.api.prefix}"
-        schema = schemathesis.openapi.from_url(f"{base}/openapi.json", config=configuration(base))
+        document = schemathesis.openapi.from_url(f"{base}/openapi.json").raw_schema
+        schema = schemathesis.openapi.from_dict(document, config=configuration(base))
         schema.validate()
         found, statuses, operations = [], Counter(), set()
         for event in from_schema(schema.exclude(path_regex="^/topic_stream")).execute():
@@ -56,7 +57,6 @@ def test_every_answer_is_as_the_document_says(caplog):
     assert found == []
     assert max(statuses) < 500
     assert all(statuses[status] > 20 for status in (200, 400, 404, 405, 415)), statuses
-    paths = schema.raw_schema["paths"]
-    listed = {f"{method.upper()} {path}" for path, item in paths.items() for method in item}
+    listed = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
     assert operations == {name for name in listed if "topic_stream" not in name}
     assert [record for record in caplog.records if record.name.startswith("growd")] == []

@@ -235,6 +235,26 @@ class TestLife:
                 await asyncio.open_connection("127.0.0.1", daemon.port)
             assert daemon.bus.topics.get(LIGHT).last is None
 
+    async def test_it_waits_for_those_whose_requests_it_ends(self, daemon, monkeypatch):
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def handle(_):
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(20):  # some rounds of the loop, as to tell a database takes
+                    await asyncio.sleep(0)
+                ended.set()
+
+        monkeypatch.setattr(daemon.database, "handle", handle)
+        async with raw_client(daemon.port) as client:
+            await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await begun.wait()
+            await daemon.server.close()
+            assert ended.is_set()
+            await client.gone()
+
     async def test_a_client_gone_in_the_middle_of_a_stream_is_not_logged(self, daemon, caplog):
         async with raw_client(daemon.port) as client:
             await client.send(PARAMS.replace(b"/param", b"/topic_stream/" + CO2.encode()))

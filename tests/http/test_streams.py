@@ -232,20 +232,20 @@ class TestSlowClients:
 
     @pytest.mark.parametrize(
         ("accept", "told"),
-        [(EVENTS, b'event: dropped\ndata: {"dropped":2}\n\nid: 3\n'), (PLAIN, b"# 2 dropped\n3.0\n")],
+        [
+            (LINES, b'{"dropped":2}\n{"value":3.0,'),
+            (EVENTS, b'event: dropped\ndata: {"dropped":2}\n\nid: %d\n'),
+            (PLAIN, b"# 2 dropped\n3.0\n"),
+        ],
     )
-    async def test_the_other_framings_tell_it_too(self, accept, told):
-        async with (
-            serving(Limits(stream_queue=1)) as daemon,
-            stream(daemon, Accept=accept) as frames,
-        ):
-            await open_streams(daemon, 1)
-            for value in (1, 2, 3):
-                daemon.sensor[CO2].publish(value)
-            text = await frames.next()
-            if text.startswith(b"retry"):
-                text = await frames.next()
-            assert text.startswith(told)
+    async def test_it_is_told_in_each_framing_and_each_time(self, accept, told):
+        async with serving(Limits(stream_queue=1)) as daemon, stream(daemon, Accept=accept) as frames:
+            if accept == EVENTS:
+                await frames.next()  # retry
+            for last in (3, 6):
+                for value in (1, 2, 3):
+                    daemon.sensor[CO2].publish(value)
+                assert (await frames.next()).startswith(told.replace(b"%d", b"%d" % last))
 
 
 @asynccontextmanager

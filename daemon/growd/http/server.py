@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from growd.http.api import Api
 
-CLOSE_S: Final = 0.2  # how long open requests may go on when the daemon leaves; aiohttp waits it twice
+CLOSE_S: Final = 0.2  # how long open requests may go on when the daemon leaves
 # A client that vanished without a word is noticed after 60 + 4 * 15 seconds, also on a stream that is silent.
 KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and the database
@@ -63,17 +63,27 @@ class Server:
         self.address = self._runner.addresses[0][:2]
 
     async def close(self) -> None:
-        """Refuse new connections, and end those that are open."""
-        if self._runner is None:
+        """Refuse new connections, let open requests come to their end for a moment, then end them."""
+        runner, self._runner = self._runner, None
+        if runner is None or runner.server is None:
             return
-        for site in self._runner.sites:
+        for site in runner.sites:
             await site.stop()
+        runner.server.pre_shutdown()  # no further request on the connections that are open
         self._api.end_streams()
-        await self._runner.cleanup()
-        if self._handlers:  # aiohttp cancels them, but does not wait
-            await asyncio.wait(self._handlers)
+        await self._end_handlers()
+        await runner.cleanup()
         await self._api.close()
-        self._runner = None
+
+    async def _end_handlers(self) -> None:
+        """End them once, and wait: aiohttp would cancel them twice, in the midst of their tidying up."""
+        if not self._handlers:
+            return
+        _, late = await asyncio.wait(self._handlers, timeout=CLOSE_S)
+        for handler in late:
+            handler.cancel()
+        if late:
+            await asyncio.wait(late)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         path, query = split_target(request.raw_path)
