@@ -155,6 +155,11 @@ async def test_a_range_beyond_the_end(node: Client, store: str) -> None:
     assert (answer.status, answer.headers["Content-Range"]) == (416, "bytes */10")
 
 
+async def test_an_attachment_of_a_design_document(node: Client, store: str) -> None:
+    await node("PUT", f"{store}/_design/d/sub/page.html", TEXT, headers={"Content-Type": "text/html"})
+    assert (await node("GET", f"{store}/_design/d/sub/page.html")).body == TEXT
+
+
 async def test_local_documents_are_kept_out_of_lists_and_feeds(node: Client, store: str) -> None:
     await put(node, f"{store}/_local/checkpoint", {"seq": 5})
     assert (await node("GET", f"{store}/_local/checkpoint")).json["seq"] == 5
@@ -292,6 +297,7 @@ async def test_a_list_function_sets_status_and_headers(node: Client, numbers: st
         ("_changes?timeout=soon", 400),
         ("d1?open_revs=5", 400),
         ("d1/none", 404),
+        ("d1/__proto__", 404),
         ("_security", 404),
     ],
 )
