@@ -41,10 +41,7 @@ const SERVER_PATHS = ['_active_tasks', '_session', '_uuids'];
 
 // after the database's name; an id or a name that begins with an underscore means something else
 const DOCUMENT = /^\/(?<db>[^/]+)\/(?<id>_design\/[^/]+|_local\/[^/]+|[^_/][^/]*)\/?$/;
-const ATTACHMENTS = [
-  /^\/(?<db>[^/]+)\/(?<id>[^_/][^/]*)\/(?<attachment>.+)$/,
-  /^\/(?<db>[^/]+)\/(?<id>_design\/[^/]+)\/(?<attachment>[^_].*)$/,
-];
+const ATTACHMENT = /^\/(?<db>[^/]+)\/(?<id>[^_/][^/]*|_design\/[^/]+(?=\/[^_]))\/(?<attachment>.+)$/;
 
 const LARGEST_BODY_BYTES = 64 * 1024 * 1024; // `_bulk_docs` of 50 MB has to pass
 
@@ -91,7 +88,7 @@ function addOwnRoutes(app, Pouch, dbWrapper, stopping) {
   app.post('/:db', checkDocument);
   app.copy(DOCUMENT, open, copyDocument);
   app.get(DOCUMENT, open, getDocument);
-  app.get(ATTACHMENTS, open, getAttachment);
+  app.get(ATTACHMENT, open, getAttachment);
 }
 
 /** Bodies are JSON whatever they are called, as CouchDB has it: `curl -d` calls them a form. */
