@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import functools
 import logging
-import os
 import signal
 import time
 from dataclasses import dataclass
@@ -36,6 +34,7 @@ from growd.control.filters import Filter
 from growd.control.sampling import Sampler
 from growd.control.topics import declare_environment
 from growd.devices import SENSOR_KINDS, SensorDevice
+from growd.folders import StartError, couchdb_folder, own_folder, read_credentials
 from growd.http.api import Api, Limits
 from growd.http.gateway import Gateway
 from growd.http.server import AddressError, Server
@@ -62,10 +61,6 @@ DRAIN_S: Final = 0.5  # how long the daemon tries to ship the last points when i
 DEVICE_TIMEOUT_S: Final = 2.0
 SAVE_TIME_S: Final = 10.0
 _log = logging.getLogger(__name__)
-
-
-class StartError(Exception):
-    """The daemon can't start; the sentence says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +105,7 @@ class App:
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> Running:
         """Start all parts. They end in the opposite order: outputs are safe before anything else goes."""
-        stack.enter_context(await asyncio.to_thread(_own_folder, self.data))
+        stack.enter_context(await asyncio.to_thread(own_folder, self.data))
         local = await LocalStore.open(self.data / "growd.sqlite3")
         stack.push_async_callback(local.close)
         self._clock = await self._chosen_clock(local)
@@ -164,7 +159,7 @@ class App:
             data=self.data / "couchdb",
             design_name=self.config.http.name,
             url=couchdb.url,
-            credentials=_credentials(couchdb.credentials_file),
+            credentials=read_credentials(couchdb.credentials_file),
             prefix=couchdb.prefix,
             node=couchdb.node,
         )
@@ -380,46 +375,3 @@ class App:
 def _url(server: Server) -> str:
     host, port = server.address or ("", 0)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def couchdb_folder() -> Path:
-    """The folder `couchdb/` (design documents, the embedded server): the package's, or the checkout's."""
-    packaged = Path(__file__).parent / "_couchdb"
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "couchdb"
-
-
-def _credentials(file: str) -> tuple[str, str] | None:
-    """User and password from a file of two lines."""
-    if not file:
-        return None
-    try:
-        user, password = Path(file).read_text(encoding="utf-8").splitlines()[:2]
-    except OSError as error:
-        raise StartError(f"[couchdb] credentials_file: {file} can't be read: {error.strerror}") from None
-    except ValueError:
-        raise StartError(f"[couchdb] credentials_file: {file} must have two lines: user, password") from None
-    return user, password
-
-
-def _own_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
-    """Make the data folder and lock it for this process, for as long as the context lasts. Blocking."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / "growd.lock").open("a+")
-    except OSError as error:
-        raise StartError(f"the data folder {folder} can't be written to: {error.strerror}") from None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.seek(0)
-        owner = file.read().strip()
-        file.close()
-        process = f" (process {owner})" if owner else ""
-        raise StartError(
-            f"the data folder {folder} is in use by another growd{process}; "
-            "stop it, or choose another folder with --data"
-        ) from None
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
-    return file

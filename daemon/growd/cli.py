@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from growd import __version__
-from growd.app import App, StartError
+from growd.app import App
 from growd.config import Config, ConfigError, load
+from growd.folders import StartError
 
 if TYPE_CHECKING:
     from growd.app import Running

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -17,10 +16,11 @@ from urllib.parse import parse_qsl
 import msgspec
 from aiohttp import web
 
-from growd.bus.errors import BusError, InvalidArgumentsError, shown
+from growd.bus.errors import BusError, shown
 from growd.bus.fields import Field, Kind
 from growd.http.errors import ApiError, error_fields
 from growd.http.openapi import document
+from growd.http.operations import Body, Call, Operation
 from growd.http.requests import decode_name, read_json
 from growd.http.streams import Streams
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from growd.bus.services import Service
 
 VERSION: Final = "0.0.1"
-_JSON_TYPES: Final[dict[type[Any], str]] = {list: "array", dict: "object"}
 _log = logging.getLogger(__name__)
 
 
@@ -43,67 +42,6 @@ class Limits:
     heartbeat_s: float = 15.0
     topic_data_s: float = 10.0
     body_stall_s: float = 30.0  # how long a client may take for the next byte of a body
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request, read and checked."""
-
-    request: web.BaseRequest
-    name: str
-    query: dict[str, Any]
-    body: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """What body an operation takes: JSON types, and the members of an object if they are fixed."""
-
-    types: tuple[type[Any], ...]
-    members: tuple[Field, ...] = ()
-    required: bool = True
-    doc: str = ""
-
-    def check(self, value: Any) -> Any:
-        if value is None and not self.required:
-            return None
-        if not isinstance(value, self.types):
-            wanted = " or ".join(f"an {kind}" for kind in self.json_types())
-            said = "it is empty or null" if value is None else f"it is {shown(value)}"
-            raise ApiError(400, "invalid_body", f"the body must be {wanted}, but {said}")
-        return self._checked_members(value) if self.members else value
-
-    def json_types(self) -> list[str]:
-        """The types allowed, as JSON Schema names them."""
-        return [_JSON_TYPES[kind] for kind in self.types]
-
-    def _checked_members(self, value: Any) -> dict[str, Any]:
-        known = [field.name for field in self.members]
-        for name in value:
-            if name not in known:
-                raise InvalidArgumentsError(f"the body has an unknown field {shown(name)}; known: {known}")
-        for field in self.members:
-            if field.name not in value:
-                raise InvalidArgumentsError(f"the body lacks the field {shown(field.name)}")
-        return {field.name: field.check(value[field.name]) for field in self.members}
-
-
-Handler = Callable[["Api", Call], Awaitable[web.StreamResponse]]
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One row of the specification."""
-
-    method: str
-    resource: str  # the first path segment
-    kind: str  # what the rest of the path names: "param", "topic" ...; empty if there is none
-    summary: str
-    handler: Handler
-    body: Body | None = None
-    query: tuple[Field, ...] = ()
-    answer: str = "object"  # the schema of the 200 answer, by its name in openapi.py
-    refusals: tuple[int, ...] = ()
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from growd.bus.nodes import Bus
     from growd.bus.services import Service
     from growd.bus.topics import Topic
-    from growd.http.api import Body, Operation
+    from growd.http.operations import Body, Operation
 
 _NAMES = {"type": "array", "items": {"type": "string"}}
 _QUALITY = {"enum": list(Quality)}
