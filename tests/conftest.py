@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 from blockbuster import blockbuster_ctx
+
 from support.leaks import Holdings
 
 if TYPE_CHECKING:

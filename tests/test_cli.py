@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+
 from support.program import failed, started
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from support.checkout import ROOT, SCRIPTS, STANDINS, Checkout
 
 SHELL_SCRIPTS = [script for script in SCRIPTS if not script.endswith(".py")]

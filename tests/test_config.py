@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from growd.config import ConfigError, load
 
 if TYPE_CHECKING:

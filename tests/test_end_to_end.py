@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
+
 from support.program import PATIENCE_S, Home, Program, home_on, processes_that_name, started
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
 from support.checkout import ROOT
 
 WHEEL = b"the contents of a wheel"

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 from blockbuster import BlockingError
+
 from growd.clock import RealClock
 from support.leaks import Holdings
 

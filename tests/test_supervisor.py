@@ -5,6 +5,7 @@ import logging
 from itertools import pairwise
 
 import pytest
+
 from growd.supervisor import LONGEST_DELAY_S, Supervisor
 from support.clock import ManualClock
 

@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+
 from growd.worker import Worker, WorkerError
 
 

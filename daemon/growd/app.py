@@ -15,14 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from growd_drivers.errors import DriverError, NotReadyError
-from growd_drivers.hardware import Hardware, open_hardware
-from growd_drivers.pwm_light import PwmLight
-from growd_hwsim.chamber import Chamber
-from growd_hwsim.errors import SimulationError
-from growd_hwsim.faults import load_faults
-from growd_hwsim.hardware import Wiring, open_simulated
-
 from growd.bus import Bus
 from growd.bus.errors import BusError
 from growd.bus.messages import MESSAGE_TYPES
@@ -50,6 +42,13 @@ from growd.store.recorder import Recorder
 from growd.store.shipper import Shipper
 from growd.supervisor import Supervisor
 from growd.worker import Worker
+from growd_drivers.errors import DriverError, NotReadyError
+from growd_drivers.hardware import Hardware, open_hardware
+from growd_drivers.pwm_light import PwmLight
+from growd_hwsim.chamber import Chamber
+from growd_hwsim.errors import SimulationError
+from growd_hwsim.faults import load_faults
+from growd_hwsim.hardware import Wiring, open_simulated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

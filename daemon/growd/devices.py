@@ -10,9 +10,8 @@ from growd_drivers import bh1750, scd30
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from growd_drivers.hardware import Hardware
-
     from growd.config import Sensor
+    from growd_drivers.hardware import Hardware
 
 
 @dataclass(frozen=True, slots=True)

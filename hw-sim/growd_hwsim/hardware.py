@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from growd_drivers.hardware import Hardware
-
 from growd_hwsim.chips.bh1750 import SimulatedBh1750
 from growd_hwsim.chips.scd30 import SimulatedScd30
 from growd_hwsim.faults import Faults

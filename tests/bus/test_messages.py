@@ -8,6 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from growd.bus.errors import SHOWN, InvalidArgumentsError, InvalidValueError, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import (
@@ -20,8 +23,6 @@ from growd.bus.messages import (
     VECTOR3,
     MessageType,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 CO2 = FLOAT64.within(0, 40_000, "ppm")
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from growd.bus.errors import InvalidNameError
-from growd.bus.names import MAX_NAME, normalise
 from hypothesis import given
 from hypothesis import strategies as st
+
+from growd.bus.errors import InvalidNameError
+from growd.bus.names import MAX_NAME, normalise
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import weakref
 from typing import Any
 
 import pytest
+
 from growd.bus import Bus
 from growd.bus.errors import ClosedError, InvalidNameError, NameTakenError, UnknownNameError
 from growd.bus.fields import Field, Kind

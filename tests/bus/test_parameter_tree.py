@@ -7,13 +7,14 @@ import copy
 from typing import Any
 
 import pytest
-from growd.bus.errors import ConflictError, InvalidValueError, UnknownNameError
-from growd.bus.fields import Field, Kind
-from growd.bus.params import Parameters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from parameter_store import MemoryStore, canonical
+
+from growd.bus.errors import ConflictError, InvalidValueError, UnknownNameError
+from growd.bus.fields import Field, Kind
+from growd.bus.params import Parameters
 
 LONGEST = 255
 scalars = (

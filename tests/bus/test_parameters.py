@@ -4,6 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from parameter_store import HeldStore, MemoryStore, canonical
+
 from growd.bus import params
 from growd.bus.errors import (
     CapacityError,
@@ -17,7 +19,6 @@ from growd.bus.errors import (
 from growd.bus.fields import Field, Kind
 from growd.bus.names import MAX_NAME
 from growd.bus.params import Parameters
-from parameter_store import HeldStore, MemoryStore, canonical
 
 GAIN = Field("gain", Kind.FLOAT64, 0, 10, default=1.0)
 RECIPE = Field("current_recipe", Kind.STRING, default="")

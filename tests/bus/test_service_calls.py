@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from growd.bus import Bus
 from growd.bus.errors import (
     InvalidAnswerError,

@@ -5,6 +5,9 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from growd.bus import Bus
 from growd.bus.errors import (
     ClosedError,
@@ -15,8 +18,6 @@ from growd.bus.errors import (
     UnknownNameError,
 )
 from growd.bus.messages import FLOAT64, INT64, STRING, VECTOR3, Message, Quality
-from hypothesis import given
-from hypothesis import strategies as st
 from support.clock import ManualClock
 
 if TYPE_CHECKING:

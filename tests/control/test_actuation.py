@@ -5,6 +5,7 @@ import logging
 import threading
 
 import pytest
+
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.actuation import LightActuator

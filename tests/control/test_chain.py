@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from growd.bus import Bus
 from growd.control.actuation import LightActuator
 from growd.control.controllers import DirectController, LightController

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from growd.bus import Bus
 from growd.bus.errors import InvalidValueError, UnknownNameError
 from growd.control.topics import declare_environment

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.filters import Filter

@@ -6,6 +6,7 @@ import threading
 from contextlib import asynccontextmanager
 
 import pytest
+
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.sampling import Sampler

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+
 from support.couch_client import Client, client_of
 from support.database import DatabaseServer, EmbeddedProcess, embedded_server
 

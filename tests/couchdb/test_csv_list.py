@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from support.couch_client import install_design, reduces
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from support.couch_client import FILES, install_design, reduces
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from growd.variables import VARIABLES
 from support.couch_client import FILES, install_design
 

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from support.couch_client import client_of
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
+
 from support.couch_client import client_of
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support.couch_client import client_of
 from support.database import EmbeddedProcess, embedded_server, start_node
 

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from growd_drivers.bh1750 import MAXIMUM_LUX, Bh1750
 from growd_drivers.errors import DeviceMissingError, OutOfRangeError
 from growd_drivers.i2c import I2CBus
 from growd_hwsim.chips.bh1750 import SimulatedBh1750
 from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.machine import SleepingTime
 
 

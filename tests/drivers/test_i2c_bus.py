@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+
 from growd_drivers.errors import BusError, DeviceMissingError, DriverError
 from growd_drivers.i2c import I2CBus
 from growd_hwsim.i2c import I2CAdapter, I2CKernel, I2CSlave, NoAcknowledgeError, smbus_over

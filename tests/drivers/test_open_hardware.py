@@ -6,6 +6,7 @@ import time
 
 import pytest
 import smbus2
+
 from growd_drivers.errors import DriverError, HardwareUnavailableError
 from growd_drivers.hardware import Hardware, open_hardware
 from growd_hwsim.gpio import SimulatedGpio

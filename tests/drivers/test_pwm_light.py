@@ -4,11 +4,12 @@ import gc
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from growd_drivers.errors import HardwareUnavailableError, SettingError
 from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.gpio import SimulatedGpio
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.machine import SleepingTime
 
 PINS = {"white": 18, "red": 13, "blue": 19}

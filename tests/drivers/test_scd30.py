@@ -7,6 +7,7 @@ import time as real_time
 
 import adafruit_scd30
 import pytest
+
 from growd_drivers.errors import BusError, DeviceMissingError, NotReadyError, OutOfRangeError, SettingError
 from growd_drivers.i2c import I2CBus
 from growd_drivers.scd30 import Scd30

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest_asyncio
+
 from support.daemon import Daemon, serving
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.http.api import Limits

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import schemathesis
-from growd.http.api import Limits
 from schemathesis.engine import events, from_schema
+
+from growd.http.api import Limits
 from support.daemon import serving_in_a_thread
 
 EXAMPLES = 10  # for each operation, beside the boundary cases that the document names

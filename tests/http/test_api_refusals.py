@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+
 from growd.bus.params import MAX_PARAMETERS
 from growd.http.api import Limits
 from support.daemon import CALIBRATE, CO2, LIGHT, POSITION, START, STOP, serving

@@ -7,6 +7,7 @@ import json
 import logging
 
 import pytest
+
 from growd.http.gateway import Gateway
 from support.gateway_server import gateway_to
 from support.raw_http import Peer, RawAnswer, answering, raw_client, raw_upstream, take_apart

@@ -8,6 +8,7 @@ import json
 import re
 
 import pytest
+
 from support.gateway_doors import HOST, Step, ask, port_of, request_bytes, steady, transcript
 from support.gateway_server import gateway_to
 from support.gateway_steps import (

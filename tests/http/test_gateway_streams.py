@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support.gateway_server import gateway_to
 from support.raw_http import Peer, raw_client, raw_upstream
 

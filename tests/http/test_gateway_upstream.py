@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from growd.http.upstream import ConnectionPool, Upstream
 from growd.http.upstream_errors import UpstreamUnreachableError
 from support.raw_http import Peer, raw_upstream

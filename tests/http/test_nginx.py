@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+
 from support.gateway_doors import HOST, Step, ask, port_of, request_bytes, transcript
 from support.gateway_nginx import free_port, nginx_binary, nginx_to
 from support.gateway_steps import ATTACHMENTS, CREATE, DB, DELETE, DOCUMENTS, READING, SERVER, SLASHED_NAME

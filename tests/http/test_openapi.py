@@ -9,14 +9,15 @@ import re
 import jsonschema_rs
 import pytest
 import schemathesis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MESSAGE_TYPES
 from growd.bus.names import normalise
 from growd.http.api import OPERATIONS, ROUTES
 from growd.http.openapi import NAME_PATTERN, field_schema
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.daemon import CALIBRATE, LIGHT, START, STOP, TOPICS
 
 # the same values each time, however busy the machine is

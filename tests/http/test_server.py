@@ -11,6 +11,7 @@ import socket
 from contextlib import suppress
 
 import pytest
+
 from growd.http.server import AddressError, Server
 from support.daemon import CO2, LIGHT, serving
 from support.raw_http import raw_client

@@ -8,6 +8,7 @@ import socket
 from contextlib import asynccontextmanager
 
 import pytest
+
 from growd.bus.messages import Quality
 from growd.http.api import Limits
 from growd.http.streams import negotiate

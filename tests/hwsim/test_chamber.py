@@ -4,9 +4,10 @@ import math
 import threading
 
 import pytest
-from growd_hwsim.chamber import Chamber, ChamberParameters, Lamp, light_response, saturation_vapour_g_m3
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from growd_hwsim.chamber import Chamber, ChamberParameters, Lamp, light_response, saturation_vapour_g_m3
 from support.machine import SleepingTime
 
 NIGHT = ChamberParameters(daylight_lux=0.0)

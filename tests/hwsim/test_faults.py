@@ -4,6 +4,7 @@ import errno
 import struct
 
 import pytest
+
 from growd_drivers.bh1750 import Bh1750
 from growd_drivers.errors import BusError, DeviceMissingError, NotReadyError
 from growd_drivers.scd30 import Scd30

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from growd_hwsim.chips.bh1750 import SimulatedBh1750
 from growd_hwsim.i2c import NoAcknowledgeError
 from support.machine import SleepingTime

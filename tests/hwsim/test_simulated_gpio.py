@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 
 import pytest
+
 from growd_hwsim.gpio import HISTORY_LENGTH, SimulatedGpio
 from support.machine import SleepingTime
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from growd_drivers.bh1750 import Bh1750
 from growd_drivers.errors import HardwareUnavailableError, NotReadyError
 from growd_drivers.hardware import Hardware

@@ -10,8 +10,9 @@ import threading
 import pytest
 import smbus2
 import smbus2.smbus2
-from growd_hwsim.i2c import I2CAdapter, I2CKernel, I2CSlave, smbus_over
 from smbus2 import i2c_msg
+
+from growd_hwsim.i2c import I2CAdapter, I2CKernel, I2CSlave, smbus_over
 
 
 class Echo(I2CSlave):

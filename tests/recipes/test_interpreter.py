@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from growd.recipes.interpreter import interpret
-from growd.variables import VARIABLES
 from hypothesis import given
 from hypothesis import strategies as st
+
+from growd.recipes.interpreter import interpret
+from growd.variables import VARIABLES
 
 VARIABLE = st.sampled_from(sorted(VARIABLES))
 OFFSET = st.one_of(st.integers(0, 50), st.floats(0, 50), st.integers(0, 5_000_000))

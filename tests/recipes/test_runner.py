@@ -6,6 +6,7 @@ import logging
 from contextlib import asynccontextmanager
 
 import pytest
+
 from growd.bus import Bus
 from growd.bus.errors import ReadOnlyError
 from growd.bus.messages import Quality

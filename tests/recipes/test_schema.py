@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.interpreter import PLANS, interpret
 from growd.recipes.schema import FORMATS, MAX_FINDINGS, MAX_OPERATIONS, Severity, check

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from faulty_server import FaultyServer, answer_lost, half_an_answer, half_the_rows, never, status
+
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
+
 from growd.store.bootstrap import Databases, bootstrap, read_design, supports_last
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, DesignFileError

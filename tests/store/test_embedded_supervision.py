@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
+
 from growd.store.couch import Couch
 from growd.store.embedded import EmbeddedDatabase
 from support.clock import ManualClock

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from growd.bus.errors import NotKeptError
 from growd.store.errors import LocalStoreError
 from growd.store.journal import RunJournal

@@ -8,6 +8,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from growd.store.errors import LocalStoreError
 from growd.store.local import SCHEMA_VERSION, LocalStore
 

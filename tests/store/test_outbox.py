@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox

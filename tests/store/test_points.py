@@ -7,11 +7,12 @@ import json
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from growd.store.errors import InvalidPointError
 from growd.store.points import ChangeRule, PointMaker, StorageRule
 from growd.variables import VARIABLES, Variable
-from hypothesis import given
-from hypothesis import strategies as st
 
 CO2 = Variable("air_carbon_dioxide", "ppm", 0, 40_000, 0, absolute_band=2, relative_band=0.01)
 PLAIN = Variable("x", "", -1e9, 1e9, absolute_band=0, relative_band=0)

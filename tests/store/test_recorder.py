@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from growd.bus import Bus
 from growd.bus.messages import BOOL, FLOAT64, STRING, VECTOR3, Quality
 from growd.store.local import LocalStore

@@ -18,6 +18,7 @@ from faulty_server import (
     status,
     status_if,
 )
+
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError
 from growd.store.local import LocalStore

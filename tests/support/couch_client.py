@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 import aiohttp
-from growd.store.bootstrap import read_design
 from yarl import URL
 
+from growd.store.bootstrap import read_design
 from support.database import COUCHDB_ADDRESS
 
 if TYPE_CHECKING:

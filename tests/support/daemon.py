@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
+
 from growd.bus import Bus
 from growd.bus.errors import NotKeptError
 from growd.bus.fields import Field, Kind
@@ -20,7 +22,6 @@ from growd.bus.services import SUCCESS
 from growd.clock import RealClock
 from growd.http.api import Api, Limits
 from growd.http.server import Server
-from yarl import URL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+
 from growd.http.gateway import SERVER_OPTIONS, Gateway
 
 if TYPE_CHECKING:
