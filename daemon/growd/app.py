@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 READY_S: Final = 10.0  # how long the start waits for the database before it says so and goes on
 DRAIN_S: Final = 0.5  # how long the daemon tries to ship the last points when it leaves
 DEVICE_TIMEOUT_S: Final = 2.0
+DEVICE_CLOSE_S: Final = 0.5  # a device that hangs holds up the way down for no longer
 SAVE_TIME_S: Final = 10.0
 _log = logging.getLogger(__name__)
 
@@ -302,7 +303,7 @@ class App:
         if not light.enabled:
             return None
         worker = Worker("gpio")
-        stack.push_async_callback(worker.close)
+        stack.push_async_callback(worker.close, DEVICE_CLOSE_S)
         lamp = await worker.run(
             lambda: PwmLight(
                 hardware.gpio,
@@ -313,7 +314,7 @@ class App:
                 inverted=light.inverted,
             )
         )
-        stack.push_async_callback(worker.run, lamp.close)
+        stack.push_async_callback(_close_lamp, worker, lamp)
         return LightActuator(
             bus,
             self.config.environment.id,
@@ -347,7 +348,7 @@ class App:
         for sensor in self.config.sensor:
             if sensor.bus not in workers:
                 worker = workers[sensor.bus] = Worker(f"i2c-{sensor.bus}")
-                stack.push_async_callback(worker.close)
+                stack.push_async_callback(worker.close, DEVICE_CLOSE_S)
             device = SensorDevice(hardware, sensor)
             yield Sampler(
                 bus,
@@ -369,6 +370,14 @@ class App:
     def _patient(self, seconds: float) -> float:
         """A time limit on this machine's work, in seconds of the clock: simulated time runs faster."""
         return seconds * max(1.0, self.config.simulator.speed)
+
+
+async def _close_lamp(worker: Worker, lamp: PwmLight) -> None:
+    try:
+        async with asyncio.timeout(DEVICE_CLOSE_S):
+            await worker.run(lamp.close)
+    except TimeoutError:
+        _log.error("the lamp's outputs do not answer and may not be safe")  # noqa: TRY400  no trace helps
 
 
 def _url(server: Server) -> str:
