@@ -377,7 +377,7 @@ async def _close_lamp(worker: Worker, lamp: PwmLight) -> None:
         async with asyncio.timeout(DEVICE_CLOSE_S):
             await worker.run(lamp.close)
     except TimeoutError:
-        _log.error("the lamp's outputs do not answer and may not be safe")  # noqa: TRY400  no trace helps
+        _log.error("the lamp's outputs do not answer and may not be safe")
 
 
 def _url(server: Server) -> str:
