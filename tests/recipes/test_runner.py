@@ -314,6 +314,37 @@ async def test_a_stop_whose_caller_goes_away_is_still_done_whole(on):
     assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
 
 
+async def test_a_start_whose_caller_goes_away_is_still_done_whole(on):
+    on.journal.hold = asyncio.Event()
+    call = asyncio.create_task(on.start(), name="start")
+    await on.clock.until(lambda: on.journal.hold._waiters)
+    call.cancel()
+    await on.clock.settle()
+    on.journal.hold.set()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert on.journal.recorded() == [("recipe_start", "day")]
+    assert on.parameter("current_recipe") == "day"
+
+
+async def test_a_start_that_waits_for_the_database_ends_with_its_caller(on, monkeypatch):
+    asked = asyncio.Event()
+
+    async def never(recipe_id):
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(on.runner, "_fetch", never)
+    call = asyncio.create_task(on.start(), name="start")
+    await asked.wait()
+    call.cancel()
+    await on.clock.settle()
+    assert call.cancelled()
+    assert on.journal.points == []
+    monkeypatch.undo()
+    assert (await on.start())["success"]
+
+
 async def test_clients_can_not_set_its_parameters(on):
     for name in ("current_recipe", "current_recipe_start", "supported_recipe_formats"):
         with pytest.raises(ReadOnlyError):

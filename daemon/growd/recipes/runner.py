@@ -113,7 +113,7 @@ class RecipeRunner:
     async def start(self, recipe_id: str) -> dict[str, Any]:
         """The service `start_recipe`: answers once the start is durable."""
         try:
-            warnings = await self._to_the_end(self._start(recipe_id))
+            warnings = await self._start(recipe_id)
         except RefusedError as error:
             return {"success": False, "message": str(error)}
         words = "".join(f"; warning: {finding}" for finding in warnings)
@@ -161,6 +161,7 @@ class RecipeRunner:
             raise
 
     async def _start(self, recipe_id: str) -> list[Finding]:
+        """A caller who goes away ends it as long as the database is asked, but no more from `_begin` on."""
         _check_id(recipe_id)
         async with self._lock:
             self._refuse_unless_loaded()
@@ -174,13 +175,17 @@ class RecipeRunner:
                 raise RefusedError(f"the recipe {recipe_id} is not valid: {error}") from error
             now = self._clock.time()
             run = Run(recipe_id, recipe, start=now, elapsed=0.0, seen=now)
-            await self._commit(run, "recipe_start", recipe_id, now)
-            self._active = _Active(run, plan, self._clock)
-            self._start_points.publish(recipe_id, time=now)
-            await self._show()
-            self._publish_set_points(self._active)
+            await self._to_the_end(self._begin(run, plan))
         logger.info("%s: the recipe %s has started", self._environment, recipe_id)
         return warnings
+
+    async def _begin(self, run: Run, plan: Plan) -> None:
+        """Record the start, and run from then on."""
+        await self._commit(run, "recipe_start", run.recipe_id, run.start)
+        self._active = _Active(run, plan, self._clock)
+        self._start_points.publish(run.recipe_id, time=run.start)
+        await self._show()
+        self._publish_set_points(self._active)
 
     async def _stop(self) -> str:
         async with self._lock:
