@@ -87,12 +87,18 @@ class PwmLight:
         self._inverted = inverted
         self._gamma = gamma
         self._duties = dict.fromkeys(self._pins, 0.0)
+        self._pwms: dict[str, PwmLike] = {}
         self._drive_all_off()
-        self._pwms = {channel: self._start(pin) for channel, pin in self._pins.items()}
+        try:
+            for channel in self._pins:
+                self._start(channel)
+        except HardwareUnavailableError:
+            self.close()  # a PWM that is only collected leaves its pin low, which lights an inverted lamp
+            raise
 
     @property
     def duties(self) -> dict[str, float]:
-        """The fraction of time each channel is lit now, 0..1."""
+        """The fraction of time each channel is lit now, 0..1; NaN where a write failed: it is not known."""
         return dict(self._duties)
 
     def set(self, channel: str, level: float) -> None:
@@ -107,6 +113,7 @@ class PwmLight:
             raise SettingError(f"light {channel}: level must be 0..1, not {level}", device="light")
         duty = self._duty_of(level)
         if duty != self._duties[channel]:
+            self._duties[channel] = math.nan  # equal to nothing: after a failure any level is written again
             with _refusals(self._pins[channel]):
                 self._pwms[channel].ChangeDutyCycle(self._percent_high(duty))
             self._duties[channel] = duty
@@ -142,11 +149,11 @@ class PwmLight:
             with _refusals(pin):
                 self._gpio.setup(pin, self._gpio.OUT, initial=int(self._inverted))
 
-    def _start(self, pin: int) -> PwmLike:
+    def _start(self, channel: str) -> None:
+        pin = self._pins[channel]
         with _refusals(pin):
-            pwm = self._gpio.PWM(pin, self._frequency_hz)
-            pwm.start(self._percent_high(0.0))
-        return pwm
+            self._pwms[channel] = self._gpio.PWM(pin, self._frequency_hz)
+            self._pwms[channel].start(self._percent_high(0.0))
 
     def _duty_of(self, level: float) -> float:
         if level == 0.0:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
 from growd_drivers.pwm_light import PwmLight
-from growd_hwsim.gpio import SimulatedGpio
+from growd_hwsim.gpio import SimulatedGpio, SimulatedPwm
 from support.machine import SleepingTime
 
 PINS = {"white": 18, "red": 13, "blue": 19}
@@ -62,6 +62,43 @@ def test_an_unchanged_level_is_not_written_again():
     bench.light.set("white", 0.6)
     assert len(bench.gpio.history) == written + 1
     bench.light.close()
+
+
+def test_after_a_write_that_failed_the_level_from_before_is_written_again(monkeypatch):
+    bench = Bench()
+    takes = SimulatedPwm.ChangeDutyCycle
+
+    def takes_it_and_fails(pwm: SimulatedPwm, dutycycle: float) -> None:
+        takes(pwm, dutycycle)
+        raise RuntimeError("GPIO failed")
+
+    monkeypatch.setattr(SimulatedPwm, "ChangeDutyCycle", takes_it_and_fails)
+    with pytest.raises(HardwareUnavailableError):
+        bench.light.set("white", 0.8)
+    assert math.isnan(bench.light.duties["white"])
+    monkeypatch.undo()
+    bench.light.set("white", 0.0)
+    assert bench.gpio.high(PINS["white"]) == 0.0
+    bench.light.close()
+
+
+def test_a_lamp_that_can_not_be_opened_whole_stays_dark_where_a_low_pin_lights_it(monkeypatch):
+    time = SleepingTime()
+    gpio = SimulatedGpio(time.monotonic)
+    *_, last = PINS.values()
+    makes = SimulatedGpio.PWM
+
+    def refuse_the_last(gpio: SimulatedGpio, channel: int, frequency: float) -> SimulatedPwm:
+        if channel == last:
+            raise RuntimeError("GPIO busy")
+        return makes(gpio, channel, frequency)
+
+    monkeypatch.setattr(SimulatedGpio, "PWM", refuse_the_last)
+    with pytest.raises(HardwareUnavailableError, match=f"GPIO {last} .*GPIO busy"):
+        PwmLight(gpio, PINS, sleep=time.sleep, inverted=True)
+    gc.collect()
+    time.sleep(10)
+    assert [gpio.high(pin) for pin in PINS.values()] == [1.0, 1.0, 1.0]
 
 
 @settings(deadline=None)
