@@ -41,7 +41,7 @@ from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from growd.store.shipper import Shipper
 from growd.supervisor import Supervisor
-from growd.worker import Worker
+from growd.worker import Worker, WorkerError
 from growd_drivers.errors import DriverError, NotReadyError
 from growd_drivers.hardware import Hardware, open_hardware
 from growd_drivers.pwm_light import PwmLight
@@ -78,6 +78,7 @@ class App:
     def __init__(self, config: Config, data: Path) -> None:
         self.config = config
         self.data = data.absolute()
+        self.complaints: list[str] = []  # what did not go well on the way down, for a person
         self._stop = asyncio.Event()
         self._clock: Clock = RealClock()
 
@@ -86,12 +87,13 @@ class App:
         self._stop.set()
 
     async def run(self, on_ready: Callable[[Running], None]) -> None:
-        """Run until `stop()`, SIGINT or SIGTERM; outputs are safe and points kept before it returns.
+        """Run until `stop()` or a signal; outputs are safe and points kept before it returns.
 
-        Raises `StartError` with one clear sentence if it can't start.
+        Where that could not be, `complaints` says so. Raises `StartError` with one clear sentence if it
+        can't start.
         """
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _signals():
             loop.add_signal_handler(number, self.stop)
         try:
             async with contextlib.AsyncExitStack() as stack:
@@ -103,6 +105,10 @@ class App:
         except (AddressError, BusError, DriverError, LocalStoreError, SimulationError) as error:
             raise StartError(str(error)) from error
 
+    def _complain(self, sentence: str) -> None:
+        _log.error("%s", sentence)
+        self.complaints.append(sentence)
+
     async def _start(self, stack: contextlib.AsyncExitStack) -> Running:
         """Start all parts. They end in the opposite order: outputs are safe before anything else goes."""
         stack.enter_context(await asyncio.to_thread(own_folder, self.data))
@@ -113,7 +119,7 @@ class App:
         stack.push_async_callback(bus.parameters.close)
         self._declare_topics(bus)
 
-        database = await stack.enter_async_context(self._database())
+        database = await stack.enter_async_context(await asyncio.to_thread(self._database))
         outbox = await stack.enter_async_context(self._storing(bus, local, database))
         server = await stack.enter_async_context(self._serving(bus, database))
         await stack.enter_async_context(self._controlling(bus, local, outbox, database))
@@ -153,6 +159,7 @@ class App:
     # the store
 
     def _database(self) -> Database:
+        """Blocking: looks for files, and reads one."""
         couchdb = self.config.couchdb
         return Database(
             files=couchdb_folder(),
@@ -189,20 +196,25 @@ class App:
         )
         async with Supervisor(self._clock) as outer:
             outer.start("database", database.run)
-            async with Supervisor(self._clock) as parts:
-                parts.start("outbox", outbox.run)
-                parts.start("shipper", shipper.run)
-                parts.start("recorder", recorder.run)
-                if isinstance(self._clock, AcceleratedClock):
-                    parts.start("simulated time", functools.partial(self._save_time, local))
-                yield outbox
             try:
-                await outbox.flush()
-            except LocalStoreError:
-                _log.exception("the last points could not be saved")
-            await shipper.drain(DRAIN_S)
+                async with Supervisor(self._clock) as parts:
+                    parts.start("outbox", outbox.run)
+                    parts.start("shipper", shipper.run)
+                    parts.start("recorder", recorder.run)
+                    if isinstance(self._clock, AcceleratedClock):
+                        parts.start("simulated time", functools.partial(self._save_time, local))
+                    yield outbox
+            finally:
+                await self._keep_last_points(outbox)
+                await shipper.drain(DRAIN_S)
         if isinstance(self._clock, AcceleratedClock):
             await local.save_state("simulated_time", self._clock.time())
+
+    async def _keep_last_points(self, outbox: Outbox) -> None:
+        try:
+            await outbox.flush()
+        except LocalStoreError as error:
+            self._complain(f"the last {outbox.depth() - outbox.waiting} points are lost: {error}")
 
     async def _save_time(self, local: LocalStore) -> None:
         while True:
@@ -314,7 +326,7 @@ class App:
                 inverted=light.inverted,
             )
         )
-        stack.push_async_callback(_close_lamp, worker, lamp)
+        stack.push_async_callback(self._close_lamp, worker, lamp)
         return LightActuator(
             bus,
             self.config.environment.id,
@@ -324,6 +336,15 @@ class App:
             stale_after_s=self._patient(light.stale_after_s),
             write_timeout_s=self._patient(DEVICE_TIMEOUT_S),
         )
+
+    async def _close_lamp(self, worker: Worker, lamp: PwmLight) -> None:
+        try:
+            async with asyncio.timeout(DEVICE_CLOSE_S):
+                await worker.run(lamp.close)
+        except TimeoutError:
+            self._complain("the lamp does not answer: its outputs may not be safe")
+        except (DriverError, WorkerError) as error:
+            self._complain(f"the lamp's outputs may not be safe: {error}")
 
     def _controllers(self, bus: Bus) -> Iterator[LightController | DirectController | Filter]:
         environment, light = self.config.environment.id, self.config.light
@@ -372,12 +393,10 @@ class App:
         return seconds * max(1.0, self.config.simulator.speed)
 
 
-async def _close_lamp(worker: Worker, lamp: PwmLight) -> None:
-    try:
-        async with asyncio.timeout(DEVICE_CLOSE_S):
-            await worker.run(lamp.close)
-    except TimeoutError:
-        _log.error("the lamp's outputs do not answer and may not be safe")
+def _signals() -> list[signal.Signals]:
+    """What asks the daemon to end. SIGHUP, the end of its terminal, only where nobody chose to ignore it."""
+    is_heard = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # as nohup does
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if is_heard else [])]
 
 
 def _url(server: Server) -> str:

@@ -70,6 +70,9 @@ def run(
     except (ConfigError, StartError) as error:
         click.echo(f"growd: {error}", err=True)
         sys.exit(1)
+    if app.complaints:
+        click.echo(f"growd has stopped, but {'; '.join(app.complaints)}", err=True)
+        sys.exit(1)
     click.echo("growd has stopped: outputs are safe, points are kept.")
 
 

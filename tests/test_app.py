@@ -1,0 +1,136 @@
+"""The composition root's way down, with the hardware failing on it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sqlite3
+import threading
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from click.testing import CliRunner
+
+from growd.app import App, Running
+from growd.cli import main
+from growd.config import load
+from growd.store.errors import LocalStoreError
+from growd_drivers.errors import HardwareUnavailableError
+from growd_drivers.pwm_light import PwmLight
+from support.program import PATIENCE_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SETTINGS = (
+    "http.port=0",
+    "couchdb.url=http://127.0.0.1:1",  # nobody listens there: the points stay in the local file
+    "store.commit_interval_s=60",
+)
+ARGUMENTS = [argument for setting in SETTINGS for argument in ("--set", setting)]
+
+
+@pytest.fixture(autouse=True)
+def without_a_database(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("growd.app.READY_S", 0.0)
+
+
+@pytest.fixture
+def failing_lamp(monkeypatch: pytest.MonkeyPatch):
+    closes = PwmLight.close
+
+    def close(lamp: PwmLight) -> None:
+        closes(lamp)
+        raise HardwareUnavailableError("light: GPIO 12 can't be driven: unplugged", device="light")
+
+    monkeypatch.setattr(PwmLight, "close", close)
+
+
+@pytest.fixture
+def restored_signals():
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+class Hasty(App):
+    """Asked to stop before it has started."""
+
+    async def run(self, on_ready: Callable[[Running], None]) -> None:
+        self.stop()
+        await super().run(on_ready)
+
+
+def kept_points(data: Path) -> list[dict[str, Any]]:
+    file = sqlite3.connect(data / "growd.sqlite3")
+    try:
+        return [json.loads(row[0]) for row in file.execute("SELECT document FROM waiting")]
+    finally:
+        file.close()
+
+
+@pytest.mark.parametrize("chosen", [signal.SIG_DFL, signal.SIG_IGN])
+async def test_the_end_of_its_terminal_ends_it_unless_it_was_told_to_ignore_that(
+    tmp_path: Path, restored_signals: None, chosen: signal.Handlers
+):
+    is_heard = chosen is signal.SIG_DFL
+    signal.signal(signal.SIGHUP, chosen)
+    ready: asyncio.Queue[Running] = asyncio.Queue()
+    app = App(load(None, SETTINGS), tmp_path)
+    runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
+    await asyncio.wait_for(ready.get(), PATIENCE_S)
+    assert (signal.getsignal(signal.SIGHUP) is not chosen) is is_heard
+    signal.raise_signal(signal.SIGHUP if is_heard else signal.SIGTERM)
+    await asyncio.wait_for(runs, PATIENCE_S)
+    assert app.complaints == []
+
+
+async def test_points_in_memory_are_kept_though_the_lamp_fails_at_the_end(tmp_path: Path, failing_lamp: None):
+    ready: asyncio.Queue[Running] = asyncio.Queue()
+    app = App(load(None, SETTINGS), tmp_path)
+    runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
+    running = await asyncio.wait_for(ready.get(), PATIENCE_S)
+    url = f"{running.address}/_svc/api/0.0.1/topic/environment_1/desired/light_illuminance"
+    async with aiohttp.ClientSession() as session, session.post(url, json=[8_000]) as response:
+        assert response.status == 200
+    app.stop()
+    await runs
+    points = await asyncio.to_thread(kept_points, tmp_path)
+    assert [p["value"] for p in points if p["variable"] == "light_illuminance" and p["is_desired"]] == [8_000]
+    (complaint,) = app.complaints
+    assert "GPIO 12" in complaint
+    assert "may not be safe" in complaint
+
+
+def test_nobody_is_told_that_outputs_are_safe_when_they_may_not_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_lamp: None
+):
+    monkeypatch.setattr("growd.cli.App", Hasty)
+    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
+    assert result.exit_code == 1
+    assert "growd has stopped, but the lamp's outputs may not be safe: light: GPIO 12" in result.stderr
+    assert "outputs are safe," not in result.output
+
+
+def test_a_lamp_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    unplugged = threading.Event()
+    monkeypatch.setattr("growd.cli.App", Hasty)
+    monkeypatch.setattr(PwmLight, "close", lambda _: unplugged.wait())
+    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
+    unplugged.set()
+    assert result.exit_code == 1
+    assert "growd has stopped, but the lamp does not answer: its outputs may not be safe" in result.stderr
+
+
+def test_points_that_can_not_be_saved_at_the_end_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async def full(_: object) -> None:
+        raise LocalStoreError("growd.sqlite3: database or disk is full")
+
+    monkeypatch.setattr("growd.cli.App", Hasty)
+    monkeypatch.setattr("growd.app.Outbox.flush", full)
+    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
+    assert result.exit_code == 1
+    assert "points are lost: growd.sqlite3: database or disk is full" in result.stderr
