@@ -111,3 +111,9 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes, words:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"nowhere\.toml: can't be read: No such file"):
         load(tmp_path / "nowhere.toml")
+
+
+def test_a_user_that_basic_authentication_can_not_carry_is_refused_without_the_password():
+    with pytest.raises(ConfigError, match=r"\[couchdb\] url: a user can't have a colon") as caught:
+        load(None, ("couchdb.url=http://a%3Ab:secret@127.0.0.1:5984",))
+    assert "secret" not in str(caught.value)

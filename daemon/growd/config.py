@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -271,8 +271,10 @@ def _check_address(url: str, source: str) -> None:
         sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number
         sound = False
+    shown = re.sub(r"//.*@", "//", url)
     if not sound:
-        shown = re.sub(r"//.*@", "//", url)
         raise ConfigError(
             f"{source}: [couchdb] url: must be http://host:port or https://host:port, got {shown}"
         )
+    if ":" in unquote(parts.username or ""):  # which ends the user in Basic authentication (RFC 7617)
+        raise ConfigError(f"{source}: [couchdb] url: a user can't have a colon, in the address of {shown}")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import contextlib
 
 
 class StartError(Exception):
@@ -31,6 +28,8 @@ def read_credentials(file: str) -> tuple[str, str] | None:
         raise StartError(f"[couchdb] credentials_file: {file} can't be read: {error.strerror}") from None
     except ValueError:
         raise StartError(f"[couchdb] credentials_file: {file} must have two lines: user, password") from None
+    if ":" in user:  # which ends the user in Basic authentication (RFC 7617, section 2)
+        raise StartError(f"[couchdb] credentials_file: {file}: a user can't have a colon")
     return user, password
 
 
@@ -52,7 +51,12 @@ def own_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
             f"the data folder {folder} is in use by another growd{process}; "
             "stop it, or choose another folder with --data"
         ) from None
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
+    try:
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+    except OSError as error:  # a full disk
+        with contextlib.suppress(OSError):
+            file.close()  # tries once more to write
+        raise StartError(f"the data folder {folder} can't be written to: {error.strerror}") from None
     return file
