@@ -54,6 +54,15 @@ async def test_a_run_and_its_point_are_there_after_a_restart(path):
     await local.close()
 
 
+async def test_a_recipe_with_half_a_surrogate_pair_is_kept_as_it_is(path):
+    local = await LocalStore.open(path)
+    journal = journal_of(local, Outbox(local, ManualClock()))
+    run = RUN | {"recipe": {"operations": [], "note": "\ud800 é"}}  # the database takes it as an escape
+    await journal.commit(run, "recipe_start", "lettuce", 5.0)
+    assert await journal.load() == run
+    await local.close()
+
+
 async def test_a_new_run_does_not_take_over_the_progress_of_the_old_one(path):
     local = await LocalStore.open(path)
     outbox = await Outbox.open(local, ManualClock())

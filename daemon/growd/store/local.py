@@ -157,8 +157,11 @@ class _Write:
 
 
 def to_json(value: Any) -> str:
-    """Compact JSON; NaN and infinity raise ValueError, for JSON has neither."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    """Compact JSON; NaN and infinity raise ValueError, for JSON has neither.
+
+    In ASCII: half a surrogate pair, which a document may hold as an escape, is no text for SQLite.
+    """
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
 def _open(path: Path) -> tuple[sqlite3.Connection, str]:
