@@ -69,6 +69,41 @@ async def test_a_part_that_returns_is_done():
     assert runs == [1]
 
 
+async def test_a_part_whose_work_was_cancelled_by_another_starts_again(caplog: pytest.LogCaptureFixture):
+    clock = ManualClock()
+    runs = []
+
+    async def wait_for_what_is_cancelled() -> None:
+        runs.append(1)
+        work = asyncio.create_task(clock.sleep(100), name="work")
+        asyncio.get_running_loop().call_soon(work.cancel)
+        await work
+
+    async with Supervisor(clock) as supervisor:
+        supervisor.start("waits", wait_for_what_is_cancelled)
+        await clock.advance(4)
+    assert len(runs) == 3  # after 1 and 2 s
+    assert "waits failed; it starts again in 1 s" in caplog.text
+
+
+async def test_a_part_that_fails_on_its_way_out_does_not_start_again(caplog: pytest.LogCaptureFixture):
+    clock = ManualClock()
+    runs = []
+
+    async def fail_when_cancelled() -> None:
+        runs.append(1)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise OSError("the device is gone")
+
+    async with Supervisor(clock) as supervisor:
+        supervisor.start("fails", fail_when_cancelled)
+        await clock.advance(1)
+    assert runs == [1]
+    assert "fails failed on its way out" in caplog.text
+
+
 async def test_at_the_end_every_part_has_ended():
     clock = ManualClock()
     ended = []

@@ -28,12 +28,14 @@ class Supervisor:
         self._clock = clock
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ending = False
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._ending = True
         for task in self._tasks:
             task.cancel()
         # without the body's own error, which the group would wrap: it goes on up as it is
@@ -51,8 +53,14 @@ class Supervisor:
             began = self._clock.monotonic()
             try:
                 await run()
-            except Exception:  # noqa: BLE001  whatever it is, the others go on
-                _log.exception("%s failed; it starts again in %g s", name, delay)
+            except (Exception, asyncio.CancelledError) as error:
+                if not self._ending:  # a cancel too: not of the part, but of something that it waited for
+                    _log.exception("%s failed; it starts again in %g s", name, delay)
+                elif isinstance(error, asyncio.CancelledError):
+                    raise
+                else:
+                    _log.exception("%s failed on its way out", name)
+                    return  # a cancel is told once: started again, it would never end
             else:
                 return  # it has nothing more to do
             if self._clock.monotonic() - began > LONGEST_DELAY_S:
