@@ -188,6 +188,7 @@ async def test_a_document_refused_for_a_reason_that_may_pass_is_tried_again(rig)
         await rig.clock.until(lambda: shipper.fault is not None)
         rig.server.refuse = {}
         await rig.until_shipped(shipper)
+    assert not shipper._transient  # forgotten, or months of it would fill the memory
     assert rig.written() == [0, 2, 3, 1]
     assert await rig.outbox.rejected() == []
 

@@ -209,6 +209,8 @@ class Shipper:
         refused = [point for point in points if not _is_stored(outcomes[point.id])]
         self.shipped += len(stored)
         await self._outbox.mark_stored(stored)
+        for point in stored:
+            self._transient.pop(point.id, None)
         unsettled = 0
         for point in refused:
             if self._is_settled(point, outcomes[point.id], any_stored=bool(stored)):
