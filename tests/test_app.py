@@ -1,8 +1,9 @@
-"""The composition root's way down, with the hardware failing on it."""
+"""The composition root: what it hands to the parts, and its way down with the hardware failing on it."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import sqlite3
@@ -14,12 +15,17 @@ import pytest
 from click.testing import CliRunner
 
 from growd.app import App, Running
+from growd.bus import Bus
+from growd.bus.messages import Quality
 from growd.cli import main
-from growd.config import load
+from growd.config import Config, Sensor, load
 from growd.store.errors import LocalStoreError
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
+from support.clock import ManualClock
+from support.machine import SleepingTime, simulated
 from support.program import PATIENCE_S
+from support.running import running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,12 +94,52 @@ async def test_the_end_of_its_terminal_ends_it_unless_it_was_told_to_ignore_that
     assert app.complaints == []
 
 
+SLOW = Config(sensor=(Sensor(name="slow", kind="scd30", interval_s=120.0),))
+
+
+async def test_what_a_slow_sensor_says_is_not_stale_before_it_speaks_again(tmp_path: Path):
+    app = App(SLOW, tmp_path)
+    clock = ManualClock()
+    bus = Bus(clock)
+    app._declare_topics(bus)
+    samples = bus.node("sensor").publisher("environment_1/raw/air_carbon_dioxide")
+    measured = bus.topics.get("environment_1/measured/air_carbon_dioxide")
+    async with running(clock, *app._controllers(bus)):
+        for _ in range(3):
+            samples.publish(400.0)
+            await clock.advance(120)
+            assert measured.last is not None
+            assert measured.last.quality is Quality.OK
+        await clock.advance(121)
+        assert measured.last.quality is Quality.STALE
+
+
+async def test_a_slow_sensor_has_not_failed_before_its_first_reading(tmp_path: Path):
+    app = App(SLOW, tmp_path)
+    clock = ManualClock()
+    bus = Bus(clock)
+    app._declare_topics(bus)
+    machine = simulated(
+        SleepingTime()
+    )  # no time passes for its chip, which measures for the first time later
+    async with contextlib.AsyncExitStack() as stack:
+        (sampler,) = app._sensors(stack, bus, machine)
+        worker = sampler._calls._worker
+        clock.watch(worker)
+        async with running(clock, sampler):
+            await clock.advance(60)  # half an interval: the chip measures twice as often as it is read
+            status = bus.topics.get("environment_1/diagnostics/slow").last
+            assert status is not None
+            assert status.value["message"].endswith("has no reading yet")
+        clock.unwatch(worker)
+
+
 async def test_points_in_memory_are_kept_though_the_lamp_fails_at_the_end(tmp_path: Path, failing_lamp: None):
     ready: asyncio.Queue[Running] = asyncio.Queue()
     app = App(load(None, SETTINGS), tmp_path)
     runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
-    running = await asyncio.wait_for(ready.get(), PATIENCE_S)
-    url = f"{running.address}/_svc/api/0.0.1/topic/environment_1/desired/light_illuminance"
+    address = (await asyncio.wait_for(ready.get(), PATIENCE_S)).address
+    url = f"{address}/_svc/api/0.0.1/topic/environment_1/desired/light_illuminance"
     async with aiohttp.ClientSession() as session, session.post(url, json=[8_000]) as response:
         assert response.status == 200
     app.stop()

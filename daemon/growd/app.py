@@ -23,7 +23,7 @@ from growd.clock import AcceleratedClock, Clock, RealClock
 from growd.control.actuation import LightActuator
 from growd.control.controllers import DirectController, LightController
 from growd.control.filters import Filter
-from growd.control.sampling import Sampler
+from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import declare_environment
 from growd.devices import SENSOR_KINDS, SensorDevice
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials
@@ -348,16 +348,20 @@ class App:
 
     def _controllers(self, bus: Bus) -> Iterator[LightController | DirectController | Filter]:
         environment, light = self.config.environment.id, self.config.light
-        filters = self.config.filter
-        stale_after_s = self._patient(filters.stale_after_s)
         for variable in self._sensed():
-            yield Filter(bus, environment, variable, weight=filters.weight, stale_after_s=stale_after_s)
+            yield Filter(
+                bus,
+                environment,
+                variable,
+                weight=self.config.filter.weight,
+                stale_after_s=self._stale_after(variable),
+            )
         if light.enabled:
             yield LightController(
                 bus,
                 environment,
                 full_scale_lux=light.full_scale_lux,
-                measured_stale_after_s=stale_after_s,
+                measured_stale_after_s=self._stale_after("light_illuminance"),
                 override_s=light.override_s,
             )
             for channel in light.channel:
@@ -381,7 +385,17 @@ class App:
                 interval_s=sensor.interval_s,
                 read_timeout_s=self._patient(DEVICE_TIMEOUT_S),
                 not_ready=NotReadyError,
+                not_ready_limit_s=max(NOT_READY_LIMIT_S, sensor.interval_s),
             )
+
+    def _stale_after(self, variable: str) -> float:
+        """Seconds of the clock after which a variable is stale: never before two readings are missed."""
+        missed = [
+            2 * sensor.interval_s
+            for sensor in self.config.sensor
+            if variable in SENSOR_KINDS[sensor.kind].variables.values()
+        ]
+        return max([self._patient(self.config.filter.stale_after_s), *missed])
 
     def _sensed(self) -> list[str]:
         """The variables that some sensor measures."""

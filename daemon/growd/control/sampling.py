@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SLICE_S: Final = 5.0  # a changed interval takes effect within this time, however long the old one is
 NOT_READY_RETRY_S: Final = 1.0
+NOT_READY_LIMIT_S: Final = 30.0
 MAX_DOUBLINGS: Final = 16
 
 
@@ -56,7 +57,7 @@ class Sampler:
         interval_s: float = 5.0,
         read_timeout_s: float = 2.0,
         not_ready: type[Exception] = NeverNotReadyError,
-        not_ready_limit_s: float = 30.0,
+        not_ready_limit_s: float = NOT_READY_LIMIT_S,
         retry_limit_s: float = 60.0,
     ) -> None:
         self.node = bus.node(f"{environment}/samplers/{device}")
