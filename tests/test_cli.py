@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import socket
-from typing import TYPE_CHECKING
+import sys
+import types
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 
+from growd.__main__ import main
 from support.program import failed, started
 
 if TYPE_CHECKING:
@@ -61,7 +64,18 @@ async def test_a_port_in_use_is_said(tmp_path: Path):
         port = taken.getsockname()[1]
         status, printed = await failed("run", "--data", str(tmp_path), "--port", str(port))
     assert status != 0
-    assert re.search(rf"port {port} on 127\.0\.0\.1 is in use", one_sentence(printed))
+    assert re.search(rf"^growd: port {port} on 127\.0\.0\.1 is in use", one_sentence(printed))
+
+
+def test_ctrl_c_while_the_program_is_still_read_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch):
+    class Interrupted(types.ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "growd.cli", Interrupted("growd.cli"))
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 130
 
 
 async def test_a_data_folder_in_use_is_said_and_the_other_goes_on(tmp_path: Path):

@@ -56,13 +56,17 @@ def test_a_file_is_read_and_settings_stand_above_it(tmp_path: Path):
         ("http.prot=1", ["[http] prot", "unknown option"]),
         ("htpp.port=1", ["[htpp]", "unknown section", "http"]),
         ("environment.id=a/b", ["[environment] id", "a/b"]),
+        ("environment.id=environments", ["[environment] id", "reserved"]),
         ("couchdb.url=ftp://x", ["[couchdb] url", "ftp://x"]),
         ("couchdb.url=http://host:port", ["[couchdb] url", "must be http://host:port or"]),
         ("couchdb.url=http://", ["[couchdb] url"]),
         ("simulator.speed=0", ["[simulator] speed", "0"]),
         ("light.channel=[{name='green', pin=1}]", ["[light] channel.0.name", "green"]),
         ("light.channel=[{name='red'}]", ["[light] channel.0.pin", "missing"]),
-        ("light.channel=[{name='red', pin=1}, {name='blue', pin=1}]", ["[light] channel.pin", "pin 1"]),
+        (
+            "light.channel=[{name='red', pin=1}, {name='blue', pin=1}]",
+            ["[light] channel.pin", "1 is given"],
+        ),
         ("light.channel=[{name='red', pin=1}, {name='red', pin=2}]", ["[light] channel.name", "red"]),
         ("store.maximum_interval_s=1", ["[store] minimum_interval_s", "maximum_interval_s"]),
         ("store.batch=501", ["[store] batch", "max_batch"]),
@@ -93,7 +97,7 @@ def test_simulated_time_needs_simulated_hardware():
 def test_two_sensors_of_one_name_are_refused(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text('[[sensor]]\nname = "a"\nkind = "scd30"\n[[sensor]]\nname = "a"\nkind = "bh1750"\n')
-    with pytest.raises(ConfigError, match=r"growd\.toml: \[sensor\] name: 2 sensors are called a"):
+    with pytest.raises(ConfigError, match=r"growd\.toml: \[sensor\] name: a is given 2 times"):
         load(file)
 
 

@@ -1,5 +1,19 @@
-"""`python -m growd` is `growd`."""
+"""The program `growd`, and `python -m growd`."""
 
-from growd.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Run the command line. A Ctrl-C while Python still reads the program leaves without a traceback."""
+    try:
+        from growd.cli import main as command_line  # noqa: PLC0415  it is what takes long
+
+        command_line()
+    except KeyboardInterrupt:
+        sys.exit(130)  # as a shell reports a program that SIGINT ended
+
+
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -244,22 +245,26 @@ def _at(tree: Any, path: list[str]) -> Any:
 
 def _check_together(config: Config, source: str) -> None:
     """What no single option can tell."""
-    for name, count in Counter(sensor.name for sensor in config.sensor).items():
-        if count > 1:
-            raise ConfigError(f"{source}: [sensor] name: {count} sensors are called {name}")
-    for pin, count in Counter(channel.pin for channel in config.light.channel).items():
-        if count > 1:
-            raise ConfigError(f"{source}: [light] channel.pin: {count} channels are on pin {pin}")
-    for name, count in Counter(channel.name for channel in config.light.channel).items():
-        if count > 1:
-            raise ConfigError(f"{source}: [light] channel.name: {count} channels are called {name}")
+    sensors, channels = config.sensor, config.light.channel
+    _check_once(source, "[sensor] name", [sensor.name for sensor in sensors])
+    _check_once(source, "[light] channel.pin", [channel.pin for channel in channels])
+    _check_once(source, "[light] channel.name", [channel.name for channel in channels])
     if config.store.minimum_interval_s > config.store.maximum_interval_s:
         raise ConfigError(f"{source}: [store] minimum_interval_s: is above maximum_interval_s")
     if config.store.batch > config.store.max_batch:
         raise ConfigError(f"{source}: [store] batch: is above max_batch")
+    if config.environment.id == "environments":
+        # older clients begin their names for every environment with this word
+        raise ConfigError(f"{source}: [environment] id: environments is reserved, choose another")
     _check_address(config.couchdb.url, source)
     if not config.simulator.enabled and config.simulator.speed != 1:
         raise ConfigError(f"{source}: [simulator] speed: only simulated hardware can run at another speed")
+
+
+def _check_once(source: str, option: str, values: Sequence[object]) -> None:
+    for value, count in Counter(values).items():
+        if count > 1:
+            raise ConfigError(f"{source}: {option}: {value} is given {count} times")
 
 
 def _check_address(url: str, source: str) -> None:

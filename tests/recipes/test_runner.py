@@ -327,6 +327,25 @@ async def test_a_start_whose_caller_goes_away_is_still_done_whole(on):
     assert on.parameter("current_recipe") == "day"
 
 
+async def test_a_database_that_hangs_is_said_to_and_holds_up_no_stop(on, monkeypatch):
+    asked = asyncio.Event()
+
+    async def never(recipe_id):
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(on.runner, "_fetch", never)
+    monkeypatch.setattr("growd.recipes.runner.FETCH_S", 0.05)
+    call = asyncio.create_task(on.start(), name="start")
+    await asked.wait()
+    assert (await on.stop())["message"] == "no recipe is running"  # at once, while the start still waits
+    assert not call.done()
+    answer = await call
+    assert answer["success"] is False
+    assert "can't be read from the database: no answer within 0.05 s" in answer["message"]
+    assert on.parameter("current_recipe") == ""
+
+
 async def test_a_start_that_waits_for_the_database_ends_with_its_caller(on, monkeypatch):
     asked = asyncio.Event()
 

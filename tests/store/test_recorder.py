@@ -91,6 +91,16 @@ async def test_a_measured_value_becomes_a_point(rig):
     ]
 
 
+async def test_what_the_rule_compares_is_what_is_stored(rig):
+    for value in (400.4, 404.6):  # as stored 400 and 405: more than 1 % apart
+        await rig.publish(CO2, value)
+        await rig.clock.advance(6)
+    await rig.publish("environment_2/measured/air_carbon_dioxide", 400.4)
+    await rig.clock.advance(6)
+    await rig.publish("environment_2/measured/air_carbon_dioxide", 404.49)  # 1.02 % more, but 404 is 1 %
+    assert await rig.values() == [400.0, 405.0, 400.0]
+
+
 async def test_the_storage_rule_holds_for_each_topic_by_itself(rig):
     for step in range(21):
         await rig.publish(CO2, 400.0)

@@ -53,7 +53,9 @@ class Body:
         known = [field.name for field in self.members]
         for name in value:
             if name not in known:
-                raise InvalidArgumentsError(f"the body has an unknown field {shown(name)}; known: {known}")
+                raise InvalidArgumentsError(
+                    f"the body has an unknown field {shown(name)}; known: {', '.join(known)}"
+                )
         for field in self.members:
             if field.name not in value:
                 raise InvalidArgumentsError(f"the body lacks the field {shown(field.name)}")

@@ -39,6 +39,9 @@ class Passage(Protocol):
 class AddressError(OSError):
     """The address can't be listened on; the sentence says why."""
 
+    def __str__(self) -> str:
+        return self.strerror or ""
+
 
 class Server:
     """Listens, and sends each request to the API or through to the database."""

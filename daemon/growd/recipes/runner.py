@@ -29,6 +29,7 @@ PERIOD_S: Final = 1.0
 PROGRESS_S: Final = 60.0
 WALL_STEP_S: Final = 1.0  # a wall clock that moved by more than this against the monotonic one was set
 LOAD_RETRY_S: Final = 30.0
+FETCH_S: Final = 5.0  # real seconds, for the far side is real: who asks for a start waits for the answer
 PLAUSIBLE: Final = 1_577_836_800.0  # 2020-01-01: a wall clock before it was never set
 
 
@@ -163,16 +164,16 @@ class RecipeRunner:
     async def _start(self, recipe_id: str) -> list[Finding]:
         """A caller who goes away ends it as long as the database is asked, but no more from `_begin` on."""
         _check_id(recipe_id)
+        self._refuse_unless_idle()
+        # Without the lock: a database that hangs must not hold up whoever wants to stop.
+        recipe = await self._fetched(recipe_id)
+        try:
+            # in a thread: a hundred thousand operations take too long for the event loop
+            plan, warnings = await asyncio.to_thread(interpret, recipe)
+        except InvalidRecipeError as error:
+            raise RefusedError(f"the recipe {recipe_id} is not valid: {error}") from error
         async with self._lock:
-            self._refuse_unless_loaded()
-            if self._active is not None:
-                raise RefusedError(f"the recipe {self._active.run.recipe_id} is running; stop it first")
-            recipe = await self._fetched(recipe_id)
-            try:
-                # in a thread: a hundred thousand operations take too long for the event loop
-                plan, warnings = await asyncio.to_thread(interpret, recipe)
-            except InvalidRecipeError as error:
-                raise RefusedError(f"the recipe {recipe_id} is not valid: {error}") from error
+            self._refuse_unless_idle()  # somebody else may have started one meanwhile
             now = self._clock.time()
             run = Run(recipe_id, recipe, start=now, elapsed=0.0, seen=now)
             await self._to_the_end(self._begin(run, plan))
@@ -202,13 +203,20 @@ class RecipeRunner:
         if not self._loaded:
             raise RefusedError("it is not known yet which recipe ran before the restart; try again")
 
+    def _refuse_unless_idle(self) -> None:
+        self._refuse_unless_loaded()
+        if self._active is not None:
+            raise RefusedError(f"the recipe {self._active.run.recipe_id} is running; stop it first")
+
     async def _fetched(self, recipe_id: str) -> dict[str, Any]:
         try:
-            return await self._fetch(recipe_id)
+            async with asyncio.timeout(FETCH_S) as limit:
+                return await self._fetch(recipe_id)
         except LookupError:
             raise RefusedError(f"there is no recipe {recipe_id}") from None
-        except (OSError, RuntimeError) as error:
-            raise RefusedError(f"the recipe {recipe_id} can't be read from the database: {error}") from error
+        except (OSError, RuntimeError) as error:  # a TimeoutError is an OSError
+            why = f"no answer within {FETCH_S:g} s" if limit.expired() else str(error)
+            raise RefusedError(f"the recipe {recipe_id} can't be read from the database: {why}") from error
 
     async def _commit(self, run: Run | None, variable: str, recipe_id: str, time: float) -> None:
         kept = None if run is None else msgspec.structs.asdict(run)

@@ -7,6 +7,7 @@ Server's express module.
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -149,7 +150,9 @@ class Couch:
         except CouchUnavailableError:
             raise  # a ConnectionError itself
         except (aiohttp.ClientError, OSError) as error:
-            raise CouchUnavailableError(f"no answer from the database to {method} {path}: {error}") from error
+            raise CouchUnavailableError(
+                f"no answer from the database to {method} {path}: {_why(error)}"
+            ) from error
 
     def _address(self, path: str, query: Mapping[str, Any]) -> tuple[URL, tuple[str, str] | None]:
         base = self._base_url() if callable(self._base_url) else self._base_url
@@ -171,6 +174,14 @@ class Couch:
             if len(parts) > self._max_answer:
                 raise CouchUnavailableError(f"the database's answer is larger than {self._max_answer} bytes")
         return bytes(parts)
+
+
+def _why(error: Exception) -> str:
+    """In the system's words: aiohttp's repeat the address, which may not be shown, and name its options."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno or 0
+        return os.strerror(number) if number > 0 else error.os_error.strerror or "it can't be reached"
+    return str(error) or type(error).__name__
 
 
 def _path(database: str, *segments: str) -> str:

@@ -88,12 +88,14 @@ class Recorder:
         rule = self._measured.get(source.topic)
         if rule is None:
             rule = self._measured[source.topic] = StorageRule(source.known_as(), **self._intervals)
-        if not rule.admits(message.value, self._bus.clock.monotonic()):
+        # what is stored is what the rule compares: rounding could hide the change that let a value in
+        value = _rounded(message.value, source.variable)
+        if not rule.admits(value, self._bus.clock.monotonic()):
             return None
         return self._maker.make(
             source.environment,
             source.variable,
-            _rounded(message.value, source.variable),
+            value,
             message.time,
             is_desired=False,
             is_manual=message.node == _HTTP_NODE,
