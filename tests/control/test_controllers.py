@@ -111,6 +111,16 @@ async def test_without_a_measured_value_it_is_feed_forward_alone(rig, failure):
     assert rig.commanded().last.value == pytest.approx(0.4)
 
 
+async def test_in_a_chamber_without_a_light_sensor_it_is_feed_forward_alone():
+    clock = ManualClock()
+    bus = Bus(clock)
+    declare_environment(bus, "e", ["air_carbon_dioxide"])
+    async with running(clock, LightController(bus, "e")):
+        bus.node("client").publisher(f"e/desired/{LUX}").publish(8000.0)
+        await clock.advance(100)
+        assert bus.topics.get(f"e/commanded/{LUX}").last.value == pytest.approx(0.4)
+
+
 async def test_zero_lux_is_dark_whatever_is_measured(rig):
     rig.publish(f"desired/{LUX}", 0.0)
     await rig.measure(0.0, 100)

@@ -134,9 +134,9 @@ class LightController(Controller):
     ) -> None:
         variable = "light_illuminance"
         self._measured_topic = measured(environment, variable)
-        super().__init__(
-            bus, environment, variable, override_s=override_s, more_inputs=(self._measured_topic,)
-        )
+        is_measured = self._measured_topic in bus.topics.names()  # not in a chamber without a light sensor
+        inputs = (self._measured_topic,) if is_measured else ()
+        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=inputs)
         self._full_scale = self._number("full_scale", full_scale_lux, 1, 1_000_000, "lux")
         self._trim_time = self._number("trim_time", trim_time_s, 1, 86_400, "s")
         self._trim_limit = self._number("trim_limit", trim_limit, 0, 1, "fraction")
