@@ -7,12 +7,13 @@ import express from 'express';
 import expressPouchDB from 'express-pouchdb';
 
 import { serveChanges } from './changes.mjs';
-import { copyDocument, getAttachment, getDocument } from './documents.mjs';
+import { getAttachment, getDocument } from './documents.mjs';
 import { checkDocs, checkDocument, checkMultipart, checkNesting, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
 import { databaseFolders, folderName } from './storage.mjs';
 import { installValidation } from './validation.mjs';
 import { serveList, serveView } from './views.mjs';
+import { copyDocument, deleteAttachment, deleteDocument, putAttachment, putDocument } from './writes.mjs';
 
 const { setDBOnReq } = createRequire(import.meta.url)('express-pouchdb/lib/utils');
 const { version } = JSON.parse(readFileSync(new URL('package.json', import.meta.url)));
@@ -42,6 +43,8 @@ const SERVER_PATHS = ['_active_tasks', '_session', '_uuids'];
 // after the database's name; an id or a name that begins with an underscore means something else
 const DOCUMENT = /^\/(?<db>[^/]+)\/(?<id>_design\/[^/]+|_local\/[^/]+|[^_/][^/]*)\/?$/;
 const ATTACHMENT = /^\/(?<db>[^/]+)\/(?<id>[^_/][^/]*|_design\/[^/]+(?=\/[^_]))\/(?<attachment>.+)$/;
+
+const ENCODED_SLASH = /^\/_(?<kind>design|local)%2f/i; // CouchDB takes these ids in both forms
 
 const LARGEST_BODY_BYTES = 64 * 1024 * 1024; // `_bulk_docs` of 50 MB has to pass
 
@@ -77,7 +80,6 @@ function addOwnRoutes(app, Pouch, dbWrapper, stopping) {
   const body = express.json({ limit: LARGEST_BODY_BYTES, type: isJSON, verify: checkNesting });
   app.use(checkMultipart);
   app.post('*', body);
-  app.put(DOCUMENT, body, checkDocument);
   const readable = (path, handler) => app.get(path, open, handler).post(path, open, handler);
   readable('/:db/_changes', (req, res) => serveChanges(req.db, req, res, stopping));
   readable('/:db/_design/:ddoc/_view/:view', serveView);
@@ -86,9 +88,13 @@ function addOwnRoutes(app, Pouch, dbWrapper, stopping) {
   app.post('/:db/_bulk_get', checkRequestedDocs);
   app.post('/:db/_revs_diff', checkRevisions);
   app.post('/:db', checkDocument);
-  app.copy(DOCUMENT, open, copyDocument);
   app.get(DOCUMENT, open, getDocument);
+  app.put(DOCUMENT, body, checkDocument, open, putDocument);
+  app.delete(DOCUMENT, open, deleteDocument);
+  app.copy(DOCUMENT, open, copyDocument);
   app.get(ATTACHMENT, open, getAttachment);
+  app.put(ATTACHMENT, express.raw({ limit: LARGEST_BODY_BYTES, type: () => true }), open, putAttachment);
+  app.delete(ATTACHMENT, open, deleteAttachment);
 }
 
 /** Bodies are JSON whatever they are called, as CouchDB has it: `curl -d` calls them a form. */
@@ -155,7 +161,7 @@ async function nameDatabase(dataFolder, req, res, next) {
     throw new HttpError(404, 'not_found', 'Database does not exist.');
   }
   req.database = folder;
-  req.url = `/${encodeURIComponent(folder)}${rest}`;
+  req.url = `/${encodeURIComponent(folder)}${rest.replace(ENCODED_SLASH, '/_$<kind>/')}`;
   next();
 }
 

@@ -1,7 +1,7 @@
-// Requests for single documents and attachments where express-pouchdb answers otherwise than CouchDB.
+// Reads of single documents and attachments, which express-pouchdb answers otherwise than CouchDB.
 
 import { checkOpenRevs } from './guards.mjs';
-import { HttpError, outsideAddress, queryStrings, sendError, sendJSON } from './http.mjs';
+import { HttpError, queryStrings, sendError, sendJSON } from './http.mjs';
 
 const FLAGS = ['revs', 'revs_info', 'conflicts', 'latest', 'attachments'];
 
@@ -24,23 +24,6 @@ export async function getDocument(req, res, next) {
       return;
     }
     sendJSON(res, 200, doc);
-  } catch (error) {
-    sendError(res, error);
-  }
-}
-
-/** COPY: the new document with its attachments under the id in `Destination`. */
-export async function copyDocument(req, res) {
-  try {
-    const destination = /^([^?]+)(?:\?rev=(.+))?$/.exec(req.get('Destination') ?? '');
-    if (destination === null) {
-      throw new HttpError(400, 'bad_request', 'Destination header is mandatory for COPY.');
-    }
-    const { _id, _rev, ...content } = await req.db.get(req.params.id, { ...revision(req), attachments: true });
-    const copy = { ...content, _id: decodeId(destination[1]) };
-    const { id, rev } = await req.db.put(destination[2] === undefined ? copy : { ...copy, _rev: destination[2] });
-    res.set({ ETag: `"${rev}"`, Location: `${outsideAddress(req)}/${req.database}/${encodeURIComponent(id)}` });
-    sendJSON(res, 201, { ok: true, id, rev });
   } catch (error) {
     sendError(res, error);
   }
@@ -82,14 +65,6 @@ function sendRange(req, res, bytes) {
   res.status(206).set('Content-Range', `bytes ${start}-${end}/${bytes.length}`);
   res.set('Content-Length', String(end - start + 1));
   res.end(req.method === 'HEAD' ? undefined : bytes.subarray(start, end + 1));
-}
-
-function decodeId(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    throw new HttpError(400, 'bad_request', `Destination is not percent-encoded UTF-8: ${text}`);
-  }
 }
 
 function revision(req) {

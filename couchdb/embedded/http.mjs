@@ -1,5 +1,7 @@
 // CouchDB's forms of an answer.
 
+export const CONFLICT = 'Document update conflict.'; // PouchDB's sentence has no full stop
+
 /** An error that knows its HTTP status and CouchDB's word for it. */
 export class HttpError extends Error {
   constructor(status, name, reason) {
@@ -23,7 +25,9 @@ export function sendError(res, error) {
     return;
   }
   const status = error.status >= 400 && error.status < 600 ? error.status : 500;
-  sendJSON(res, status, { error: errorName(error, status), reason: error.message || error.reason || 'unknown' });
+  // PouchDB's errors say in general what is wrong, and some in `reason` what it is
+  const reason = error.name === 'conflict' ? CONFLICT : error.reason || error.message || 'unknown';
+  sendJSON(res, status, { error: errorName(error, status), reason });
 }
 
 /** The address that the client knows this server by: proxies name it in Host and X-Forwarded-*. */

@@ -2,7 +2,7 @@
 //
 // https://docs.couchdb.org/en/stable/ddocs/ddocs.html#validate-document-update-functions
 
-import { HttpError } from './http.mjs';
+import { CONFLICT, HttpError } from './http.mjs';
 import { compile, compileLimited } from './sandbox.mjs';
 
 const ADMIN = { name: null, roles: ['_admin'] };
@@ -30,6 +30,7 @@ export function installValidation(db) {
       if (docs.some((doc) => isDesign(doc))) {
         functions = null;
       }
+      results.filter((result) => result.name === 'conflict').forEach((result) => (result.message = CONFLICT));
       return merge(docs, refused, results);
     })();
     if (done) {

@@ -1,0 +1,151 @@
+// Writes of single documents and attachments: each goes onto the revision that the request names, or is a conflict.
+//
+// https://docs.couchdb.org/en/stable/api/document/common.html
+// https://docs.couchdb.org/en/stable/api/document/attachments.html
+
+import { CONFLICT, HttpError, outsideAddress, queryStrings, sendError, sendJSON } from './http.mjs';
+
+/** PUT of a document; one in several parts is left to the next handler. */
+export async function putDocument(req, res, next) {
+  if ((req.get('Content-Type') ?? '').startsWith('multipart/')) {
+    next();
+    return;
+  }
+  await answer(req, res, 201, () => {
+    const rev = namedRevision(req, req.body._rev);
+    const doc = { ...req.body, _id: req.params.id, ...(rev === undefined ? {} : { _rev: rev }) };
+    return queryStrings(req).get('new_edits') === 'false' ? putReplicated(req.db, doc) : req.db.put(doc);
+  });
+}
+
+/** DELETE of a document. */
+export async function deleteDocument(req, res) {
+  await answer(req, res, 200, async () => {
+    const rev = namedRevision(req);
+    const { _id, _rev } = await req.db.get(req.params.id); // 404 when there is none
+    if (_id.startsWith('_local/')) {
+      return req.db.remove(_id, _rev); // CouchDB does not ask for the revision of these
+    }
+    if (rev === undefined) {
+      throw conflict(); // PouchDB would take the newest
+    }
+    return req.db.remove(_id, rev);
+  });
+}
+
+/** COPY: the new document with its attachments under the id in `Destination`; the other revision is the source's. */
+export async function copyDocument(req, res) {
+  await answer(req, res, 201, async () => {
+    const { id, rev } = destination(req);
+    const source = namedRevision(req);
+    const options = source === undefined ? {} : { rev: source };
+    const { _id, _rev, ...content } = await req.db.get(req.params.id, { ...options, attachments: true });
+    const written = await req.db.put({ ...content, _id: id, ...(rev === undefined ? {} : { _rev: rev }) });
+    res.set('Location', `${outsideAddress(req)}/${req.database}/${encodeURIComponent(id)}`);
+    return written;
+  });
+}
+
+/** PUT of an attachment, whose bytes are `req.body`; makes the document when there is none. */
+export async function putAttachment(req, res) {
+  const { id, attachment } = req.params;
+  await answer(req, res, 201, async () => {
+    const rev = namedRevision(req);
+    const doc = await documentAt(req.db, id, rev).catch((error) => {
+      if (error.status === 404 && rev === undefined) {
+        return { _id: id };
+      }
+      throw error;
+    });
+    const data = Buffer.isBuffer(req.body) ? req.body : Buffer.alloc(0);
+    const content = { content_type: req.get('Content-Type') ?? 'application/octet-stream', data };
+    return req.db.put({ ...doc, _attachments: { ...doc._attachments, [attachment]: content } });
+  });
+}
+
+/** DELETE of an attachment. */
+export async function deleteAttachment(req, res) {
+  await answer(req, res, 200, async () => {
+    const doc = await documentAt(req.db, req.params.id, namedRevision(req));
+    const { [req.params.attachment]: removed, ...others } = doc._attachments ?? {};
+    if (removed === undefined) {
+      throw new HttpError(404, 'not_found', 'Document is missing attachment');
+    }
+    return req.db.put({ ...doc, _attachments: others });
+  });
+}
+
+async function answer(req, res, status, write) {
+  try {
+    const written = await write();
+    res.set('ETag', `"${written.rev}"`);
+    if (req.method === 'PUT') {
+      res.location(''); // the address of the request
+    }
+    sendJSON(res, status, written);
+  } catch (error) {
+    sendError(res, error);
+  }
+}
+
+/** The revision in the body, in `rev` and in `If-Match`, or undefined when there is none. */
+function namedRevision(req, inBody) {
+  const header = req.get('If-Match')?.replaceAll('"', '');
+  const named = [inBody, queryStrings(req).get('rev') ?? undefined, header].filter((rev) => rev !== undefined);
+  named.forEach(checkRevision);
+  if (new Set(named).size > 1) {
+    throw new HttpError(400, 'bad_request', `the request names different revisions: ${named.join(', ')}`);
+  }
+  return named[0];
+}
+
+function checkRevision(rev) {
+  if (typeof rev !== 'string' || !/^\d+-./.test(rev)) {
+    throw new HttpError(400, 'bad_request', 'Invalid rev format');
+  }
+}
+
+function destination(req) {
+  const [, text, rev] = /^([^?]+)(?:\?rev=(.*))?$/.exec(req.get('Destination') ?? '') ?? [];
+  if (text === undefined) {
+    throw new HttpError(400, 'bad_request', 'Destination header is mandatory for COPY.');
+  }
+  if (/^https?:\/\//.test(text)) {
+    throw new HttpError(400, 'bad_request', 'Destination URL must be relative.');
+  }
+  if (rev !== undefined) {
+    checkRevision(rev);
+  }
+  return { id: decodeId(text), rev };
+}
+
+/** The document as it is, or as it was at `rev`; a change without or with an unknown revision is a conflict. */
+async function documentAt(db, id, rev) {
+  if (rev !== undefined) {
+    return db.get(id, { rev }).catch((error) => {
+      throw error.status === 404 ? conflict() : error;
+    });
+  }
+  const { _rev, ...withoutRevision } = await db.get(id);
+  return withoutRevision;
+}
+
+async function putReplicated(db, doc) {
+  const [refused] = await db.bulkDocs([doc], { new_edits: false });
+  if (refused !== undefined) {
+    throw refused;
+  }
+  return { ok: true, id: doc._id, rev: doc._rev };
+}
+
+function conflict() {
+  return new HttpError(409, 'conflict', CONFLICT);
+}
+
+function decodeId(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new HttpError(400, 'bad_request', `Destination is not percent-encoded UTF-8: ${text}`);
+  }
+}
