@@ -181,6 +181,16 @@ async def test_it_is_made_safe_after_its_task_was_cancelled(idle):
     assert idle.output.last.value == {"x": 0.0, "y": 0.0, "z": 0.0}
 
 
+async def test_it_makes_itself_safe_when_it_fails_of_a_mistake(idle, monkeypatch):
+    runs = asyncio.create_task(idle.actuator.run(), name="actuator")
+    await idle.clock.settle()
+    assert (await idle.given(LUX, 0.8))["white"] == 0.8
+    monkeypatch.setattr(idle.actuator, "_take", None)  # not callable
+    assert await idle.given(LUX, 0.5) == DARK
+    with pytest.raises(ExceptionGroup):
+        await runs
+
+
 async def test_it_says_when_it_could_not_be_made_safe(idle, caplog):
     async with running(idle.clock, idle.actuator):
         await idle.given(LUX, 0.8)

@@ -75,7 +75,7 @@ class LightActuator:
         self._retry_at = 0.0
 
     async def run(self) -> None:
-        """Follow the commands until cancelled. Whoever cancels it calls `make_safe`."""
+        """Follow the commands until cancelled. Whoever cancels it calls `make_safe`; if it fails, it does."""
         topics = (self._illuminance_topic, self._all_channels_topic, *self._channel_topics)
         self._written.clear()
         self._retry_at = 0.0
@@ -86,6 +86,9 @@ class LightActuator:
                     tasks.create_task(self._tick(), name=f"{self.node.name}: tick")
                     tasks.create_task(self._listen(commands), name=f"{self.node.name}: commands")
                     await self._follow()
+        except Exception:
+            await self.make_safe()  # nobody follows the commands until it is started again
+            raise
         finally:
             await self._calls.close()
 
