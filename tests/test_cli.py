@@ -57,6 +57,17 @@ async def test_a_wrong_configuration_is_one_clear_sentence(tmp_path: Path, argum
     assert words in one_sentence(printed)
 
 
+async def test_two_sensors_at_one_address_are_refused_by_name(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        '[[sensor]]\nname = "upper"\nkind = "bh1750"\n'
+        '[[sensor]]\nname = "lower"\nkind = "bh1750"\naddress = 0x23\n'
+    )
+    status, printed = await failed("run", "--data", str(tmp_path / "data"), "--config", str(file))
+    assert status != 0
+    assert "upper and lower are both at 0x23 on bus 1" in one_sentence(printed)
+
+
 async def test_a_port_in_use_is_said(tmp_path: Path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

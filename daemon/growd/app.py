@@ -25,7 +25,7 @@ from growd.control.controllers import DirectController, LightController
 from growd.control.filters import Filter
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import declare_environment
-from growd.devices import SENSOR_KINDS, SensorDevice
+from growd.devices import SENSOR_KINDS, SensorDevice, check_addresses
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials
 from growd.http.api import Api, Limits
 from growd.http.gateway import Gateway
@@ -76,6 +76,7 @@ class App:
     """One daemon: made from a configuration and a data folder, and run once."""
 
     def __init__(self, config: Config, data: Path) -> None:
+        check_addresses(config.sensor)
         self.config = config
         self.data = data.absolute()
         self.complaints: list[str] = []  # what did not go well on the way down, for a person

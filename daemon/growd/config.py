@@ -126,8 +126,8 @@ class Light(Section, frozen=True):
         Channel(name="red", pin=13, mix=0.5),
         Channel(name="blue", pin=18, mix=0.5),
     )
-    frequency_hz: Annotated[float, Meta(ge=1, le=20_000)] = 200.0
-    minimum_duty: Fraction = 0.0
+    frequency_hz: Annotated[float, Meta(ge=1, le=10_000)] = 200.0
+    minimum_duty: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     inverted: bool = False
     full_scale_lux: Annotated[float, Meta(ge=1, le=200_000)] = 20_000.0
     stale_after_s: Seconds = 10.0
@@ -247,6 +247,8 @@ def _check_together(config: Config, source: str) -> None:
     """What no single option can tell."""
     sensors, channels = config.sensor, config.light.channel
     _check_once(source, "[sensor] name", [sensor.name for sensor in sensors])
+    if config.light.enabled and not channels:
+        raise ConfigError(f"{source}: [light] channel: there is none; with no lamp, set enabled = false")
     _check_once(source, "[light] channel.pin", [channel.pin for channel in channels])
     _check_once(source, "[light] channel.name", [channel.name for channel in channels])
     if config.store.minimum_interval_s > config.store.maximum_interval_s:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.config import ConfigError
 from growd_drivers import bh1750, scd30
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from growd.config import Sensor
     from growd_drivers.hardware import Hardware
@@ -47,6 +48,17 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     ),
     "bh1750": SensorKind(bh1750.ADDRESS, _open_bh1750, {"illuminance_lux": "light_illuminance"}),
 }
+
+
+def check_addresses(sensors: Sequence[Sensor]) -> None:
+    """No two sensors share an address on a bus. Raises `ConfigError` with both names."""
+    taken: dict[tuple[int, int], str] = {}
+    for sensor in sensors:
+        place = (sensor.bus, sensor.address or SENSOR_KINDS[sensor.kind].address)
+        if place in taken:
+            both = f"{taken[place]} and {sensor.name}"
+            raise ConfigError(f"[sensor] address: {both} are both at {place[1]:#04x} on bus {place[0]}")
+        taken[place] = sensor.name
 
 
 class SensorDevice:
