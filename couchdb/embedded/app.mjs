@@ -6,13 +6,15 @@ import { createRequire } from 'node:module';
 import express from 'express';
 import expressPouchDB from 'express-pouchdb';
 
+import { bulkGet, missingRevs, readAllDocs, readDesignDocs } from './bulk.mjs';
 import { serveChanges } from './changes.mjs';
 import { getAttachment, getDocument } from './documents.mjs';
 import { checkDocs, checkDocument, checkMultipart, checkNesting, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
+import { queryHandlers } from './queries.mjs';
 import { databaseFolders, folderName } from './storage.mjs';
 import { installValidation } from './validation.mjs';
-import { serveList, serveView } from './views.mjs';
+import { readView, serveList } from './views.mjs';
 import { copyDocument, deleteAttachment, deleteDocument, putAttachment, putDocument } from './writes.mjs';
 
 const { setDBOnReq } = createRequire(import.meta.url)('express-pouchdb/lib/utils');
@@ -20,15 +22,10 @@ const { version } = JSON.parse(readFileSync(new URL('package.json', import.meta.
 
 const PARTS = [
   'config-infrastructure', // in memory; asked for by routes/uuids
-  'routes/404',
   'routes/active-tasks',
-  'routes/all-docs',
-  'routes/attachments',
   'routes/bulk-docs',
-  'routes/bulk-get',
   'routes/compact',
   'routes/db',
-  'routes/ddoc-info',
   'routes/documents',
   'routes/find',
   'routes/revs-diff',
@@ -44,6 +41,16 @@ const SERVER_PATHS = ['_active_tasks', '_session', '_uuids'];
 const DOCUMENT = /^\/(?<db>[^/]+)\/(?<id>_design\/[^/]+|_local\/[^/]+|[^_/][^/]*)\/?$/;
 const ATTACHMENT = /^\/(?<db>[^/]+)\/(?<id>[^_/][^/]*|_design\/[^/]+(?=\/[^_]))\/(?<attachment>.+)$/;
 
+/** Settings of a database that can be read only: PouchDB's. */
+const FIXED_SETTINGS = { _security: {}, _revs_limit: 1000 };
+
+/** CouchDB's endpoints that are not here. */
+const NOT_IMPLEMENTED = [
+  '/:db/:endpoint(_sync_shards|_auto_purge|_search_cleanup|_nouveau_cleanup)',
+  '/:db/:endpoint(_purge|_purged_infos|_local_docs|_partition|_shards)*',
+  '/:db/_compact/:ddoc',
+  '/:db/_design/:ddoc/:endpoint(_info|_show|_update|_rewrite|_search|_search_info|_nouveau|_nouveau_info)*',
+];
 const ENCODED_SLASH = /^\/_(?<kind>design|local)%2f/i; // CouchDB takes these ids in both forms
 
 const LARGEST_BODY_BYTES = 64 * 1024 * 1024; // `_bulk_docs` of 50 MB has to pass
@@ -64,37 +71,89 @@ export async function createApp(Pouch, folder, uuid, stopping) {
   app.get('/_up', (req, res) => sendJSON(res, 200, { status: 'ok', seeds: {} }));
   app.get('/_all_dbs', async (req, res) => sendJSON(res, 200, await databases(folder)));
   app.use((req, res, next) => nameDatabase(folder, req, res, next).catch(next));
-  addOwnRoutes(app, Pouch, pouchApp.dbWrapper, stopping);
-  app.use(pouchApp);
+  addServerRoutes(app, pouchApp);
+  addDatabaseRoutes(app, Pouch, pouchApp, stopping);
+  app.use((req, res) => sendError(res, new HttpError(404, 'not_found', 'missing')));
   // express knows an error handler by its four parameters
   app.use((error, req, res, next) => sendError(res, error));
   return app;
 }
 
-/** What express-pouchdb has no answer for, or a wrong one. */
-function addOwnRoutes(app, Pouch, dbWrapper, stopping) {
+function addServerRoutes(app, pouchApp) {
+  serve(app, '/_active_tasks', { get: [pouchApp] });
+  serve(app, '/_session', { get: [pouchApp], post: [pouchApp], delete: [pouchApp] });
+  serve(app, '/_uuids', { get: [pouchApp] });
+}
+
+/** What a database answers; express-pouchdb is asked only for what it answers well. */
+function addDatabaseRoutes(app, Pouch, pouchApp, stopping) {
   const open = (req, res, next) => {
     req.PouchDB = Pouch;
-    setDBOnReq(req.params.db, dbWrapper, req, res, next);
+    setDBOnReq(req.params.db, pouchApp.dbWrapper, req, res, next);
   };
   const body = express.json({ limit: LARGEST_BODY_BYTES, type: isJSON, verify: checkNesting });
   app.use(checkMultipart);
   app.post('*', body);
-  const readable = (path, handler) => app.get(path, open, handler).post(path, open, handler);
+  serve(app, '/:db', { get: [pouchApp], put: [pouchApp], delete: [pouchApp], post: [checkDocument, pouchApp] });
+  addQueryRoutes(app, open, stopping);
+  serve(app, '/:db/_bulk_docs', { post: [checkDocs, pouchApp] });
+  serve(app, '/:db/_bulk_get', { post: [checkRequestedDocs, open, bulkGet] });
+  serve(app, '/:db/_revs_diff', { post: [checkRevisions, pouchApp] });
+  serve(app, '/:db/_missing_revs', { post: [checkRevisions, open, missingRevs] });
+  serve(app, '/:db/_index', { get: [pouchApp], post: [pouchApp] });
+  serve(app, '/:db/_index/:ddoc/:type/:name', { delete: [pouchApp] });
+  for (const path of ['_find', '_explain', '_compact', '_view_cleanup', '_ensure_full_commit']) {
+    serve(app, `/:db/${path}`, { post: [pouchApp] });
+  }
+  for (const [path, value] of Object.entries(FIXED_SETTINGS)) {
+    serve(app, `/:db/${path}`, { get: [(req, res) => sendJSON(res, 200, value)], put: [refuseNotImplemented] });
+  }
+  app.all(NOT_IMPLEMENTED, refuseNotImplemented);
+  addDocumentRoutes(app, open, body, pouchApp);
+}
+
+function addQueryRoutes(app, open, stopping) {
+  const readable = (path, handler) => serve(app, path, { get: [open, handler], post: [open, handler] });
+  const queries = { '_all_docs': readAllDocs, '_design_docs': readDesignDocs, '_design/:ddoc/_view/:view': readView };
+  for (const [path, run] of Object.entries(queries)) {
+    const { one, many } = queryHandlers(run);
+    readable(`/:db/${path}`, one);
+    serve(app, `/:db/${path}/queries`, { post: [open, many] });
+  }
   readable('/:db/_changes', (req, res) => serveChanges(req.db, req, res, stopping));
-  readable('/:db/_design/:ddoc/_view/:view', serveView);
   readable(['/:db/_design/:ddoc/_list/:list/:view', '/:db/_design/:ddoc/_list/:list/:other/:view'], serveList);
-  app.post('/:db/_bulk_docs', checkDocs);
-  app.post('/:db/_bulk_get', checkRequestedDocs);
-  app.post('/:db/_revs_diff', checkRevisions);
-  app.post('/:db', checkDocument);
-  app.get(DOCUMENT, open, getDocument);
-  app.put(DOCUMENT, body, checkDocument, open, putDocument);
-  app.delete(DOCUMENT, open, deleteDocument);
-  app.copy(DOCUMENT, open, copyDocument);
-  app.get(ATTACHMENT, open, getAttachment);
-  app.put(ATTACHMENT, express.raw({ limit: LARGEST_BODY_BYTES, type: () => true }), open, putAttachment);
-  app.delete(ATTACHMENT, open, deleteAttachment);
+}
+
+function addDocumentRoutes(app, open, body, pouchApp) {
+  serve(app, DOCUMENT, {
+    get: [open, getDocument, pouchApp], // `open_revs`
+    put: [body, checkDocument, open, putDocument, pouchApp], // in several parts
+    delete: [open, deleteDocument],
+    copy: [open, copyDocument],
+    post: [pouchApp], // attachments from a form
+  });
+  serve(app, ATTACHMENT, {
+    get: [open, getAttachment],
+    put: [express.raw({ limit: LARGEST_BODY_BYTES, type: () => true }), open, putAttachment],
+    delete: [open, deleteAttachment],
+  });
+}
+
+/** Answer the methods of `path` by their handlers, and the others with 405. */
+function serve(app, path, handlers) {
+  const names = Object.keys(handlers).flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]));
+  for (const [method, chain] of Object.entries(handlers)) {
+    app[method](path, chain);
+  }
+  app.all(path, (req, res) => {
+    res.set('Allow', names.join(', '));
+    sendError(res, new HttpError(405, 'method_not_allowed', `Only ${names.join(',')} allowed`));
+  });
+}
+
+function refuseNotImplemented(req, res) {
+  const path = req.path.split('/').slice(2).join('/');
+  sendError(res, new HttpError(501, 'not_implemented', `the embedded server has no ${req.method} ${path}; CouchDB has`));
 }
 
 /** Bodies are JSON whatever they are called, as CouchDB has it: `curl -d` calls them a form. */

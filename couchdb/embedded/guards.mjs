@@ -33,11 +33,19 @@ export function checkDocument(req, res, next) {
   refuseUnless(isMultipart || (isThere && isObject(req.body)), 'Document must be a JSON object', next);
 }
 
-/** `_revs_diff`: an object of lists of revisions. */
+/** `_revs_diff` and `_missing_revs`: an object of lists of revisions. */
 export function checkRevisions(req, res, next) {
-  const body = req.body ?? {};
-  const wrong = Object.keys(body).find((id) => !Array.isArray(body[id]) || !body[id].every(isText));
-  refuseUnless(isObject(body) && wrong === undefined, `the revisions of ${wrong} must be a list of strings`, next);
+  if (!isObject(req.body)) {
+    refuseUnless(false, 'Request body must be a JSON object', next);
+    return;
+  }
+  const wrong = Object.keys(req.body).find((id) => !Array.isArray(req.body[id]) || !req.body[id].every(isRevision));
+  refuseUnless(wrong === undefined, `the revisions of ${wrong} must be a list of revisions`, next);
+}
+
+/** A revision of a document: a number and a digest. */
+export function isRevision(value) {
+  return isText(value) && /^\d+-./.test(value);
 }
 
 /** `_bulk_get`: `docs` is a list of objects with an id. */

@@ -2,23 +2,14 @@
 //
 // https://docs.couchdb.org/en/stable/api/ddoc/views.html, https://docs.couchdb.org/en/stable/ddocs/ddocs.html#list-functions
 
-import { HttpError, queryStrings, sendError, sendJSON } from './http.mjs';
+import { HttpError, sendError } from './http.mjs';
+import { checkReduce, queryOptions } from './queries.mjs';
 import { compileLimited } from './sandbox.mjs';
 
 const LONGEST_RUN_MS = 60_000;
-const KEYS = { key: 'key', keys: 'keys', startkey: 'startkey', start_key: 'startkey', endkey: 'endkey', end_key: 'endkey' };
-const NUMBERS = ['limit', 'skip', 'group_level'];
-const FLAGS = ['reduce', 'group', 'descending', 'include_docs', 'inclusive_end', 'conflicts', 'attachments', 'update_seq'];
-const STALE = { lazy: 'update_after', false: 'ok' }; // CouchDB 2's `update` in the words of its older `stale`
-
-/** `_view/{view}`: the rows as JSON. */
-export async function serveView(req, res) {
-  try {
-    const options = viewOptions(queryStrings(req), req.body ?? {});
-    sendJSON(res, 200, await req.db.query(`${req.params.ddoc}/${req.params.view}`, options));
-  } catch (error) {
-    sendError(res, error);
-  }
+/** `_view/{view}`. */
+export async function readView(req, options) {
+  return queryView(req.db, req.params.ddoc, req.params.view, options);
 }
 
 /** `_list/{list}/{view}` and `_list/{list}/{other ddoc}/{view}`: the rows through a list function. */
@@ -30,7 +21,7 @@ export async function serveList(req, res) {
     if (typeof source !== 'string') {
       throw new HttpError(404, 'not_found', `missing list function ${name} on design doc _design/${id}`);
     }
-    const rows = await req.db.query(`${req.params.other ?? id}/${view}`, viewOptions(queryStrings(req), req.body ?? {}));
+    const rows = await queryView(req.db, req.params.other ?? id, view, queryOptions(req));
     const answer = runList(source, ddoc, rows, requestObject(req));
     res.status(answer.code);
     Object.entries(answer.headers).forEach(([header, value]) => res.setHeader(header, value));
@@ -41,45 +32,10 @@ export async function serveList(req, res) {
   }
 }
 
-/** PouchDB's options of a query: the body's members with the query string's over them. */
-function viewOptions(query, body) {
-  const options = { ...body };
-  for (const [name, text] of query) {
-    if (name in KEYS) {
-      options[KEYS[name]] = parseJSON(name, text);
-    } else if (NUMBERS.includes(name)) {
-      options[name] = parseWhole(name, text);
-    } else if (FLAGS.includes(name)) {
-      options[name] = parseFlag(name, text);
-    }
-  }
-  if (options.keys !== undefined && !Array.isArray(options.keys)) {
-    throw new HttpError(400, 'query_parse_error', `keys must be a JSON array, not ${JSON.stringify(options.keys)}`);
-  }
-  const stale = query.get('stale') ?? STALE[query.get('update')];
-  return stale === undefined ? options : { ...options, stale };
-}
-
-function parseJSON(name, text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new HttpError(400, 'query_parse_error', `${name} must be JSON, not ${text}`);
-  }
-}
-
-function parseWhole(name, text) {
-  if (!/^\d{1,12}$/.test(text)) {
-    throw new HttpError(400, 'query_parse_error', `${name} must be a whole number, not ${JSON.stringify(text)}`);
-  }
-  return Number(text);
-}
-
-function parseFlag(name, text) {
-  if (text !== 'true' && text !== 'false') {
-    throw new HttpError(400, 'query_parse_error', `${name} must be true or false, not ${JSON.stringify(text)}`);
-  }
-  return text === 'true';
+async function queryView(db, ddoc, view, options) {
+  const { views } = await db.get(`_design/${ddoc}`);
+  checkReduce(options, Object.hasOwn(views ?? {}, view) && Boolean(views[view]?.reduce));
+  return db.query(`${ddoc}/${view}`, options);
 }
 
 /** The request as a list function sees it: query values are strings. */

@@ -3,6 +3,7 @@
 // https://docs.couchdb.org/en/stable/api/document/common.html
 // https://docs.couchdb.org/en/stable/api/document/attachments.html
 
+import { isRevision } from './guards.mjs';
 import { CONFLICT, HttpError, outsideAddress, queryStrings, sendError, sendJSON } from './http.mjs';
 
 /** PUT of a document; one in several parts is left to the next handler. */
@@ -100,7 +101,7 @@ function namedRevision(req, inBody) {
 }
 
 function checkRevision(rev) {
-  if (typeof rev !== 'string' || !/^\d+-./.test(rev)) {
+  if (!isRevision(rev)) {
     throw new HttpError(400, 'bad_request', 'Invalid rev format');
   }
 }

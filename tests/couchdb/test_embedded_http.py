@@ -299,7 +299,6 @@ async def test_a_list_function_sets_status_and_headers(node: Client, numbers: st
         ("d1?open_revs=5", 400),
         ("d1/none", 404),
         ("d1/__proto__", 404),
-        ("_security", 404),
     ],
 )
 async def test_what_can_not_be_answered_is_an_error_in_couchdbs_form(

@@ -1,0 +1,81 @@
+// Reads of many documents in one request.
+//
+// https://docs.couchdb.org/en/stable/api/database/bulk-api.html
+
+import { isRevision } from './guards.mjs';
+import { queryStrings, sendError, sendJSON } from './http.mjs';
+import { checkReduce } from './queries.mjs';
+
+/** `_all_docs`. */
+export async function readAllDocs(req, options) {
+  checkReduce(options, false);
+  return req.db.allDocs(options);
+}
+
+/** `_design_docs`: design documents only, also in the number of rows. */
+export async function readDesignDocs(req, options) {
+  checkReduce(options, false);
+  const { rows } = await req.db.allDocs({ startkey: '_design/', endkey: '_design0', inclusive_end: false });
+  const ids = rows.map((row) => row.id);
+  const { include_docs, conflicts, attachments, skip = 0, limit = Infinity } = options;
+  const matching = (options.keys ?? inRange(ids, options)).filter((id) => String(id).startsWith('_design/'));
+  const keys = matching.slice(skip, skip + limit);
+  const found = await req.db.allDocs({ keys, include_docs, conflicts, attachments });
+  return { total_rows: ids.length, offset: skip, rows: found.rows };
+}
+
+/** `_bulk_get`: one result for each document asked for, with its error when there is none. */
+export async function bulkGet(req, res) {
+  const query = queryStrings(req);
+  const flags = ['revs', 'latest', 'attachments'].map((name) => [name, query.get(name) === 'true']);
+  try {
+    const results = [];
+    for (const { id, rev } of req.body.docs) {
+      results.push({ id, docs: await leaves(req.db, id, rev, Object.fromEntries(flags)) });
+    }
+    sendJSON(res, 200, { results });
+  } catch (error) {
+    sendError(res, error);
+  }
+}
+
+/** `_missing_revs`, which `_revs_diff` took the place of. */
+export async function missingRevs(req, res) {
+  try {
+    const diff = Object.entries(await req.db.revsDiff(req.body));
+    sendJSON(res, 200, { missing_revs: Object.fromEntries(diff.map(([id, { missing }]) => [id, missing])) });
+  } catch (error) {
+    sendError(res, error);
+  }
+}
+
+function inRange(ids, { key, startkey, endkey, inclusive_end = true, descending = false }) {
+  const [least, most] = descending ? [endkey, startkey] : [startkey, endkey];
+  const chosen = ids.filter(
+    (id) =>
+      (key === undefined || id === key) &&
+      (least === undefined || id >= least) &&
+      (most === undefined || id <= most) &&
+      (inclusive_end || id !== endkey),
+  );
+  return descending ? chosen.reverse() : chosen;
+}
+
+async function leaves(db, id, rev, flags) {
+  if (rev !== undefined && !isRevision(rev)) {
+    return [failure(id, rev, { name: 'bad_request', reason: 'Invalid rev format' })];
+  }
+  try {
+    const found = await db.get(id, { ...flags, open_revs: rev === undefined ? 'all' : [rev] });
+    return found.map(({ ok, missing }) => (ok === undefined ? failure(id, missing) : { ok }));
+  } catch (error) {
+    if (error.status !== 404) {
+      throw error;
+    }
+    return [failure(id, rev)];
+  }
+}
+
+function failure(id, rev = 'undefined', { name = 'not_found', reason = 'missing' } = {}) {
+  return { error: { id, rev, error: name, reason } };
+}

@@ -1,0 +1,141 @@
+// The parameters of a query, from the query string and from a JSON body.
+//
+// https://docs.couchdb.org/en/stable/api/ddoc/views.html#get--db-_design-ddoc-_view-view
+
+import { HttpError, queryStrings, sendError, sendJSON } from './http.mjs';
+
+const KEYS = new Map([
+  ['key', 'key'],
+  ['startkey', 'startkey'],
+  ['start_key', 'startkey'],
+  ['endkey', 'endkey'],
+  ['end_key', 'endkey'],
+]);
+const NUMBERS = ['limit', 'skip', 'group_level'];
+const FLAGS = ['reduce', 'group', 'descending', 'include_docs', 'inclusive_end', 'conflicts', 'attachments', 'update_seq'];
+// CouchDB 2's `update` in the words of its older `stale`
+const STALE = { stale: { ok: 'ok', update_after: 'update_after' }, update: { true: undefined, lazy: 'update_after', false: 'ok' } };
+const DOC_IDS = ['startkey_docid', 'start_key_doc_id', 'endkey_docid', 'end_key_doc_id'];
+
+/**
+ * Handlers of one query and of several in `{"queries": [...]}`.
+ *
+ * `run` gets the request and PouchDB's options, and returns what to answer.
+ */
+export function queryHandlers(run) {
+  const answer = (ask) => async (req, res) => {
+    try {
+      sendJSON(res, 200, await ask(req));
+    } catch (error) {
+      sendError(res, error);
+    }
+  };
+  return { one: answer((req) => run(req, queryOptions(req))), many: answer((req) => runQueries(req, run)) };
+}
+
+/** PouchDB's options of the request: the body's members with the query string's over them. */
+export function queryOptions(req) {
+  return { ...bodyOptions(req.body ?? {}), ...textOptions(req) };
+}
+
+/** Refuse grouping and reducing where nothing is reduced. */
+export function checkReduce(options, isReducing) {
+  if (options.reduce === true && !isReducing) {
+    throw parseError('Reduce is invalid for map-only views.');
+  }
+  const isMap = !isReducing || options.reduce === false;
+  if (isMap && (options.group === true || options.group_level > 0)) {
+    throw parseError('Invalid use of grouping on a map view.');
+  }
+}
+
+async function runQueries(req, run) {
+  const { queries } = req.body ?? {};
+  if (!Array.isArray(queries)) {
+    throw new HttpError(400, 'bad_request', `'queries' must be a JSON array, not ${JSON.stringify(queries)}`);
+  }
+  const common = textOptions(req);
+  const results = [];
+  for (const options of queries.map((query) => ({ ...common, ...bodyOptions(query) }))) {
+    results.push(await run(req, options));
+  }
+  return { results };
+}
+
+function textOptions(req) {
+  const parse = (name, text) => (KEYS.has(name) || name === 'keys' ? parseJSON(name, text) : unquoted(name, text));
+  return toOptions([...queryStrings(req)].map(([name, text]) => [name, parse(name, text)]));
+}
+
+function bodyOptions(body) {
+  if (body === null || typeof body !== 'object' || Array.isArray(body)) {
+    throw new HttpError(400, 'bad_request', `a query must be a JSON object, not ${JSON.stringify(body)}`);
+  }
+  return toOptions(Object.entries(body));
+}
+
+function toOptions(parameters) {
+  const options = {};
+  for (const [name, value] of parameters) {
+    if (KEYS.has(name)) {
+      options[KEYS.get(name)] = value;
+    } else if (name === 'keys') {
+      options.keys = checkList(name, value);
+    } else if (NUMBERS.includes(name)) {
+      options[name] = checkWhole(name, value);
+    } else if (FLAGS.includes(name)) {
+      options[name] = checkFlag(name, value);
+    } else if (Object.hasOwn(STALE, name)) {
+      options.stale = checkWord(name, value);
+    } else if (DOC_IDS.includes(name)) {
+      throw new HttpError(501, 'not_implemented', `the embedded server does not start or end at a document id (${name})`);
+    }
+  }
+  return options;
+}
+
+function parseJSON(name, text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw parseError(`${name} must be JSON, not ${text}`);
+  }
+}
+
+/** A number where a number is meant; checked later. */
+function unquoted(name, text) {
+  return NUMBERS.includes(name) && /^\d{1,12}$/.test(text) ? Number(text) : text;
+}
+
+function checkList(name, value) {
+  if (!Array.isArray(value)) {
+    throw parseError(`${name} must be a JSON array, not ${JSON.stringify(value)}`);
+  }
+  return value;
+}
+
+function checkWhole(name, value) {
+  if (!Number.isSafeInteger(value) || value < 0) {
+    throw parseError(`${name} must be a whole number, not ${JSON.stringify(value)}`);
+  }
+  return value;
+}
+
+function checkFlag(name, value) {
+  const text = String(value).toLowerCase();
+  if (!['true', 'false'].includes(text)) {
+    throw parseError(`${name} must be true or false, not ${JSON.stringify(value)}`);
+  }
+  return text === 'true';
+}
+
+function checkWord(name, value) {
+  if (!Object.hasOwn(STALE[name], String(value))) {
+    throw parseError(`${name} must be ${Object.keys(STALE[name]).join(' or ')}, not ${JSON.stringify(value)}`);
+  }
+  return STALE[name][String(value)];
+}
+
+function parseError(sentence) {
+  return new HttpError(400, 'query_parse_error', sentence);
+}

@@ -1,0 +1,232 @@
+"""Lists, views and bulk reads: the same rows from either server, and the same queries refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+if TYPE_CHECKING:
+    from support.couch_client import Client
+
+DESIGN = {
+    "views": {
+        "sums": {"map": "function (doc) { emit(doc.n, doc.n); }", "reduce": "_sum"},
+        "plain": {"map": "function (doc) { emit(doc.n, null); }"},
+    }
+}
+DOCS = [{"_id": name, "_rev": "1-aa", "n": n} for n, name in enumerate("abc")]
+ALL = "_all_docs"
+SUMS = "_design/d/_view/sums"
+PLAIN = "_design/d/_view/plain"
+
+
+@pytest.fixture
+async def filled(couch: Client, database: str) -> str:
+    assert (await couch("PUT", f"{database}/_design/d", DESIGN)).status == 201
+    assert (await couch("PUT", f"{database}/_design/e", {})).status == 201
+    body = {"docs": DOCS, "new_edits": False}
+    assert (await couch("POST", f"{database}/_bulk_docs", body)).status == 201
+    return database
+
+
+def ids(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["id"] if "id" in row else row["error"] for row in rows]
+
+
+REFUSED = [
+    f"{ALL}?startkey=bad",
+    f"{ALL}?key=",
+    f"{ALL}?keys=5",
+    f'{ALL}?keys=["a","b"]&key="a"',
+    f"{ALL}?limit=x",
+    f"{ALL}?limit=-1",
+    f"{ALL}?limit=1.5",
+    f"{ALL}?limit=",
+    f"{ALL}?skip=-1",
+    f"{ALL}?include_docs=maybe",
+    f"{ALL}?descending=1",
+    f"{ALL}?group=true",
+    f"{ALL}?reduce=true",
+    "_design_docs?limit=x",
+    f"{SUMS}?stale=bad",
+    f"{SUMS}?update=bad",
+    f"{SUMS}?group=true&reduce=false",
+    f"{SUMS}?group_level=1&reduce=false",
+    f"{SUMS}?include_docs=true",
+    f"{PLAIN}?group=true",
+    f"{PLAIN}?group_level=2",
+    f"{PLAIN}?reduce=true",
+]
+
+
+@pytest.mark.parametrize("path", REFUSED)
+async def test_a_query_that_makes_no_sense_is_refused(couch: Client, filled: str, path: str) -> None:
+    answer = await couch("GET", f"{filled}/{quote(path, safe='?&=/')}")
+    assert answer.status == 400
+    assert answer.json["error"] in {"query_parse_error", "bad_request"}
+
+
+@pytest.mark.parametrize("path", [ALL, SUMS])
+@pytest.mark.parametrize(
+    "body",
+    [{"limit": "x"}, {"limit": -1}, {"limit": "2"}, {"limit": None}, {"descending": "yes"}, {"keys": 5}],
+)
+async def test_a_query_in_a_body_is_checked_too(
+    couch: Client, filled: str, path: str, body: dict[str, Any]
+) -> None:
+    assert (await couch("POST", f"{filled}/{path}", body)).status == 400
+    several = await couch("POST", f"{filled}/{path}/queries", {"queries": [{}, body]})
+    assert several.status == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (f"{ALL}?limit=2&skip=1", ["_design/e", "a"]),
+        (f'{ALL}?startkey="b"', ["b", "c"]),
+        (f'{ALL}?start_key="c"&end_key="b"&descending=True', ["c", "b"]),
+        (f'{ALL}?keys=["c","none"]', ["c", "not_found"]),
+        (f'{ALL}?keys=["a","b","c"]&skip=1&limit=1', ["b"]),
+        ("_design_docs", ["_design/d", "_design/e"]),
+        ("_design_docs?descending=true&limit=1", ["_design/e"]),
+        ('_design_docs?startkey="_design/dd"', ["_design/e"]),
+        ('_design_docs?endkey="_design/e"&inclusive_end=false', ["_design/d"]),
+        ('_design_docs?key="_design/d"', ["_design/d"]),
+        ('_design_docs?key="a"', []),
+        ('_design_docs?keys=["_design/e","_design/none","a"]', ["_design/e", "not_found"]),
+        (f"{SUMS}?reduce=false&limit=1&update=true&stable=true", ["a"]),
+        (f"{PLAIN}?group=false&group_level=0&reduce=false&limit=1", ["a"]),
+    ],
+)
+async def test_rows(couch: Client, filled: str, path: str, expected: list[str]) -> None:
+    answer = await couch("GET", f"{filled}/{quote(path, safe='?&=/')}")
+    assert ids(answer.json["rows"]) == expected
+
+
+async def test_design_documents_with_their_content(couch: Client, filled: str) -> None:
+    answer = (await couch("GET", f"{filled}/_design_docs", include_docs=True)).json
+    assert answer["total_rows"] == 2
+    assert answer["rows"][0]["doc"]["views"] == DESIGN["views"]
+
+
+@pytest.mark.parametrize(
+    ("path", "queries", "expected"),
+    [
+        (ALL, [{"keys": ["a", "none"]}, {"limit": 1, "skip": 2}], [["a", "not_found"], ["a"]]),
+        ("_design_docs", [{"limit": 1}], [["_design/d"]]),
+        (f"{SUMS}/queries?reduce=false", [{"key": 1}, {"limit": 1}], [["b"], ["a"]]),
+        (ALL, [], []),
+    ],
+)
+async def test_several_queries_in_one_request(
+    couch: Client, filled: str, path: str, queries: list[dict[str, Any]], expected: list[list[str]]
+) -> None:
+    address = path if "?" in path else f"{path}/queries"
+    answer = await couch("POST", f"{filled}/{address}", {"queries": queries})
+    assert [ids(result["rows"]) for result in answer.json["results"]] == expected
+
+
+@pytest.mark.parametrize("body", [{}, {"queries": 5}])
+async def test_several_queries_that_are_none(couch: Client, filled: str, body: dict[str, Any]) -> None:
+    for path in (ALL, SUMS):
+        assert (await couch("POST", f"{filled}/{path}/queries", body)).status == 400
+
+
+async def test_a_view_in_several_queries_is_reduced(couch: Client, filled: str) -> None:
+    answer = await couch("POST", f"{filled}/{SUMS}/queries", {"queries": [{}, {"group": True, "limit": 1}]})
+    assert [result["rows"] for result in answer.json["results"]] == [
+        [{"key": None, "value": 3}],
+        [{"key": 0, "value": 0}],
+    ]
+
+
+async def test_bulk_get_has_a_result_for_each_request(couch: Client, filled: str) -> None:
+    asked = [{"id": "a"}, {"id": "none"}, {"id": "a", "rev": "9-aaaa"}, {"id": "a", "rev": "junk"}]
+    answer = await couch("POST", f"{filled}/_bulk_get", {"docs": [*asked, {"id": "a", "rev": "1-aa"}]})
+    missing = {"error": "not_found", "reason": "missing"}
+    junk = {"error": "bad_request", "reason": "Invalid rev format"}
+    document = {"ok": DOCS[0]}
+    assert answer.json["results"] == [
+        {"id": "a", "docs": [document]},
+        {"id": "none", "docs": [{"error": {"id": "none", "rev": "undefined"} | missing}]},
+        {"id": "a", "docs": [{"error": {"id": "a", "rev": "9-aaaa"} | missing}]},
+        {"id": "a", "docs": [{"error": {"id": "a", "rev": "junk"} | junk}]},
+        {"id": "a", "docs": [document]},
+    ]
+    assert (await couch("POST", f"{filled}/_bulk_get", {"docs": []})).json == {"results": []}
+
+
+async def test_bulk_get_without_a_revision_gives_all_leaves(couch: Client, filled: str) -> None:
+    other = {"_id": "a", "_rev": "1-bb", "n": 9, "_deleted": True}
+    await couch("POST", f"{filled}/_bulk_docs", {"docs": [other], "new_edits": False})
+    answer = await couch("POST", f"{filled}/_bulk_get", {"docs": [{"id": "a"}]}, revs=True)
+    leaves = [leaf["ok"] for leaf in answer.json["results"][0]["docs"]]
+    assert sorted(leaf["_rev"] for leaf in leaves) == ["1-aa", "1-bb"]
+    assert all(leaf["_revisions"]["start"] == 1 for leaf in leaves)
+
+
+async def test_missing_revisions(couch: Client, filled: str) -> None:
+    asked = {"a": ["1-aa", "2-bb"], "b": ["1-aa"], "none": ["1-cc"]}
+    missing = {"a": ["2-bb"], "none": ["1-cc"]}
+    assert (await couch("POST", f"{filled}/_missing_revs", asked)).json == {"missing_revs": missing}
+    diff = (await couch("POST", f"{filled}/_revs_diff", asked)).json
+    assert {name: entry["missing"] for name, entry in diff.items()} == missing
+    for path in ("_missing_revs", "_revs_diff"):
+        assert (await couch("POST", f"{filled}/{path}", {"a": ["junk"]})).status == 400
+        assert (await couch("POST", f"{filled}/{path}", [])).status == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", f"{ALL}/queries"),
+        ("PUT", ALL),
+        ("DELETE", ALL),
+        ("GET", "_bulk_docs"),
+        ("GET", "_bulk_get"),
+        ("GET", "_find"),
+        ("GET", "_missing_revs"),
+        ("GET", f"{SUMS}/queries"),
+        ("PATCH", "a"),
+    ],
+)
+async def test_a_method_that_an_endpoint_does_not_have(
+    couch: Client, filled: str, method: str, path: str
+) -> None:
+    answer = await couch(method, f"{filled}/{path}", {} if method == "PUT" else None)
+    assert (answer.status, answer.json["error"]) == (405, "method_not_allowed")
+    assert method not in answer.headers["Allow"]
+    assert ids((await couch("GET", f"{filled}/{ALL}")).json["rows"])[2:] == ["a", "b", "c"]
+
+
+async def test_settings_can_be_read(couch: Client, database: str) -> None:
+    assert (await couch("GET", f"{database}/_revs_limit")).json == 1000
+    assert isinstance((await couch("GET", f"{database}/_security")).json, dict)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "_revs_limit"),
+        ("PUT", "_security"),
+        ("GET", "_local_docs"),
+        ("POST", "_local_docs/queries"),
+        ("POST", "_purge"),
+        ("GET", "_purged_infos"),
+        ("GET", "_partition/p/_all_docs"),
+        ("POST", "_compact/d"),
+        ("GET", "_design/d/_info"),
+        ("GET", "_design/d/_show/f/a"),
+        ("GET", f"{ALL}?startkey_docid=a"),
+        ("GET", f"{SUMS}?startkey=1&endkey_docid=a"),
+    ],
+)
+async def test_what_the_embedded_server_lacks_it_says(
+    node: Client, store: str, method: str, path: str
+) -> None:
+    await node("PUT", f"{store}/_design/d", DESIGN)
+    answer = await node(method, f"{store}/{path}", None if method == "GET" else {})
+    assert (answer.status, answer.json["error"]) == (501, "not_implemented")
+    assert "the embedded server" in answer.json["reason"]
