@@ -187,6 +187,7 @@ class App:
             max_batch=store.max_batch,
             max_age=store.max_age_s,
         )
+        database.when_up(shipper.retry_now)  # a back-off may have a minute to go
         recorder = Recorder(
             bus,
             outbox,

@@ -67,7 +67,9 @@ def keep_log(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_the_real_server_serves_is_restarted_and_keeps_its_data(tmp_path):
+    addresses: list[str | None] = []
     embedded = database(SERVER, tmp_path / "data")
+    embedded.on_up = lambda: addresses.append(embedded.url)
     async with running(embedded), aiohttp.ClientSession() as session:
         couch = Couch(session, lambda: embedded.url)
         first = await asyncio.wait_for(embedded.ready(), 30)
@@ -79,6 +81,7 @@ async def test_the_real_server_serves_is_restarted_and_keeps_its_data(tmp_path):
         second = await asyncio.wait_for(embedded.ready(), 30)
         assert second != first
         assert embedded.starts == 2
+        assert addresses == [first, second]
         document = await couch.get("kept", "a")
         assert document is not None
         assert document["value"] == 1

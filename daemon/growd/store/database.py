@@ -13,6 +13,7 @@ from growd.store.couch import Couch
 from growd.store.embedded import EmbeddedDatabase
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -64,6 +65,10 @@ class Database:
         if self._external is None:
             return self._embedded.url
         return str(self._external.with_user(None)).rstrip("/")
+
+    def when_up(self, call: Callable[[], None]) -> None:
+        """Call this each time the embedded server begins to listen."""
+        self._embedded.on_up = call
 
     async def run(self) -> None:
         """Keep the embedded server running until cancelled; with a server of somebody else's, nothing."""

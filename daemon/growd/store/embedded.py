@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from growd.store.errors import EmbeddedDatabaseError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 _log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class EmbeddedDatabase:
         max_backoff: float = 30.0,
     ) -> None:
         self._command = (node, str(script), "--data", str(data), "--port", "0")
+        self.on_up: Callable[[], None] = lambda: None  # called each time it listens
         self._start_timeout = start_timeout
         self._first_backoff = first_backoff
         self._max_backoff = max_backoff
@@ -89,6 +91,7 @@ class EmbeddedDatabase:
             self.starts += 1
             self._said = ""
             _log.info("the embedded database listens at %s", self._url)
+            self.on_up()
             await self._pass_on(process.stdout)
             raise EmbeddedDatabaseError(f"the embedded database ended with status {await process.wait()}")
         finally:
