@@ -12,6 +12,7 @@ import { getAttachment, getDocument } from './documents.mjs';
 import { checkDocs, checkDocument, checkMultipart, checkNesting, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
 import { queryHandlers } from './queries.mjs';
+import { Replications } from './replication.mjs';
 import { databaseFolders, folderName } from './storage.mjs';
 import { installValidation } from './validation.mjs';
 import { readView, serveList } from './views.mjs';
@@ -22,7 +23,6 @@ const { version } = JSON.parse(readFileSync(new URL('package.json', import.meta.
 
 const PARTS = [
   'config-infrastructure', // in memory; asked for by routes/uuids
-  'routes/active-tasks',
   'routes/bulk-docs',
   'routes/compact',
   'routes/db',
@@ -34,8 +34,8 @@ const PARTS = [
   'routes/view-cleanup',
 ];
 
-/** Server-wide paths that express-pouchdb answers; any other that begins with an underscore is not there. */
-const SERVER_PATHS = ['_active_tasks', '_session', '_uuids'];
+/** Server-wide paths; any other that begins with an underscore is not there. */
+const SERVER_PATHS = ['_active_tasks', '_replicate', '_session', '_uuids'];
 
 // after the database's name; an id or a name that begins with an underscore means something else
 const DOCUMENT = /^\/(?<db>[^/]+)\/(?<id>_design\/[^/]+|_local\/[^/]+|[^_/][^/]*)\/?$/;
@@ -71,7 +71,7 @@ export async function createApp(Pouch, folder, uuid, stopping) {
   app.get('/_up', (req, res) => sendJSON(res, 200, { status: 'ok', seeds: {} }));
   app.get('/_all_dbs', async (req, res) => sendJSON(res, 200, await databases(folder)));
   app.use((req, res, next) => nameDatabase(folder, req, res, next).catch(next));
-  addServerRoutes(app, pouchApp);
+  addServerRoutes(app, pouchApp, new Replications(Pouch, stopping));
   addDatabaseRoutes(app, Pouch, pouchApp, stopping);
   app.use((req, res) => sendError(res, new HttpError(404, 'not_found', 'missing')));
   // express knows an error handler by its four parameters
@@ -79,8 +79,10 @@ export async function createApp(Pouch, folder, uuid, stopping) {
   return app;
 }
 
-function addServerRoutes(app, pouchApp) {
-  serve(app, '/_active_tasks', { get: [pouchApp] });
+function addServerRoutes(app, pouchApp, replications) {
+  const body = express.json({ limit: LARGEST_BODY_BYTES, type: isJSON, verify: checkNesting });
+  serve(app, '/_active_tasks', { get: [(req, res) => sendJSON(res, 200, replications.tasks())] });
+  serve(app, '/_replicate', { post: [body, (req, res) => replications.serve(req, res)] });
   serve(app, '/_session', { get: [pouchApp], post: [pouchApp], delete: [pouchApp] });
   serve(app, '/_uuids', { get: [pouchApp] });
 }
