@@ -14,7 +14,10 @@ const KEYS = new Map([
 const NUMBERS = ['limit', 'skip', 'group_level'];
 const FLAGS = ['reduce', 'group', 'descending', 'include_docs', 'inclusive_end', 'conflicts', 'attachments', 'update_seq'];
 // CouchDB 2's `update` in the words of its older `stale`
-const STALE = { stale: { ok: 'ok', update_after: 'update_after' }, update: { true: undefined, lazy: 'update_after', false: 'ok' } };
+const STALE = {
+  stale: { ok: 'ok', update_after: 'update_after' },
+  update: { true: undefined, lazy: 'update_after', false: 'ok' },
+};
 const DOC_IDS = ['startkey_docid', 'start_key_doc_id', 'endkey_docid', 'end_key_doc_id'];
 
 /**
