@@ -196,7 +196,7 @@ class TestValues:
         ("body", "said"),
         [
             ({}, 'the body lacks the field "value"'),
-            ({"Value": 1}, "the body has an unknown field \"Value\"; known: value"),
+            ({"Value": 1}, 'the body has an unknown field "Value"; known: value'),
             ({"value": 1, "x": 2}, 'unknown field "x"'),
         ],
     )
