@@ -327,40 +327,45 @@ async def test_a_start_whose_caller_goes_away_is_still_done_whole(on):
     assert on.parameter("current_recipe") == "day"
 
 
-async def test_a_database_that_hangs_is_said_to_and_holds_up_no_stop(on, monkeypatch):
+@pytest.fixture
+def asked_in_vain(on, monkeypatch):
+    """The database takes the question and never answers; set once it was asked."""
     asked = asyncio.Event()
 
     async def never(recipe_id):
         asked.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(on.runner, "_fetch", never)
-    monkeypatch.setattr("growd.recipes.runner.FETCH_S", 0.05)
-    call = asyncio.create_task(on.start(), name="start")
-    await asked.wait()
-    assert (await on.stop())["message"] == "no recipe is running"  # at once, while the start still waits
-    assert not call.done()
-    answer = await call
+    with monkeypatch.context() as patch:
+        patch.setattr(on.runner, "_fetch", never)
+        yield asked
+
+
+async def test_a_database_that_hangs_is_said_to(on, asked_in_vain, monkeypatch):
+    monkeypatch.setattr("growd.recipes.runner.FETCH_S", 0.01)
+    answer = await on.start()
     assert answer["success"] is False
-    assert "can't be read from the database: no answer within 0.05 s" in answer["message"]
+    assert "can't be read from the database: no answer within 0.01 s" in answer["message"]
     assert on.parameter("current_recipe") == ""
 
 
-async def test_a_start_that_waits_for_the_database_ends_with_its_caller(on, monkeypatch):
-    asked = asyncio.Event()
-
-    async def never(recipe_id):
-        asked.set()
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(on.runner, "_fetch", never)
+async def test_a_database_that_hangs_holds_up_no_stop(on, asked_in_vain):
     call = asyncio.create_task(on.start(), name="start")
-    await asked.wait()
+    await asked_in_vain.wait()
+    assert (await on.stop())["message"] == "no recipe is running"
+    assert not call.done()
+    call.cancel()
+    await asyncio.wait([call])
+
+
+async def test_a_start_that_waits_for_the_database_ends_with_its_caller(on, asked_in_vain):
+    call = asyncio.create_task(on.start(), name="start")
+    await asked_in_vain.wait()
     call.cancel()
     await on.clock.settle()
     assert call.cancelled()
     assert on.journal.points == []
-    monkeypatch.undo()
+    on.runner._fetch = on.fetch
     assert (await on.start())["success"]
 
 

@@ -18,6 +18,7 @@ import pytest
 from growd.store.couch import Couch
 from growd.store.embedded import EmbeddedDatabase
 from support.clock import ManualClock
+from support.running import in_tasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,14 +46,9 @@ def database(script: Path, data: Path, **options: float) -> EmbeddedDatabase:
 
 @contextlib.asynccontextmanager
 async def running(embedded: EmbeddedDatabase) -> AsyncIterator[None]:
-    task = asyncio.create_task(embedded.run(), name="embedded database")
-    try:
+    async with in_tasks(embedded):
         yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
-        assert embedded.url is None
+    assert embedded.url is None
 
 
 def pids(caplog: pytest.LogCaptureFixture) -> list[int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +24,7 @@ from growd.store.outbox import Outbox
 from growd.store.points import DataPoint, PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
+from support.running import in_tasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,7 +54,7 @@ class Rig:
         return Shipper(self.couch, self.outbox, self.clock, database="db", **options)
 
     async def ship_all(self, shipper: Shipper) -> None:
-        async with running(shipper):
+        async with in_tasks(shipper):
             await self.until_shipped(shipper)
 
     async def until_shipped(self, shipper: Shipper) -> None:
@@ -63,17 +62,6 @@ class Rig:
 
     def written(self) -> list[float]:
         return [self.server.stored[point_id]["value"] for point_id in self.server.writes]
-
-
-@contextlib.asynccontextmanager
-async def running(shipper: Shipper) -> AsyncIterator[None]:
-    task = asyncio.create_task(shipper.run(), name="shipper")
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
 
 
 @pytest.fixture
@@ -117,7 +105,7 @@ async def test_nobody_listening_for_a_while(rig):
     await rig.server.stop()
     await rig.outbox.add_durably(points(range(5)))
     shipper = rig.shipper()
-    async with running(shipper):
+    async with in_tasks(shipper):
         await rig.clock.until(lambda: shipper.fault is not None)
         assert "no answer from the database" in shipper.fault
         await rig.outbox.add_durably(points(range(5, 8)))
@@ -172,7 +160,7 @@ async def test_a_server_that_takes_nothing_at_all_is_not_believed(rig, code):
     await rig.outbox.add_durably(points(range(16)))
     rig.server.script.extend([status(code)] * 200)
     shipper = rig.shipper()
-    async with running(shipper):
+    async with in_tasks(shipper):
         await rig.clock.until(lambda: not rig.server.script)
         await rig.until_shipped(shipper)
     assert await rig.outbox.rejected() == []
@@ -183,7 +171,7 @@ async def test_a_document_refused_for_a_reason_that_may_pass_is_tried_again(rig)
     await rig.outbox.add_durably(points(range(4)))
     rig.server.refuse = {1: {"error": "internal_server_error", "reason": "shard busy"}}
     shipper = rig.shipper()
-    async with running(shipper):
+    async with in_tasks(shipper):
         await rig.clock.until(lambda: len(rig.server.writes) == 3)
         await rig.clock.until(lambda: shipper.fault is not None)
         rig.server.refuse = {}
@@ -197,7 +185,7 @@ async def test_a_document_that_never_passes_while_others_do_is_set_aside(rig):
     rig.server.refuse = {1: {"error": "unknown_error", "status": 500, "reason": "it breaks the server"}}
     await rig.outbox.add_durably(points(range(2)))
     shipper = rig.shipper()
-    async with running(shipper):
+    async with in_tasks(shipper):
         for value in range(2, 5):
             await rig.clock.until(lambda: shipper.fault is not None)
             await rig.outbox.add_durably(points(range(value, value + 1)))
@@ -210,7 +198,7 @@ async def test_a_document_that_never_passes_while_others_do_is_set_aside(rig):
 
 async def test_points_leave_when_the_batch_is_full_or_old_enough(rig):
     shipper = rig.shipper(batch=5, max_age=10)
-    async with running(shipper):
+    async with in_tasks(shipper):
         await rig.clock.settle()
         await rig.outbox.add_durably(points(range(4)))
         await rig.clock.advance(9)
@@ -263,7 +251,7 @@ async def test_a_long_pause_ends_when_the_database_is_known_to_be_back(rig):
     rig.server.script.append(status(503))
     await rig.outbox.add_durably(points(range(3)))
     shipper = rig.shipper(first_backoff=3600, max_backoff=3600)
-    async with running(shipper):
+    async with in_tasks(shipper):
         await rig.clock.until(lambda: shipper.fault is not None)
         await rig.clock.settle()
         shipper.retry_now()
@@ -292,7 +280,7 @@ async def test_a_fault_of_the_local_file_is_survived(rig):
     local = rig.outbox._local
     await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
     shipper = rig.shipper()
-    async with running(shipper):
+    async with in_tasks(shipper):
         await rig.clock.until(lambda: "readonly" in (shipper.fault or ""))
         assert rig.outbox.depth() == 3
         await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))

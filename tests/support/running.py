@@ -17,11 +17,10 @@ class Runnable(Protocol):
 
 
 @asynccontextmanager
-async def running(clock: ManualClock, *parts: Runnable) -> AsyncIterator[None]:
-    """Run the parts, settled before the body; one that ended with an error raises it at the end."""
+async def in_tasks(*parts: Runnable) -> AsyncIterator[None]:
+    """Run the parts around the body; one that ended with an error raises it at the end."""
     tasks = [asyncio.create_task(part.run(), name=f"running {type(part).__name__}") for part in parts]
     try:
-        await clock.settle()
         yield
     finally:
         for task in tasks:
@@ -30,3 +29,11 @@ async def running(clock: ManualClock, *parts: Runnable) -> AsyncIterator[None]:
     for result in results:
         if not isinstance(result, asyncio.CancelledError) and isinstance(result, BaseException):
             raise result
+
+
+@asynccontextmanager
+async def running(clock: ManualClock, *parts: Runnable) -> AsyncIterator[None]:
+    """Run the parts on a clock that the test moves, settled before the body."""
+    async with in_tasks(*parts):
+        await clock.settle()
+        yield
