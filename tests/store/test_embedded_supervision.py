@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,8 +55,8 @@ async def running(embedded: EmbeddedDatabase) -> AsyncIterator[None]:
 
 def pids(caplog: pytest.LogCaptureFixture) -> list[int]:
     """The processes that said who they are."""
-    said = [record.getMessage().split() for record in caplog.records if " pid " in record.getMessage()]
-    return [int(words[words.index("pid") + 1]) for words in said]
+    said = [re.search(r"embedded database: pid (\d+)", record.getMessage()) for record in caplog.records]
+    return [int(found[1]) for found in said if found]
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +133,17 @@ async def test_one_that_does_not_leave_when_asked_is_killed(tmp_path, caplog):
         (pid,) = pids(caplog)
     assert "did not end when asked and is killed" in caplog.text
     assert not is_there(pid)
+
+
+async def test_only_asyncio_waits_for_the_child(tmp_path, monkeypatch):
+    def poll(self: subprocess.Popen[bytes]) -> None:
+        raise AssertionError("a poll may reap the child before asyncio's watcher, which then warns")
+
+    embedded = database(stand_in(tmp_path, LISTENS, "sys.stdin.read()"), tmp_path)
+    async with running(embedded):
+        await embedded.ready()
+        monkeypatch.setattr(subprocess.Popen, "poll", poll)
+    monkeypatch.undo()
 
 
 async def test_it_is_started_again_after_growing_pauses(tmp_path, caplog):

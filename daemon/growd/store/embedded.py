@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
+import signal
 import subprocess
 from typing import TYPE_CHECKING, Final
 
@@ -155,8 +157,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         process.stdin.close()
     if process.returncode is not None:
         return
-    with contextlib.suppress(ProcessLookupError):  # it may have ended in this moment
-        process.terminate()
+    _signal(process, signal.SIGTERM)
     try:
         async with asyncio.timeout(_GRACE):
             await process.wait()
@@ -164,6 +165,15 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         _log.warning("the embedded database did not end when asked and is killed")
     finally:
         if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            _signal(process, signal.SIGKILL)
             await process.wait()
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Send a signal to a child that has not been waited for.
+
+    Not with `process.terminate()`: that polls the child first and may reap it before asyncio's own watcher,
+    which then warns of an unknown child and makes up its exit status.
+    """
+    with contextlib.suppress(ProcessLookupError):  # it may have ended in this moment
+        os.kill(process.pid, number)
