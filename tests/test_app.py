@@ -22,6 +22,7 @@ from growd.config import Config, Sensor, load
 from growd.store.errors import LocalStoreError
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
+from growd_hwsim.hardware import SimulatedHardware, open_simulated
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
 from support.program import PATIENCE_S
@@ -149,6 +150,33 @@ async def test_points_in_memory_are_kept_though_the_lamp_fails_at_the_end(tmp_pa
     (complaint,) = app.complaints
     assert "GPIO 12" in complaint
     assert "may not be safe" in complaint
+
+
+async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    machines: list[SimulatedHardware] = []
+
+    def opened(*arguments: Any, **options: Any) -> SimulatedHardware:
+        machines.append(open_simulated(*arguments, **options))
+        return machines[0]
+
+    monkeypatch.setattr("growd.app.open_simulated", opened)
+    ready: asyncio.Queue[Running] = asyncio.Queue()
+    app = App(load(None, SETTINGS), tmp_path)
+    runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
+    api = f"{(await asyncio.wait_for(ready.get(), PATIENCE_S)).address}/_svc/api/0.0.1"
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{api}/topic/environment_1/desired/light_illuminance", json=[8_000]):
+            pass
+        async with session.get(f"{api}/topic_stream/environment_1/light_channels") as lines:
+            async for line in lines.content:
+                if json.loads(line)["value"]["x"] > 0:
+                    break
+    gpio, pins = machines[0].gpio, machines[0].wiring.lamp_pins.values()
+    assert max(gpio.high(pin) for pin in pins) > 0.3
+    app.stop()
+    await runs
+    assert [gpio.high(pin) for pin in pins] == [0.0, 0.0, 0.0]
+    assert app.complaints == []
 
 
 def test_nobody_is_told_that_outputs_are_safe_when_they_may_not_be(

@@ -123,10 +123,13 @@ async def test_a_restart_in_the_middle_of_a_recipe_loses_nothing_and_doubles_not
                 if len(before) >= 10:
                     break
         start = await call(session, "GET", f"{program.api}/param/{ENV}/current_recipe_start")
+        await call(session, "POST", f"{program.api}/param/grower/note", json={"value": ["basil", 0]})
         await program.end(end)
 
     async with started(tmp_path, *options) as program, aiohttp.ClientSession(headers=home.headers) as session:
         assert await call(session, "GET", f"{program.api}/param/{ENV}/current_recipe_start") == start
+        note = await call(session, "GET", f"{program.api}/param/grower/note")
+        assert note == {"result": ["basil", 0]}  # answered, so kept, though nothing was said before a kill
         resumed = lines(session, program, f"{ENV}/desired/light_illuminance")
         assert (await until(resumed, lambda m: m["value"] is not None))["value"] == 15_000
         stopped = await call(session, "POST", f"{program.api}/service/{ENV}/stop_recipe")

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from growd_drivers.i2c import I2CBus
 
 ADDRESS = 0x23
-ALTERNATIVE_ADDRESS = 0x5C
-"""With the ADDR pin high."""
+"""With the ADDR pin low; 0x5C with it high."""
 
 _POWER_ON = 0x01
 _ONE_TIME_HIGH_RESOLUTION = 0x20

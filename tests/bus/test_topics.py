@@ -81,7 +81,7 @@ async def test_a_message_carries_time_quality_node_and_number(bus, clock, co2):
 async def test_messages_of_several_publishers_are_counted_together(bus, co2):
     with bus.node("filter").subscribe(CO2) as subscription:
         co2.publish(400)
-        bus.node("http").publisher(CO2).publish_arguments([401])
+        bus.node("http").publish_arguments(CO2, [401])
         seen = [await subscription.get() for _ in range(2)]
     assert [(message.number, message.node) for message in seen] == [(1, "scd30"), (2, "http")]
 
@@ -115,20 +115,31 @@ async def test_a_value_that_does_not_fit_changes_nothing(bus, co2, value, qualit
 async def test_arguments_that_do_not_fit_change_nothing(bus, co2):
     with bus.node("filter").subscribe(CO2) as subscription:
         with pytest.raises(InvalidArgumentsError, match="takes 1 argument"):
-            co2.publish_arguments([1, 2])
+            bus.find_node("scd30").publish_arguments(CO2, [1, 2])
         with pytest.raises(InvalidValueError, match="got 40001"):
-            co2.publish_arguments([40_001])
+            bus.find_node("scd30").publish_arguments(CO2, [40_001])
         assert values(subscription) == []
     assert bus.topics.get(CO2).last is None
 
 
-async def test_true_and_false_are_numbers_on_a_float_topic(co2):
-    assert [co2.publish_arguments([argument]).value for argument in (True, False)] == [1.0, 0.0]
+async def test_true_and_false_are_numbers_on_a_float_topic(bus, co2):
+    node = bus.find_node("scd30")
+    assert [node.publish_arguments(CO2, [argument]).value for argument in (True, False)] == [1.0, 0.0]
+
+
+async def test_who_is_refused_does_not_become_a_publisher(bus, co2):
+    client = bus.node("http")
+    with pytest.raises(InvalidValueError):
+        client.publish_arguments(CO2, ["bright"])
+    assert bus.topics.get(CO2).publishers == ["scd30"]
+    client.publish_arguments(CO2, [400])
+    assert bus.topics.get(CO2).publishers == ["http", "scd30"]
 
 
 async def test_a_message_of_several_fields_is_an_object(bus):
-    publisher = bus.node("imu").advertise("tilt", VECTOR3)
-    assert publisher.publish_arguments([1, 2, 3]).value == {"x": 1.0, "y": 2.0, "z": 3.0}
+    node = bus.node("imu")
+    publisher = node.advertise("tilt", VECTOR3)
+    assert node.publish_arguments("tilt", [1, 2, 3]).value == {"x": 1.0, "y": 2.0, "z": 3.0}
     assert publisher.publish({"x": 1, "z": 3, "y": 2}).value == {"x": 1.0, "y": 2.0, "z": 3.0}
 
 

@@ -42,14 +42,14 @@ def test_it_can_be_declared_twice(bus):
     ],
 )
 def test_a_value_out_of_the_topics_range_is_refused(bus, topic, arguments, sentence):
-    publisher = bus.node("client").publisher(topic)
+    client = bus.node("client")
     with pytest.raises(InvalidValueError, match=sentence):
-        publisher.publish_arguments(arguments)
+        client.publish_arguments(topic, arguments)
     assert bus.topics.get(topic).last is None
 
 
 def test_cooling_is_a_negative_command(bus):
-    assert bus.node("client").publisher("e/commanded/air_temperature").publish_arguments([-1]).value == -1.0
+    assert bus.node("client").publish_arguments("e/commanded/air_temperature", [-1]).value == -1.0
 
 
 def test_a_variable_that_no_sensor_gives_has_no_measured_topic(bus):

@@ -87,7 +87,7 @@ class TestFramings:
             assert await text.next() == b"null\n"
 
     async def test_a_message_of_several_fields_is_an_object_in_each(self, daemon):
-        daemon.bus.find_node("http").publisher(POSITION).publish_arguments([1, 2, 3])
+        daemon.bus.find_node("http").publish_arguments(POSITION, [1, 2, 3])
         async with stream(daemon, POSITION) as lines, stream(daemon, POSITION, Accept=PLAIN) as text:
             assert json.loads(await lines.next())["value"] == {"x": 1.0, "y": 2.0, "z": 3.0}
             assert json.loads(await text.next()) == {"x": 1.0, "y": 2.0, "z": 3.0}

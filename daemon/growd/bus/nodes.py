@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from growd.bus.errors import NameTakenError, UnknownNameError
+from growd.bus.messages import Quality
 from growd.bus.names import normalise
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS, Service, Services
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from growd.bus.fields import Field
-    from growd.bus.messages import MessageType
+    from growd.bus.messages import Message, MessageType
     from growd.bus.params import Parameter
     from growd.clock import Clock
 
@@ -74,6 +75,16 @@ class Node:
         """A publisher on a topic that exists; `UnknownNameError` if it does not."""
         publisher = self._publishers.get(topic)
         return publisher or self._publisher(self._bus.topics.get(topic).name)
+
+    def publish_arguments(self, topic: str, arguments: Any) -> Message:
+        """Publish from constructor arguments in order, as a client of the API gives them.
+
+        The node is a publisher of the topic from the first that fit; what is refused leaves nothing behind.
+        """
+        channel = self._bus.topics.get(topic)
+        value = channel.type.construct(arguments)
+        self.publisher(channel.name)
+        return channel.deliver(value, self._bus.clock.time(), Quality.OK, self.name)
 
     def subscribe(self, *topics: str, depth: int = 64) -> Subscription:
         """Read the messages of these topics; whoever reads closes the subscription."""

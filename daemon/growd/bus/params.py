@@ -97,8 +97,8 @@ class Parameters:
             place[last] = self._leaves[leaf]
         return subtree
 
-    async def set(self, name: str, value: Any, *, node: str | None = None) -> None:
-        """Set a leaf or replace a branch, and return once it is kept.
+    async def set(self, name: str, value: Any, *, node: str | None = None) -> Any:
+        """Set a leaf or replace a branch, and return what stands there once it is kept.
 
         `node` is the node that sets it; None is a client. Raises `InvalidValueError`, `ReadOnlyError`,
         `ConflictError`, `CapacityError` or what the store raises, and then nothing has changed. A caller
@@ -110,7 +110,7 @@ class Parameters:
         task = asyncio.create_task(self._set(name, value, node), name=f"set the parameter {name}")
         self._sets.add(task)
         task.add_done_callback(self._sets.discard)
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
 
     def declare(self, name: str, field: Field, node: str, *, read_only: bool = False) -> Parameter:
         """Declare a parameter with a type, a range and a default.
@@ -147,7 +147,7 @@ class Parameters:
         if self._sets:
             await asyncio.wait(self._sets)
 
-    async def _set(self, name: str, value: Any, node: str | None) -> None:
+    async def _set(self, name: str, value: Any, node: str | None) -> Any:
         async with self._lock:
             changes, removed = self._planned(name, value, node)
             if self._store is not None:
@@ -160,6 +160,7 @@ class Parameters:
                 self._drop(leaf)
             for leaf, new in changes.items():
                 self._put(leaf, new)
+            return self.get(name)
 
     def _planned(self, name: str, value: Any, node: str | None) -> tuple[dict[str, Any], list[str]]:
         """The leaves that setting `name` changes, checked against what is declared, and those it removes."""

@@ -176,11 +176,6 @@ class Publisher:
             value = self._topic.type.check(value)
         return self._topic.deliver(value, self._clock.time() if time is None else time, quality, self._node)
 
-    def publish_arguments(self, arguments: Any) -> Message:
-        """Publish from constructor arguments in order, as a client of the API gives them."""
-        value = self._topic.type.construct(arguments)
-        return self._topic.deliver(value, self._clock.time(), Quality.OK, self._node)
-
     def close(self) -> None:
         self._topic.remove_publisher(self._node)
 

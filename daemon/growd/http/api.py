@@ -136,8 +136,7 @@ class Api:
         return _json({"result": self.bus.parameters.get(call.name)})
 
     async def set_parameter(self, call: Call) -> web.StreamResponse:
-        await self.bus.parameters.set(call.name, call.body["value"])
-        return _json({"result": self.bus.parameters.get(call.name)})
+        return _json({"result": await self.bus.parameters.set(call.name, call.body["value"])})
 
     # services
 
@@ -183,9 +182,7 @@ class Api:
         return _json({"type": topic.type.name, "subs": topic.subscribers, "pubs": topic.publishers})
 
     async def publish(self, call: Call) -> web.StreamResponse:
-        topic = self.bus.topics.get(call.name)
-        value = topic.type.construct(call.body)  # first, for a refusal must not make us a publisher
-        self.node.publisher(topic.name).publish(value)
+        self.node.publish_arguments(call.name, call.body)
         return _json({"message": "Posted message to topic"})
 
     async def stream_topic(self, call: Call) -> web.StreamResponse:

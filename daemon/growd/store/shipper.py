@@ -59,8 +59,6 @@ class Shipper:
         max_backoff: float = 60.0,
     ) -> None:
         self.fault: str | None = None  # why nothing can be shipped at present
-        self.shipped = 0
-        self.set_aside = 0
         self._couch = couch
         self._outbox = outbox
         self._clock = clock
@@ -207,7 +205,6 @@ class Shipper:
     async def _settle(self, points: list[WaitingPoint], outcomes: dict[str, Document]) -> None:
         stored = [point for point in points if _is_stored(outcomes[point.id])]
         refused = [point for point in points if not _is_stored(outcomes[point.id])]
-        self.shipped += len(stored)
         await self._outbox.mark_stored(stored)
         for point in stored:
             self._transient.pop(point.id, None)
@@ -232,7 +229,6 @@ class Shipper:
         _log.warning("the database refused the point %s: %s", point.id, reason)
         await self._outbox.reject(point, reason)
         self._transient.pop(point.id, None)
-        self.set_aside += 1
 
     async def _back_off(self) -> None:
         delay = min(self._max_backoff, self._first_backoff * 2 ** min(self._failures - 1, 30))
