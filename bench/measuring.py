@@ -1,0 +1,209 @@
+"""What the benchmarks share: processes to measure, pairs taken turn by turn, and the table.
+
+The machines that this runs on are noisy, so a case and its reference are measured alternately and compared
+round by round; the ratio is the median of the rounds'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+HERE = Path(__file__).resolve().parent
+API = "/_svc/api/0.0.1"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table. `target` in words; `met` is true where there is none."""
+
+    case: str
+    unit: str
+    growd: float
+    reference: float | None
+    ratio: float | None
+    target: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every benchmark is told: how many rounds, and how long a round measures, in seconds."""
+
+    rounds: int
+    seconds: float
+
+
+def pairs(
+    ours: Callable[[], float], reference: Callable[[], float], rounds: int
+) -> tuple[float, float, float]:
+    """Measure both, turn by turn: the medians of each and the median of the ratios of a round."""
+    taken = [(ours(), reference()) for _ in range(rounds)]
+    return (
+        statistics.median(mine for mine, _ in taken),
+        statistics.median(other for _, other in taken),
+        statistics.median(mine / other for mine, other in taken),
+    )
+
+
+def compared(
+    case: str, unit: str, measured: tuple[float, float, float], *, at_least: float | None = None
+) -> Row:
+    """A row of what `pairs` measured; `at_least` is the ratio asked for."""
+    ours, reference, ratio = measured
+    target = "" if at_least is None else f"at least {at_least:g} of the reference"
+    return Row(case, unit, ours, reference, ratio, target, at_least is None or ratio >= at_least)
+
+
+def limited(case: str, unit: str, ours: float, limit: float, reference: float | None = None) -> Row:
+    """A row whose value may be at most `limit`."""
+    ratio = ours / reference if reference else None
+    return Row(case, unit, ours, reference, ratio, f"at most {limit:g} {unit}", ours <= limit)
+
+
+class Process:
+    """A running program: where it listens, and what it takes."""
+
+    def __init__(self, pid: int, port: int) -> None:
+        self.pid = pid
+        self.port = port
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def cpu_s(self) -> float:
+        """Seconds of CPU so far, in user and kernel mode (proc(5), /proc/pid/stat)."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss_mb(self) -> float:
+        """Resident memory in MB (proc(5), /proc/pid/status)."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        return int(found[1]) / 1000 if found else 0.0
+
+
+@contextmanager
+def server(script: str, *arguments: object) -> Iterator[Process]:
+    """`bench/<script>.py` in a process of its own, which prints its port."""
+    command = [sys.executable, str(HERE / f"{script}.py"), *map(str, arguments)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdin is not None  # noqa: S101, PT018  asked for above
+    try:
+        yield Process(process.pid, int(process.stdout.readline()))
+        process.stdin.close()
+        process.wait(30)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def wrk(url: str, seconds: float, *, connections: int = 16, script: str = "") -> float:
+    """Requests a second that wrk gets from `url`; `script` is Lua (https://github.com/wg/wrk)."""
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:  # wrk reads it once for each thread
+        file.write(script)
+        file.flush()
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "-s", file.name, url]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    refused = re.search(r"Non-2xx or 3xx responses: (\d+)|Socket errors: (.+)", said)
+    if refused:
+        raise RuntimeError(f"{url}: {refused[0]}")
+    found = re.search(r"Requests/sec:\s+([\d.]+)", said)
+    if found is None:
+        raise RuntimeError(f"wrk said nothing of its rate: {said}")
+    return float(found[1])
+
+
+def post(body: str) -> str:
+    """A wrk script that posts this JSON, with another number in the place of N each time."""
+    before, _, after = (json.dumps(part) for part in body.partition("N"))
+    return f"""
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+local number = 0
+function request()
+    number = (number + 1) % 40000
+    return wrk.format(nil, nil, nil, {before} .. number .. {after})
+end
+"""
+
+
+def has(program: str) -> bool:
+    """Whether a program is installed; says so on standard error if it is not."""
+    found = shutil.which(program) is not None
+    if not found:
+        print(f"{program} is not installed: what needs it is left out", file=sys.stderr)
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def allow_files() -> None:
+    """As many open files as the system lets this process have: thousands of connections need them."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def machine() -> str:
+    model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    name = model[1] if model else platform.machine()
+    return f"{name}, {os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
+
+
+def table(rows: Iterable[Row]) -> str:
+    """The rows as a Markdown table."""
+    lines = ["| case | growd | reference | ratio | target | met |", "|---|---:|---:|---:|---|---|"]
+    for row in rows:
+        reference = "-" if row.reference is None else f"{figure(row.reference)} {row.unit}"
+        ratio = "-" if row.ratio is None else f"{row.ratio:.2f}"
+        met = "-" if not row.target else "yes" if row.met else "no"
+        cells = (row.case, f"{figure(row.growd)} {row.unit}", reference, ratio, row.target or "-", met)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def figure(value: float) -> str:
+    """Three digits that tell something, and thousands apart."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def main(measure: Callable[[Options], list[Row]], *, rounds: int = 5, seconds: float = 3.0) -> None:
+    """Read the arguments, measure, and print the rows as a table or as JSON."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("--rounds", type=int, default=rounds, help="pairs to take  [default: %(default)s]")
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, help="how long each takes  [default: %(default)s]"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    arguments = parser.parse_args()
+    allow_files()
+    rows = measure(Options(arguments.rounds, arguments.seconds))
+    if arguments.json:
+        print(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}))
+        return
+    print(machine(), time.strftime("%Y-%m-%d"), sep=", ", end="\n\n")
+    print(table(rows))
