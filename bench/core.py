@@ -1,4 +1,5 @@
-"""growd's core in a process of its own: the real bus, API and kept parameters, without hardware and database.
+"""growd's core in a process of its own: the real bus, API and kept parameters, without hardware and database,
+and the front door to the database at `--upstream`.
 
 Prints its port once it listens; ends with its standard input. `bench/` drives it from outside.
 """
@@ -11,24 +12,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from aiohttp import web
-
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64
 from growd.bus.params import Parameters
 from growd.clock import RealClock
 from growd.event_loop import run_on_loop
 from growd.http.api import Api, Limits
+from growd.http.gateway import Gateway
 from growd.http.server import Server
 from growd.store.local import LocalStore
 from growd.store.parameters import ParameterKeeper
-
-
-class NoDatabase:
-    """Stands where the front door does."""
-
-    async def handle(self, _: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=503)
 
 
 async def ended() -> None:
@@ -63,7 +56,8 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
         bus.topics.declare(topic, FLOAT64.within(0, 40_000, "ppm"))
     for number in range(arguments.parameters):
         await bus.parameters.set(f"chamber/parameter_{number}", number)
-    server = Server(Api(bus, bus.node("http"), "_svc", Limits(streams=2_000)), NoDatabase())
+    gateway = Gateway(lambda: arguments.upstream)
+    server = Server(Api(bus, bus.node("http"), "_svc", Limits(streams=2_000)), gateway)
     await server.open("127.0.0.1", 0)
     parts = [consume(bus, f"reader_{number}", topics[0]) for number in range(arguments.subscribers)]
     if arguments.publish:
@@ -76,6 +70,7 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await server.close()
+    await gateway.close()
     await bus.parameters.close()
     await local.close()
 
@@ -86,6 +81,7 @@ def serve_until_ended() -> None:
     parser.add_argument("--parameters", type=int, default=1)
     parser.add_argument("--subscribers", type=int, default=0)
     parser.add_argument("--publish", type=float, default=0.0, metavar="HZ")
+    parser.add_argument("--upstream", metavar="URL", help="the database behind the front door")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="growd-bench-") as folder:
         run_on_loop(serve(arguments, Path(folder)))
