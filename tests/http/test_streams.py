@@ -1,17 +1,19 @@
-"""`topic_stream` over real sockets: framings, the newest first, slow clients, and clients that go away."""
+"""`topic_stream` over real sockets: formats, the newest first, slow clients, and clients that go away."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import socket
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from growd.bus.messages import Quality
 from growd.http.api import Limits
-from growd.http.streams import negotiate
+from growd.http.stream_formats import document as encode
+from growd.http.stream_formats import negotiate
+from growd.http.streams import AT_ONCE
 from support.daemon import CO2, POSITION, serving
 from support.raw_http import RawClient, raw_client
 
@@ -54,7 +56,18 @@ async def open_streams(daemon, count):
             await asyncio.sleep(0)
 
 
-class TestFramings:
+def numbers(lines):
+    """The numbers of the messages in what was written at one time."""
+    return [json.loads(line)["number"] for line in lines.splitlines()]
+
+
+def only_client(daemon):
+    (broadcast,) = daemon.api.streams._broadcasts.values()
+    (client,) = broadcast._clients
+    return client
+
+
+class TestFormats:
     async def test_json_lines_by_default(self, daemon):
         daemon.sensor[CO2].publish(412.5, time=1.5)
         async with stream(daemon) as lines:
@@ -139,7 +152,7 @@ class TestFramings:
             (",;,;q=", LINES),
         ],
     )
-    async def test_the_framing_that_accept_prefers(self, accept, content_type):
+    async def test_the_format_that_accept_prefers(self, accept, content_type):
         assert negotiate(accept).content_type.partition(";")[0] == content_type
 
     async def test_accept_may_come_in_several_headers(self, daemon):
@@ -208,17 +221,98 @@ class TestHeartbeats:
             assert len(await silent.next()) > 1
 
 
+class TestManyClients:
+    @pytest.fixture
+    def encoded(self, monkeypatch):
+        """The numbers of the messages that were encoded, in order."""
+        numbers = []
+
+        def noted(message):
+            numbers.append(message.number)
+            return encode(message)
+
+        monkeypatch.setattr("growd.http.stream_formats.document", noted)
+        return numbers
+
+    async def test_a_message_is_encoded_once_for_all_who_stream_it_in_a_format(self, daemon, encoded):
+        async with AsyncExitStack() as stack:
+            lines = [await stack.enter_async_context(stream(daemon)) for _ in range(10)]
+            events = [await stack.enter_async_context(stream(daemon, Accept=EVENTS)) for _ in range(5)]
+            await open_streams(daemon, 15)
+            for number in (1, 2):
+                daemon.sensor[CO2].publish(number)
+                assert {json.loads(await each.next())["number"] for each in lines} == {number}
+            for each in events:
+                text = await each.next()
+                while b"id: 2" not in text:
+                    text += await each.next()
+                assert text.count(b"id: 1") == 1
+        assert sorted(encoded) == [1, 1, 2, 2]
+
+    async def test_messages_that_come_fast_share_a_write_when_many_stream(self, daemon, monkeypatch):
+        monkeypatch.setattr("growd.http.streams.LATEST_S", 1e6)
+        monkeypatch.setattr("growd.http.streams.WRITE_S", 1e6)
+        async with AsyncExitStack() as stack:
+            many = [await stack.enter_async_context(stream(daemon)) for _ in range(AT_ONCE + 1)]
+            await open_streams(daemon, AT_ONCE + 1)
+            daemon.sensor[CO2].publish(1)
+            assert {json.loads(await each.next())["number"] for each in many} == {1}
+            for value in (2, 3, 4):
+                daemon.sensor[CO2].publish(value)
+            # one who joins is not sent again what came before it, so the others get it now
+            late = await stack.enter_async_context(stream(daemon))
+            for each in many:
+                assert numbers(await each.next()) == [2, 3, 4]
+            assert numbers(await late.next()) == [4]
+
+    async def test_few_get_each_message_at_once(self, daemon, monkeypatch):
+        monkeypatch.setattr("growd.http.streams.LATEST_S", 1e6)
+        monkeypatch.setattr("growd.http.streams.WRITE_S", 1e6)
+        async with AsyncExitStack() as stack:
+            few = [await stack.enter_async_context(stream(daemon)) for _ in range(AT_ONCE)]
+            await open_streams(daemon, AT_ONCE)
+            for number in (1, 2, 3):
+                daemon.sensor[CO2].publish(number)
+                for each in few:
+                    assert numbers(await each.next()) == [number]
+
+    async def test_those_who_stay_lose_nothing_when_others_come_and_go(self, daemon):
+        async with stream(daemon) as steady:
+            for number in range(1, 20):
+                async with stream(daemon) as other:
+                    daemon.sensor[CO2].publish(number)
+                    assert numbers(await steady.next()) == [number]
+                    while number not in numbers(await other.next()):
+                        pass
+        await open_streams(daemon, 0)
+        assert daemon.bus.topics.get(CO2).subscribers == []
+
+
 class TestSlowClients:
+    async def test_heartbeats_do_not_push_messages_out(self):
+        limits = Limits(stream_queue=4, heartbeat_s=0.01)
+        async with serving(limits) as daemon, not_reading(daemon, EVENTS) as slow:
+            client = only_client(daemon)
+            while not client._dropped:
+                daemon.sensor[STRING].publish("x" * 50_000)
+                await asyncio.sleep(0)
+            waiting, dropped = list(client._waiting), client._dropped
+            async with stream(daemon, STRING, Accept=EVENTS) as reading:
+                while b":\n\n" not in await reading.next():
+                    pass
+            assert (list(client._waiting), client._dropped) == (waiting, dropped)
+            slow.reset()
+
     async def test_one_loses_its_own_oldest_messages_and_is_told_how_many(self):
         async with serving(Limits(stream_queue=8)) as daemon, not_reading(daemon) as slow:
-            (subscription,) = daemon.api.streams._open
+            client = only_client(daemon)
             published = 0
             async with stream(daemon, STRING) as fast:
-                while subscription.dropped < 20:
+                while client._dropped < 20:
                     published += 1
                     daemon.sensor[STRING].publish("x" * 50_000)
                     assert json.loads(await fast.next())["number"] == published
-            assert len(subscription) == 8
+            assert len(client._waiting) == 8
             text = bytearray()
             while not text.endswith(b'"number":%d}\n' % published):
                 text += await slow.reader.read(1_000_000)
@@ -239,7 +333,7 @@ class TestSlowClients:
             (PLAIN, b"# 2 dropped\n3.0\n"),
         ],
     )
-    async def test_it_is_told_in_each_framing_and_each_time(self, accept, told):
+    async def test_it_is_told_in_each_format_and_each_time(self, accept, told):
         async with serving(Limits(stream_queue=1)) as daemon, stream(daemon, Accept=accept) as frames:
             if accept == EVENTS:
                 await frames.next()  # retry
@@ -250,14 +344,15 @@ class TestSlowClients:
 
 
 @asynccontextmanager
-async def not_reading(daemon):
+async def not_reading(daemon, accept=LINES):
     """A client that asked for a stream of strings, with little room for what it does not read."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     connection.setblocking(False)
     await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", daemon.port))
     client = RawClient(*await asyncio.open_connection(sock=connection, limit=4_096))
-    await client.send(f"GET {daemon.api.prefix}/topic_stream/{STRING} HTTP/1.0\r\n\r\n".encode())
+    path = f"{daemon.api.prefix}/topic_stream/{STRING}"
+    await client.send(f"GET {path} HTTP/1.0\r\nAccept: {accept}\r\n\r\n".encode())
     await client.head()
     try:
         yield client
@@ -282,8 +377,8 @@ class TestEnd:
 
     async def test_a_client_that_goes_while_it_is_written_to_leaves_nothing(self, daemon):
         async with not_reading(daemon) as slow:
-            (subscription,) = daemon.api.streams._open
-            while not subscription.dropped:
+            client = only_client(daemon)
+            while not client._dropped:
                 daemon.sensor[STRING].publish("x" * 50_000)
                 await asyncio.sleep(0)
             slow.reset()
@@ -302,8 +397,8 @@ class TestEnd:
 
     async def test_a_client_that_does_not_read_does_not_hold_up_the_server(self, daemon):
         async with not_reading(daemon) as slow:
-            (subscription,) = daemon.api.streams._open
-            while not subscription.dropped:
+            client = only_client(daemon)
+            while not client._dropped:
                 daemon.sensor[STRING].publish("x" * 50_000)
                 await asyncio.sleep(0)
             await daemon.server.close()

@@ -95,9 +95,21 @@ class Subscription:
         A message leaves the queue only as this returns, so a reader that is cancelled loses none. Raises
         `ClosedError` when the subscription is closed and empty.
         """
-        while not self._waiting:
-            await self._arrival()
+        await self.arrival()
         return self._waiting.popleft()
+
+    async def arrival(self) -> None:
+        """Return when a message waits. Raises `ClosedError` when the subscription is closed and empty."""
+        while not self._waiting:
+            if self._closed:
+                raise ClosedError(self.node)
+            if self._waiter is not None:
+                raise RuntimeError(f"a subscription of the node {self.node} has two readers")
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
 
     def get_nowait(self) -> Message | None:
         """The oldest message that waits, or None."""
@@ -132,18 +144,6 @@ class Subscription:
             return await self.get()
         except ClosedError:
             raise StopAsyncIteration from None
-
-    async def _arrival(self) -> None:
-        """Wait until a message comes or the subscription is closed."""
-        if self._closed:
-            raise ClosedError(self.node)
-        if self._waiter is not None:
-            raise RuntimeError(f"a subscription of the node {self.node} has two readers")
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
 
     def _wake(self) -> None:
         waiter = self._waiter

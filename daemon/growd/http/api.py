@@ -190,7 +190,7 @@ class Api:
 
     async def next_message(self, call: Call) -> web.StreamResponse:
         limit = min(call.query["timeout"], self.limits.topic_data_s)
-        with self.streams.subscription(call.name, depth=1) as subscription:
+        with self.streams.subscription(call.name) as subscription:
             try:
                 async with asyncio.timeout(limit):
                     message = await subscription.get()

@@ -10,7 +10,7 @@ from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
 from growd.bus.messages import Quality
 from growd.bus.names import MAX_NAME
 from growd.http.requests import JSON_TYPE
-from growd.http.streams import FRAMINGS, stream_schema
+from growd.http.stream_formats import FORMATS, stream_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -237,7 +237,7 @@ def _query_parameter(field: Field) -> dict[str, Any]:
 
 
 def _responses(answer: str, refusals: set[int], schema: dict[str, Any] | None = None) -> dict[str, Any]:
-    types = [framing.media[0] for framing in FRAMINGS] if answer == "stream" else [JSON_TYPE]
+    types = [form.media[0] for form in FORMATS] if answer == "stream" else [JSON_TYPE]
     done = {"schema": schema or {"$ref": f"#/components/schemas/Answer{answer.title()}"}}
     responses: dict[str, Any] = {
         "200": {"description": "Done", "content": dict.fromkeys(types, done)},

@@ -1,142 +1,45 @@
-"""`topic_stream`: a topic's messages over one open response, framed as the client accepts."""
+"""`topic_stream`: a topic's messages over open responses, read and encoded once for all who stream them.
+
+One `_Broadcast` reads a topic for all clients that want it in one format. To a client that keeps up it writes
+directly; of one that does not, it fills a bounded queue, which the client's own handler empties as the
+connection allows. A thousand streams so cost a thousand writes a message, and not as many tasks that wake.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import socket
+from collections import deque
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from growd.bus.errors import ClosedError
-from growd.bus.messages import Quality
 from growd.http.errors import ApiError
+from growd.http.stream_formats import negotiate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
-    from growd.bus.messages import Message
     from growd.bus.nodes import Node
     from growd.bus.topics import Subscription
+    from growd.http.stream_formats import Format
 
-RETRY_MS: Final = 2000  # how long an EventSource waits before it connects again
-
-
-class Framing(Protocol):
-    """How messages become bytes on the wire.
-
-    `media` are the media types that ask for it, its own first; `start` and `heartbeat` may be empty.
-    """
-
-    media: tuple[str, ...]
-    content_type: str
-    start: bytes
-    heartbeat: bytes
-
-    def message(self, message: Message) -> bytes: ...
-    def dropped(self, count: int) -> bytes: ...
-
-
-class JsonLines:
-    """One JSON document a line (jsonlines.org). An empty line is none, so there is no heartbeat."""
-
-    # whoever asks for JSON, as many clients do unasked, is given it
-    media: tuple[str, ...] = ("application/x-ndjson", "application/jsonl", "application/json")
-    content_type = "application/x-ndjson"
-    start = b""
-    heartbeat = b""
-
-    def message(self, message: Message) -> bytes:
-        return document(message) + b"\n"
-
-    def dropped(self, count: int) -> bytes:
-        return b'{"dropped":%d}\n' % count
-
-
-class EventStream:
-    """Server-sent events (WHATWG HTML, section 9.2)."""
-
-    media: tuple[str, ...] = ("text/event-stream",)
-    content_type = "text/event-stream"
-    start = b"retry: %d\n\n" % RETRY_MS
-    heartbeat = b":\n\n"
-
-    def message(self, message: Message) -> bytes:
-        return b"id: %d\ndata: %b\n\n" % (message.number, document(message))
-
-    def dropped(self, count: int) -> bytes:
-        return b'event: dropped\ndata: {"dropped":%d}\n\n' % count
-
-
-class PlainText:
-    """One line a message with nothing but its value, as the predecessor's stream had it."""
-
-    media: tuple[str, ...] = ("text/plain",)
-    content_type = "text/plain; charset=utf-8"
-    start = b""
-    heartbeat = b""
-
-    def message(self, message: Message) -> bytes:
-        value = message.value
-        if not isinstance(value, str):
-            return msgspec.json.encode(value) + b"\n"
-        return value.replace("\r", "\\r").replace("\n", "\\n").encode() + b"\n"
-
-    def dropped(self, count: int) -> bytes:
-        return b"# %d dropped\n" % count
-
-
-FRAMINGS: Final[tuple[Framing, ...]] = (JsonLines(), EventStream(), PlainText())
-
-
-def document(message: Message) -> bytes:
-    """A message as a client sees it."""
-    return msgspec.json.encode(
-        {
-            "value": message.value,
-            "time": message.time,
-            "quality": message.quality,
-            "node": message.node,
-            "number": message.number,
-        }
-    )
-
-
-def negotiate(accept: str) -> Framing:
-    """The framing that an Accept header (RFC 9110, section 12.5.1) prefers; JSON lines by default.
-
-    Of two that weigh the same, the one that was asked for by its name goes before one that `*/*` allows.
-    """
-    ranges = dict(_media_range(part) for part in accept.split(","))
-    return max(FRAMINGS, key=lambda framing: _preference(framing, ranges))  # the first of several
-
-
-def _media_range(part: str) -> tuple[str, float]:
-    """A media type, `text/*` or `*/*`, with its weight."""
-    media, *parameters = (piece.strip().lower() for piece in part.split(";"))
-    weight = next((piece[2:] for piece in parameters if piece.startswith("q=")), "1")
-    with suppress(ValueError):
-        return media, min(max(float(weight), 0.0), 1.0)
-    return media, 0.0
-
-
-def _preference(framing: Framing, ranges: dict[str, float]) -> tuple[float, int]:
-    """Weight, then how closely it was asked for: the closest range that matches gives the weight."""
-    named = [ranges[media] for media in framing.media if media in ranges]
-    if named:
-        return max(named), 2
-    for closeness, media in ((1, framing.media[0].partition("/")[0] + "/*"), (0, "*/*")):
-        if media in ranges:
-            return ranges[media], closeness
-    return 0.0, 0
+# Nearly all that a stream costs is the kernel's work for each write. So few clients get each message at once;
+# for more, messages that come faster than this share a write: at most 2 500 writes a second, 0.1 s late.
+AT_ONCE: Final = 16  # clients
+WRITE_S: Final = 0.0004  # seconds for each client
+LATEST_S: Final = 0.1
+# What waits in the kernel or in the transport can't be dropped for something newer; and it is memory.
+SEND_BUFFER: Final = 16 * 1024  # bytes
 
 
 class Streams:
     """All clients that wait for messages: streams, and requests for the next message.
 
-    Each has its own bounded queue on the bus (the oldest is dropped, and the client told); a client that
-    goes away cancels its handler, which gives its subscription back.
+    Each has a place, of which there are `limit`. A client that goes away cancels its handler, which gives
+    its place back.
     """
 
     def __init__(self, node: Node, *, limit: int, queue: int, heartbeat_s: float) -> None:
@@ -144,95 +47,237 @@ class Streams:
         self._limit = limit
         self._queue = queue
         self._heartbeat = heartbeat_s
-        self._open: set[Subscription] = set()
+        self._taken = 0
+        self._waiting: set[Subscription] = set()
+        self._broadcasts: dict[tuple[str, Format], _Broadcast] = {}
         self._closed = False
 
     def __len__(self) -> int:
-        return len(self._open)
+        """How many clients wait."""
+        return self._taken
 
     @contextmanager
-    def subscription(self, topic: str, depth: int) -> Iterator[Subscription]:
-        """A subscription for one client. Refuses with 429 when too many are open."""
-        if self._closed:
-            raise ClosedError(self._node.name)
-        if len(self._open) >= self._limit:
-            sentence = f"{self._limit} clients wait for messages, which is the most"
-            raise ApiError(429, "too_many_streams", sentence)
-        with self._node.subscribe(topic, depth=depth) as subscription:
-            self._open.add(subscription)
+    def subscription(self, topic: str) -> Iterator[Subscription]:
+        """A subscription for one client that waits for the next message. 429 when too many wait."""
+        with self._place(), self._node.subscribe(topic, depth=1) as subscription:
+            self._waiting.add(subscription)
             try:
                 yield subscription
             finally:
-                self._open.discard(subscription)
+                self._waiting.discard(subscription)
 
     async def serve(self, request: web.BaseRequest, topic: str, *, latest: bool) -> web.StreamResponse:
         """Stream `topic` until the client goes; begin with its last message if `latest`.
 
         A client that comes back with the id it saw last (`Last-Event-ID`) is not sent that message again.
+        Refuses with 429 when too many clients wait.
         """
-        framing = negotiate(",".join(request.headers.getall("Accept", [])))
+        form = negotiate(",".join(request.headers.getall(hdrs.ACCEPT, [])))
         response = web.StreamResponse(
             headers={
-                "Content-Type": framing.content_type,
+                "Content-Type": form.content_type,
                 "Cache-Control": "no-store",
                 "X-Accel-Buffering": "no",  # an nginx in front passes each message on at once
             }
         )
-        with self.subscription(topic, self._queue) as subscription:
-            last = subscription.topics[0].last if latest else None
-            if last is not None and request.headers.get("Last-Event-ID") == str(last.number):
-                last = None
-            first = framing.start + (framing.message(last) if last is not None else b"")
-            with suppress(ConnectionError):  # the client went as it was written to
-                await response.prepare(request)
-                if first:
-                    await response.write(first)
-                await self._pump(response, subscription, framing)
+        with self._place():
+            async with self._broadcast(topic, form) as broadcast:
+                client = _Client(request, form, self._queue)
+                seen = request.headers.get("Last-Event-ID") if latest else None
+                with suppress(ConnectionError), broadcast.joined(client, latest=latest, seen=seen):
+                    await response.prepare(request)
+                    await client.run()
         return response
 
     def close(self) -> None:
         """End all of them, and open no more."""
         self._closed = True
-        for subscription in self._open:
+        for subscription in (*self._waiting, *(each.subscription for each in self._broadcasts.values())):
             subscription.close()
 
-    async def _pump(self, response: web.StreamResponse, waiting: Subscription, framing: Framing) -> None:
-        """Write messages until the subscription is closed."""
-        interval = self._heartbeat if framing.heartbeat else None
-        told = 0
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        if self._closed:
+            raise ClosedError(self._node.name)
+        if self._taken >= self._limit:
+            sentence = f"{self._limit} clients wait for messages, which is the most"
+            raise ApiError(429, "too_many_streams", sentence)
+        self._taken += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1
+
+    @asynccontextmanager
+    async def _broadcast(self, topic: str, form: Format) -> AsyncIterator[_Broadcast]:
+        """The broadcast of a topic in a format, made for its first client and ended after its last."""
+        broadcast = self._broadcasts.get((topic, form))
+        if broadcast is None:
+            subscription = self._node.subscribe(topic, depth=self._queue)
+            broadcast = self._broadcasts[topic, form] = _Broadcast(subscription, form, self._heartbeat)
+        broadcast.users += 1
+        try:
+            yield broadcast
+        finally:
+            broadcast.users -= 1
+            if not broadcast.users:
+                if self._broadcasts.get((topic, form)) is broadcast:
+                    del self._broadcasts[topic, form]
+                await broadcast.close()
+
+
+class _Broadcast:
+    """Reads a topic and hands each message, encoded once, to all clients."""
+
+    def __init__(self, subscription: Subscription, form: Format, heartbeat_s: float) -> None:
+        self.users = 0
+        self.subscription = subscription
+        self._form = form
+        self._heartbeat = heartbeat_s if form.heartbeat else None
+        self._clients: set[_Client] = set()
+        self._told = 0  # of the messages that the subscription dropped
+        name = f"stream {subscription.topics[0].name} as {form.content_type}"
+        self._task = asyncio.create_task(self._run(), name=name)
+
+    @contextmanager
+    def joined(self, client: _Client, *, latest: bool, seen: str | None) -> Iterator[None]:
+        """Hand messages to the client from now on, the last one first if `latest` and it was not `seen`."""
+        self._hand_on()  # what waits has come before it
+        last = self.subscription.topics[0].last if latest else None
+        if last is not None and seen == str(last.number):
+            last = None
+        client.begin(self._form.start + (self._form.message(last) if last is not None else b""))
+        self._clients.add(client)
+        try:
+            yield
+        finally:
+            self._clients.discard(client)
+
+    async def close(self) -> None:
+        self.subscription.close()
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                if await self._something_came():
+                    self._hand_on()
+                else:
+                    self._beat()
+                if len(self._clients) > AT_ONCE:
+                    await asyncio.sleep(min(len(self._clients) * WRITE_S, LATEST_S))
+        except ClosedError:
+            pass  # the stream has come to its end
+        finally:
+            for client in self._clients:
+                client.close()
+
+    async def _something_came(self) -> bool:
+        """Wait for a message. False if it is time for a heartbeat."""
+        try:
+            async with asyncio.timeout(self._heartbeat):
+                await self.subscription.arrival()
+        except TimeoutError:
+            return False
+        return True
+
+    def _beat(self) -> None:
+        beat = self._form.heartbeat
+        for client in self._clients:
+            if client.keeps_up:
+                client.take([beat], _chunk(beat))
+
+    def _hand_on(self) -> None:
+        """Give the clients what has come."""
+        lines = []
+        while (message := self.subscription.get_nowait()) is not None:
+            lines.append(self._form.message(message))
+        if not lines:
+            return
+        dropped = self.subscription.dropped - self._told
+        if dropped:
+            self._told += dropped
+            lines[0] = self._form.dropped(dropped) + lines[0]
+        chunk = _chunk(b"".join(lines))
+        for client in self._clients:
+            client.take(lines, chunk)
+
+
+class _Client:
+    """One open stream. What it can't write at once waits; beyond `depth` messages the oldest is dropped."""
+
+    def __init__(self, request: web.BaseRequest, form: Format, depth: int) -> None:
+        if request.transport is None:
+            raise ConnectionError("the client has gone")
+        self._writer = request.writer
+        self._protocol = request.protocol
+        self._transport = request.transport
+        self._chunked = request.version >= (1, 1)
+        self._form = form
+        self._depth = depth
+        self._waiting: deque[bytes] = deque()
+        self._dropped = 0
+        self._behind = True  # until the response's head was sent
+        self._closed = False
+        self._wake = asyncio.Event()
+
+    @property
+    def keeps_up(self) -> bool:
+        return not (self._behind or self._protocol.writing_paused)
+
+    def begin(self, lines: bytes) -> None:
+        """What is written first, if there is something."""
+        if lines:
+            self._waiting.append(lines)
+
+    def take(self, lines: list[bytes], chunk: bytes) -> None:
+        """Write these lines, or let them wait. `chunk` is all of them as an HTTP/1.1 chunk."""
+        if not self.keeps_up:
+            self._keep(lines)
+        elif not self._transport.is_closing():
+            self._transport.write(chunk if self._chunked else b"".join(lines))
+
+    def close(self) -> None:
+        """End the stream after what waits."""
+        self._closed = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write what waits as the connection takes it, until the stream is closed.
+
+        Raises `ConnectionError` when the client has gone.
+        """
+        self._transport.set_write_buffer_limits(high=SEND_BUFFER)
+        connection: socket.socket = self._transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         while True:
-            try:
-                async with asyncio.timeout(interval):
-                    message = await waiting.get()
-            except TimeoutError:
-                await response.write(framing.heartbeat)
-                continue
-            except ClosedError:
+            await self._writer.drain()
+            if self._waiting:
+                self._write_next()
+            elif self._closed:
                 return
-            lines = framing.message(message)
-            if waiting.dropped > told:
-                lines = framing.dropped(waiting.dropped - told) + lines
-                told = waiting.dropped
-            await response.write(lines)
+            else:
+                self._behind = False
+                self._wake.clear()
+                await self._wake.wait()
+
+    def _keep(self, lines: list[bytes]) -> None:
+        self._behind = True
+        self._wake.set()
+        self._waiting.extend(lines)
+        while len(self._waiting) > self._depth:
+            self._waiting.popleft()
+            self._dropped += 1
+
+    def _write_next(self) -> None:
+        line = self._waiting.popleft()
+        if self._dropped:
+            line = self._form.dropped(self._dropped) + line
+            self._dropped = 0
+        self._transport.write(_chunk(line) if self._chunked else line)
 
 
-def stream_schema() -> dict[str, Any]:
-    """JSON Schema of one line of a stream."""
-    message = {
-        "value": {},
-        "time": {"type": "number", "description": "UNIX seconds"},
-        "quality": {"enum": list(Quality)},
-        "node": {"type": "string"},
-        "number": {"type": "integer", "description": "counts the topic's messages"},
-    }
-    return {
-        "anyOf": [
-            {"type": "object", "properties": message, "required": list(message)},
-            {
-                "type": "object",
-                "properties": {"dropped": {"type": "integer", "minimum": 1}},
-                "required": ["dropped"],
-                "description": "so many messages were left out here, as the client was too slow",
-            },
-        ]
-    }
+def _chunk(data: bytes) -> bytes:
+    """RFC 9112, section 7.1."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
