@@ -1,0 +1,157 @@
+"""What open streams cost, and how soon a message is on one, against asyncio alone on the same event loop.
+
+growd and the reference publish in their own processes; the clients are bare sockets in this one, which count
+every message by its number.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median
+from typing import TYPE_CHECKING
+
+from measuring import API, Options, Process, Row, limited, main, server
+from stream_client import Connection, Delivery, Listeners
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TOPIC = "/topic/chamber/measured/variable_0"
+STREAM = "/topic_stream/chamber/measured/variable_0?latest=false"
+
+
+@dataclass(frozen=True)
+class Load:
+    """So many streams of a topic that has so many messages a second; CPU in percent of one core."""
+
+    streams: int
+    rate: int
+    cpu_limit: float | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.streams:,} streams at {self.rate} Hz"
+
+
+LOADS = (Load(100, 50, 5), Load(1000, 10))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one load took of one server."""
+
+    delivery: Delivery
+    cpu_percent: float
+    rss_mb: float
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The rounds of one load."""
+
+    growd: list[Cost]
+    reference: list[Cost]
+
+    def medians(self, of: Callable[[Cost], float]) -> tuple[float, float, float]:
+        """growd's, the reference's, and of their ratios."""
+        ours, reference = [of(each) for each in self.growd], [of(each) for each in self.reference]
+        ratios = (mine / other for mine, other in zip(ours, reference, strict=True))
+        return median(ours), median(reference), median(ratios)
+
+
+def measure(options: Options) -> list[Row]:
+    return [*_latency(options), *chain.from_iterable(_load(load, options) for load in LOADS)]
+
+
+def _latency(options: Options) -> list[Row]:
+    ours: list[float] = []
+    reference: list[float] = []
+    with server("core") as growd, server("bare_stream") as bare:
+        for _ in range(options.rounds):
+            ours += post_until_line(growd, options.seconds)
+            reference += post_until_line(bare, options.seconds)
+    return [
+        limited(
+            f"POST until the line is on an open stream, {name}",
+            "ms",
+            share_of(ours, share) * 1000,
+            limit,
+            share_of(reference, share) * 1000,
+        )
+        for name, share, limit in (("p50", 0.5, 0.5), ("p99", 0.99, 2.0))
+    ]
+
+
+def post_until_line(process: Process, seconds: float) -> list[float]:
+    """Seconds from before a message is posted until it was read from a stream, one message at a time."""
+    stream, poster = Connection(process), Connection(process)
+    stream.send("GET", API + STREAM)
+    stream.read_until(b"\r\n\r\n")
+    taken: list[float] = []
+    end = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < end:
+        poster.send("POST", API + TOPIC, b"[%d]" % (len(taken) % 40_000))
+        stream.read_until(b"}\n\r\n")
+        taken.append(time.perf_counter() - began)
+        poster.read_until(b"}")
+    stream.socket.close()
+    poster.socket.close()
+    return taken
+
+
+def _load(load: Load, options: Options) -> list[Row]:
+    costs = Costs([], [])
+    publish = ("--publish", load.rate)
+    with server("core", *publish) as growd, server("bare_stream", *publish) as bare:
+        for _ in range(options.rounds):
+            costs.growd.append(cost(growd, load.streams, options.seconds))
+            costs.reference.append(cost(bare, load.streams, options.seconds))
+    return [
+        _delivered(load, costs),
+        _row(f"{load.name}: CPU", "%", costs, lambda each: each.cpu_percent, load.cpu_limit),
+        _row(f"{load.name}: RSS", "MB", costs, lambda each: each.rss_mb),
+        _row(f"{load.name}: age on arrival, p99", "ms", costs, _age_ms),
+    ]
+
+
+def cost(process: Process, streams: int, seconds: float) -> Cost:
+    """What it takes of a server that publishes to have so many streams open, listened to for so long."""
+    with Listeners(process, API + STREAM, streams) as listeners:
+        listeners.settle()
+        begin, before = time.time(), process.cpu_s()
+        listeners.listen(seconds)
+        end, after = time.time(), process.cpu_s()
+        rss = process.rss_mb()
+        return Cost(listeners.delivered(begin, end), (after - before) / (end - begin) * 100, rss)
+
+
+def _delivered(load: Load, costs: Costs) -> Row:
+    """Met if no stream missed a message, and they were published as fast as asked for."""
+    asked = load.streams * load.rate
+    ours, reference, ratio = costs.medians(lambda each: each.delivery.rate)
+    lost = sum(each.delivery.lost for each in costs.growd)
+    met = lost == 0 and ours >= 0.98 * asked
+    target = f"all of {asked:,} messages/s"
+    return Row(f"{load.name}: delivered, {lost:,} lost", "messages/s", ours, reference, ratio, target, met)
+
+
+def _row(case: str, unit: str, costs: Costs, of: Callable[[Cost], float], limit: float | None = None) -> Row:
+    ours, reference, ratio = costs.medians(of)
+    if limit is not None:
+        return limited(case, unit, ours, limit, reference)
+    return Row(case, unit, ours, reference, ratio, "", met=True)
+
+
+def _age_ms(cost: Cost) -> float:
+    return share_of(cost.delivery.ages_s, 0.99) * 1000
+
+
+def share_of(values: list[float], share: float) -> float:
+    """The value that this share (0..1) of all does not exceed."""
+    return sorted(values)[int(share * (len(values) - 1))]
+
+
+if __name__ == "__main__":
+    main(measure, rounds=3)
