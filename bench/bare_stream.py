@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from typing import cast
 
 import msgspec
 from core import ended
@@ -41,8 +42,7 @@ class Connection(asyncio.Protocol):
         self._topic = topic
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  TCP's is
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         if data.startswith(b"GET"):
