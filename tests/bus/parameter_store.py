@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 class MemoryStore:
@@ -18,7 +18,7 @@ class MemoryStore:
         self.saves = 0
         self.fails = False
 
-    async def save(self, changes: Mapping[str, Any], removed: list[str]) -> None:
+    async def save(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
         texts = {name: canonical(value) for name, value in changes.items()}
         assert not changes.keys() & set(removed), "what is changed and removed at once has no meaning"
         await asyncio.sleep(0)
@@ -42,7 +42,7 @@ class HeldStore(MemoryStore):
         self.begun = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def save(self, changes: Mapping[str, Any], removed: list[str]) -> None:
+    async def save(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
         self.begun.set()
         await self.go_on.wait()
         await super().save(changes, removed)

@@ -304,6 +304,31 @@ async def test_sets_at_the_same_time_are_made_one_after_the_other():
     assert everything(tree) == store.kept() == {"a/b": 11, "a/c": 12}
 
 
+async def test_sets_that_come_while_the_store_writes_share_its_next_write():
+    store = HeldStore()
+    tree = Parameters(store=store)
+    first = asyncio.create_task(tree.set("a", 0))
+    await store.begun.wait()
+    others = [asyncio.create_task(tree.set(name, name)) for name in ("b", "c", "b/d", "e", "c")]
+    await asyncio.sleep(0)
+    store.go_on.set()
+    await first
+    results = await asyncio.gather(*others, return_exceptions=True)
+    assert isinstance(results[2], ConflictError)
+    assert results[:2] + results[3:] == ["b", "c", "e", "c"]
+    assert store.saves == 2
+    assert store.kept() == everything(tree) == {"a": 0, "b": "b", "c": "c", "e": "e"}
+
+
+async def test_sets_that_share_a_write_fail_together_when_it_fails():
+    store = MemoryStore()
+    store.fails = True
+    tree = Parameters({"a": 1}, store)
+    results = await asyncio.gather(tree.set("a", 2), tree.set("b", 3), return_exceptions=True)
+    assert [type(result) for result in results] == [OSError, OSError]
+    assert everything(tree) == {"a": 1}
+
+
 async def test_tree_and_store_agree_when_the_caller_goes_away_while_the_store_writes():
     store = HeldStore()
     tree = Parameters({"a": 1}, store)

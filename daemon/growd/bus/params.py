@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left, insort
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.bus.errors import (
+    BusError,
     CapacityError,
     ConflictError,
     InvalidValueError,
@@ -16,9 +17,10 @@ from growd.bus.errors import (
     shown,
 )
 from growd.bus.names import MAX_NAME, is_segment, normalise
+from growd.bus.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from growd.bus.fields import Field
 
@@ -29,7 +31,7 @@ MAX_SETS: Final = 256
 class ParameterStore(Protocol):
     """Where parameters are kept across restarts."""
 
-    async def save(self, changes: Mapping[str, Any], removed: list[str]) -> None:
+    async def save(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
         """Keep the changed leaves by name and forget the removed ones, in one step, durably.
 
         A removed leaf need not be known to the store.
@@ -55,6 +57,38 @@ class Parameter:
         await self._tree.set(self.name, value, node=self.node)
 
 
+@dataclass(eq=False, slots=True)
+class _Set:
+    """A set that waits to be kept; `done` gets the value that holds then, or why it does not."""
+
+    name: str
+    value: Any
+    node: str | None
+    done: asyncio.Future[Any]
+
+    def succeed(self, value: Any) -> None:
+        if not self.done.done():  # whoever waited was cancelled
+            self.done.set_result(value)
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+class _Write:
+    """The leaves that several sets change and remove when they are made one after another."""
+
+    def __init__(self) -> None:
+        self.changes: dict[str, Any] = {}
+        self.removed: set[str] = set()
+
+    def add(self, changes: dict[str, Any], removed: list[str]) -> None:
+        for leaf in removed:
+            self.changes.pop(leaf, None)
+        self.changes |= changes
+        self.removed = self.removed.union(removed).difference(changes)
+
+
 class Parameters:
     """The tree.
 
@@ -62,40 +96,34 @@ class Parameters:
     {"b": 1} is the leaf `a/b`); any other object, such as {} or {"x/y": 1}, is a leaf and comes back as it
     was set. Setting a name replaces all that stood at and beneath it.
 
+    Sets are made in the order of their calls. Those that come while the store writes share its next write,
+    since each has to reach the disk.
+
     Values are JSON as a decoder gives it, without NaN. Nobody changes a list or object that was set or got.
     """
 
     def __init__(self, kept: Mapping[str, Any] | None = None, store: ParameterStore | None = None) -> None:
-        self._leaves: dict[str, Any] = dict(kept or {})
-        self._names = sorted(self._leaves)  # what is beneath a name stands together
+        self._tree = Tree(kept)
         self._declared: dict[str, Parameter] = {}
         self._store = store
         self._stale: set[str] = set()  # leaves that a declaration pushed out, but the store still keeps
-        self._lock = asyncio.Lock()
-        self._sets: set[asyncio.Task[None]] = set()
+        self._waiting: list[_Set] = []
+        self._under_way: list[_Set] = []
+        self._keeping: asyncio.Task[None] | None = None
 
     def names(self) -> list[str]:
         """The names of all leaves, sorted."""
-        return self._names.copy()
+        return self._tree.names()
 
     def get(self, name: str) -> Any:
         """The value of a leaf, or the subtree of a branch; `UnknownNameError` if it is neither."""
-        if name in self._leaves:
-            return self._leaves[name]
+        if name in self._tree:
+            return self._tree.get(name)
         name = normalise(name)
-        if name in self._leaves:
-            return self._leaves[name]
-        beneath = self._beneath(name)
-        if not beneath:
-            raise UnknownNameError("parameter", name)
-        subtree: dict[str, Any] = {}
-        for leaf in beneath:
-            *branches, last = leaf[len(name) + 1 :].split("/")
-            place = subtree
-            for branch in branches:
-                place = place.setdefault(branch, {})
-            place[last] = self._leaves[leaf]
-        return subtree
+        try:
+            return self._tree.get(name)
+        except KeyError:
+            raise UnknownNameError("parameter", name) from None
 
     async def set(self, name: str, value: Any, *, node: str | None = None) -> Any:
         """Set a leaf or replace a branch, and return what stands there once it is kept.
@@ -105,12 +133,13 @@ class Parameters:
         that is cancelled while the store writes does not know the outcome, but tree and store agree.
         """
         name = normalise(name)
-        if len(self._sets) >= MAX_SETS:
+        if len(self._waiting) + len(self._under_way) >= MAX_SETS:
             raise CapacityError("sets of parameters at a time", MAX_SETS)
-        task = asyncio.create_task(self._set(name, value, node), name=f"set the parameter {name}")
-        self._sets.add(task)
-        task.add_done_callback(self._sets.discard)
-        return await asyncio.shield(task)
+        this = _Set(name, value, node, asyncio.get_running_loop().create_future())
+        self._waiting.append(this)
+        if self._keeping is None:
+            self._keeping = asyncio.create_task(self._keep_all(), name="parameters: keep what is set")
+        return await this.done
 
     def declare(self, name: str, field: Field, node: str, *, read_only: bool = False) -> Parameter:
         """Declare a parameter with a type, a range and a default.
@@ -126,12 +155,12 @@ class Parameters:
             raise ValueError(f"the parameter {name} is declared without a default")
         value = default = field.check(field.default)
         self._make_room(name)
-        if name in self._leaves:
+        if name in self._tree:
             try:
-                value = field.check(self._leaves[name])
+                value = field.check(self._tree.get(name))
             except InvalidValueError:
                 value = default
-        self._put(name, value)
+        self._tree.put(name, value)
         parameter = self._declared[name] = Parameter(self, name, field, node, read_only=read_only)
         return parameter
 
@@ -144,47 +173,76 @@ class Parameters:
 
     async def close(self) -> None:
         """Wait for the sets that are under way, also those whose callers were cancelled."""
-        if self._sets:
-            await asyncio.wait(self._sets)
+        if self._keeping is not None:
+            await asyncio.wait([self._keeping])
 
-    async def _set(self, name: str, value: Any, node: str | None) -> Any:
-        async with self._lock:
-            changes, removed = self._planned(name, value, node)
-            if self._store is not None:
-                stale = self._stale - changes.keys()
-                await self._store.save(changes, [*removed, *sorted(stale)])
-                self._stale -= stale | changes.keys()
-                # a node may have declared something while the store was writing
-                changes, removed = self._planned(name, value, node)
-            for leaf in removed:
-                self._drop(leaf)
-            for leaf, new in changes.items():
-                self._put(leaf, new)
-            return self.get(name)
+    async def _keep_all(self) -> None:
+        try:
+            while self._waiting:
+                self._under_way, self._waiting = self._waiting, []
+                await self._keep_together(self._under_way)
+        finally:
+            self._under_way = []
+            self._keeping = None
 
-    def _planned(self, name: str, value: Any, node: str | None) -> tuple[dict[str, Any], list[str]]:
-        """The leaves that setting `name` changes, checked against what is declared, and those it removes."""
-        above = self._leaf_above(name)
+    async def _keep_together(self, sets: list[_Set]) -> None:
+        """Make these sets in one write of the store, each as if it were alone."""
+        accepted, write = self._drafted(sets)
+        if self._store is not None and accepted:
+            stale = self._stale.difference(write.changes)
+            try:
+                await self._store.save(write.changes, write.removed | stale)
+            except Exception as error:  # noqa: BLE001  it belongs to those who wait, whatever it is
+                for each in accepted:
+                    each.fail(error)
+                return
+            self._stale -= stale.union(write.changes)
+        for each in accepted:
+            try:
+                # planned anew: a node may have declared something while the store was writing
+                self._tree.change(*self._planned(self._tree, each))
+                each.succeed(self._tree.get(each.name))
+            except BusError as error:
+                each.fail(error)
+
+    def _drafted(self, sets: list[_Set]) -> tuple[list[_Set], _Write]:
+        """The sets that can be made in this order; the others are refused."""
+        draft, accepted, write = self._tree.copy(), [], _Write()
+        for each in sets:
+            try:
+                changes, removed = self._planned(draft, each)
+            except BusError as error:
+                each.fail(error)
+                continue
+            draft.change(changes, removed)
+            write.add(changes, removed)
+            accepted.append(each)
+        return accepted, write
+
+    def _planned(self, tree: Tree, this: _Set) -> tuple[dict[str, Any], list[str]]:
+        """The leaves of `tree` that a set changes, checked against what is declared, and those it removes."""
+        name = this.name
+        above = tree.leaf_above(name)
         if above is not None:
             raise ConflictError(name, f"{shown(above)} above it has a value of its own")
-        changes = dict(self._flattened(name, value))
-        standing = [name] if name in self._leaves else self._beneath(name)
+        changes = dict(self._flattened(name, this.value))
+        standing = [name] if name in tree else tree.beneath(name)
         for leaf in standing:
             if leaf in self._declared:
-                changes[leaf] = self._checked(name, leaf, changes, node)
+                changes[leaf] = self._checked(this, leaf, changes)
         growth = len(changes) - len(standing)
-        if growth > 0 and len(self._leaves) + growth > MAX_PARAMETERS:
+        if growth > 0 and len(tree) + growth > MAX_PARAMETERS:
             raise CapacityError("parameters", MAX_PARAMETERS)
         return changes, [leaf for leaf in standing if leaf not in changes]
 
-    def _checked(self, name: str, declared: str, changes: dict[str, Any], node: str | None) -> Any:
-        """The new value of a declared leaf when `name`, at or above it, is set."""
+    def _checked(self, this: _Set, declared: str, changes: dict[str, Any]) -> Any:
+        """The new value of a declared leaf that stands at or beneath what is set."""
         parameter = self._declared[declared]
         if declared not in changes:
             raise ConflictError(
-                name, f"that would remove {shown(declared)}, which the node {parameter.node} needs"
+                this.name, f"that would remove {shown(declared)}, which the node {parameter.node} needs"
             )
-        if parameter.read_only and node != parameter.node:
+        if parameter.read_only and this.node != parameter.node:
             raise ReadOnlyError(declared, parameter.node)
         try:
             return parameter.field.check(changes[declared])
@@ -201,37 +259,13 @@ class Parameters:
 
     def _make_room(self, name: str) -> None:
         """Remove what stands above or beneath a name that is being declared."""
-        above = self._leaf_above(name)
-        in_the_way = self._beneath(name) if above is None else [above]
+        above = self._tree.leaf_above(name)
+        in_the_way = self._tree.beneath(name) if above is None else [above]
         for leaf in in_the_way:
             if leaf in self._declared:
                 raise ConflictError(name, f"the node {self._declared[leaf].node} has declared {shown(leaf)}")
-        for leaf in in_the_way:
-            self._drop(leaf)
+        self._tree.change({}, in_the_way)
         self._stale.update(in_the_way)
-
-    def _leaf_above(self, name: str) -> str | None:
-        """The leaf on the way to `name`, if there is one: nothing can stand beneath it."""
-        while "/" in name:
-            name = name.rpartition("/")[0]
-            if name in self._leaves:
-                return name
-        return None
-
-    def _beneath(self, name: str) -> list[str]:
-        """All leaves beneath a name, if it is a branch."""
-        begin = bisect_left(self._names, name + "/")
-        end = bisect_left(self._names, name + chr(ord("/") + 1), begin)
-        return self._names[begin:end]
-
-    def _put(self, leaf: str, value: Any) -> None:
-        if leaf not in self._leaves:
-            insort(self._names, leaf)
-        self._leaves[leaf] = value
-
-    def _drop(self, leaf: str) -> None:
-        del self._leaves[leaf]
-        del self._names[bisect_left(self._names, leaf)]
 
 
 def _is_branch(name: str, value: Any) -> bool:

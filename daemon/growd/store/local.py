@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 SCHEMA_VERSION: Final = 1
 _MAX_PENDING: Final = 1000
+_encode: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 _SCHEMA: Final = """
 CREATE TABLE waiting (sequence INTEGER PRIMARY KEY, document TEXT NOT NULL);
 CREATE TABLE rejected (
@@ -161,7 +162,7 @@ def to_json(value: Any) -> str:
 
     In ASCII: half a surrogate pair, which a document may hold as an escape, is no text for SQLite.
     """
-    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return _encode(value)
 
 
 def _open(path: Path) -> tuple[sqlite3.Connection, str]:

@@ -10,7 +10,7 @@ from growd.store.local import to_json
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from growd.store.local import LocalStore
 
@@ -21,7 +21,7 @@ class ParameterKeeper:
     def __init__(self, local: LocalStore) -> None:
         self._local = local
 
-    async def save(self, changes: Mapping[str, Any], removed: list[str]) -> None:
+    async def save(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
         """Keep and forget in one commit. Raises `NotKeptError`; then nothing has changed."""
         rows = [(name, to_json(value)) for name, value in changes.items()]
 

@@ -1,0 +1,79 @@
+"""A tree of names with values at its leaves."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Tree:
+    """Leaves by their full names, `a/b/c`; what stands beneath a name is found without a walk."""
+
+    def __init__(self, leaves: Mapping[str, Any] | None = None) -> None:
+        self.leaves = dict(leaves or {})
+        self._names = sorted(self.leaves)  # what is beneath a name stands together
+
+    def copy(self) -> Tree:
+        copied = Tree()
+        copied.leaves, copied._names = self.leaves.copy(), self._names.copy()
+        return copied
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.leaves
+
+    def __len__(self) -> int:
+        return len(self.leaves)
+
+    def names(self) -> list[str]:
+        """The names of all leaves, sorted."""
+        return self._names.copy()
+
+    def get(self, name: str) -> Any:
+        """The value of a leaf, or the subtree of a branch; `KeyError` if it is neither."""
+        if name in self.leaves:
+            return self.leaves[name]
+        beneath = self.beneath(name)
+        if not beneath:
+            raise KeyError(name)
+        subtree: dict[str, Any] = {}
+        for leaf in beneath:
+            *branches, last = leaf[len(name) + 1 :].split("/")
+            place = subtree
+            for branch in branches:
+                place = place.setdefault(branch, {})
+            place[last] = self.leaves[leaf]
+        return subtree
+
+    def leaf_above(self, name: str) -> str | None:
+        """The leaf on the way to `name`, if there is one: nothing can stand beneath it."""
+        while "/" in name:
+            name = name.rpartition("/")[0]
+            if name in self.leaves:
+                return name
+        return None
+
+    def beneath(self, name: str) -> list[str]:
+        """All leaves beneath a name, if it is a branch."""
+        begin = bisect_left(self._names, name + "/")
+        end = bisect_left(self._names, name + chr(ord("/") + 1), begin)
+        return self._names[begin:end]
+
+    def put(self, leaf: str, value: Any) -> None:
+        """Set a leaf; nothing stands above or beneath it."""
+        if leaf not in self.leaves:
+            insort(self._names, leaf)
+        self.leaves[leaf] = value
+
+    def drop(self, leaf: str) -> None:
+        del self.leaves[leaf]
+        del self._names[bisect_left(self._names, leaf)]
+
+    def change(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
+        """Drop leaves, then set others."""
+        for leaf in removed:
+            self.drop(leaf)
+        for leaf, value in changes.items():
+            self.put(leaf, value)
