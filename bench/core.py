@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import tempfile
 from pathlib import Path
+
+from lifetime import ended
 
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64
@@ -22,14 +23,6 @@ from growd.http.gateway import Gateway
 from growd.http.server import Server
 from growd.store.local import LocalStore
 from growd.store.parameters import ParameterKeeper
-
-
-async def ended() -> None:
-    """Until standard input is closed: whoever started this process has gone."""
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    await reader.read()
 
 
 async def consume(bus: Bus, node: str, topic: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import re
@@ -99,10 +100,10 @@ class Process:
         return time.clock_gettime(~self.pid << 3 | 2)
 
     def rss_mb(self) -> float:
-        """Resident memory in MB (proc(5), /proc/pid/status)."""
+        """Resident memory in MB (proc(5), /proc/pid/status, which counts in KiB and says kB)."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        return int(found[1]) / 1000 if found else 0.0
+        return int(found[1]) * 1024 / 1e6 if found else 0.0
 
 
 @contextmanager
@@ -122,11 +123,14 @@ def server(script: str, *arguments: object) -> Iterator[Process]:
 
 
 def wrk(url: str, seconds: float, *, connections: int = 16, script: str = "") -> float:
-    """Requests a second that wrk gets from `url`; `script` is Lua (https://github.com/wg/wrk)."""
+    """Requests a second that wrk gets from `url`; `script` is Lua (https://github.com/wg/wrk).
+
+    wrk counts in whole seconds; `seconds` is rounded up.
+    """
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:  # wrk reads it once for each thread
         file.write(script)
         file.flush()
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "-s", file.name, url]
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{math.ceil(seconds)}s", "-s", file.name, url]
         said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     refused = re.search(r"Non-2xx or 3xx responses: (\d+)|Socket errors: (.+)", said)
     if refused:
