@@ -12,7 +12,7 @@ import time
 from typing import cast
 
 import msgspec
-from core import ended
+from lifetime import ended
 
 from growd.event_loop import run_on_loop
 
