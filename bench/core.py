@@ -47,8 +47,9 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
     topics = [f"chamber/measured/variable_{number}" for number in range(arguments.topics)]
     for topic in topics:
         bus.topics.declare(topic, FLOAT64.within(0, 40_000, "ppm"))
-    for number in range(arguments.parameters):
-        await bus.parameters.set(f"chamber/parameter_{number}", number)
+    if arguments.parameters:
+        values = {f"parameter_{number}": number for number in range(arguments.parameters)}
+        await bus.parameters.set("chamber", values)
     gateway = Gateway(lambda: arguments.upstream)
     server = Server(Api(bus, bus.node("http"), "_svc", Limits(streams=2_000)), gateway)
     await server.open("127.0.0.1", 0)
