@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from growd.http.upstream_errors import UpstreamBrokenError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-Headers = list[tuple[bytes, bytes]]
+    from collections.abc import Iterable, Sequence
 
 HEAD_LIMIT = 64 * 1024  # bytes of a status line with its headers; CouchDB's own stay below 2 kB
 LINE_LIMIT = 4 * 1024  # bytes of a chunk's size line, or of one trailer line
@@ -27,9 +25,38 @@ _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\0]*)?")
 _NO_BODY = frozenset({204, 304})
 
 
+class Headers:
+    """The headers of a message: names and values as they came, in their order, and found by name.
+
+    The names to find them by are in lower case.
+    """
+
+    def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        self._all = [(name.lower(), name, value) for name, value in headers]
+        self._values: dict[bytes, list[bytes]] = {}
+        for key, _, value in self._all:
+            self._values.setdefault(key, []).append(value)
+
+    def __contains__(self, name: bytes) -> bool:
+        return name in self._values
+
+    def values(self, name: bytes) -> Sequence[bytes]:
+        """The values of a header, in their order."""
+        return self._values.get(name, ())
+
+    def listed(self, name: bytes) -> list[bytes]:
+        """The members of a header that holds a list."""
+        joined = b",".join(self.values(name))
+        return [member.strip() for member in joined.split(b",")] if joined else []
+
+    def without(self, names: frozenset[bytes]) -> list[tuple[bytes, bytes]]:
+        """Names and values of all but these."""
+        return [(name, value) for key, name, value in self._all if key not in names]
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerHead:
-    """Status line and headers of an answer; names and values as they came, in their order."""
+    """Status line and headers of an answer."""
 
     minor_version: int
     status: int
@@ -44,7 +71,7 @@ class AnswerHead:
     @property
     def persistent(self) -> bool:
         """The connection may carry another request (RFC 9112 section 9.3)."""
-        return self.minor_version == 1 and b"close" not in listed(self.headers, b"connection")
+        return self.minor_version == 1 and b"close" not in options(self.headers)
 
 
 def parse_head(block: bytes) -> AnswerHead:
@@ -54,18 +81,12 @@ def parse_head(block: bytes) -> AnswerHead:
     if status_line is None:
         raise UpstreamBrokenError(f"the answer began with {first[:80]!r}, which is no HTTP/1.1 status line")
     minor, status, reason = status_line.groups()
-    return AnswerHead(int(minor), int(status), reason or b"", [_field(line) for line in rest])
+    return AnswerHead(int(minor), int(status), reason or b"", Headers(map(_field, rest)))
 
 
-def values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
-    """The values of a header; `name` in lower case."""
-    return [value for key, value in headers if key.lower() == name]
-
-
-def listed(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> set[bytes]:
-    """The members, in lower case, of a header that holds a list; `name` in lower case."""
-    joined = b",".join(values(headers, name))
-    return {member.strip().lower() for member in joined.split(b",")} if joined else set()
+def options(headers: Headers) -> set[bytes]:
+    """What Connection says, in lower case."""
+    return {option.lower() for option in headers.listed(b"connection")}
 
 
 class Body(Protocol):
@@ -73,8 +94,8 @@ class Body(Protocol):
 
     complete: bool
 
-    def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Split into bytes of the body and what lies beyond its end."""
+    def take(self, data: bytes) -> tuple[list[bytes], bytes]:
+        """Split into pieces of the body and what lies beyond its end."""
 
     def end(self) -> None:
         """The connection was closed. `UpstreamBrokenError` if the body was not complete."""
@@ -84,8 +105,8 @@ def body_of(head: AnswerHead, method: str) -> Body:
     """How the answer's body is delimited (RFC 9112 section 6.3). `UpstreamBrokenError` if that is unclear."""
     if method == "HEAD" or head.status in _NO_BODY:
         return SizedBody(0)
-    codings = values(head.headers, b"transfer-encoding")
-    lengths = values(head.headers, b"content-length")
+    codings = head.headers.values(b"transfer-encoding")
+    lengths = head.headers.values(b"content-length")
     if codings:
         # Both together is how answers are smuggled; another coding could not be handed on.
         if lengths or [coding.strip().lower() for coding in codings] != [b"chunked"]:
@@ -105,11 +126,11 @@ class SizedBody:
         self._left = length
         self.complete = length == 0
 
-    def take(self, data: bytes) -> tuple[bytes, bytes]:
+    def take(self, data: bytes) -> tuple[list[bytes], bytes]:
         piece, beyond = data[: self._left], data[self._left :]
         self._left -= len(piece)
         self.complete = self._left == 0
-        return piece, beyond
+        return [piece], beyond
 
     def end(self) -> None:
         if not self.complete:
@@ -121,8 +142,8 @@ class UnsizedBody:
 
     complete = False
 
-    def take(self, data: bytes) -> tuple[bytes, bytes]:
-        return data, b""
+    def take(self, data: bytes) -> tuple[list[bytes], bytes]:
+        return [data], b""
 
     def end(self) -> None:
         self.complete = True
@@ -137,7 +158,7 @@ class ChunkedBody:
         self._line = b""  # the beginning of a line whose end did not arrive yet
         self._take_line = self._size_line
 
-    def take(self, data: bytes) -> tuple[bytes, bytes]:
+    def take(self, data: bytes) -> tuple[list[bytes], bytes]:
         data, self._line = self._line + data, b""
         pieces = []
         position = 0
@@ -153,7 +174,7 @@ class ChunkedBody:
             else:
                 self._keep_line(data[position:])
                 position = len(data)
-        return b"".join(pieces), data[position:]
+        return pieces, data[position:]
 
     def end(self) -> None:
         if not self.complete:

@@ -8,7 +8,7 @@ import logging
 import socket
 import struct
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import hdrs, web
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.http import StreamWriter
 
     from growd.http.framing import AnswerHead
 
@@ -44,6 +45,8 @@ _SWITCHING_PROTOCOLS = 101
 _NO_CONTENT = 204
 _CLIENT_CLOSED_REQUEST = 499  # nginx's number; it stands in the access log only
 _HTTP_1_1 = (1, 1)
+_LAST_CHUNK = b"0\r\n\r\n"
+_SMALL = 64 * 1024  # bytes of a body that goes out in one piece with its head
 
 
 class Gateway:
@@ -120,11 +123,14 @@ class _Exchange:
         self._head = head
         self._outside = outside
         self._stall_limit = stall_limit
+        self._chunked = hdrs.TRANSFER_ENCODING in request.headers
         self._upload: asyncio.Task[None] | None = None
 
     async def run(self, connection: Connection) -> web.StreamResponse:
-        connection.write(self._head)
-        if self._request.body_exists:
+        if self._body_is_here:
+            connection.write(self._head + self._last(self._request.content.read_nowait()))
+        else:
+            connection.write(self._head)
             upload = self._upload_body(connection)
             self._upload = asyncio.create_task(upload, name=f"gateway upload {self._request.method}")
         try:
@@ -137,6 +143,12 @@ class _Exchange:
             if self._upload is not None:
                 self._upload.cancel()
                 await asyncio.wait([self._upload])
+
+    @property
+    def _body_is_here(self) -> bool:
+        """The body, if there is one, came whole with the head, and is small enough to go out with it."""
+        content = self._request.content
+        return content.is_eof() and content.total_bytes <= _SMALL and content.exception() is None
 
     @property
     def _uploaded(self) -> bool:
@@ -154,24 +166,18 @@ class _Exchange:
             connection.fail(RequestRefusedError(400, "bad_request", "The request's body broke off."))
 
     async def _pump(self, connection: Connection) -> None:
-        content = self._request.content
-        chunked = hdrs.TRANSFER_ENCODING in self._request.headers
-        while not content.at_eof():
+        at_end = False
+        while not at_end:
             piece = await self._piece()
-            if piece:
-                connection.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
-            try:
-                async with asyncio.timeout(self._stall_limit):
-                    await connection.drain()
-            except TimeoutError:
-                reason = f"the database took no byte of the body for {self._stall_limit:g} s"
-                connection.fail(UpstreamBrokenError(reason))
-                return
-        if chunked:
-            connection.write(b"0\r\n\r\n")
+            at_end = self._request.content.at_eof()
+            connection.write(self._last(piece) if at_end else self._framed(piece))
+            if connection.congested:
+                await self._drain(connection)
 
     async def _piece(self) -> bytes:
         """What has come of the body, empty at its end. `RequestRefusedError` if nothing comes for long."""
+        if piece := self._request.content.read_nowait():
+            return piece
         try:
             async with asyncio.timeout(self._stall_limit):
                 return await self._request.content.readany()
@@ -179,15 +185,32 @@ class _Exchange:
             reason = f"No byte of the body came for {self._stall_limit:g} s."
             raise RequestRefusedError(408, "timeout", reason) from None
 
+    async def _drain(self, connection: Connection) -> None:
+        try:
+            async with asyncio.timeout(self._stall_limit):
+                await connection.drain()
+        except TimeoutError:
+            reason = f"the database took no byte of the body for {self._stall_limit:g} s"
+            error = UpstreamBrokenError(reason)
+            connection.fail(error)
+            raise error from None
+
+    def _framed(self, piece: bytes) -> bytes:
+        """A piece of the body as the database is to get it."""
+        return b"".join(_chunk([piece])) if self._chunked and piece else piece
+
+    def _last(self, piece: bytes) -> bytes:
+        """The last piece, and what ends the body."""
+        return self._framed(piece) + (_LAST_CHUNK if self._chunked else b"")
+
     async def _final_head(self, connection: Connection) -> AnswerHead:
         """The answer's head; interim ones before it (100 Continue) are passed on at once."""
         while (head := await connection.read_head()).interim:
             if head.status == _SWITCHING_PROTOCOLS:
                 raise UpstreamBrokenError("the database changed to another protocol unasked")
             if self._request.version >= _HTTP_1_1:  # RFC 9110 section 15.2
-                await self._send(
-                    _head_bytes(head, answer_headers(head.headers, connection.upstream, self._outside))
-                )
+                headers = answer_headers(head.headers, connection.upstream, self._outside)
+                await self._send([_head_bytes(head, headers)])
         return head
 
     async def _relay(self, answer: Answer, upstream: Upstream) -> web.StreamResponse:
@@ -197,13 +220,14 @@ class _Exchange:
         try:
             while not answer.complete:
                 if waiting and not answer.data_waiting:
-                    await self._send(b"".join(waiting))
+                    await self._send(waiting)
                     waiting = []
-                waiting.append(relay.framed(await answer.read()))
-                if not answer.complete and waiting[-1]:
-                    await self._send(b"".join(waiting))
+                pieces = await answer.read()
+                waiting += relay.framed(pieces)
+                if pieces and not answer.complete:
+                    await self._send(waiting)
                     waiting = []
-            await self._send(b"".join((*waiting, relay.end)))
+            await self._send([*waiting, relay.end])
         except UpstreamBrokenError as error:
             _log.info("%s %s: %s", self._request.method, self._request.raw_path, error)
             relay.break_off()
@@ -211,9 +235,12 @@ class _Exchange:
             relay.break_off()  # the client is to blame, or gone
         return relay
 
-    async def _send(self, data: bytes) -> None:
-        async with asyncio.timeout(self._stall_limit):
-            await self._request.writer.write(data)
+    async def _send(self, pieces: list[bytes]) -> None:
+        writer = cast("StreamWriter", self._request.writer)
+        await writer.write(b"".join(pieces), drain=False)
+        if self._request.protocol.writing_paused:
+            async with asyncio.timeout(self._stall_limit):
+                await writer.drain()
 
 
 class _Relay(web.StreamResponse):
@@ -233,15 +260,14 @@ class _Relay(web.StreamResponse):
     ) -> None:
         super().__init__(status=answer.head.status)
         self._request = request
-        self._sized = answer.complete or bool(_has(answer.head, b"content-length"))
+        self._sized = answer.complete or b"content-length" in answer.head.headers
         self._chunks = not self._sized and request.version >= _HTTP_1_1
         self._persists = may_persist and request.keep_alive and (self._sized or self._chunks)
         headers = answer_headers(answer.head.headers, upstream, outside)
         # an answer to HEAD, or 304, may tell how its body would have been sent (RFC 9112 section 6.1)
-        told = (
-            answer.complete and answer.head.status != _NO_CONTENT and _has(answer.head, b"transfer-encoding")
-        )
-        if self._chunks or (told and request.version >= _HTTP_1_1):
+        told = answer.complete and b"transfer-encoding" in answer.head.headers
+        may_tell = request.version >= _HTTP_1_1 and answer.head.status != _NO_CONTENT
+        if self._chunks or (told and may_tell):
             headers.append((b"Transfer-Encoding", b"chunked"))
         if not self._persists:
             headers.append((b"Connection", b"close"))
@@ -256,11 +282,11 @@ class _Relay(web.StreamResponse):
     @property
     def end(self) -> bytes:
         """What follows the last piece."""
-        return b"0\r\n\r\n" if self._chunks else b""
+        return _LAST_CHUNK if self._chunks else b""
 
-    def framed(self, piece: bytes) -> bytes:
-        """A piece of the body as the client is to get it."""
-        return b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunks and piece else piece
+    def framed(self, pieces: list[bytes]) -> list[bytes]:
+        """Pieces of the body as the client is to get them."""
+        return _chunk(pieces) if self._chunks and pieces else pieces
 
     def break_off(self) -> None:
         """End the connection so that the client can't take what it got for the whole answer."""
@@ -291,8 +317,9 @@ def _gone(request: web.BaseRequest) -> web.Response:
     return web.Response(status=_CLIENT_CLOSED_REQUEST)
 
 
-def _has(head: AnswerHead, name: bytes) -> bool:
-    return any(key.lower() == name for key, _ in head.headers)
+def _chunk(pieces: list[bytes]) -> list[bytes]:
+    """Pieces, not all empty, as one chunk of a body (RFC 9112 section 7.1)."""
+    return [b"%x\r\n" % sum(map(len, pieces)), *pieces, b"\r\n"]
 
 
 def _head_bytes(head: AnswerHead, headers: list[tuple[bytes, bytes]]) -> bytes:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from aiohttp import hdrs
-
-from growd.http.framing import Headers, listed, values
+from growd.http.framing import Headers, options
 from growd.http.upstream_errors import RequestRefusedError
 
 if TYPE_CHECKING:
@@ -35,6 +33,8 @@ _KEPT = frozenset({b"content-length", b"host"})
 
 _ABSOLUTE = re.compile(rb"https?://(?:[^/?#@]*@)?([^/?#@]+)(.*)", re.IGNORECASE | re.DOTALL)
 
+# Sent on in a form of our own.
+_NOT_SENT_ON = HOP_BY_HOP | {b"host", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"}
 
 _PSEUDONYM = b"growd"  # in Via (RFC 9110 section 7.6.3), which a gateway has to send inwards
 _LARGEST_CHAIN = 2  # of ourselves: a growd behind a growd; more is a `[couchdb] url` that names growd
@@ -57,39 +57,39 @@ def request_head(request: web.BaseRequest, upstream: Upstream) -> tuple[bytes, O
 
     `RequestRefusedError` for what can't be handed on unambiguously.
     """
-    headers = list(request.raw_headers)
+    headers = Headers(request.raw_headers)
     _check_framing(request, headers)
     _check_loop(headers)
     target, authority = _target(request)
-    host = authority or next(iter(values(headers, b"host")), None) or _local_address(request)
+    host = authority or _first(headers, b"host") or _local_address(request)
     outside = Outside(
-        _first(headers, b"x-forwarded-proto") or request.scheme.encode(),
-        _first(headers, b"x-forwarded-host") or host,
+        _outermost(headers, b"x-forwarded-proto") or request.scheme.encode(),
+        _outermost(headers, b"x-forwarded-host") or host,
     )
     start = b" ".join((request.method.encode(), upstream.prefix * (target != b"*") + target, b"HTTP/1.1"))
     lines = [start, b"Host: " + host]
-    lines += [name + b": " + value for name, value in _end_to_end(headers) if name.lower() not in _OURS]
+    lines += [name + b": " + value for name, value in _end_to_end(headers, _NOT_SENT_ON)]
     lines += _forwarded(request, headers, outside)
-    lines.append(b"Via: " + b", ".join([*values(headers, b"via"), _hop(request)]))
-    if hdrs.TRANSFER_ENCODING in request.headers:
+    lines.append(b"Via: " + b", ".join([*headers.values(b"via"), _hop(request)]))
+    if b"transfer-encoding" in headers:
         lines.append(b"Transfer-Encoding: chunked")
     return b"\r\n".join(lines) + b"\r\n\r\n", outside
 
 
-def answer_headers(headers: Headers, upstream: Upstream, outside: Outside) -> Headers:
+def answer_headers(headers: Headers, upstream: Upstream, outside: Outside) -> list[tuple[bytes, bytes]]:
     """The database's headers as the client gets them; framing and Connection are the caller's to add."""
+    handed_on = _end_to_end(headers, HOP_BY_HOP)
+    if b"location" not in headers:
+        return handed_on
     return [
         (name, _outside_location(value, upstream, outside) if name.lower() == b"location" else value)
-        for name, value in _end_to_end(headers)
+        for name, value in handed_on
     ]
 
 
-_OURS = frozenset({b"host", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto"})
-
-
-def _end_to_end(headers: Headers) -> Headers:
-    dropped = (HOP_BY_HOP | listed(headers, b"connection")) - _KEPT
-    return [(name, value) for name, value in headers if name.lower() not in dropped]
+def _end_to_end(headers: Headers, dropped: frozenset[bytes]) -> list[tuple[bytes, bytes]]:
+    """All but those `dropped`, and what Connection names besides."""
+    return headers.without(dropped | (options(headers) - _KEPT))
 
 
 def _check_framing(request: web.BaseRequest, headers: Headers) -> None:
@@ -97,8 +97,8 @@ def _check_framing(request: web.BaseRequest, headers: Headers) -> None:
 
     aiohttp's parser refuses most of it before; that is a setting of its C library, so it is held here too.
     """
-    codings = [coding.strip().lower() for coding in values(headers, b"transfer-encoding")]
-    if codings and values(headers, b"content-length"):
+    codings = [coding.strip().lower() for coding in headers.values(b"transfer-encoding")]
+    if codings and b"content-length" in headers:
         raise RequestRefusedError(
             400, "bad_request", "Transfer-Encoding and Content-Length exclude each other."
         )
@@ -109,8 +109,7 @@ def _check_framing(request: web.BaseRequest, headers: Headers) -> None:
 
 
 def _check_loop(headers: Headers) -> None:
-    hops = b",".join(values(headers, b"via")).split(b",")
-    if sum(hop.split()[1:2] == [_PSEUDONYM] for hop in hops) >= _LARGEST_CHAIN:
+    if sum(hop.split()[1:2] == [_PSEUDONYM] for hop in headers.listed(b"via")) >= _LARGEST_CHAIN:
         raise RequestRefusedError(508, "loop_detected", "The address of the database leads back to growd.")
 
 
@@ -140,7 +139,7 @@ def _forwarded(request: web.BaseRequest, headers: Headers, outside: Outside) -> 
 
     See `absolute_uri` in CouchDB's chttpd. What a proxy further out said of the address stands.
     """
-    peers = [*values(headers, b"x-forwarded-for"), (request.remote or "unknown").encode()]
+    peers = [*headers.values(b"x-forwarded-for"), (request.remote or "unknown").encode()]
     return [
         b"X-Forwarded-For: " + b", ".join(peers),
         b"X-Forwarded-Host: " + outside.host,
@@ -154,10 +153,15 @@ def _local_address(request: web.BaseRequest) -> bytes:
     return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
 
 
-def _first(headers: Headers, name: bytes) -> bytes | None:
-    """The first member of a header that holds a list: what the outermost proxy said."""
-    found = values(headers, name)
-    return found[0].split(b",")[0].strip() if found else None
+def _first(headers: Headers, name: bytes) -> bytes:
+    """The value of a header that stands once, empty if there is none."""
+    found = headers.values(name)
+    return found[0] if found else b""
+
+
+def _outermost(headers: Headers, name: bytes) -> bytes:
+    """What the outermost proxy said: the first member of a header that holds a list."""
+    return _first(headers, name).split(b",")[0].strip()
 
 
 def _outside_location(location: bytes, upstream: Upstream, outside: Outside) -> bytes:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from functools import lru_cache
+from typing import TYPE_CHECKING, Self, cast
 from urllib.parse import urlsplit
 
 from growd.http.framing import HEAD_LIMIT, AnswerHead, Body, body_of, parse_head
@@ -30,6 +32,7 @@ class Upstream:
     prefix: bytes = b""
 
     @classmethod
+    @lru_cache(maxsize=8)
     def parse(cls, base: str) -> Self:
         """From "http://127.0.0.1:5985", perhaps with a path. Credentials in it are left out.
 
@@ -54,7 +57,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, upstream: Upstream, on_lost: Callable[[Connection], None]) -> None:
         self.upstream = upstream
         self.idle_since: float | None = None
-        self.lost = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()  # asked for once: each question is a system call
+        self.lost = self._loop.create_future()
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._received: deque[bytes] = deque()
@@ -77,6 +81,11 @@ class Connection(asyncio.Protocol):
         """The next `read` answers at once."""
         return bool(self._received) or self.lost.done()
 
+    @property
+    def congested(self) -> bool:
+        """The database takes bytes more slowly than they come: `drain` has to wait."""
+        return self._writing_paused and not self.lost.done()
+
     def begin(self) -> None:
         """Another request goes out on this connection."""
         self._reused = self.idle_since is not None
@@ -91,8 +100,8 @@ class Connection(asyncio.Protocol):
 
     async def drain(self) -> None:
         """Wait while the database takes bytes more slowly than they come."""
-        while self._writing_paused and not self.lost.done():
-            self._write_waiter = asyncio.get_running_loop().create_future()
+        while self.congested:
+            self._write_waiter = self._loop.create_future()
             await self._write_waiter
 
     async def read(self) -> bytes:
@@ -102,7 +111,7 @@ class Connection(asyncio.Protocol):
                 if self._error is not None:
                     raise self._error
                 return b""
-            self._read_waiter = asyncio.get_running_loop().create_future()
+            self._read_waiter = self._loop.create_future()
             await self._read_waiter
         data = self._received.popleft()
         self._size -= len(data)
@@ -141,8 +150,7 @@ class Connection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  tells mypy; asyncio sees to TCP_NODELAY
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's own is none by its type
 
     def data_received(self, data: bytes) -> None:
         self._received.append(data)
@@ -221,15 +229,15 @@ class Answer:
         """The next `read` answers at once."""
         return self._connection.data_waiting
 
-    async def read(self) -> bytes:
-        """The next piece, perhaps empty. `UpstreamBrokenError` if the answer broke off."""
+    async def read(self) -> list[bytes]:
+        """The next pieces, perhaps none. `UpstreamBrokenError` if the answer broke off."""
         data = await self._connection.read()
         if not data:
             self._body.end()
-            return b""
-        piece, beyond = self._body.take(data)
+            return []
+        pieces, beyond = self._body.take(data)
         self._connection.put_back(beyond)
-        return piece
+        return pieces
 
 
 class ConnectionPool:
@@ -258,7 +266,7 @@ class ConnectionPool:
 
     def release(self, connection: Connection) -> None:
         """Keep a connection whose request was answered in full."""
-        connection.idle_since = asyncio.get_running_loop().time()
+        connection.idle_since = time.monotonic()
         self._idle.append(connection)
         if len(self._idle) > self._max_idle:
             self._idle.popleft().abort()
@@ -274,7 +282,7 @@ class ConnectionPool:
 
     def _kept(self, upstream: Upstream) -> Connection | None:
         """The youngest of those kept; the others are closed when they are too old, so they go first."""
-        oldest = asyncio.get_running_loop().time() - self._idle_limit
+        oldest = time.monotonic() - self._idle_limit
         while self._idle:
             connection = self._idle.pop()
             if (
