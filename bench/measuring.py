@@ -75,10 +75,13 @@ def compared(
     return Row(case, unit, ours, reference, ratio, target, at_least is None or ratio >= at_least)
 
 
-def limited(case: str, unit: str, ours: float, limit: float, reference: float | None = None) -> Row:
-    """A row whose value may be at most `limit`."""
+def limited(
+    case: str, unit: str, ours: float, limit: float | None = None, reference: float | None = None
+) -> Row:
+    """A row whose value may be at most `limit`, where there is one."""
     ratio = ours / reference if reference else None
-    return Row(case, unit, ours, reference, ratio, f"at most {limit:g} {unit}", ours <= limit)
+    target = "" if limit is None else f"at most {limit:g} {unit}"
+    return Row(case, unit, ours, reference, ratio, target, limit is None or ours <= limit)
 
 
 class Process:
