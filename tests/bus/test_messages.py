@@ -163,6 +163,24 @@ def test_a_range_holds_its_borders_and_nothing_beyond(low, width, value):
     assert outcome(message_type, [low + width]) == ("ok", low + width)
 
 
+BOUNDS = st.none() | st.floats(-100, 100)
+NEAR = st.floats(-200, 200) | st.sampled_from(
+    [math.nan, math.inf, -math.inf, True, "1", None, 10**400, 1e308]
+)
+
+
+@given(st.sampled_from([Kind.FLOAT64, Kind.INT64, Kind.STRING]), BOUNDS, BOUNDS, NEAR)
+def test_the_faster_check_agrees_with_the_check(kind, low, high, value):
+    field = Field("data", kind, low, high)
+    checked = []
+    for check in (field.check, field.checker(), MessageType("a/B", (field,)).checker()):
+        try:
+            checked.append(exactly(check(value)))
+        except InvalidValueError as error:
+            checked.append(str(error))
+    assert checked == [checked[0]] * 3
+
+
 @pytest.mark.parametrize(
     ("message_type", "arguments", "sentence"),
     [

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import isfinite
-from typing import Any, Final
+from sys import float_info
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import InvalidValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
@@ -68,6 +72,24 @@ class Field:
             return self._string(value)
         return value
 
+    def checker(self) -> Callable[[Any], Any]:
+        """`check`, for whoever checks many values: with a short way for a float in its range.
+
+        NaN and infinity are in no range, and so take the long way to their refusal.
+        """
+        if self.kind is not Kind.FLOAT64:
+            return self.check
+        low = -float_info.max if self.minimum is None else self.minimum
+        high = float_info.max if self.maximum is None else self.maximum
+        check = self.check
+
+        def checked(value: Any) -> Any:
+            if type(value) is float and low <= value <= high:
+                return value
+            return check(value)
+
+        return checked
+
     def expected(self) -> str:
         """What fits, in words: "float64 from 0 to 40000 ppm"."""
         if self.kind is Kind.STRING:
@@ -93,8 +115,7 @@ class Field:
             number = float(value)
         except OverflowError:
             raise self._wrong(value) from None
-        low, high = self.minimum, self.maximum  # not `_in_range`: each message of a sensor passes here
-        if isfinite(number) and (low is None or number >= low) and (high is None or number <= high):
+        if isfinite(number) and self._in_range(number):
             return number
         raise self._wrong(value)
 

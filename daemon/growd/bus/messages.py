@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from growd.bus.errors import InvalidArgumentsError, counted, shown
 from growd.bus.fields import Field, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Quality(StrEnum):
@@ -73,6 +76,10 @@ class MessageType:
         if not isinstance(value, dict) or value.keys() != {field.name for field in self.fields}:
             raise InvalidArgumentsError(f"{self.name} has the fields {self.signature()}, not {shown(value)}")
         return {field.name: field.check(value[field.name]) for field in self.fields}
+
+    def checker(self) -> Callable[[Any], Any]:
+        """`check`, faster: for whoever checks many values. See `Field.checker`."""
+        return self.fields[0].checker() if len(self.fields) == 1 else self.check
 
     def within(self, minimum: float, maximum: float, unit: str) -> MessageType:
         """The same type of one number with a range: how a topic takes on its variable's range."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from growd.bus.errors import ClosedError, NameTakenError, UnknownNameError
 from growd.bus.messages import Message, MessageType, Quality
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from growd.clock import Clock
+
+_OK: Final = Quality.OK  # an enum's member is looked up slowly, and each message asks
 
 
 class Topic:
@@ -95,21 +97,14 @@ class Subscription:
         A message leaves the queue only as this returns, so a reader that is cancelled loses none. Raises
         `ClosedError` when the subscription is closed and empty.
         """
-        await self.arrival()
+        while not self._waiting:
+            await self._next_arrival()
         return self._waiting.popleft()
 
     async def arrival(self) -> None:
         """Return when a message waits. Raises `ClosedError` when the subscription is closed and empty."""
         while not self._waiting:
-            if self._closed:
-                raise ClosedError(self.node)
-            if self._waiter is not None:
-                raise RuntimeError(f"a subscription of the node {self.node} has two readers")
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            await self._next_arrival()
 
     def get_nowait(self) -> Message | None:
         """The oldest message that waits, or None."""
@@ -138,15 +133,23 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Message:
-        if self._waiting:
-            return self._waiting.popleft()
-        try:
-            return await self.get()
-        except ClosedError:
-            raise StopAsyncIteration from None
+        while not self._waiting:  # not `get`: each message of each reader passes here
+            if self._closed:
+                raise StopAsyncIteration
+            await self._next_arrival()
+        return self._waiting.popleft()
+
+    def _next_arrival(self) -> asyncio.Future[None]:
+        """Done when a message comes or the subscription is closed."""
+        if self._closed:
+            raise ClosedError(self.node)
+        if self._waiter is not None and not self._waiter.done():
+            raise RuntimeError(f"a subscription of the node {self.node} has two readers")
+        self._waiter = asyncio.get_running_loop().create_future()
+        return self._waiter
 
     def _wake(self) -> None:
-        waiter = self._waiter
+        waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
@@ -154,27 +157,29 @@ class Subscription:
 class Publisher:
     """A node's right to publish on one topic."""
 
-    __slots__ = ("_clock", "_node", "_topic")
+    __slots__ = ("_check", "_deliver", "_node", "_now", "_topic")
 
     def __init__(self, node: str, topic: Topic, clock: Clock) -> None:
         self._node = node
         self._topic = topic
-        self._clock = clock
+        self._check = topic.type.checker()
+        self._deliver = topic.deliver
+        self._now = clock.time
         topic.add_publisher(node)
 
     @property
     def topic(self) -> Topic:
         return self._topic
 
-    def publish(self, value: Any, quality: Quality = Quality.OK, time: float | None = None) -> Message:
+    def publish(self, value: Any, quality: Quality = _OK, time: float | None = None) -> Message:
         """Publish a value of the topic's type; `time` in UNIX seconds, now unless given.
 
         A message that is not `ok` may have no value. Raises `InvalidValueError` and changes nothing if the
         value does not fit.
         """
-        if value is not None or quality is Quality.OK:
-            value = self._topic.type.check(value)
-        return self._topic.deliver(value, self._clock.time() if time is None else time, quality, self._node)
+        if value is not None or quality is _OK:
+            value = self._check(value)
+        return self._deliver(value, self._now() if time is None else time, quality, self._node)
 
     def close(self) -> None:
         self._topic.remove_publisher(self._node)
