@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -16,6 +16,8 @@ from growd.http.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+T = TypeVar("T", bytes, bytearray)
 
 MAX_DEPTH: Final = 64
 JSON_TYPE: Final = "application/json"
@@ -55,15 +57,17 @@ async def read_json(request: web.BaseRequest, limit: int, stall_s: float) -> Any
     """
     if not request.body_exists:
         return None
-    if request.content_length is not None:
+    length = request.content_length
+    if length is not None:
         _check_type(request)
-        if request.content_length > limit:
+        if length > limit:
             raise _too_large(limit)
     _give_leave(request)
     body = await _read(request, limit, stall_s)
     if not body:
         return None
-    _check_type(request)
+    if length is None:
+        _check_type(request)
     return _decoded(body)
 
 
@@ -84,6 +88,15 @@ def _decoded(body: bytes) -> Any:
 
 def _check_type(request: web.BaseRequest) -> None:
     declared = request.headers.get("Content-Type", "")
+    if declared != JSON_TYPE:
+        _check_declared(declared)
+    coding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if coding != "identity":
+        sentence = f"the body can't have the content encoding {shown(coding)}"
+        raise ApiError(415, "unsupported_encoding", sentence)
+
+
+def _check_declared(declared: str) -> None:
     media, *parameters = (part.strip().lower() for part in declared.split(";"))
     if media != JSON_TYPE:
         said = f"not {shown(declared)}" if declared else "and has no Content-Type"
@@ -91,10 +104,6 @@ def _check_type(request: web.BaseRequest) -> None:
     for parameter in parameters:
         if parameter.startswith("charset=") and parameter[8:].strip('"') not in {"utf-8", "utf8"}:
             raise ApiError(415, "unsupported_media_type", f"JSON is UTF-8, not {shown(parameter[8:])}")
-    coding = request.headers.get("Content-Encoding", "identity").strip().lower()
-    if coding != "identity":
-        sentence = f"the body can't have the content encoding {shown(coding)}"
-        raise ApiError(415, "unsupported_encoding", sentence)
 
 
 def _give_leave(request: web.BaseRequest) -> None:
@@ -107,19 +116,26 @@ def _give_leave(request: web.BaseRequest) -> None:
 async def _read(request: web.BaseRequest, limit: int, stall_s: float) -> bytes:
     body = bytearray()
     try:
+        if request.content.is_eof():  # a small body comes with its head, and most are small
+            return _within(limit, request.content.read_nowait())
         while True:
             async with asyncio.timeout(stall_s):
                 piece = await request.content.readany()
             if not piece:
                 return bytes(body)
             body += piece
-            if len(body) > limit:
-                raise _too_large(limit)
+            _within(limit, body)
     except TimeoutError:
         sentence = f"no byte of the body came for {stall_s:g} s"
         raise ApiError(408, "body_timeout", sentence, closes=True) from None
     except (web.RequestPayloadError, HttpProcessingError, ConnectionError):
         raise ApiError(400, "incomplete_body", "the body broke off or is malformed", closes=True) from None
+
+
+def _within(limit: int, body: T) -> T:
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
 
 
 def _nests_too_deep(value: Any) -> bool:
