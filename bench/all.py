@@ -82,11 +82,11 @@ def as_json(results: list[Result]) -> str:
 
 
 def put(figures: str, text: str) -> str:
-    """`text` with `figures` between its two marks; `ValueError` if it does not have them once each."""
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"it needs one line {BEGIN} and one line {END}")
+    """`text` with `figures` between its two marks; `ValueError` if it does not have them, once each."""
     before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
+    _, end, after = rest.partition(END)
+    if not end or BEGIN in rest or END in before + after:
+        raise ValueError(f"it needs one line {BEGIN} and, below it, one line {END}")
     return f"{before}{BEGIN}\n\n{figures}\n{END}{after}"
 
 
