@@ -28,6 +28,7 @@ from growd.control.topics import declare_environment
 from growd.devices import SENSOR_KINDS, SensorDevice, check_addresses
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials
 from growd.http.api import Api, Limits
+from growd.http.connections import ConnectionLimits
 from growd.http.gateway import Gateway
 from growd.http.server import AddressError, Server
 from growd.recipes.runner import RecipeRunner
@@ -235,8 +236,9 @@ class App:
             heartbeat_s=http.heartbeat_s,
             topic_data_s=http.topic_data_s,
         )
+        connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
         gateway = Gateway(lambda: database.address)
-        server = Server(Api(bus, bus.node("http"), f"_{http.name}", limits), gateway)
+        server = Server(Api(bus, bus.node("http"), f"_{http.name}", limits), gateway, connections)
         try:
             await server.open(http.host, http.port)
             yield server

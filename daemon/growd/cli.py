@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +64,7 @@ def run(
     named = {"http.port": port, "simulator.speed": speed, "simulator.faults": faults}
     given = tuple(f"{option}={value}" for option, value in named.items() if value is not None)
     _set_up_logging(verbose=verbose)
+    allow_open_files()
     try:
         configuration = load(config, settings + given)
         app = App(configuration, data)
@@ -84,6 +86,12 @@ def _set_up_logging(*, verbose: bool) -> None:
         stream=sys.stderr,
     )
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def allow_open_files() -> None:
+    """As many as the system lets this process have; 1 024, the usual limit, is less than clients may need."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _greeting(config: Config, running: Running) -> str:

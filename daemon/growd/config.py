@@ -55,12 +55,18 @@ class Environment(Section, frozen=True):
 class Http(Section, frozen=True):
     """The front door. `name` is the reserved word: the API stands beneath `/_<name>`, and the design
     documents are called `_design/<name>`, so that clients of an older system can be served under its name.
+
+    Of `max_connections`, the one that has waited longest for a request makes way for a new one. The headers of
+    a request must come within `header_timeout_s`, the next request within `keep_alive_s` of an answer.
     """
 
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     port: Port = 5984
     name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*$", max_length=32)] = "svc"
     max_body_bytes: Annotated[int, Meta(ge=1024, le=67_108_864)] = 1_048_576
+    max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 3_000
+    header_timeout_s: Annotated[float, Meta(gt=0, le=3_600)] = 10.0
+    keep_alive_s: Annotated[float, Meta(gt=0, le=86_400)] = 75.0
     max_streams: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
     stream_queue: Annotated[int, Meta(ge=1, le=10_000)] = 64
     heartbeat_s: Annotated[float, Meta(gt=0, le=3_600)] = 15.0
@@ -251,6 +257,8 @@ def _check_together(config: Config, source: str) -> None:
         raise ConfigError(f"{source}: [light] channel: there is none; with no lamp, set enabled = false")
     _check_once(source, "[light] channel.pin", [channel.pin for channel in channels])
     _check_once(source, "[light] channel.name", [channel.name for channel in channels])
+    if config.http.max_streams > config.http.max_connections:
+        raise ConfigError(f"{source}: [http] max_streams: is above max_connections")
     if config.store.minimum_interval_s > config.store.maximum_interval_s:
         raise ConfigError(f"{source}: [store] minimum_interval_s: is above maximum_interval_s")
     if config.store.batch > config.store.max_batch:

@@ -129,10 +129,11 @@ class TestConnections:
         async with raw_client(daemon.port) as client:
             await client.send(PARAMS)
             await client.answer()
-            (connection,) = daemon.server._runner.server.connections
+            (connection,) = daemon.server._http.admitted
             option = connection.transport.get_extra_info("socket").getsockopt
             assert option(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             assert option(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+            assert option(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 120_000
 
 
 class TestNotHttp:

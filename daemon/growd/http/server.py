@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
-import re
+import os
 import socket
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
-
-from growd.bus.errors import shown
-from growd.http.errors import ApiError
-from growd.http.gateway import SERVER_OPTIONS
+from growd.http.connections import Connection, ConnectionLimits, HttpServer
 from growd.http.requests import split_target
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from aiohttp import web
 
     from growd.http.api import Api
 
 CLOSE_S: Final = 0.2  # how long open requests may go on when the daemon leaves
-# A client that vanished without a word is noticed after 60 + 4 * 15 seconds, also on a stream that is silent.
-KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
-METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and the database
-_REQUEST_LINE: Final = re.compile(r"b'\S+ /\S* HTTP/1\.[01]'")  # as aiohttp quotes it
-_log = logging.getLogger(__name__)
+# A crowd waits in the kernel, and is let in by and by: each turn of the loop belongs to all clients.
+QUEUED: Final = 512
+AT_ONCE: Final = 8
 
 
 class Passage(Protocol):
@@ -46,36 +38,45 @@ class AddressError(OSError):
 class Server:
     """Listens, and sends each request to the API or through to the database."""
 
-    def __init__(self, api: Api, passage: Passage) -> None:
+    def __init__(self, api: Api, passage: Passage, limits: ConnectionLimits | None = None) -> None:
         self._api = api
         self._passage = passage
-        self._runner: web.ServerRunner | None = None
+        self._limits = limits or ConnectionLimits()
+        self._listener: asyncio.Server | None = None
+        self._http: HttpServer | None = None
         self._handlers: set[asyncio.Task[Any]] = set()
         self.address: tuple[str, int] | None = None
 
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._http.admitted) if self._http is not None else 0
+
     async def open(self, host: str, port: int) -> None:
         """Listen on `host`, `port` (0: any free one; `address` tells which). Raises `AddressError`."""
-        self._runner = web.ServerRunner(_HttpServer(self._handle), shutdown_timeout=CLOSE_S)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, backlog=512)
+        http = HttpServer(self._handle, self._limits)
+        loop = asyncio.get_running_loop()
         try:
-            await site.start()
+            # asyncio accepts as many at once as may be queued, and starts a task for each
+            self._listener = await loop.create_server(http, host, port, backlog=AT_ONCE)
         except OSError as error:
-            await self.close()
             raise AddressError(error.errno, _why(error, host, port)) from None
-        self.address = self._runner.addresses[0][:2]
+        self._http = http
+        for listening in self._listener.sockets:
+            _queue(listening.fileno(), QUEUED)
+        self.address = self._listener.sockets[0].getsockname()[:2]
 
     async def close(self) -> None:
         """Refuse new connections, let open requests come to their end for a moment, then end them."""
-        runner, self._runner = self._runner, None
-        if runner is None or runner.server is None:
+        listener, http = self._listener, self._http
+        self._listener = None
+        if listener is None or http is None:
             return
-        for site in runner.sites:
-            await site.stop()
-        runner.server.pre_shutdown()  # no further request on the connections that are open
+        listener.close()
+        http.pre_shutdown()  # no further request on the connections that are open
         self._api.end_streams()
         await self._end_handlers()
-        await runner.cleanup()
+        await http.shutdown(CLOSE_S)
         await self._api.close()
 
     async def _end_handlers(self) -> None:
@@ -93,6 +94,10 @@ class Server:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._handlers.add(task)
         try:
+            if cast("Connection", request.protocol).has_more:
+                # From Python 3.12 on handlers start at once. One that never waits for anything would be
+                # followed by the next, and no other client had a turn in between.
+                await asyncio.sleep(0)
             if path == self._api.root or path.startswith(self._api.root + "/"):
                 return await self._api.handle(request, path, query)
             return await self._passage.handle(request)
@@ -100,67 +105,10 @@ class Server:
             self._handlers.discard(task)
 
 
-class _HttpServer(web.Server):
-    """aiohttp's server with our connections."""
-
-    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
-        options = {name: value for name, value in SERVER_OPTIONS.items() if name != "handler_cancellation"}
-        # a client that goes away cancels its handler: its stream, or its request to the database, ends
-        super().__init__(handler, handler_cancellation=True)
-        self._options = {**options, "access_log": None}
-
-    def __call__(self) -> web.RequestHandler:
-        return _Connection(self, loop=asyncio.get_running_loop(), **self._options)
-
-
-class _Connection(web.RequestHandler):
-    """A connection that answers what is no HTTP in our form of errors, and does not fill the log with it."""
-
-    __slots__ = ()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        connection: socket.socket = transport.get_extra_info("socket")
-        for option, value in KEEP_ALIVE:
-            connection.setsockopt(socket.IPPROTO_TCP, option, value)
-
-    def data_received(self, data: bytes) -> None:
-        """Besides: tell whoever reads a body that it turned out malformed.
-
-        aiohttp 3.14 only queues an answer behind the request, whose handler then waits for ever.
-        """
-        super().data_received(data)
-        request = self._current_request
-        # nothing can follow a body that is not complete, but an error in it
-        if self._messages and request is not None and not request.content.is_eof():
-            self._messages.clear()
-            request.content.set_exception(web.RequestPayloadError("the body is malformed"))
-            request.content.feed_eof()
-            self.close()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        if not isinstance(exc, HttpProcessingError) or request.writer.output_size > 0:
-            return super().handle_error(request, status, exc, message)
-        _log.debug("%s sent what is no HTTP: %s", request.remote, exc)
-        return _not_http(exc).response()
-
-
-def _not_http(error: HttpProcessingError) -> ApiError:
-    said = error.message.strip()
-    if isinstance(error, LineTooLong):
-        sentence = f"the request line or a header is longer than {error.args[1]} bytes"
-        return ApiError(431, "header_too_large", sentence, closes=True)
-    if isinstance(error, BadHttpMethod) and _REQUEST_LINE.search(said):
-        sentence = f"the method is none of {METHODS}"
-        return ApiError(405, "method_not_allowed", sentence, {"Allow": METHODS}, closes=True)
-    sentence = f"this is no HTTP/1.1 request: {shown(said.partition(chr(10))[0].rstrip(':'))}"
-    return ApiError(400, "bad_request", sentence, closes=True)
+def _queue(listening: int, connections: int) -> None:
+    """Let so many connections wait in the kernel. `listening` is the socket's file number."""
+    with socket.socket(fileno=os.dup(listening)) as same:
+        same.listen(connections)
 
 
 def _why(error: OSError, host: str, port: int) -> str:

@@ -1,0 +1,298 @@
+"""The connections of clients: how many, how long they may dawdle, and what is answered to what is no HTTP.
+
+What a connection can make growd keep is bounded: the head of a request by `MAX_HEAD`, requests sent ahead by
+aiohttp (32 of them, and what one read of the socket brought besides), answers by the transport's buffer, as a
+handler waits while it is full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import resource
+import socket
+from collections import OrderedDict
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from aiohttp import EMPTY_PAYLOAD, StreamReader, web
+from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
+
+from growd.bus.errors import shown
+from growd.http.errors import ApiError, error_fields
+from growd.http.gateway import SERVER_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and the database
+MAX_HEAD: Final = 128 * 1024  # bytes of a request's line and headers together, or of trailers
+LINGER_S: Final = 1.0  # how long a client that was refused may take to read why
+LINGERING: Final = 64  # clients that may take that time at once
+OTHER_FILES: Final = 256  # that the daemon has open besides its connections, and what is being accepted
+# A client that vanished without a word is noticed after 60 + 4 * 15 seconds, also on a stream that is silent;
+# so is one that lives, but takes no byte of what it asked for (tcp(7), TCP_USER_TIMEOUT, in milliseconds).
+KEEP_ALIVE: Final = (
+    (socket.TCP_KEEPIDLE, 60),
+    (socket.TCP_KEEPINTVL, 15),
+    (socket.TCP_KEEPCNT, 4),
+    (socket.TCP_USER_TIMEOUT, 120_000),
+)
+_REQUEST_LINE: Final = re.compile(r"b'\S+ /\S* HTTP/1\.[01]'")  # as aiohttp quotes it
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """How many connections there may be, and how long one may be open without a request.
+
+    `header_timeout_s` runs from the connection, or from the first byte of a later request, until the head is
+    complete; `keep_alive_s` from an answer to the next request.
+    """
+
+    connections: int = 3_000
+    header_timeout_s: float = 10.0
+    keep_alive_s: float = 75.0  # longer than the 60 s for which nginx keeps one to us
+
+
+class HttpServer(web.Server):
+    """aiohttp's server with our connections, of which there is a bounded number.
+
+    When all are taken, the one that has waited for a request for longest makes way for a new one: HTTP
+    allows that at any time, and clients ask again on another (RFC 9112, section 9.3.1), whereas a new client
+    that is turned away has nothing. It is turned away only if all the others are being answered.
+    """
+
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        limits: ConnectionLimits,
+    ) -> None:
+        # a client that goes away cancels its handler: its stream, or its request to the database, ends
+        super().__init__(handler, handler_cancellation=True)
+        options = {name: value for name, value in SERVER_OPTIONS.items() if name != "handler_cancellation"}
+        self._options = {**options, "access_log": None, "keepalive_timeout": limits.keep_alive_s}
+        self.header_timeout_s = limits.header_timeout_s
+        self.most = _room_for(limits.connections)
+        self.admitted: OrderedDict[Connection, None] = OrderedDict()  # by when they sent something last
+        self._lingering: set[Connection] = set()
+        self._is_full = False
+
+    def __call__(self) -> web.RequestHandler:
+        return Connection(self, loop=asyncio.get_running_loop(), **self._options)
+
+    def admit(self, connection: Connection) -> bool:
+        """Count it in, if there is room or room can be made."""
+        if len(self.admitted) >= self.most and not self._close_idlest():
+            if not self._is_full:
+                _log.warning("all %d connections are being answered; others are refused", self.most)
+                self._is_full = True
+            return False
+        self.admitted[connection] = None
+        return True
+
+    def lingers(self, connection: Connection) -> bool:
+        """Whether it may take its time to read that it is refused; there is not time for any number."""
+        if len(self._lingering) >= LINGERING:
+            return False
+        self._lingering.add(connection)
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        self.admitted.pop(connection, None)
+        self._lingering.discard(connection)
+        if self._is_full and len(self.admitted) < self.most * 0.9:
+            _log.info("connections are accepted again")
+            self._is_full = False
+
+    def _close_idlest(self) -> bool:
+        """Close the connection that has waited for longest. False if none waits."""
+        for _ in range(len(self.admitted)):
+            connection = next(iter(self.admitted))
+            if connection.is_idle:
+                del self.admitted[connection]
+                connection.force_close()
+                return True
+            self.admitted.move_to_end(connection)  # it is not idle: not the first to be looked at next time
+        return False
+
+
+class Connection(web.RequestHandler):
+    """A connection that holds a client to the limits and answers what is no HTTP in our form of errors.
+
+    Nor does it fill the log with that.
+    """
+
+    __slots__ = ("_body", "_body_bytes", "_requests_seen", "_server", "_surplus", "_timer")
+
+    def __init__(self, server: HttpServer, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._server = server
+        self._timer: asyncio.TimerHandle | None = None  # of a head that is awaited, or of lingering
+        self._requests_seen = 0
+        self._body: StreamReader | None = EMPTY_PAYLOAD  # of the last request; None if it is not known
+        self._body_bytes = 0
+        self._surplus = 0  # bytes since then that completed no request and were of no body
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a request."""
+        return self._waiter is not None and not self._waiter.done()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether further requests wait behind the one that is being answered."""
+        return bool(self._messages)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        connection: socket.socket = transport.get_extra_info("socket")
+        for option, value in KEEP_ALIVE:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+        if self._server.admit(self):
+            self._await_head()
+        else:
+            sentence = f"{self._server.most} connections are open, which is the most"
+            self._refuse(ApiError(503, "too_many_connections", sentence, {"Retry-After": "2"}))
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._stop_timer()
+        self._server.forget(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._close or self._force_close:
+            return
+        self._server.admitted.move_to_end(self)
+        super().data_received(data)
+        if self._request_count != self._requests_seen:
+            self._count_request()
+        elif data:
+            self._count_bytes(len(data))
+        self._tell_of_malformed_body()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if not isinstance(exc, HttpProcessingError) or request.writer.output_size > 0:
+            return super().handle_error(request, status, exc, message)
+        _log.debug("%s sent what is no HTTP: %s", request.remote, exc)
+        return _not_http(exc).response()
+
+    def _count_request(self) -> None:
+        self._requests_seen = self._request_count
+        self._body = self._messages[-1][1] if self._messages else None
+        self._body_bytes = self._body.total_bytes if self._body is not None else 0
+        self._surplus = 0
+        self._stop_timer()
+
+    def _count_bytes(self, count: int) -> None:
+        """Bytes came that completed no head: of a body, or of a head, trailers or chunk extensions."""
+        body = self._body
+        if body is None or self._upgraded:
+            return
+        if body.total_bytes != self._body_bytes:
+            self._body_bytes = body.total_bytes
+            self._surplus = 0
+            return
+        self._surplus += count
+        if self._surplus > MAX_HEAD:
+            self._refuse_head(431, "header_too_large", f"the headers are longer than {MAX_HEAD} bytes")
+        elif self._timer is None and self.is_idle:
+            self._await_head()
+
+    def _await_head(self) -> None:
+        self._timer = self._loop.call_later(self._server.header_timeout_s, self._head_is_late)
+
+    def _head_is_late(self) -> None:
+        self._timer = None
+        if self.is_idle and not self._surplus:
+            self.force_close()  # it never said a word
+        elif self.is_idle:
+            seconds = self._server.header_timeout_s
+            self._refuse_head(408, "header_timeout", f"the headers did not come within {seconds:g} s")
+
+    def _refuse_head(self, status: int, code: str, sentence: str) -> None:
+        if self.is_idle:
+            self._refuse(ApiError(status, code, sentence))
+        elif self.transport is not None:
+            self.close()
+            self.transport.abort()  # an answer is under way, in the midst of which no other can be given
+
+    def _refuse(self, error: ApiError) -> None:
+        """Answer, and go.
+
+        What the client still sends is read for a moment: a close with bytes unread is a reset, which may
+        take the answer away from the client (RFC 9112, section 9.6).
+        """
+        transport = self.transport
+        self.close()
+        self._stop_timer()
+        if transport is None or transport.is_closing():
+            return
+        transport.write(_whole(error))
+        if self._server.lingers(self):
+            transport.write_eof()
+            self._timer = self._loop.call_later(LINGER_S, transport.abort)
+        else:
+            transport.close()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tell_of_malformed_body(self) -> None:
+        """Tell whoever reads a body that it turned out malformed.
+
+        aiohttp 3.14 only queues an answer behind the request, whose handler then waits for ever.
+        """
+        request = self._current_request
+        # nothing can follow a body that is not complete, but an error in it
+        if self._messages and request is not None and not request.content.is_eof():
+            self._messages.clear()
+            request.content.set_exception(web.RequestPayloadError("the body is malformed"))
+            request.content.feed_eof()
+            self.close()
+
+
+def _room_for(connections: int) -> int:
+    """As many as the limit of open files leaves room for: each may need one to the database, too."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = max(1, (files - OTHER_FILES) // 2)
+    if files == resource.RLIM_INFINITY or room >= connections:
+        return connections
+    _log.warning("%d open files allow %d connections, not %d (see ulimit -n)", files, room, connections)
+    return room
+
+
+def _whole(error: ApiError) -> bytes:
+    """An answer as it stands on the wire, where there is no request to answer."""
+    body = msgspec.json.encode(error_fields(error.code, error.sentence))
+    fields = {
+        "Content-Type": "application/json",
+        "Content-Length": len(body),
+        "Connection": "close",
+        **(error.headers or {}),
+    }
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n{head}\r\n".encode() + body
+
+
+def _not_http(error: HttpProcessingError) -> ApiError:
+    said = error.message.strip()
+    if isinstance(error, LineTooLong):
+        sentence = f"the request line or a header is longer than {error.args[1]} bytes"
+        return ApiError(431, "header_too_large", sentence, closes=True)
+    if isinstance(error, BadHttpMethod) and _REQUEST_LINE.search(said):
+        sentence = f"the method is none of {METHODS}"
+        return ApiError(405, "method_not_allowed", sentence, {"Allow": METHODS}, closes=True)
+    sentence = f"this is no HTTP/1.1 request: {shown(said.partition(chr(10))[0].rstrip(':'))}"
+    return ApiError(400, "bad_request", sentence, closes=True)

@@ -1,0 +1,350 @@
+"""Clients that are slow or mean harm: what they can take is bounded, and others are served meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import resource
+import socket
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from growd.cli import allow_open_files
+from growd.http import connections
+from growd.http.connections import MAX_HEAD, ConnectionLimits
+from growd.http.server import Server
+from support.daemon import CO2
+from support.raw_http import raw_client
+
+IN_TIME_S = 0.4  # enough for a client that does not dawdle, also on a machine that is busy
+NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: x\r\n\r\n"
+STREAM = b"GET /_svc/api/0.0.1/topic_stream/%b HTTP/1.1\r\nHost: x\r\n\r\n" % CO2.encode()
+CHUNKED = (
+    b"POST /_svc/api/0.0.1/topic/%b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n" % CO2.encode()
+)
+
+
+@pytest.fixture
+def open_files():
+    """The limits of open files, soft and hard; after the test they are as before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 4_096:
+        pytest.skip("the system allows too few open files")
+    yield soft, hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+def many_files(open_files):
+    allow_open_files()
+
+
+@asynccontextmanager
+async def listening(daemon, **limits):
+    """Another door to the same daemon, with these limits."""
+    server = Server(daemon.api, daemon.database, ConnectionLimits(**limits))
+    await server.open("127.0.0.1", 0)
+    try:
+        yield server
+    finally:
+        await server.close()
+
+
+def port_of(server):
+    return server.address[1]
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  it is told by no event
+            await asyncio.sleep(0)
+
+
+async def is_answered(client):
+    await client.send(NODES)
+    return (await client.answer()).status == 200
+
+
+async def refusal(client):
+    """The answer with which a client is sent away."""
+    answer = await client.answer()
+    await client.gone()
+    assert answer.value(b"Connection") == b"close"
+    assert answer.value(b"Content-Type") == b"application/json"
+    found = json.loads(answer.body)
+    assert found["ERROR"] == found["reason"]
+    return answer.status, found["error"], found["ERROR"]
+
+
+class TestIdle:
+    async def test_a_thousand_idle_connections_keep_nobody_out(self, daemon, many_files):
+        async with AsyncExitStack() as stack:
+            idle = [await stack.enter_async_context(raw_client(daemon.port)) for _ in range(1_000)]
+            async with raw_client(daemon.port) as client:
+                assert await is_answered(client)
+                assert daemon.server.connections == 1_001
+            assert all([await is_answered(client) for client in idle])
+
+    async def test_a_connection_that_never_says_a_word_is_closed_without_one(self, daemon):
+        async with listening(daemon, header_timeout_s=0.05) as server, raw_client(port_of(server)) as client:
+            assert await client.reader.read() == b""
+            await until(lambda: server.connections == 0)
+
+    async def test_a_connection_is_closed_when_no_further_request_comes(self, daemon):
+        async with listening(daemon, keep_alive_s=0.05) as server, raw_client(port_of(server)) as client:
+            assert await is_answered(client)
+            assert await client.reader.read() == b""
+
+    async def test_a_connection_may_be_idle_for_longer_than_a_head_may_take(self, daemon):
+        async with listening(daemon, header_timeout_s=IN_TIME_S) as server, AsyncExitStack() as stack:
+            client, other = [await stack.enter_async_context(raw_client(port_of(server))) for _ in range(2)]
+            assert await is_answered(client)
+            await other.gone()  # it was opened later, and has come to its limit
+            assert await is_answered(client)
+
+
+class TestDribbledHeads:
+    @pytest.mark.parametrize("before", [b"", NODES])
+    async def test_a_head_that_takes_too_long_is_refused(self, daemon, before):
+        async with (
+            listening(daemon, header_timeout_s=IN_TIME_S) as server,
+            raw_client(port_of(server)) as client,
+        ):
+            if before:
+                assert await is_answered(client)
+            dribble = asyncio.create_task(self._dribble(client), name="dribble")
+            found = await refusal(client)
+            dribble.cancel()
+            await asyncio.wait([dribble])
+        assert found == (408, "header_timeout", "the headers did not come within 0.4 s")
+
+    async def _dribble(self, client):
+        await client.send(NODES[:-2] + b"A: ")
+        while True:
+            await client.send(b"a")
+            await asyncio.sleep(0)
+
+    async def test_a_head_in_pieces_is_answered_when_it_is_in_time(self, daemon):
+        async with raw_client(daemon.port) as client:
+            for byte in NODES * 2:
+                await client.send(bytes([byte]))
+            assert [(await client.answer()).status for _ in range(2)] == [200, 200]
+
+    async def test_a_body_is_not_held_to_the_limit_of_heads(self, daemon):
+        async with listening(daemon, header_timeout_s=IN_TIME_S) as server, AsyncExitStack() as stack:
+            client, other = [await stack.enter_async_context(raw_client(port_of(server))) for _ in range(2)]
+            await client.send(CHUNKED + b"3\r\n[40")
+            await other.gone()
+            await client.send(b"\r\n2\r\n0]\r\n0\r\n\r\n")
+            assert (await client.answer()).status == 200
+
+    @pytest.mark.parametrize("before", [b"", NODES])
+    async def test_a_head_that_is_too_large_as_a_whole_is_refused(self, daemon, before):
+        async with raw_client(daemon.port) as client:
+            if before:
+                assert await is_answered(client)
+            await client.send(NODES[:-2])
+            for number in range(5):
+                await client.send(b"A%d: %b\r\n" % (number, b"a" * (MAX_HEAD // 4)))
+            status, code, sentence = await refusal(client)
+        assert (status, code) == (431, "header_too_large")
+        assert sentence == f"the headers are longer than {MAX_HEAD} bytes"
+
+    @pytest.mark.parametrize(
+        ("begin", "more"),
+        [
+            (STREAM + NODES[:-2], b"A: " + b"a" * 16_000 + b"\r\n"),  # a head behind a request
+            (CHUNKED + b"1;", b"a" * 16_000),  # an extension of a chunk
+            (CHUNKED + b"2\r\n[1\r\n0\r\n", b"A: " + b"a" * 16_000 + b"\r\n"),  # trailers
+        ],
+    )
+    async def test_what_is_no_body_has_an_end_also_behind_a_head(self, daemon, begin, more, caplog):
+        async with raw_client(daemon.port) as client:
+            await client.send(begin + more)
+            for _ in range(2 * MAX_HEAD // len(more)):
+                try:
+                    await client.send(more)
+                except ConnectionError:
+                    break
+            await client.gone()
+        await until(lambda: daemon.server.connections == 0)
+        await until(lambda: len(daemon.server._handlers) == 0)
+        assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
+
+    async def test_a_large_body_is_no_large_head(self, daemon):
+        body = b"[" + b" " * (4 * MAX_HEAD) + b"400]"
+        async with raw_client(daemon.port) as client:
+            for framed in (
+                CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: %d" % len(body)) + body,
+                CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body),
+            ):
+                await client.send(framed)
+                assert (await client.answer()).status == 200
+            assert await is_answered(client)
+
+
+class Echo:
+    """Answers each request with its target, and notes how many more waited."""
+
+    def __init__(self, size=0):
+        self.size = size
+        self.answered = 0
+        self.most_waiting = 0
+        self.connection = None
+
+    async def handle(self, request):
+        self.connection = request.protocol
+        self.answered += 1
+        self.most_waiting = max(self.most_waiting, len(request.protocol._messages))
+        return web.Response(text=request.raw_path + "." * self.size)
+
+
+def numbered(count):
+    return b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(count))
+
+
+class TestPipelining:
+    COUNT = 10_000
+
+    async def test_all_are_answered_in_order_few_wait_and_others_have_their_turn(self, daemon, monkeypatch):
+        echo = Echo()
+        monkeypatch.setattr(daemon.database, "handle", echo.handle)
+        async with raw_client(daemon.port) as client, raw_client(daemon.port) as other:
+            sending = asyncio.create_task(client.send(numbered(self.COUNT)), name="sending")
+            await client.answer()
+            assert await is_answered(other)
+            assert echo.answered < self.COUNT / 2
+            for number in range(1, self.COUNT):
+                assert (await client.answer()).body == b"/%d" % number
+            await sending
+        assert echo.answered == self.COUNT
+        assert echo.most_waiting <= 32
+
+    async def test_a_client_that_reads_no_answer_gets_no_further_ones(self, daemon, monkeypatch):
+        echo = Echo(size=50_000)
+        monkeypatch.setattr(daemon.database, "handle", echo.handle)
+        async with raw_client(daemon.port) as client:
+            client.writer.transport.pause_reading()
+            sending = asyncio.create_task(client.send(numbered(1_000)), name="sending")
+            await until(lambda: echo.connection is not None and echo.connection.writing_paused)
+            answered = echo.answered
+            assert echo.connection.transport.get_write_buffer_size() < 200_000
+            async with raw_client(daemon.port) as other:
+                for _ in range(20):
+                    assert await is_answered(other)
+            assert echo.answered == answered < 1_000
+            client.writer.transport.resume_reading()
+            for number in range(1_000):
+                assert (await client.answer()).body.startswith(b"/%d." % number)
+            await sending
+
+
+class TestSlowStreams:
+    async def test_who_reads_nothing_is_bounded_and_others_get_all(self, daemon):
+        count, pad = 1_000, "x" * 200
+        topic = "environment_1/desired/recipe_start"
+        request = STREAM.replace(CO2.encode(), topic.encode())
+        async with raw_client(daemon.port) as deaf, raw_client(daemon.port) as other:
+            deaf.writer.transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096
+            )
+            for client in (deaf, other):
+                await client.send(request)
+                await client.head()
+            deaf.writer.transport.pause_reading()
+            chunks = other.chunks()
+            numbers = []
+            for number in range(count):
+                daemon.sensor[topic].publish(f"{number} {pad}")
+                numbers += [json.loads(line)["number"] for line in (await anext(chunks)).splitlines()]
+            assert numbers == list(range(numbers[0], numbers[0] + count))
+            waiting = sum(each.transport.get_write_buffer_size() for each in daemon.server._http.admitted)
+            assert waiting < 100_000  # of 300 000
+            deaf.writer.transport.resume_reading()
+            seen = [line async for line in lines_until(deaf, f"{count - 1} ")]
+        dropped = sum(line.get("dropped", 0) for line in seen)
+        assert dropped > 0
+        assert dropped + sum("value" in line for line in seen) == count
+
+
+async def lines_until(client, beginning):
+    """The lines of a stream up to the one whose value begins so."""
+    async for chunk in client.chunks():
+        for text in chunk.splitlines():
+            line = json.loads(text)
+            yield line
+            if line.get("value", "").startswith(beginning):
+                return
+
+
+class TestConnectionLimit:
+    async def test_a_new_client_takes_the_place_of_the_one_that_was_idle_for_longest(self, daemon):
+        async with listening(daemon, connections=3) as server, AsyncExitStack() as stack:
+            old = [await stack.enter_async_context(raw_client(port_of(server))) for _ in range(3)]
+            for client in (old[0], old[2], old[1], old[0]):
+                assert await is_answered(client)
+            async with raw_client(port_of(server)) as new:
+                assert await is_answered(new)
+                await old[2].gone()
+                assert [await is_answered(client) for client in (old[0], old[1], new)] == [True] * 3
+                assert server.connections == 3
+
+    async def test_nobody_who_is_being_answered_is_put_out_for_a_new_client(self, daemon, caplog):
+        caplog.set_level(logging.INFO)
+        async with listening(daemon, connections=3) as server, AsyncExitStack() as stack:
+            streams = [await stack.enter_async_context(raw_client(port_of(server))) for _ in range(3)]
+            for client in streams:
+                await client.send(STREAM)
+                await client.head()
+            for _ in range(2):
+                async with raw_client(port_of(server)) as new:
+                    await new.send(NODES)
+                    expected = (503, "too_many_connections", "3 connections are open, which is the most")
+                    assert await refusal(new) == expected
+            streams[1].reset()
+            await until(lambda: server.connections == 2)
+            async with raw_client(port_of(server)) as new:
+                assert await is_answered(new)
+        told = [record.message for record in caplog.records if record.levelno >= logging.INFO]
+        assert told == [
+            "all 3 connections are being answered; others are refused",
+            "connections are accepted again",
+        ]
+
+    async def test_few_of_those_refused_may_take_their_time(self, daemon, monkeypatch):
+        monkeypatch.setattr(connections, "LINGERING", 1)
+        monkeypatch.setattr(connections, "LINGER_S", 60)
+        async with listening(daemon, connections=1) as server, raw_client(port_of(server)) as stream:
+            await stream.send(STREAM)
+            await stream.head()
+            async with raw_client(port_of(server)) as slow, raw_client(port_of(server)) as other:
+                for client in (slow, other):
+                    assert (await client.answer()).status == 503
+                await other.gone()
+                await slow.gone()
+                await until(lambda: len(server._http.connections) == 2)  # the stream, and who lingers
+
+    async def test_who_does_not_leave_when_refused_is_thrown_out(self, daemon, monkeypatch):
+        monkeypatch.setattr(connections, "LINGER_S", 0.05)
+        async with listening(daemon, connections=1) as server, raw_client(port_of(server)) as stream:
+            await stream.send(STREAM)
+            await stream.head()
+            async with raw_client(port_of(server)) as new:
+                assert (await new.answer()).status == 503
+                await until(lambda: len(server._http.connections) == 1)
+
+    def test_the_program_may_open_as_many_files_as_the_system_lets_it(self, open_files):
+        _, hard = open_files
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, hard))
+        allow_open_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+
+    async def test_there_are_no_more_than_open_files_allow(self, daemon, monkeypatch, caplog):
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, 1_024))
+        async with listening(daemon, connections=1_000) as server:
+            assert server._http.most == (1_024 - connections.OTHER_FILES) // 2
+        assert "1024 open files allow 384 connections, not 1000" in caplog.text
