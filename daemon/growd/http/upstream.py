@@ -115,7 +115,7 @@ class Connection(asyncio.Protocol):
             await self._read_waiter
         data = self._received.popleft()
         self._size -= len(data)
-        if self._reading_paused and self._size < READ_AHEAD and self._transport is not None:
+        if self._reading_paused and self._size <= READ_AHEAD and self._transport is not None:
             self._reading_paused = False
             self._transport.resume_reading()
         return data
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         self._received.append(data)
         self._size += len(data)
         self._silent = False
-        if self._size >= READ_AHEAD and not self._reading_paused and self._transport is not None:
+        if self._size > READ_AHEAD and not self._reading_paused and self._transport is not None:
             self._reading_paused = True
             self._transport.pause_reading()
         _wake(self._read_waiter)
