@@ -7,6 +7,7 @@ import json
 import logging
 
 import pytest
+from aiohttp import web
 
 from growd.http.gateway import Gateway
 from support.gateway_server import gateway_to
@@ -431,6 +432,31 @@ class TestUpload:
         assert b"".join(sizes_and_data[1::2]) == b"abcdef"
         assert b"X-Trailer" not in received[1]
 
+    @pytest.mark.parametrize(
+        ("framing", "body"),
+        [
+            (b"Content-Length: 6", b"abcdef"),
+            (b"Transfer-Encoding: chunked", b"6\r\nabcdef\r\n0\r\n\r\n"),
+            (b"Transfer-Encoding: chunked", b"0\r\n\r\n"),
+        ],
+    )
+    async def test_a_body_that_came_with_its_head(self, framing, body):
+        async def script(peer: Peer) -> None:
+            for _ in range(2):
+                assert b"\r\n" + framing + b"\r\n" in await peer.head()
+                assert await peer.exactly(len(body)) == body
+                await peer.send(EMPTY)
+
+        async with (
+            raw_upstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            for _ in range(2):
+                await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\n" + framing + b"\r\n\r\n" + body)
+                assert (await client.answer()).status == 200
+            assert len(upstream.peers) == 1
+
     async def test_expect_100_continue_is_between_client_and_database(self):
         async def script(peer: Peer) -> None:
             assert b"\r\nExpect: 100-continue\r\n" in await peer.head()
@@ -504,6 +530,28 @@ class TestUpload:
                 await begun.wait()
                 await client.send(b"zz\r\n")
                 assert (await client.answer()).status in {400, 408}
+            await upstream.finished()
+        assert rest == [b""]
+
+    async def test_a_body_found_malformed_before_it_is_handed_on_is_never_completed_upstream(self):
+        class Late(Gateway):
+            """The body turns out malformed while the request waits for its turn, as growd's server tells."""
+
+            async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+                request.content.set_exception(web.RequestPayloadError("malformed"))
+                request.content.feed_eof()
+                return await super().handle(request)
+
+        rest = []
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            rest.append(await peer.reader.read())
+
+        async with raw_upstream(script) as upstream, gateway_to(Late(lambda: upstream.url)) as port:
+            async with raw_client(port) as client:
+                await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+                assert (await client.answer()).status == 400
             await upstream.finished()
         assert rest == [b""]
 
