@@ -50,11 +50,17 @@ class Delivery:
 
 
 class Connection:
-    """One HTTP/1.1 connection, used by one thread that waits for each answer."""
+    """One HTTP/1.1 connection, used by one thread that waits for each answer. A context manager."""
 
     def __init__(self, server: Process) -> None:
         self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=30)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
 
     def send(self, method: str, path: str, body: bytes = b"") -> None:
         """A request, in one write."""
@@ -129,10 +135,8 @@ class Listeners:
 
     def _newest(self, until: float) -> Line:
         """The last message that had come on any stream."""
-        return max(
-            (line for stream in self._streams.values() for at, line in stream.arrivals() if at <= until),
-            key=lambda line: line.number,
-        )
+        lines = (line for stream in self._streams.values() for at, line in stream.arrivals() if at <= until)
+        return max(lines, key=lambda line: line.number, default=Line())
 
     def _listen_until(self, is_so: Callable[[], bool]) -> None:
         """Listen on until it is so, but for no more than 10 s: what is then missing is missing."""

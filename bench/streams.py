@@ -86,28 +86,27 @@ def _latency(options: Options) -> list[Row]:
 
 def post_until_line(process: Process, seconds: float) -> list[float]:
     """Seconds from before a message is posted until it was read from a stream, one message at a time."""
-    stream, poster = Connection(process), Connection(process)
-    stream.send("GET", API + STREAM)
-    stream.read_until(b"\r\n\r\n")
     taken: list[float] = []
-    end = time.perf_counter() + seconds
-    while (began := time.perf_counter()) < end:
-        poster.send("POST", API + TOPIC, b"[%d]" % (len(taken) % 40_000))
-        stream.read_until(b"}\n\r\n")
-        taken.append(time.perf_counter() - began)
-        poster.read_until(b"}")
-    stream.socket.close()
-    poster.socket.close()
+    with Connection(process) as stream, Connection(process) as poster:
+        stream.send("GET", API + STREAM)
+        stream.read_until(b"\r\n\r\n")
+        end = time.perf_counter() + seconds
+        while (began := time.perf_counter()) < end:
+            poster.send("POST", API + TOPIC, b"[%d]" % (len(taken) % 40_000))
+            stream.read_until(b"}\n\r\n")
+            taken.append(time.perf_counter() - began)
+            poster.read_until(b"}")
     return taken
 
 
 def _load(load: Load, options: Options) -> list[Row]:
     costs = Costs([], [])
     publish = ("--publish", load.rate)
+    seconds = max(options.seconds, 5 / load.rate)  # for a few messages at least
     with server("core", *publish) as growd, server("bare_stream", *publish) as bare:
         for _ in range(options.rounds):
-            costs.growd.append(cost(growd, load.streams, options.seconds))
-            costs.reference.append(cost(bare, load.streams, options.seconds))
+            costs.growd.append(cost(growd, load.streams, seconds))
+            costs.reference.append(cost(bare, load.streams, seconds))
     return [
         _delivered(load, costs),
         _row(f"{load.name}: CPU", "%", costs, lambda each: each.cpu_percent, load.cpu_limit),
