@@ -320,6 +320,19 @@ async def test_sets_that_come_while_the_store_writes_share_its_next_write():
     assert store.kept() == everything(tree) == {"a": 0, "b": "b", "c": "c", "e": "e"}
 
 
+async def test_sets_that_come_a_few_turns_of_the_loop_apart_share_a_write():
+    store = MemoryStore()
+    tree = Parameters(store=store)
+
+    async def late(name: str, turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await tree.set(name, turns)
+
+    await asyncio.gather(late("a", 0), late("b", 6), late("c", 12))
+    assert (store.saves, store.kept()) == (1, {"a": 0, "b": 6, "c": 12})
+
+
 async def test_sets_that_share_a_write_fail_together_when_it_fails():
     store = MemoryStore()
     store.fails = True

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_PARAMETERS: Final = 10_000
 MAX_SETS: Final = 256
+PATIENCE: Final = 8  # turns of the loop: from an answer until the client's next request is in its handler
 
 
 class ParameterStore(Protocol):
@@ -179,11 +180,20 @@ class Parameters:
     async def _keep_all(self) -> None:
         try:
             while self._waiting:
+                await self._gather()
                 self._under_way, self._waiting = self._waiting, []
                 await self._keep_together(self._under_way)
         finally:
             self._under_way = []
             self._keeping = None
+
+    async def _gather(self) -> None:
+        """Let the sets join that are on their way: each write saved is one less that the card must take."""
+        patience = PATIENCE
+        while patience and len(self._waiting) < MAX_SETS // 2:
+            count = len(self._waiting)
+            await asyncio.sleep(0)
+            patience = PATIENCE if len(self._waiting) > count else patience - 1
 
     async def _keep_together(self, sets: list[_Set]) -> None:
         """Make these sets in one write of the store, each as if it were alone."""
