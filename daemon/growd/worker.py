@@ -26,7 +26,8 @@ class Worker:
 
     def __init__(self, name: str, *, depth: int = 256) -> None:
         self.name = name
-        self._calls: queue.Queue[_Call | None] = queue.Queue(depth)
+        self._depth = depth
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -38,12 +39,11 @@ class Worker:
         """
         if self._closed:
             raise WorkerError(f"worker {self.name} is closed")
+        if self._calls.qsize() >= self._depth:
+            raise WorkerError(f"worker {self.name} has {self._depth} calls waiting")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        try:
-            self._calls.put_nowait(_Call(function, args, loop, future))
-        except queue.Full:
-            raise WorkerError(f"worker {self.name} has {self._calls.maxsize} calls waiting") from None
+        self._calls.put(_Call(function, args, loop, future))
         return await future
 
     async def close(self, timeout: float = 2.0) -> bool:
@@ -53,16 +53,12 @@ class Worker:
         """
         if not self._closed:
             self._closed = True
-            ended = asyncio.create_task(asyncio.to_thread(self._end, timeout), name=f"{self.name}: close")
+            self._calls.put(None)
+            ended = asyncio.create_task(
+                asyncio.to_thread(self._thread.join, timeout), name=f"{self.name}: close"
+            )
             await asyncio.shield(ended)
         return not self._thread.is_alive()
-
-    def _end(self, timeout: float) -> None:
-        try:
-            self._calls.put(None, timeout=timeout)
-        except queue.Full:
-            return
-        self._thread.join(timeout)
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
