@@ -56,8 +56,8 @@ class Http(Section, frozen=True):
     """The front door. `name` is the reserved word: the API stands beneath `/_<name>`, and the design
     documents are called `_design/<name>`, so that clients of an older system can be served under its name.
 
-    Of `max_connections`, the one that has waited longest for a request makes way for a new one. The headers of
-    a request must come within `header_timeout_s`, the next request within `keep_alive_s` of an answer.
+    Of `max_connections`, the one that has waited longest for a request makes way for a new one. The headers
+    of a request must come within `header_timeout_s`, the next request within `keep_alive_s` of an answer.
     """
 
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"

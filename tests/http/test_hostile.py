@@ -154,6 +154,25 @@ class TestDribbledHeads:
         assert (status, code) == (431, "header_too_large")
         assert sentence == f"the headers are longer than {MAX_HEAD} bytes"
 
+    async def test_heads_that_are_not_complete_are_bounded_together(self, daemon, monkeypatch):
+        monkeypatch.setattr(connections, "MAX_HEADS", 100_000)
+        begun = NODES[:-2] + b"A: " + b"a" * 30_000
+        async with AsyncExitStack() as stack:
+            slow = [await stack.enter_async_context(raw_client(daemon.port)) for _ in range(3)]
+            for number, client in enumerate(slow, 1):
+                await client.send(begun)
+                await until(lambda: daemon.server._http.heads == number * len(begun))  # noqa: B023  it is awaited
+            async with raw_client(daemon.port) as client:
+                await client.send(begun)
+                status, code, _ = await refusal(client)
+                assert (status, code) == (503, "too_many_headers")
+            async with raw_client(daemon.port) as client:
+                assert await is_answered(client)  # a head that comes at once is no matter
+            for client in slow:
+                await client.send(b"\r\n\r\n")
+                assert (await client.answer()).status == 200
+            assert daemon.server._http.heads == 0
+
     @pytest.mark.parametrize(
         ("begin", "more"),
         [
@@ -203,6 +222,19 @@ class Echo:
         return web.Response(text=request.raw_path + "." * self.size)
 
 
+class Held:
+    """Answers when it may."""
+
+    def __init__(self):
+        self.connections = []
+        self.leave = asyncio.Event()
+
+    async def handle(self, request):
+        self.connections.append(request.protocol)
+        await self.leave.wait()
+        return web.Response()
+
+
 def numbered(count):
     return b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(count))
 
@@ -241,6 +273,38 @@ class TestPipelining:
             for number in range(1_000):
                 assert (await client.answer()).body.startswith(b"/%d." % number)
             await sending
+
+    async def test_little_is_read_behind_a_request_that_is_not_answered(self, daemon, monkeypatch):
+        held, sent = Held(), 8_000_000
+        monkeypatch.setattr(daemon.database, "handle", held.handle)
+        async with raw_client(daemon.port) as client:
+            large = b"GET /x HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 40_000 + b"\r\n\r\n"
+            count = sent // len(large)
+            sending = asyncio.create_task(client.send(large * count), name="sending")
+            await until(lambda: held.connections and held.connections[0].runs_ahead)
+            async with raw_client(daemon.port) as other:
+                for _ in range(20):
+                    assert await is_answered(other)
+            assert 0 < len(held.connections[0]._messages) < 15
+            assert not sending.done()
+            held.leave.set()
+            assert [(await client.answer()).status for _ in range(count)] == [200] * count
+            await sending
+
+    async def test_few_connections_may_have_much_waiting(self, daemon, monkeypatch):
+        monkeypatch.setattr(connections, "RUNNING_AHEAD", 1)
+        held = Held()
+        monkeypatch.setattr(daemon.database, "handle", held.handle)
+        async with raw_client(daemon.port) as first, raw_client(daemon.port) as second:
+            await first.send(numbered(1_000))
+            await until(lambda: held.connections and held.connections[0].runs_ahead)
+            await second.send(numbered(1_000))
+            await second.gone()
+            held.leave.set()
+            assert [(await first.answer()).status for _ in range(1_000)] == [200] * 1_000
+            async with raw_client(daemon.port) as third:  # the first has caught up
+                await third.send(numbered(1_000))
+                assert [(await third.answer()).status for _ in range(1_000)] == [200] * 1_000
 
 
 class TestSlowStreams:

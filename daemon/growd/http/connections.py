@@ -1,8 +1,9 @@
 """The connections of clients: how many, how long they may dawdle, and what is answered to what is no HTTP.
 
-What a connection can make growd keep is bounded: the head of a request by `MAX_HEAD`, requests sent ahead by
-aiohttp (32 of them, and what one read of the socket brought besides), answers by the transport's buffer, as a
-handler waits while it is full.
+What clients can make growd keep is bounded, for each and for all together: heads that are not complete by
+`MAX_HEAD` and `MAX_HEADS`; requests sent ahead, while another is answered, by `AHEAD` and what one read of
+the socket brings, on `RUNNING_AHEAD` connections; answers by the transport's buffer, as handlers wait while
+it is full.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and the database
 MAX_HEAD: Final = 128 * 1024  # bytes of a request's line and headers together, or of trailers
+MAX_HEADS: Final = 8 * 1024 * 1024  # bytes of all that are not complete
+AHEAD: Final = 16 * 1024  # bytes of requests behind the one that is answered, before no more are read
+RUNNING_AHEAD: Final = 64  # connections that may have more than that
 LINGER_S: Final = 1.0  # how long a client that was refused may take to read why
 LINGERING: Final = 64  # clients that may take that time at once
 OTHER_FILES: Final = 256  # that the daemon has open besides its connections, and what is being accepted
@@ -78,6 +82,8 @@ class HttpServer(web.Server):
         self.header_timeout_s = limits.header_timeout_s
         self.most = _room_for(limits.connections)
         self.admitted: OrderedDict[Connection, None] = OrderedDict()  # by when they sent something last
+        self.heads = 0  # bytes of heads that are not complete
+        self._ahead: set[Connection] = set()
         self._lingering: set[Connection] = set()
         self._is_full = False
 
@@ -94,6 +100,15 @@ class HttpServer(web.Server):
         self.admitted[connection] = None
         return True
 
+    def may_run_ahead(self, connection: Connection) -> bool:
+        """Whether it may have more than `AHEAD` bytes of requests waiting. Few clients send any ahead."""
+        if connection not in self._ahead and len(self._ahead) >= RUNNING_AHEAD:
+            self._ahead = {each for each in self._ahead if each.runs_ahead}
+            if len(self._ahead) >= RUNNING_AHEAD:
+                return False
+        self._ahead.add(connection)
+        return True
+
     def lingers(self, connection: Connection) -> bool:
         """Whether it may take its time to read that it is refused; there is not time for any number."""
         if len(self._lingering) >= LINGERING:
@@ -103,6 +118,7 @@ class HttpServer(web.Server):
 
     def forget(self, connection: Connection) -> None:
         self.admitted.pop(connection, None)
+        self._ahead.discard(connection)
         self._lingering.discard(connection)
         if self._is_full and len(self.admitted) < self.most * 0.9:
             _log.info("connections are accepted again")
@@ -126,7 +142,7 @@ class Connection(web.RequestHandler):
     Nor does it fill the log with that.
     """
 
-    __slots__ = ("_body", "_body_bytes", "_requests_seen", "_server", "_surplus", "_timer")
+    __slots__ = ("_ahead", "_body", "_body_bytes", "_requests_seen", "_server", "_surplus", "_timer")
 
     def __init__(self, server: HttpServer, **options: Any) -> None:
         super().__init__(server, **options)
@@ -136,6 +152,7 @@ class Connection(web.RequestHandler):
         self._body: StreamReader | None = EMPTY_PAYLOAD  # of the last request; None if it is not known
         self._body_bytes = 0
         self._surplus = 0  # bytes since then that completed no request and were of no body
+        self._ahead = 0  # bytes that brought requests while another was answered
 
     @property
     def is_idle(self) -> bool:
@@ -146,6 +163,11 @@ class Connection(web.RequestHandler):
     def has_more(self) -> bool:
         """Whether further requests wait behind the one that is being answered."""
         return bool(self._messages)
+
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether so many requests wait that nothing is read until they are answered."""
+        return self._buffer_paused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -160,6 +182,7 @@ class Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_timer()
+        self._set_surplus(0)
         self._server.forget(self)
         super().connection_lost(exc)
 
@@ -169,7 +192,7 @@ class Connection(web.RequestHandler):
         self._server.admitted.move_to_end(self)
         super().data_received(data)
         if self._request_count != self._requests_seen:
-            self._count_request()
+            self._count_request(len(data))
         elif data:
             self._count_bytes(len(data))
         self._tell_of_malformed_body()
@@ -186,12 +209,30 @@ class Connection(web.RequestHandler):
         _log.debug("%s sent what is no HTTP: %s", request.remote, exc)
         return _not_http(exc).response()
 
-    def _count_request(self) -> None:
+    def _resume_reading_if_drained(self) -> None:
+        """Besides: not before all are answered, so that what one read brought is all that waits."""
+        if not self._messages:
+            self._ahead = 0
+            super()._resume_reading_if_drained()
+
+    def _count_request(self, size: int) -> None:
         self._requests_seen = self._request_count
         self._body = self._messages[-1][1] if self._messages else None
         self._body_bytes = self._body.total_bytes if self._body is not None else 0
-        self._surplus = 0
+        self._set_surplus(0)
         self._stop_timer()
+        was_idle = self._waiter is not None  # it has been woken since
+        if len(self._messages) > was_idle:
+            self._count_ahead(size)
+        else:
+            self._ahead = 0
+
+    def _count_ahead(self, size: int) -> None:
+        self._ahead += size
+        if self._ahead > AHEAD and not self._buffer_paused:
+            self._pause_reading_for_buffer()
+        if self._buffer_paused and not self._server.may_run_ahead(self):
+            self._abort()
 
     def _count_bytes(self, count: int) -> None:
         """Bytes came that completed no head: of a body, or of a head, trailers or chunk extensions."""
@@ -200,13 +241,19 @@ class Connection(web.RequestHandler):
             return
         if body.total_bytes != self._body_bytes:
             self._body_bytes = body.total_bytes
-            self._surplus = 0
+            self._set_surplus(0)
             return
-        self._surplus += count
+        self._set_surplus(self._surplus + count)
         if self._surplus > MAX_HEAD:
             self._refuse_head(431, "header_too_large", f"the headers are longer than {MAX_HEAD} bytes")
+        elif self._server.heads > MAX_HEADS:
+            self._refuse_head(503, "too_many_headers", "too many clients send their headers slowly")
         elif self._timer is None and self.is_idle:
             self._await_head()
+
+    def _set_surplus(self, size: int) -> None:
+        self._server.heads += size - self._surplus
+        self._surplus = size
 
     def _await_head(self) -> None:
         self._timer = self._loop.call_later(self._server.header_timeout_s, self._head_is_late)
@@ -222,9 +269,8 @@ class Connection(web.RequestHandler):
     def _refuse_head(self, status: int, code: str, sentence: str) -> None:
         if self.is_idle:
             self._refuse(ApiError(status, code, sentence))
-        elif self.transport is not None:
-            self.close()
-            self.transport.abort()  # an answer is under way, in the midst of which no other can be given
+        else:
+            self._abort()  # an answer is under way, in the midst of which no other can be given
 
     def _refuse(self, error: ApiError) -> None:
         """Answer, and go.
@@ -243,6 +289,11 @@ class Connection(web.RequestHandler):
             self._timer = self._loop.call_later(LINGER_S, transport.abort)
         else:
             transport.close()
+
+    def _abort(self) -> None:
+        self.close()
+        if self.transport is not None:
+            self.transport.abort()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
