@@ -71,11 +71,11 @@ def _draw(axes: Axes, panel: Panel) -> None:
             *zip(*curve.points.items(), strict=True), color=colour, marker=marker, ms=4, label=curve.label
         )
     axes.set(xscale="log", yscale="log", title=panel.title, xlabel=panel.things, ylabel=panel.measured)
-    sizes = sorted({size for curve in panel.curves for size in curve.points})
+    sizes = max((sorted(curve.points) for curve in panel.curves), key=lambda sizes: sizes[-1])
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes], minor=False)
     axes.set_xticks([], minor=True)
     axes.set_ylim(*_decades([value for curve in panel.curves for value in curve.points.values()]))
-    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:,g}")
     axes.grid(which="major", color=INK, alpha=0.25, linewidth=0.5)
     axes.legend(frameon=False, fontsize=8)
 
