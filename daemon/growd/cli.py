@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import resource
 import sys
@@ -14,6 +13,7 @@ import click
 from growd import __version__
 from growd.app import App
 from growd.config import Config, ConfigError, load
+from growd.event_loop import run_on_loop
 from growd.folders import StartError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(
     try:
         configuration = load(config, settings + given)
         app = App(configuration, data)
-        asyncio.run(app.run(lambda running: click.echo(_greeting(configuration, running))))
+        run_on_loop(app.run(lambda running: click.echo(_greeting(configuration, running))))
     except (ConfigError, StartError) as error:
         click.echo(f"growd: {error}", err=True)
         sys.exit(1)
