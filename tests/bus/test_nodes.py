@@ -48,6 +48,15 @@ async def test_information_names_what_a_node_has(bus):
     assert bus.find_node("other").information()["pubs"] == ["c/out"]
 
 
+async def test_information_leaves_out_what_a_node_reads_no_more(bus):
+    node = busy_node(bus)
+    again, other = node.subscribe("a/out"), node.subscribe("b/out", "a/out")
+    assert node.information()["subs"] == ["a/out", "b/out"]
+    other.close()
+    again.close()
+    assert node.information()["subs"] == ["a/out"]
+
+
 async def test_nodes_are_listed_sorted_and_found_with_or_without_a_slash(bus):
     second, first = bus.node("/drivers/scd30"), bus.node("control")
     assert bus.node_names() == ["control", "drivers/scd30"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
-from growd.bus.messages import MESSAGE_TYPES
+from growd.bus.messages import FLOAT64, MESSAGE_TYPES
 from growd.bus.names import normalise
 from growd.http.api import OPERATIONS, ROUTES
 from growd.http.openapi import NAME_PATTERN, field_schema
@@ -82,13 +82,23 @@ class TestDocument:
         (item,) = light["requestBody"]["content"]["application/json"]["schema"]["prefixItems"]
         assert (item["minimum"], item["maximum"], item["description"]) == (0, 200_000, "(lux)")
 
-    async def test_a_service_that_comes_later_is_in_it(self, daemon):
+    async def test_services_and_topics_that_come_and_go_are_followed(self, daemon, document):
         async def handler():
             return {"success": True, "message": ""}
 
-        daemon.bus.node("late").serve("a/{b}", "t", handler)
-        answer = await daemon.ask("GET", "/openapi.json")
-        assert "/service/a/%7Bb%7D" in answer.json["paths"]
+        async def added():
+            """The paths that there are now besides those at first."""
+            answer = await daemon.ask("GET", "/openapi.json")
+            return set(answer.json["paths"]) - set(document["paths"])
+
+        late = daemon.bus.node("late")
+        late.serve("a/{b}", "t", handler)
+        assert await added() == {"/service/a/%7Bb%7D"}
+        daemon.bus.topics.declare("late/topic", FLOAT64)
+        assert await added() == {"/service/a/%7Bb%7D", "/topic/late/topic"}
+        late.close()
+        daemon.bus.node("later").serve("c", "t", handler)
+        assert await added() == {"/service/c", "/topic/late/topic"}
 
     async def test_operations_have_names_of_their_own(self, document):
         names = [

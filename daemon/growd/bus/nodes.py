@@ -117,11 +117,11 @@ class Node:
 
     def information(self) -> dict[str, Any]:
         """`node_name`, `pubs`, `subs`, `srvs`, as clients of the API know it, and `params`."""
-        topics = [self._bus.topics.get(name) for name in self._bus.topics.names()]
+        read = [subscription for subscription in self._subscriptions if not subscription.is_closed]
         return {
             "node_name": self.name,
-            "pubs": [topic.name for topic in topics if self.name in topic.publishers],
-            "subs": [topic.name for topic in topics if self.name in topic.subscribers],
+            "pubs": sorted(self._publishers),
+            "subs": sorted({topic.name for subscription in read for topic in subscription.topics}),
             "srvs": sorted(self._services),
             "params": sorted(parameter.name for parameter in self._parameters),
         }

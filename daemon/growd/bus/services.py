@@ -96,6 +96,7 @@ class Services:
 
     def __init__(self) -> None:
         self._services: dict[str, Service] = {}
+        self.changes = 0  # how often one came or went
 
     def add(self, service: Service) -> None:
         if normalise(service.name) != service.name:
@@ -103,9 +104,11 @@ class Services:
         if service.name in self._services:
             raise NameTakenError("service", service.name)
         self._services[service.name] = service
+        self.changes += 1
 
     def remove(self, name: str) -> None:
         del self._services[name]
+        self.changes += 1
 
     def get(self, name: str) -> Service:
         """The service of this name; `UnknownNameError` if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import insort
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -110,6 +111,10 @@ class Subscription:
         """The oldest message that waits, or None."""
         return self._waiting.popleft() if self._waiting else None
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
     def close(self) -> None:
         """Receive no more. Wakes the reader."""
         self._closed = True
@@ -190,6 +195,7 @@ class Topics:
 
     def __init__(self) -> None:
         self._topics: dict[str, Topic] = {}
+        self._names: list[str] = []
 
     def __len__(self) -> int:
         return len(self._topics)
@@ -200,6 +206,7 @@ class Topics:
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = Topic(name, message_type)
+            insort(self._names, name)
         elif topic.type != message_type:
             raise NameTakenError("topic", name)
         return topic
@@ -215,4 +222,5 @@ class Topics:
         return topic
 
     def names(self) -> list[str]:
-        return sorted(self._topics)
+        """The names of all topics, sorted."""
+        return self._names.copy()

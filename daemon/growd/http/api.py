@@ -44,10 +44,12 @@ class Limits:
     body_stall_s: float = 30.0  # how long a client may take for the next byte of a body
 
 
-def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    return web.Response(
-        body=msgspec.json.encode(value), status=status, content_type="application/json", headers=headers
-    )
+def _json(value: Any, status: int = 200) -> web.Response:
+    return _encoded(msgspec.json.encode(value), status)
+
+
+def _encoded(body: bytes, status: int = 200) -> web.Response:
+    return web.Response(body=body, status=status, content_type="application/json")
 
 
 class Api:
@@ -66,6 +68,10 @@ class Api:
             heartbeat_s=self.limits.heartbeat_s,
         )
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
+        self._description = (
+            b""  # the OpenAPI document of `_described`, how many topics and services there were
+        )
+        self._described = (-1, -1)
 
     async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         """Answer a request whose path (raw) lies at or beneath `root`. Every refusal has the one form."""
@@ -215,7 +221,11 @@ class Api:
         return _json(self.bus.find_node(call.name).information())
 
     async def get_openapi(self, _: Call) -> web.StreamResponse:
-        return _json(document(OPERATIONS, self.prefix, self.bus))
+        now = (len(self.bus.topics), self.bus.services.changes)  # topics stay as they were declared
+        if self._described != now:
+            self._description = msgspec.json.encode(document(OPERATIONS, self.prefix, self.bus))
+            self._described = now
+        return _encoded(self._description)
 
 
 OPERATIONS: Final = (
