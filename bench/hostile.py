@@ -2,7 +2,8 @@
 
 Client, attacker and server are processes of their own. The client asks at a steady, modest rate and counts
 from when each request was due, so that a server that stands still is seen; each 20th request opens a
-connection. Attack and quiet are measured turn by turn.
+connection. Attack and quiet are measured turn by turn. The machine's own pauses are longer than growd's and
+only add to what is measured, while an attack lasts through all of its rounds: of both, the best round counts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from measuring import API, Options, Row, allow_files, limited, main, pairs, server
+from measuring import API, Options, Row, allow_files, limited, main, server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -259,11 +260,12 @@ def _rows(attack: Attack, client: ProcessPoolExecutor, options: Options) -> list
     with server("core", *CORE) as growd:
         quiet()  # the first requests make growd grow, too
         before = growd.rss_mb()
-        mine, other, ratio = pairs(attacked, quiet, options.rounds)
+        taken = [(attacked(), quiet()) for _ in range(options.rounds)]
+    mine, other = (min(waits) for waits in zip(*taken, strict=True))
     target = f"at most {ALLOWED:g} times the quiet value"
-    row = Row(f"p99: {attack.name}", "ms", mine, other, ratio, target, ratio <= ALLOWED)
+    row = Row(f"p99: {attack.name}", "ms", mine, other, mine / other, target, mine <= ALLOWED * other)
     return [row, limited(f"memory: {attack.name}", "MB", max(memory) - before, attack.growth_mb)]
 
 
 if __name__ == "__main__":
-    main(measure)
+    main(measure, rounds=6, seconds=1.5)
