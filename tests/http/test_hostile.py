@@ -407,6 +407,21 @@ class TestConnectionLimit:
         allow_open_files()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
 
+    async def test_who_sends_on_without_end_when_refused_is_thrown_out(self, daemon, monkeypatch):
+        monkeypatch.setattr(connections, "LINGER_S", 60)
+        async with listening(daemon, connections=1) as server, raw_client(port_of(server)) as stream:
+            await stream.send(STREAM)
+            await stream.head()
+            async with raw_client(port_of(server)) as new:
+                assert (await new.answer()).status == 503
+                with pytest.raises(ConnectionError):
+                    await self._send_without_end(new)
+            await until(lambda: len(server._http.connections) == 1)
+
+    async def _send_without_end(self, client):
+        while True:
+            await client.send(b"a" * MAX_HEAD)
+
     async def test_there_are_no_more_than_open_files_allow(self, daemon, monkeypatch, caplog):
         monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, 1_024))
         async with listening(daemon, connections=1_000) as server:

@@ -116,6 +116,9 @@ class HttpServer(web.Server):
         self._lingering.add(connection)
         return True
 
+    def is_lingering(self, connection: Connection) -> bool:
+        return connection in self._lingering
+
     def forget(self, connection: Connection) -> None:
         self.admitted.pop(connection, None)
         self._ahead.discard(connection)
@@ -188,6 +191,7 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         if self._close or self._force_close:
+            self._discard(len(data))
             return
         self._server.admitted.move_to_end(self)
         super().data_received(data)
@@ -280,6 +284,7 @@ class Connection(web.RequestHandler):
         """
         transport = self.transport
         self.close()
+        self._ahead = 0
         self._stop_timer()
         if transport is None or transport.is_closing():
             return
@@ -289,6 +294,12 @@ class Connection(web.RequestHandler):
             self._timer = self._loop.call_later(LINGER_S, transport.abort)
         else:
             transport.close()
+
+    def _discard(self, size: int) -> None:
+        """One that was refused may send on, but not without end: reading it takes time as well."""
+        self._ahead += size
+        if self._server.is_lingering(self) and self._ahead > MAX_HEAD:
+            self._abort()
 
     def _abort(self) -> None:
         self.close()
