@@ -175,6 +175,32 @@ class TestBrokenBodies:
             assert json.loads(answer.body)["ERROR"] == "no byte of the body came for 0.01 s"
             assert daemon.state() == before
 
+    async def test_a_client_that_sends_on_but_never_comes_to_the_end(self):
+        async with serving(Limits(body_whole_s=0.05)) as daemon, raw_client(daemon.port) as client:
+            await client.send(post_head(daemon, TOPIC, "Content-Length: 1000000"))
+            sending = asyncio.create_task(byte_by_byte(client))
+            answer = await client.answer()
+            sending.cancel()
+            assert answer.status == 408
+            assert json.loads(answer.body)["ERROR"] == "the body did not come within 0.05 s"
+
+    async def test_bodies_that_are_too_large_together(self, daemon, monkeypatch):
+        monkeypatch.setattr("growd.http.requests.MAX_HELD", 1_000)
+        head = post_head(daemon, TOPIC, "Content-Length: 800")
+        body = b'["%b"]' % (b"a" * 796)
+        async with raw_client(daemon.port) as first, raw_client(daemon.port) as second:
+            await first.send(head + body[:600])
+            await held(daemon, 600)
+            await second.send(head + body[:600])
+            answer = await second.answer()
+            assert answer.status == 503
+            assert json.loads(answer.body)["error"] == "busy"
+            assert answer.value(b"Retry-After") == b"2"
+            await held(daemon, 600)
+            await first.send(body[600:])
+            assert json.loads((await first.answer()).body)["error"] == "invalid_value"  # it was read
+        assert daemon.api.bodies.held == 0
+
     async def test_a_client_that_goes_away_in_the_middle(self, daemon):
         async with raw_client(daemon.port) as client:
             await client.send(post_head(daemon, TOPIC, "Content-Length: 6") + b"[8000")
@@ -182,6 +208,19 @@ class TestBrokenBodies:
         async with asyncio.timeout(10):
             while daemon.server._handlers:  # noqa: ASYNC110  it is told by no event
                 await asyncio.sleep(0)
+
+
+async def byte_by_byte(client):
+    while True:
+        await client.send(b" ")
+        await asyncio.sleep(0)
+
+
+async def held(daemon, size):
+    """Wait until so many bytes of bodies that are not whole are held."""
+    async with asyncio.timeout(10):
+        while daemon.api.bodies.held != size:  # noqa: ASYNC110  it is told by no event
+            await asyncio.sleep(0)
 
 
 async def handling(daemon):

@@ -21,7 +21,7 @@ from growd.bus.fields import Field, Kind
 from growd.http.errors import ApiError, error_fields
 from growd.http.openapi import document
 from growd.http.operations import Body, Call, Operation
-from growd.http.requests import decode_name, read_json
+from growd.http.requests import BodyReader, decode_name
 from growd.http.streams import Streams
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Limits:
     heartbeat_s: float = 15.0
     topic_data_s: float = 10.0
     body_stall_s: float = 30.0  # how long a client may take for the next byte of a body
+    body_whole_s: float = 60.0  # and for all of it
 
 
 def _json(value: Any, status: int = 200) -> web.Response:
@@ -61,6 +62,7 @@ class Api:
         self.limits = limits or Limits()
         self.root = f"/{segment}"
         self.prefix = f"/{segment}/api/{VERSION}"
+        self.bodies = BodyReader(self.limits.body_bytes, self.limits.body_stall_s, self.limits.body_whole_s)
         self.streams = Streams(
             node,
             limit=self.limits.streams,
@@ -118,8 +120,7 @@ class Api:
         values = _read_query(operation, query)
         body = None
         if operation.body is not None:
-            given = await read_json(request, self.limits.body_bytes, self.limits.body_stall_s)
-            body = operation.body.check(given)
+            body = operation.body.check(await self.bodies.read(request))
         return await operation.handler(self, Call(request, name, values, body))
 
     def _locate(self, path: str) -> tuple[str, str]:

@@ -49,12 +49,12 @@ REFUSALS = {
     413: "The body is too large",
     415: "The body is not declared as JSON",
     429: "Too many clients wait for messages",
-    503: "It could not be done: it could not be kept, or growd is about to end",
+    503: "It could not be kept, clients send too much at once, or growd is about to end",
     507: "There is no room for more parameters",
 }
 # Of a name: segments with slashes between, perhaps a slash before. (Not all that can't be printed is told.)
 NAME_PATTERN: Final = r"^/?[^/\u0000-\u001f\u007f-\u009f]+(/[^/\u0000-\u001f\u007f-\u009f]+)*$"
-BODY_REFUSALS: Final = (408, 413, 415)  # of every operation that takes a body
+BODY_REFUSALS: Final = (408, 413, 415, 503)  # of every operation that takes a body
 
 
 def document(operations: Iterable[Operation], prefix: str, bus: Bus) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -17,9 +17,10 @@ from growd.http.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-T = TypeVar("T", bytes, bytearray)
+    from aiohttp import StreamReader
 
 MAX_DEPTH: Final = 64
+MAX_HELD: Final = 16 * 1024 * 1024  # bytes
 JSON_TYPE: Final = "application/json"
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _decode: Final = msgspec.json.Decoder().decode
@@ -47,31 +48,85 @@ def decode_name(raw: str) -> str:
         raise ApiError(400, "invalid_name", f"the name {shown(raw)} is not UTF-8 when decoded") from None
 
 
-async def read_json(request: web.BaseRequest, limit: int, stall_s: float) -> Any:
-    """The request's JSON body, or None if it has none.
+class BodyReader:
+    """Reads the JSON bodies of requests, each of at most `limit` bytes.
 
-    Statuses: 415 if it is not declared JSON, 413 if it is larger than `limit` bytes, 408 if no byte of it
-    came for `stall_s` seconds, 400 if it is not well-formed UTF-8 JSON (RFC 8259, so no NaN) or nests deeper
-    than 64 arrays and objects. What the headers tell is refused before the body is sent, if the client waits
-    for leave to send it.
+    A client may take `stall_s` seconds for the next byte and `whole_s` for all of them. What has come of all
+    bodies that are not yet whole is bounded, too: `MAX_HELD`.
     """
-    if not request.body_exists:
-        return None
-    length = request.content_length
-    if length is not None:
-        _check_type(request)
-        if length > limit:
-            raise _too_large(limit)
-    _give_leave(request)
-    body = await _read(request, limit, stall_s)
-    if not body:
-        return None
-    if length is None:
-        _check_type(request)
-    return _decoded(body)
+
+    def __init__(self, limit: int, stall_s: float, whole_s: float) -> None:
+        self._limit = limit
+        self._stall_s = stall_s
+        self._whole_s = whole_s
+        self.held = 0  # bytes
+
+    async def read(self, request: web.BaseRequest) -> Any:
+        """The request's JSON body, or None if it has none.
+
+        Statuses: 415 if it is not declared JSON, 413 if it is too large, 408 if it comes too slowly, 503 if
+        the bodies that clients send at the same time are too large together, 400 if it is not well-formed
+        UTF-8 JSON (RFC 8259, so no NaN) or nests deeper than 64 arrays and objects. What the headers tell is
+        refused before the body is sent, if the client waits for leave to send it.
+        """
+        if not request.body_exists:
+            return None
+        length = request.content_length
+        if length is not None:
+            _check_type(request)
+            self._check_size(length)
+        _give_leave(request)
+        body = await self._whole(request)
+        if not body:
+            return None
+        if length is None:
+            _check_type(request)
+        return _decoded(body)
+
+    async def _whole(self, request: web.BaseRequest) -> bytes | bytearray:
+        try:
+            if request.content.is_eof():  # a small body comes with its head, and most are small
+                body = request.content.read_nowait()
+                self._check_size(len(body))
+                return body
+            async with asyncio.timeout(self._whole_s):
+                return await self._collected(request.content)
+        except TimeoutError:
+            sentence = f"the body did not come within {self._whole_s:g} s"
+            raise ApiError(408, "body_timeout", sentence, closes=True) from None
+        except (web.RequestPayloadError, HttpProcessingError, ConnectionError):
+            raise _incomplete() from None
+
+    async def _collected(self, content: StreamReader) -> bytearray:
+        body = bytearray()
+        try:
+            while piece := await self._next(content):
+                body += piece
+                self.held += len(piece)
+                self._check_size(len(body))
+                if self.held > MAX_HELD:
+                    sentence = f"clients send more than {MAX_HELD} bytes of bodies at the same time"
+                    raise ApiError(503, "busy", sentence, {"Retry-After": "2"}, closes=True)
+            return body
+        finally:
+            self.held -= len(body)
+
+    async def _next(self, content: StreamReader) -> bytes:
+        try:
+            async with asyncio.timeout(self._stall_s):
+                return await content.readany()
+        except TimeoutError:
+            sentence = f"no byte of the body came for {self._stall_s:g} s"
+            raise ApiError(408, "body_timeout", sentence, closes=True) from None
+        except RuntimeError:  # aiohttp's, for a connection that was lost
+            raise _incomplete() from None
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limit:
+            raise ApiError(413, "too_large", f"the body is larger than {self._limit} bytes", closes=True)
 
 
-def _decoded(body: bytes) -> Any:
+def _decoded(body: bytes | bytearray) -> Any:
     try:
         value = _decode(body)
     except RecursionError:
@@ -113,31 +168,6 @@ def _give_leave(request: web.BaseRequest) -> None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-async def _read(request: web.BaseRequest, limit: int, stall_s: float) -> bytes:
-    body = bytearray()
-    try:
-        if request.content.is_eof():  # a small body comes with its head, and most are small
-            return _within(limit, request.content.read_nowait())
-        while True:
-            async with asyncio.timeout(stall_s):
-                piece = await request.content.readany()
-            if not piece:
-                return bytes(body)
-            body += piece
-            _within(limit, body)
-    except TimeoutError:
-        sentence = f"no byte of the body came for {stall_s:g} s"
-        raise ApiError(408, "body_timeout", sentence, closes=True) from None
-    except (web.RequestPayloadError, HttpProcessingError, ConnectionError):
-        raise ApiError(400, "incomplete_body", "the body broke off or is malformed", closes=True) from None
-
-
-def _within(limit: int, body: T) -> T:
-    if len(body) > limit:
-        raise _too_large(limit)
-    return body
-
-
 def _nests_too_deep(value: Any) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -153,8 +183,8 @@ def _members(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else ()
 
 
-def _too_large(limit: int) -> ApiError:
-    return ApiError(413, "too_large", f"the body is larger than {limit} bytes", closes=True)
+def _incomplete() -> ApiError:
+    return ApiError(400, "incomplete_body", "the body broke off or is malformed", closes=True)
 
 
 def _too_deep() -> ApiError:

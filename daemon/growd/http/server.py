@@ -46,6 +46,7 @@ class Server:
         self._http: HttpServer | None = None
         self._handlers: set[asyncio.Task[Any]] = set()
         self._turn = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.address: tuple[str, int] | None = None
 
     @property
@@ -56,7 +57,7 @@ class Server:
     async def open(self, host: str, port: int) -> None:
         """Listen on `host`, `port` (0: any free one; `address` tells which). Raises `AddressError`."""
         http = HttpServer(self._handle, self._limits)
-        loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         try:
             # asyncio accepts as many at once as may be queued, and starts a task for each
             self._listener = await loop.create_server(http, host, port, backlog=AT_ONCE)
@@ -92,7 +93,8 @@ class Server:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         path, query = split_target(request.raw_path)
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        # asked with the loop, as to find out which loop runs is a system call
+        task = cast("asyncio.Task[Any]", asyncio.current_task(self._loop))
         self._handlers.add(task)
         try:
             if cast("Connection", request.protocol).has_more:
