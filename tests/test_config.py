@@ -101,6 +101,51 @@ def test_simulated_time_needs_simulated_hardware():
     assert "[simulator] speed" in sentence
 
 
+SCD30 = "[[sensor]]\nname = 'air'\nkind = 'scd30'\n"
+
+
+def test_an_scd30_has_settings_of_its_own(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(f"{SCD30}ambient_pressure_hpa = 700\naltitude_m = 65535\ntemperature_offset_degc = 1\n")
+    (sensor,) = load(file).sensor
+    assert (sensor.ambient_pressure_hpa, sensor.altitude_m, sensor.temperature_offset_degc) == (
+        700,
+        65_535,
+        1,
+    )
+    assert sensor.self_calibration is False
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("ambient_pressure_hpa = 699", ["700", "699"]),
+        ("ambient_pressure_hpa = 1401", ["1400", "1401"]),
+        ("altitude_m = -1", ["0", "-1"]),
+        ("altitude_m = 65536", ["65535", "65536"]),
+        ("temperature_offset_degc = 655.36", ["655.35", "655.36"]),
+        ("temperature_offset_degc = nan", ["nan"]),
+        ("self_calibration = 1", ["bool", "1"]),
+    ],
+)
+def test_a_setting_that_the_scd30_does_not_have_is_refused(tmp_path: Path, setting: str, words: list[str]):
+    file = tmp_path / "growd.toml"
+    file.write_text(SCD30 + setting)
+    with pytest.raises(ConfigError, match=rf"\[sensor\] 0\.{setting.partition(' ')[0]}: ") as caught:
+        load(file)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "option", ["ambient_pressure_hpa = 900", "altitude_m = 1", "self_calibration = true"]
+)
+def test_an_option_of_another_kind_of_sensor_is_refused(tmp_path: Path, option: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(f"[[sensor]]\nname = 'lux'\nkind = 'bh1750'\n{option}\n")
+    with pytest.raises(ConfigError, match=r"\[sensor\] \w+: lux is a bh1750; only scd30 has this option"):
+        load(file)
+
+
 def test_two_sensors_of_one_name_are_refused(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text('[[sensor]]\nname = "a"\nkind = "scd30"\n[[sensor]]\nname = "a"\nkind = "bh1750"\n')

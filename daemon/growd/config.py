@@ -106,13 +106,27 @@ class Simulator(Section, frozen=True):
 
 
 class Sensor(Section, frozen=True):
-    """One sensor on an I2C bus. `address` 0 means the chip's usual one."""
+    """One sensor on an I2C bus. `address` 0 means the chip's usual one.
+
+    What follows `interval_s` only some kinds have (`_OPTIONS_OF`). An SCD30 corrects its reading for the
+    pressure of the air, given as such or by the altitude, and takes `temperature_offset_degc` off for the
+    heat of the parts around it; without a value, altitude and offset stay as the chip has them. Its
+    self-calibration wants fresh air once a day, which a chamber does not have.
+    """
 
     name: Name
     kind: Literal["scd30", "bh1750"]
     bus: Annotated[int, Meta(ge=0, le=32)] = 1
     address: Annotated[int, Meta(ge=0, le=0x77)] = 0
     interval_s: Seconds = 2.0
+    ambient_pressure_hpa: Annotated[int, Meta(ge=700, le=1_400)] | None = None
+    altitude_m: Annotated[int, Meta(ge=0, le=65_535)] | None = None
+    temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None
+    self_calibration: bool = False
+
+
+_OPTIONS_OF = {"scd30": ("ambient_pressure_hpa", "altitude_m", "temperature_offset_degc", "self_calibration")}
+"""The options that only one kind of sensor has."""
 
 
 class Channel(Section, frozen=True):
@@ -253,6 +267,7 @@ def _check_together(config: Config, source: str) -> None:
     """What no single option can tell."""
     sensors, channels = config.sensor, config.light.channel
     _check_once(source, "[sensor] name", [sensor.name for sensor in sensors])
+    _check_kinds(source, sensors)
     if config.light.enabled and not channels:
         raise ConfigError(f"{source}: [light] channel: there is none; with no lamp, set enabled = false")
     _check_once(source, "[light] channel.pin", [channel.pin for channel in channels])
@@ -269,6 +284,17 @@ def _check_together(config: Config, source: str) -> None:
     _check_address(config.couchdb.url, source)
     if not config.simulator.enabled and config.simulator.speed != 1:
         raise ConfigError(f"{source}: [simulator] speed: only simulated hardware can run at another speed")
+
+
+def _check_kinds(source: str, sensors: Sequence[Sensor]) -> None:
+    """No sensor has an option of another kind."""
+    defaults = {field.name: field.default for field in msgspec.structs.fields(Sensor)}
+    for sensor in sensors:
+        for kind, options in _OPTIONS_OF.items():
+            for option in options:
+                if kind != sensor.kind and getattr(sensor, option) != defaults[option]:
+                    owner = f"{sensor.name} is a {sensor.kind}"
+                    raise ConfigError(f"{source}: [sensor] {option}: {owner}; only {kind} has this option")
 
 
 def _check_once(source: str, option: str, values: Sequence[object]) -> None:

@@ -28,8 +28,16 @@ def _open_scd30(hardware: Hardware, sensor: Sensor, address: int) -> Any:
     # The chip measures twice as often as it is read (each 2 to 1800 s: interface description, section
     # 1.4.3), so that a reading that comes a little early does not find it empty-handed.
     interval = min(max(2, int(sensor.interval_s / 2)), 1800)
-    bus = hardware.i2c(sensor.bus)
-    return scd30.Scd30(bus, sleep=hardware.sleep, address=address, interval_s=interval)
+    return scd30.Scd30(
+        hardware.i2c(sensor.bus),
+        sleep=hardware.sleep,
+        address=address,
+        interval_s=interval,
+        self_calibration=sensor.self_calibration,
+        ambient_pressure_hpa=sensor.ambient_pressure_hpa or 0,
+        temperature_offset_degc=sensor.temperature_offset_degc,
+        altitude_m=sensor.altitude_m,
+    )
 
 
 def _open_bh1750(hardware: Hardware, sensor: Sensor, address: int) -> Any:

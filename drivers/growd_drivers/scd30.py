@@ -33,6 +33,7 @@ MINIMUM_INTERVAL_S, MAXIMUM_INTERVAL_S = 2, 1800  # Interface Description 1.4.3
 MINIMUM_PRESSURE_HPA, MAXIMUM_PRESSURE_HPA = 700, 1400  # Interface Description 1.4.1; 0 switches it off
 MAXIMUM_TEMPERATURE_OFFSET_DEGC = 655.35  # Interface Description 1.4.7: 16 bit in steps of 0.01
 MAXIMUM_ALTITUDE_M = 65_535  # Interface Description 1.4.8: 16 bit
+MINIMUM_REFERENCE_PPM, MAXIMUM_REFERENCE_PPM = 400, 2000  # Interface Description 1.4.6
 
 _RANGES = {  # datasheet, tables 1 to 3
     "carbon_dioxide_ppm": (0.0, 40_000.0),
@@ -84,10 +85,14 @@ class Scd30:
         self._settings = {
             "measurement_interval": interval_s,
             "self_calibration_enabled": self_calibration,
-            "temperature_offset": temperature_offset_degc,
+            # in whole steps of the chip, or it would differ from what it keeps and be written for ever
+            "temperature_offset": None
+            if temperature_offset_degc is None
+            else round(temperature_offset_degc, 2),
             "altitude": altitude_m,
         }
         self._chip: Any = None
+        self._has_measured = False
 
     def read(self) -> Scd30Sample:
         """The newest measurement, each one once.
@@ -104,7 +109,23 @@ class Scd30:
             # The properties would ask for data-ready again before each value and could mix two measurements.
             chip._read_data()  # noqa: SLF001
             sample = Scd30Sample(chip._co2, chip._temperature, chip._relative_humidity)  # noqa: SLF001  as above
-        return self._checked(sample)
+        self._check_measured(sample)
+        self._has_measured = True
+        return sample
+
+    def recalibrate(self, carbon_dioxide_ppm: int) -> None:
+        """Tell the chip that the air it is in has `carbon_dioxide_ppm` (400..2000): forced recalibration.
+
+        The chip moves its calibration for good, so the air must have been steady, and measured every 2 s, for
+        two minutes before (Interface Description 1.4.6). Raises `SettingError` beyond that range,
+        `NotReadyError` before the first measurement since the chip was set up, and as `read`.
+        """
+        _check("carbon_dioxide_ppm", carbon_dioxide_ppm, MINIMUM_REFERENCE_PPM, MAXIMUM_REFERENCE_PPM)
+        if not self._has_measured:
+            name = self._bus.name_of(self._address)
+            raise NotReadyError(f"{name} has not measured yet, so it can't be calibrated", device="SCD30")
+        with self._translated():
+            self._set_up().forced_recalibration_reference = carbon_dioxide_ppm
 
     def _set_up(self) -> Any:
         """Adafruit's object for the chip, which measures with our settings."""
@@ -116,14 +137,13 @@ class Scd30:
             self._chip = chip
         return self._chip
 
-    def _checked(self, sample: Scd30Sample) -> Scd30Sample:
+    def _check_measured(self, sample: Scd30Sample) -> None:
         for name, (minimum, maximum) in _RANGES.items():
             value: float = getattr(sample, name)
             lowest_excluded = name == "carbon_dioxide_ppm" and value == 0
             if not math.isfinite(value) or not minimum <= value <= maximum or lowest_excluded:
                 sentence = f"{self._bus.name_of(self._address)} measured {name} = {value:g}, which can't be"
                 raise OutOfRangeError(sentence, device="SCD30", value=value, minimum=minimum, maximum=maximum)
-        return sample
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -132,6 +152,7 @@ class Scd30:
             yield
         except DeviceMissingError:
             self._chip = None
+            self._has_measured = False
             raise
         except DriverError:
             raise

@@ -17,6 +17,7 @@ from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
 from support.machine import SleepingTime, simulated
 
 SET_INTERVAL, SET_SELF_CALIBRATION, START = b"\x46\x00", b"\x53\x06", b"\x00\x10"
+SET_OFFSET, SET_ALTITUDE, RECALIBRATE = b"\x54\x03", b"\x51\x02", b"\x52\x04"
 
 
 class Bench:
@@ -28,6 +29,14 @@ class Bench:
     def read_next(self):
         self.time.sleep(self.machine.scd30.memory.interval_s)
         return self.driver.read()
+
+    def lose_power(self):
+        """Long enough to be noticed."""
+        self.machine.adapter.detach(0x61)
+        with pytest.raises(DeviceMissingError):
+            self.driver.read()
+        self.machine.scd30.power_cycle()
+        self.machine.adapter.attach(0x61, self.machine.scd30)
 
     def settings_written(self, command):
         return [data for data in self.machine.scd30.written if data[:2] == command and len(data) == 5]
@@ -78,6 +87,34 @@ def test_settings_that_differ_are_written_once():
     assert (memory.temperature_offset, memory.altitude_m) == (150, 340)
     assert len(bench.settings_written(SET_INTERVAL)) == 1
     assert len(bench.settings_written(SET_SELF_CALIBRATION)) == 1
+
+
+def test_settings_that_outlive_a_power_cut_are_not_written_after_it():
+    bench = Bench(
+        interval_s=5,
+        self_calibration=True,
+        temperature_offset_degc=1.5,
+        altitude_m=340,
+        ambient_pressure_hpa=950,
+    )
+    with pytest.raises(NotReadyError):
+        bench.driver.read()
+    bench.lose_power()
+    assert bench.read_next()
+    kept = (SET_INTERVAL, SET_SELF_CALIBRATION, SET_OFFSET, SET_ALTITUDE)
+    assert [len(bench.settings_written(command)) for command in kept] == [1, 1, 1, 1]
+    assert len(bench.settings_written(START)) == 2  # the ambient pressure goes with it
+
+
+@pytest.mark.parametrize("offset", [0.29, 1.15, 1.505, 2.675, 20.0])
+def test_an_offset_between_two_steps_of_the_chip_is_not_written_again_and_again(offset):
+    bench = Bench(temperature_offset_degc=offset)
+    with pytest.raises(NotReadyError):
+        bench.driver.read()
+    assert bench.machine.scd30.memory.temperature_offset == pytest.approx(offset * 100, abs=0.51)
+    bench.lose_power()
+    assert bench.read_next()
+    assert len(bench.settings_written(SET_OFFSET)) == 1
 
 
 def test_self_calibration_is_on_only_when_asked_for():
@@ -132,14 +169,47 @@ def test_a_chip_that_lost_its_power_gets_its_ambient_pressure_again():
     bench = Bench(ambient_pressure_hpa=950)
     with pytest.raises(NotReadyError):
         bench.driver.read()
-    bench.machine.adapter.detach(0x61)
-    with pytest.raises(DeviceMissingError):
-        bench.driver.read()
-    bench.machine.scd30.power_cycle()
+    bench.lose_power()
     assert bench.machine.scd30.ambient_pressure_hpa == 0
-    bench.machine.adapter.attach(0x61, bench.machine.scd30)
     assert bench.read_next()
     assert bench.machine.scd30.ambient_pressure_hpa == 950
+
+
+def test_forced_recalibration_makes_it_read_the_air_for_what_it_was_told(bench):
+    bench.read_next()
+    bench.driver.recalibrate(800)
+    assert bench.read_next().carbon_dioxide_ppm == pytest.approx(800, abs=21)
+    assert len(bench.settings_written(RECALIBRATE)) == 1
+    bench.lose_power()
+    with pytest.raises(NotReadyError):
+        bench.driver.read()
+    assert bench.read_next().carbon_dioxide_ppm == pytest.approx(800, abs=21)
+    assert len(bench.settings_written(RECALIBRATE)) == 1
+
+
+@pytest.mark.parametrize("reference", [399, 2001])
+def test_a_reference_that_the_chip_does_not_take_is_refused(bench, reference):
+    bench.read_next()
+    with pytest.raises(SettingError, match=f"carbon_dioxide_ppm must be 400..2000, not {reference}"):
+        bench.driver.recalibrate(reference)
+    assert bench.settings_written(RECALIBRATE) == []
+
+
+def test_a_chip_that_has_not_measured_is_not_calibrated(bench):
+    with pytest.raises(NotReadyError, match="SCD30 at 0x61 on I2C bus 1 has not measured yet"):
+        bench.driver.recalibrate(800)
+    bench.read_next()
+    bench.lose_power()
+    with pytest.raises(NotReadyError, match="has not measured yet"):
+        bench.driver.recalibrate(800)
+    assert bench.settings_written(RECALIBRATE) == []
+
+
+def test_a_recalibration_that_the_wire_does_not_carry_is_an_error(bench):
+    bench.read_next()
+    bench.machine.faults.inject(Fault("bus_error", "scd30"))
+    with pytest.raises(BusError, match="broke off the transfer"):
+        bench.driver.recalibrate(800)
 
 
 def test_it_works_on_an_adapter_that_refuses_empty_messages():
