@@ -12,8 +12,8 @@ from growd_drivers.i2c import I2CBus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from growd_drivers.gpio import GpioLike
     from growd_drivers.i2c import SMBusLike
-    from growd_drivers.pwm_light import GpioLike
 
 
 class Hardware:

@@ -7,62 +7,30 @@ the PWM object lives, and both drive the pin low when it stops, also when the ob
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
+from growd_drivers.gpio import check_pin, refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-MAXIMUM_PIN = 27
-"""BCM 0..27 are on the 40 pin header."""
+    from growd_drivers.gpio import GpioLike, PwmLike
+
 MAXIMUM_FREQUENCY_HZ = 10_000.0
 """lgpio's limit for software PWM."""
-
-
-class PwmLike(Protocol):
-    """What is used of `RPi.GPIO.PWM`."""
-
-    def start(self, dutycycle: float, /) -> None:
-        """Begin with a duty cycle in percent."""
-
-    def ChangeDutyCycle(self, dutycycle: float, /) -> None:  # noqa: N802  RPi.GPIO's name
-        """Go on with another duty cycle in percent."""
-
-    def stop(self) -> None:
-        """End; the pin goes low."""
-
-
-class GpioLike(Protocol):
-    """What is used of the module `RPi.GPIO`."""
-
-    BCM: int
-    OUT: int
-
-    def setmode(self, mode: int, /) -> None:
-        """Number pins as the processor does (BCM)."""
-
-    def setwarnings(self, enabled: bool, /) -> None:  # noqa: FBT001  RPi.GPIO's signature
-        """Warn of pins that are already in use, or not."""
-
-    def setup(self, channel: int, direction: int, *, initial: int) -> None:
-        """Make a pin an output at a level, with no other level before."""
-
-    def output(self, channel: int, value: int, /) -> None:
-        """Drive a pin low (0) or high (1)."""
-
-    def PWM(self, channel: int, frequency: float, /) -> PwmLike:  # noqa: N802  RPi.GPIO's name
-        """A PWM on an output pin, not yet started."""
 
 
 class PwmLight:
     """A dimmable lamp; `pins` gives the BCM pin of each channel.
 
     Levels are fractions, 0 (off) to 1 (full). A level above 0 becomes the duty
-    `minimum_duty + (1 - minimum_duty) * level ** gamma`, for LED drivers that flicker below some duty and
-    for dimmers that are not linear. `inverted` lamps are lit by a low pin. The pins are off from the first
-    moment, and stay driven off after `close`: a pin given back would float, and float an inverted lamp on.
+    `minimum_duty + (1 - minimum_duty) * level ** gamma`; the minimum is for LED drivers that flicker below
+    some duty. An LED's light is proportional to its duty: with gamma 1 half the level is half the photons,
+    with 2.2 it is about half as bright to the eye, and a dimmer whose light is duty ** g becomes linear with
+    1 / g. `inverted` lamps are lit by a low pin. The pins are off from the first moment, and stay driven off
+    after `close`: a pin given back would float, and float an inverted lamp on.
 
     All methods raise `HardwareUnavailableError` when the GPIO package refuses a pin (in use elsewhere).
     """
@@ -114,7 +82,7 @@ class PwmLight:
         duty = self._duty_of(level)
         if duty != self._duties[channel]:
             self._duties[channel] = math.nan  # equal to nothing: after a failure any level is written again
-            with _refusals(self._pins[channel]):
+            with refusals("light", self._pins[channel]):
                 self._pwms[channel].ChangeDutyCycle(self._percent_high(duty))
             self._duties[channel] = duty
 
@@ -134,24 +102,24 @@ class PwmLight:
 
     def _end(self, channel: str) -> None:
         self._duties[channel] = 0.0
-        with _refusals(self._pins[channel]):
+        with refusals("light", self._pins[channel]):
             self._pwms[channel].ChangeDutyCycle(self._percent_high(0.0))
             self._pwms[channel].stop()
 
     def _put_out(self, pin: int) -> None:
-        with _refusals(pin):
+        with refusals("light", pin):
             self._gpio.output(pin, int(self._inverted))
 
     def _drive_all_off(self) -> None:
         self._gpio.setwarnings(False)  # pins left driven by the last run are what we want
         self._gpio.setmode(self._gpio.BCM)
         for pin in self._pins.values():
-            with _refusals(pin):
+            with refusals("light", pin):
                 self._gpio.setup(pin, self._gpio.OUT, initial=int(self._inverted))
 
     def _start(self, channel: str) -> None:
         pin = self._pins[channel]
-        with _refusals(pin):
+        with refusals("light", pin):
             self._pwms[channel] = self._gpio.PWM(pin, self._frequency_hz)
             self._pwms[channel].start(self._percent_high(0.0))
 
@@ -164,24 +132,11 @@ class PwmLight:
         return 100.0 * (1.0 - duty if self._inverted else duty)
 
 
-@contextmanager
-def _refusals(pin: int) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # rpi-lgpio lets through lgpio.error, which has no base but Exception
-        raise HardwareUnavailableError(
-            f"light: GPIO {pin} can't be driven: {error}", device="light"
-        ) from error
-
-
 def _check_settings(pins: Mapping[str, int], frequency_hz: float, minimum_duty: float, gamma: float) -> None:
     if not pins or len(set(pins.values())) != len(pins):
         raise SettingError(f"light: each channel needs a pin of its own, not {dict(pins)}", device="light")
     for channel, pin in pins.items():
-        if not 0 <= pin <= MAXIMUM_PIN:
-            raise SettingError(
-                f"light {channel}: pin must be 0..{MAXIMUM_PIN} (BCM), not {pin}", device="light"
-            )
+        check_pin(pin, owner=f"light {channel}", device="light")
     if not 0 < frequency_hz <= MAXIMUM_FREQUENCY_HZ:
         limit = f"above 0, up to {MAXIMUM_FREQUENCY_HZ:g}"
         raise SettingError(f"light: frequency_hz must be {limit}, not {frequency_hz}", device="light")

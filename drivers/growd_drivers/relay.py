@@ -1,0 +1,79 @@
+"""A relay, or another switch such as a MOSFET, on one GPIO pin: a valve, a fan."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from growd_drivers.errors import HardwareUnavailableError, SettingError
+from growd_drivers.gpio import check_pin, refusals
+
+if TYPE_CHECKING:
+    from growd_drivers.gpio import GpioLike
+
+
+class Relay:
+    """A switched output on a BCM pin. `active_high` says which level of the pin switches it on.
+
+    It is in its safe state (`safe_on`) from the first moment on, after a write that failed if the pin takes
+    that, and after `close`; the pin stays driven then, for one given back floats, and many relay boards
+    switch on at a floating pin.
+
+    All methods raise `HardwareUnavailableError` when the GPIO package refuses the pin (in use elsewhere).
+    """
+
+    def __init__(
+        self,
+        gpio: GpioLike,
+        pin: int,
+        *,
+        name: str = "relay",
+        active_high: bool = True,
+        safe_on: bool = False,
+    ) -> None:
+        check_pin(pin, owner=name, device=name)
+        self._gpio = gpio
+        self._pin = pin
+        self._name = name
+        self._active_high = active_high
+        self._safe_on = safe_on
+        self._closed = False
+        self._is_on: bool | None = None
+        gpio.setwarnings(False)  # a pin left driven by the last run is what we want
+        with refusals(name, pin):
+            gpio.setmode(gpio.BCM)
+            gpio.setup(pin, gpio.OUT, initial=self._level(safe_on))
+        self._is_on = safe_on
+
+    @property
+    def is_on(self) -> bool | None:
+        """Whether it is on; None where the last write failed: it is not known."""
+        return self._is_on
+
+    def set(self, on: bool) -> None:  # noqa: FBT001  the one thing that is set
+        """Switch on or off; not written again where it is so. `SettingError` when closed."""
+        if self._closed:
+            raise SettingError(f"{self._name} is closed", device=self._name)
+        if on == self._is_on:
+            return
+        try:
+            self._write(on)
+        except HardwareUnavailableError:
+            with suppress(HardwareUnavailableError):  # the first one is raised
+                self._write(self._safe_on)
+            raise
+
+    def close(self) -> None:
+        """Make it safe for good. Closing twice does nothing, unless the first time failed."""
+        if not (self._closed and self._is_on == self._safe_on):
+            self._closed = True
+            self._write(self._safe_on)
+
+    def _write(self, on: bool) -> None:  # noqa: FBT001
+        self._is_on = None
+        with refusals(self._name, self._pin):
+            self._gpio.output(self._pin, self._level(on))
+        self._is_on = on
+
+    def _level(self, on: bool) -> int:  # noqa: FBT001
+        return int(on == self._active_high)
