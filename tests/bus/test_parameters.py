@@ -8,6 +8,7 @@ from parameter_store import HeldStore, MemoryStore, canonical
 
 from growd.bus import params
 from growd.bus.errors import (
+    BusyError,
     CapacityError,
     ConflictError,
     InvalidNameError,
@@ -380,7 +381,75 @@ async def test_a_declaration_made_while_the_store_writes_holds():
     with pytest.raises(InvalidValueError, match="gain: expected float64"):
         await task
     assert gain.value == 2.0
-    assert Parameters(store.kept()).declare("gain", GAIN, "controller").value == 1.0
+    assert Parameters(store.kept()).declare("gain", GAIN, "controller").value == 2.0
+
+
+@pytest.mark.parametrize(
+    ("kept", "name", "value", "declared", "error"),
+    [
+        ({"gain": 2.0}, "gain", 99, "gain", ReadOnlyError),
+        ({}, "gain", 99, "gain", ReadOnlyError),
+        ({}, "gain/b", 5, "gain", ConflictError),
+        ({"a/gain": 7.0}, "a", 5, "a/gain", ConflictError),
+    ],
+)
+async def test_a_set_that_a_declaration_meanwhile_refuses_is_not_kept(kept, name, value, declared, error):
+    store = HeldStore()
+    store.texts = {leaf: canonical(kept_value) for leaf, kept_value in kept.items()}
+    tree = Parameters(store.kept(), store)
+    task = asyncio.create_task(tree.set(name, value))
+    await store.begun.wait()
+    holds = tree.declare(declared, GAIN, "controller", read_only=True).value
+    store.go_on.set()
+    with pytest.raises(error):
+        await task
+    assert everything(tree) == {declared: holds}
+    again = Parameters(store.kept())
+    assert again.declare(declared, GAIN, "controller").value == holds
+    assert everything(again) == {declared: holds}
+
+
+async def test_what_became_stale_while_the_store_wrote_is_forgotten_with_the_next_write():
+    store = HeldStore()
+    tree = Parameters(store=store)
+    task = asyncio.create_task(tree.set("gain/b", 5))
+    await store.begun.wait()
+    tree.declare("gain", GAIN, "controller")
+    store.fails = True  # also when it can't be put right at once
+    store.go_on.set()
+    with pytest.raises(OSError, match="disk full"):
+        await task
+    store.fails = False
+    await tree.set("other", 1)
+    assert store.kept() == {"other": 1}
+
+
+@pytest.mark.parametrize("bad", [{1: 2}, {"a": {1: 2}}])
+async def test_a_value_that_is_no_json_fails_alone(bad):
+    store = MemoryStore()
+    tree = Parameters(store=store)
+    results = await asyncio.gather(tree.set("good", 1), tree.set("bad", bad), return_exceptions=True)
+    assert results[0] == 1
+    assert isinstance(results[1], TypeError)
+    assert everything(tree) == store.kept() == {"good": 1}
+
+
+async def test_a_value_that_the_store_can_not_keep_fails_alone():
+    store = MemoryStore()
+    tree = Parameters(store=store)
+    results = await asyncio.gather(
+        tree.set("a", 1), tree.set("bad", float("nan")), tree.set("b", 2), return_exceptions=True
+    )
+    assert [results[0], results[2]] == [1, 2]
+    assert isinstance(results[1], ValueError)
+    assert everything(tree) == store.kept() == {"a": 1, "b": 2}
+
+
+async def test_an_object_with_more_members_than_there_may_be_is_refused_before_all_are_looked_at():
+    tree = Parameters()
+    with pytest.raises(CapacityError):
+        await tree.set("many", {str(number): number for number in range(params.MAX_PARAMETERS + 1)})
+    assert tree.names() == []
 
 
 async def test_sets_that_wait_for_the_store_are_limited(monkeypatch):
@@ -389,7 +458,7 @@ async def test_sets_that_wait_for_the_store_are_limited(monkeypatch):
     tree = Parameters(store=store)
     tasks = [asyncio.create_task(tree.set("a", number)) for number in range(3)]
     await store.begun.wait()
-    with pytest.raises(CapacityError, match="3 is the most"):
+    with pytest.raises(BusyError, match="3 sets of parameters are under way, which is the most"):
         await tree.set("a", 4)
     store.go_on.set()
     await asyncio.gather(*tasks)

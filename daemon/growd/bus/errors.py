@@ -80,6 +80,15 @@ class CapacityError(BusError, OverflowError):
         self.limit = limit
 
 
+class BusyError(BusError, RuntimeError):
+    """As much of something is under way as may be, `limit` of `what`: try again."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(f"{limit} {what} are under way, which is the most; try again")
+        self.what = what
+        self.limit = limit
+
+
 class InvalidAnswerError(BusError, RuntimeError):
     """A handler did not answer as its service promises: a fault of the service, not of its caller."""
 

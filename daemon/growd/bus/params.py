@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.bus.errors import (
-    BusError,
+    BusyError,
     CapacityError,
     ConflictError,
     InvalidValueError,
@@ -107,7 +108,7 @@ class Parameters:
         self._tree = Tree(kept)
         self._declared: dict[str, Parameter] = {}
         self._store = store
-        self._stale: set[str] = set()  # leaves that a declaration pushed out, but the store still keeps
+        self._astray: frozenset[str] = frozenset()  # leaves that the store may keep otherwise than the tree
         self._waiting: list[_Set] = []
         self._under_way: list[_Set] = []
         self._keeping: asyncio.Task[None] | None = None
@@ -130,12 +131,12 @@ class Parameters:
         """Set a leaf or replace a branch, and return what stands there once it is kept.
 
         `node` is the node that sets it; None is a client. Raises `InvalidValueError`, `ReadOnlyError`,
-        `ConflictError`, `CapacityError` or what the store raises, and then nothing has changed. A caller
-        that is cancelled while the store writes does not know the outcome, but tree and store agree.
+        `ConflictError`, `CapacityError`, `BusyError` or what the store raises, and then nothing has changed.
+        A caller that is cancelled while the store writes does not know the outcome, but tree and store agree.
         """
         name = normalise(name)
         if len(self._waiting) + len(self._under_way) >= MAX_SETS:
-            raise CapacityError("sets of parameters at a time", MAX_SETS)
+            raise BusyError("sets of parameters", MAX_SETS)
         this = _Set(name, value, node, asyncio.get_running_loop().create_future())
         self._waiting.append(this)
         if self._keeping is None:
@@ -184,6 +185,8 @@ class Parameters:
                 self._under_way, self._waiting = self._waiting, []
                 await self._keep_together(self._under_way)
         finally:
+            for each in (*self._under_way, *self._waiting):
+                each.done.cancel()  # if it is not done: this task was cancelled
             self._under_way = []
             self._keeping = None
 
@@ -198,22 +201,23 @@ class Parameters:
     async def _keep_together(self, sets: list[_Set]) -> None:
         """Make these sets in one write of the store, each as if it were alone."""
         accepted, write = self._drafted(sets)
-        if self._store is not None and accepted:
-            stale = self._stale.difference(write.changes)
-            try:
-                await self._store.save(write.changes, write.removed | stale)
-            except Exception as error:  # noqa: BLE001  it belongs to those who wait, whatever it is
+        if not accepted:
+            return
+        try:
+            await self._save(write)
+        except Exception as error:  # noqa: BLE001  it belongs to those who wait, whatever it is
+            if len(accepted) == 1:
+                accepted[0].fail(error)
+            else:  # one that can't be kept does not take the others with it
                 for each in accepted:
-                    each.fail(error)
-                return
-            self._stale -= stale.union(write.changes)
-        for each in accepted:
-            try:
-                # planned anew: a node may have declared something while the store was writing
-                self._tree.change(*self._planned(self._tree, each))
-                each.succeed(self._tree.get(each.name))
-            except BusError as error:
-                each.fail(error)
+                    await self._keep_together([each])
+            return
+        refusals = [(each, refusal) for each in accepted if (refusal := self._made(each)) is not None]
+        if refusals:
+            self._astray = self._astray.union(write.changes, write.removed)
+            await self._put_right()
+        for each, refusal in refusals:
+            each.fail(refusal)
 
     def _drafted(self, sets: list[_Set]) -> tuple[list[_Set], _Write]:
         """The sets that can be made in this order; the others are refused."""
@@ -221,7 +225,7 @@ class Parameters:
         for each in sets:
             try:
                 changes, removed = self._planned(draft, each)
-            except BusError as error:
+            except Exception as error:  # noqa: BLE001  it belongs to the one who waits, whatever it is
                 each.fail(error)
                 continue
             draft.change(changes, removed)
@@ -229,13 +233,51 @@ class Parameters:
             accepted.append(each)
         return accepted, write
 
+    def _made(self, each: _Set) -> Exception | None:
+        """Make a set that is kept, or tell why it can't be: a node may have declared something meanwhile."""
+        try:
+            self._tree.change(*self._planned(self._tree, each))
+        except Exception as error:  # noqa: BLE001  it belongs to the one who waits, whatever it is
+            return error
+        each.succeed(self._tree.get(each.name))
+        return None
+
+    async def _save(self, write: _Write) -> None:
+        """Write it, and with it what is astray."""
+        if self._store is None:
+            return
+        astray, self._astray = self._astray, frozenset()
+        changes, removed = write.changes.copy(), write.removed.copy()
+        for leaf in astray.difference(changes, removed):
+            if self._is_to_be_kept(leaf):
+                changes[leaf] = self._tree.get(leaf)
+            else:
+                removed.add(leaf)
+        try:
+            await self._store.save(changes, removed)
+        except BaseException:
+            self._astray |= astray
+            raise
+
+    async def _put_right(self) -> None:
+        """Make the store keep what the tree holds; if it can't, the next write does."""
+        with suppress(Exception):
+            await self._save(_Write())
+
+    def _is_to_be_kept(self, leaf: str) -> bool:
+        """Not what is no leaf, nor a default: it comes with its declaration."""
+        if leaf not in self._tree.leaves:
+            return False
+        declared = self._declared.get(leaf)
+        return declared is None or self._tree.get(leaf) != declared.field.default
+
     def _planned(self, tree: Tree, this: _Set) -> tuple[dict[str, Any], list[str]]:
         """The leaves of `tree` that a set changes, checked against what is declared, and those it removes."""
         name = this.name
         above = tree.leaf_above(name)
         if above is not None:
             raise ConflictError(name, f"{shown(above)} above it has a value of its own")
-        changes = dict(self._flattened(name, this.value))
+        changes = self._leaves_of(name, this.value)
         standing = [name] if name in tree else tree.beneath(name)
         for leaf in standing:
             if leaf in self._declared:
@@ -259,8 +301,17 @@ class Parameters:
         except InvalidValueError as error:
             raise InvalidValueError(declared, error.expected, error.value) from None
 
+    def _leaves_of(self, name: str, value: Any) -> dict[str, Any]:
+        """The leaves of `value` when it is set at `name`."""
+        leaves: dict[str, Any] = {}
+        for leaf, leaf_value in self._flattened(name, value):
+            leaves[leaf] = leaf_value
+            if len(leaves) > MAX_PARAMETERS:  # before all of them are made
+                raise CapacityError("parameters", MAX_PARAMETERS)
+        return leaves
+
     def _flattened(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
-        """The leaves of `value` when it is set at `name`; a declared leaf keeps an object whole."""
+        """Name and value of each leaf; a declared leaf keeps an object whole."""
         if name in self._declared or not _is_branch(name, value):
             yield name, value
             return
@@ -275,7 +326,7 @@ class Parameters:
             if leaf in self._declared:
                 raise ConflictError(name, f"the node {self._declared[leaf].node} has declared {shown(leaf)}")
         self._tree.change({}, in_the_way)
-        self._stale.update(in_the_way)
+        self._astray = self._astray.union(in_the_way)
 
 
 def _is_branch(name: str, value: Any) -> bool:

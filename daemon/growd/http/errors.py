@@ -9,6 +9,7 @@ from aiohttp import web
 
 from growd.bus.errors import (
     BusError,
+    BusyError,
     CapacityError,
     ClosedError,
     ConflictError,
@@ -30,6 +31,7 @@ STATUS_OF: Final[tuple[tuple[type[BusError], int, str], ...]] = (
     (ReadOnlyError, 403, "read_only"),
     (ConflictError, 409, "conflict"),
     (CapacityError, 507, "capacity"),
+    (BusyError, 503, "busy"),
     (NotKeptError, 503, "not_kept"),
     (ClosedError, 503, "closing"),
     (InvalidAnswerError, 500, "invalid_answer"),

@@ -23,10 +23,10 @@ class ParameterKeeper:
 
     async def save(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
         """Keep and forget in one commit. Raises `NotKeptError`; then nothing has changed."""
-        rows = [(name, to_json(value)) for name, value in changes.items()]
 
         def write(file: sqlite3.Connection) -> None:
             file.executemany("DELETE FROM parameters WHERE name = ?", ((name,) for name in removed))
+            rows = ((name, to_json(value)) for name, value in changes.items())  # here, off the loop
             file.executemany("INSERT OR REPLACE INTO parameters VALUES (?, ?)", rows)
 
         try:
