@@ -58,7 +58,8 @@ class ChamberParameters:
     ambient_carbon_dioxide_ppm: float = 420.0  # NOAA global mean of 2023 is 419.3
     ambient_temperature_degc: float = 22.0
     ambient_humidity_percent: float = 45.0
-    carbon_dioxide_injection_umol_s: float = 0.0
+    valve_flow_l_min: float = 0.05  # pure CO2 at the air's temperature and pressure
+    fan_flow_l_min: float = 60.0
 
     # plants: non-rectangular hyperbola (Thornley 1976, Mathematical Models in Plant Physiology; Marshall and
     # Biscoe 1980, J. Exp. Bot. 31:29), with the leaf constants usual for C3 crops
@@ -122,7 +123,20 @@ class Chamber:
         self._carbon_dioxide_ppm = self.parameters.ambient_carbon_dioxide_ppm
         self._temperature_degc = self.parameters.ambient_temperature_degc
         self._vapour_g_m3 = self._room_vapour()
+        self._valve_open = self._fan_on = False
         self._lock = threading.Lock()
+
+    def set_valve(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
+        """Let carbon dioxide in through the valve, or no more, from now on."""
+        with self._lock:
+            self._advance()
+            self._valve_open = is_open
+
+    def set_fan(self, is_on: bool) -> None:  # noqa: FBT001  its name says it
+        """Run the exhaust fan, or stop it, from now on."""
+        with self._lock:
+            self._advance()
+            self._fan_on = is_on
 
     def set_lamp(self, channel: str, fraction: float) -> None:
         """Light a channel with `fraction` (0..1) of its full power from now on."""
@@ -173,14 +187,15 @@ class Chamber:
     def _step_carbon_dioxide(self, seconds: float, ppfd: float) -> None:
         """Leak to the room, respiration and injection in, uptake g (C - compensation point) out."""
         p = self.parameters
-        leak = p.leak_per_h / 3600.0
+        exchange = self._exchange_per_s()
         ppm_per_umol = 1.0 / self._moles_of_air()  # umol in mol of air is ppm
         respiration = p.leaf_area_m2 * p.dark_respiration_umol_m2_s * self._q10()
-        gained = (respiration + p.carbon_dioxide_injection_umol_s) * ppm_per_umol
+        valve = p.valve_flow_l_min / 60_000.0 / p.volume_m3 * 1e6 if self._valve_open else 0.0
+        gained = respiration * ppm_per_umol + valve
         uptake = p.leaf_area_m2 * self._photosynthesis_per_ppm(ppfd) * ppm_per_umol
         room = p.ambient_carbon_dioxide_ppm + 8.0 * self._room.at(self._now - self._start)
-        inflow = leak * room + gained + uptake * p.compensation_point_ppm
-        self._carbon_dioxide_ppm = _balance(self._carbon_dioxide_ppm, inflow, leak + uptake, seconds)
+        inflow = exchange * room + gained + uptake * p.compensation_point_ppm
+        self._carbon_dioxide_ppm = _balance(self._carbon_dioxide_ppm, inflow, exchange + uptake, seconds)
 
     def _step_temperature(self, seconds: float) -> None:
         p = self.parameters
@@ -196,11 +211,16 @@ class Chamber:
         opening = ppfd / (ppfd + p.stomata_open_umol_m2_s)
         dark, light = p.leaf_conductance_dark_m_s, p.leaf_conductance_light_m_s
         transpiration = (dark + (light - dark) * opening) * p.leaf_area_m2 / p.volume_m3
-        leak = p.leak_per_h / 3600.0
+        exchange = self._exchange_per_s()
         saturation = saturation_vapour_g_m3(self._temperature_degc)
-        inflow = leak * self._room_vapour() + transpiration * saturation
-        vapour = _balance(self._vapour_g_m3, inflow, leak + transpiration, seconds)
+        inflow = exchange * self._room_vapour() + transpiration * saturation
+        vapour = _balance(self._vapour_g_m3, inflow, exchange + transpiration, seconds)
         self._vapour_g_m3 = min(vapour, saturation)
+
+    def _exchange_per_s(self) -> float:
+        p = self.parameters
+        fan = p.fan_flow_l_min / 60_000.0 / p.volume_m3 if self._fan_on else 0.0
+        return p.leak_per_h / 3600.0 + fan
 
     def _photosynthesis_per_ppm(self, ppfd: float) -> float:
         """Gross photosynthesis in umol/m2/s for each ppm above the compensation point, at the present CO2."""

@@ -85,9 +85,15 @@ def test_a_sealed_chamber_in_the_dark_fills_with_what_plants_respire():
     assert sealed.after(3600).carbon_dioxide_ppm - before == pytest.approx(3600 * 0.05 / 4.1, rel=0.25)
 
 
-def test_injection_raises_carbon_dioxide():
-    enriched = Bench(ChamberParameters(daylight_lux=0.0, carbon_dioxide_injection_umol_s=1.0))
-    assert enriched.after(7200).carbon_dioxide_ppm > Bench().after(7200).carbon_dioxide_ppm + 300
+def test_the_valve_raises_carbon_dioxide_and_the_fan_brings_it_down_to_the_rooms():
+    bench = Bench()
+    bench.chamber.set_valve(True)
+    enriched = bench.after(300).carbon_dioxide_ppm
+    # 0.05 l/min in 100 l are 500 ppm each minute, less what leaks
+    assert enriched - NIGHT.ambient_carbon_dioxide_ppm == pytest.approx(2500, rel=0.1)
+    bench.chamber.set_valve(False)
+    bench.chamber.set_fan(True)
+    assert bench.after(1200).carbon_dioxide_ppm == pytest.approx(NIGHT.ambient_carbon_dioxide_ppm, abs=15)
 
 
 def test_lamps_warm_the_air_and_the_room_cools_it():
