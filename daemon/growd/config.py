@@ -63,7 +63,7 @@ class Http(Section, frozen=True):
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     port: Port = 5984
     name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*$", max_length=32)] = "svc"
-    max_body_bytes: Annotated[int, Meta(ge=1024, le=67_108_864)] = 1_048_576
+    max_body_bytes: Annotated[int, Meta(ge=1024, le=4_194_304)] = 262_144
     max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 3_000
     header_timeout_s: Annotated[float, Meta(gt=0, le=3_600)] = 10.0
     keep_alive_s: Annotated[float, Meta(gt=0, le=86_400)] = 75.0
@@ -138,7 +138,12 @@ class Channel(Section, frozen=True):
 
 
 class Light(Section, frozen=True):
-    """The lamp, with one to three channels."""
+    """The lamp, with one to three channels.
+
+    A level of 0 is off; one above it becomes the duty minimum_duty + (1 - minimum_duty) x level ^ `gamma`.
+    With gamma 1 light is proportional to the level, which the control of illuminance counts on; with 2.2
+    equal steps of the level look equal to the eye. `ramp_s` is how long the way from dark to full takes.
+    """
 
     enabled: bool = True
     channel: tuple[Channel, ...] = (
@@ -148,8 +153,26 @@ class Light(Section, frozen=True):
     )
     frequency_hz: Annotated[float, Meta(ge=1, le=10_000)] = 200.0
     minimum_duty: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    gamma: Annotated[float, Meta(ge=0.2, le=5)] = 1.0
+    ramp_s: Annotated[float, Meta(ge=0, le=3_600)] = 0.0
     inverted: bool = False
     full_scale_lux: Annotated[float, Meta(ge=1, le=200_000)] = 20_000.0
+    stale_after_s: Seconds = 10.0
+    override_s: Seconds = 600.0
+
+
+class Relay(Section, frozen=True):
+    """A relay on a pin, for a valve or a fan: on while the command for `variable` is one half or more.
+
+    `active` is the level of the pin that switches it on. It is in its `safe` state without a command that is
+    younger than `stale_after_s`, and when growd does not run.
+    """
+
+    name: Name
+    pin: Pin
+    variable: Literal["air_carbon_dioxide_valve_on", "air_flush_on"]
+    active: Literal["high", "low"] = "high"
+    safe: Literal["off", "on"] = "off"
     stale_after_s: Seconds = 10.0
     override_s: Seconds = 600.0
 
@@ -177,6 +200,7 @@ class Config(Section, frozen=True):
     simulator: Simulator = Simulator()
     sensor: tuple[Sensor, ...] = _SENSORS
     light: Light = Light()
+    relay: tuple[Relay, ...] = ()
     filter: Filter = Filter()
     topics: dict[str, MessageTypeName] = {}
 
@@ -272,6 +296,7 @@ def _check_together(config: Config, source: str) -> None:
         raise ConfigError(f"{source}: [light] channel: there is none; with no lamp, set enabled = false")
     _check_once(source, "[light] channel.pin", [channel.pin for channel in channels])
     _check_once(source, "[light] channel.name", [channel.name for channel in channels])
+    _check_relays(config, source)
     if config.http.max_streams > config.http.max_connections:
         raise ConfigError(f"{source}: [http] max_streams: is above max_connections")
     if config.store.minimum_interval_s > config.store.maximum_interval_s:
@@ -295,6 +320,21 @@ def _check_kinds(source: str, sensors: Sequence[Sensor]) -> None:
                 if kind != sensor.kind and getattr(sensor, option) != defaults[option]:
                     owner = f"{sensor.name} is a {sensor.kind}"
                     raise ConfigError(f"{source}: [sensor] {option}: {owner}; only {kind} has this option")
+
+
+def _check_relays(config: Config, source: str) -> None:
+    """Names are those of devices in topics; a pin has one device."""
+    names = {sensor.name for sensor in config.sensor} | {"light"}
+    channels = config.light.channel if config.light.enabled else ()
+    pins = {channel.pin: f"the light's {channel.name} channel" for channel in channels}
+    for relay in config.relay:
+        if relay.name in names:
+            raise ConfigError(f"{source}: [relay] name: {relay.name} is the name of another device")
+        if relay.pin in pins:
+            both = f"{relay.name} and {pins[relay.pin]}"
+            raise ConfigError(f"{source}: [relay] pin: {both} are both on GPIO {relay.pin}")
+        names.add(relay.name)
+        pins[relay.pin] = relay.name
 
 
 def _check_once(source: str, option: str, values: Sequence[object]) -> None:

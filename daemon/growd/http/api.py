@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 class Limits:
     """What one client may ask of the API."""
 
-    body_bytes: int = 1_048_576
+    body_bytes: int = 262_144
     streams: int = 1_000
     stream_queue: int = 64
     heartbeat_s: float = 15.0
@@ -70,10 +70,8 @@ class Api:
             heartbeat_s=self.limits.heartbeat_s,
         )
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
-        self._description = (
-            b""  # the OpenAPI document of `_described`, how many topics and services there were
-        )
-        self._described = (-1, -1)
+        self._description = b""  # the OpenAPI document
+        self._described = (-1, -1)  # how many topics and changes of services it has seen
 
     async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         """Answer a request whose path (raw) lies at or beneath `root`. Every refusal has the one form."""
@@ -118,10 +116,14 @@ class Api:
             raise ApiError(405, "method_not_allowed", sentence, {"Allow": allow})
         name = _own_name(operation.kind, decode_name(raw_name)) if raw_name else ""
         values = _read_query(operation, query)
-        body = None
-        if operation.body is not None:
-            body = operation.body.check(await self.bodies.read(request))
-        return await operation.handler(self, Call(request, name, values, body))
+        if operation.body is None:
+            return await operation.handler(self, Call(request, name, values, None))
+        given = await self.bodies.read(request)
+        try:
+            body = operation.body.check(given.value)
+            return await operation.handler(self, Call(request, name, values, body))
+        finally:
+            self.bodies.release(given)
 
     def _locate(self, path: str) -> tuple[str, str]:
         """The resource and the raw name that a path beneath the prefix names."""

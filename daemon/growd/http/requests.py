@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
     from aiohttp import StreamReader
 
 MAX_DEPTH: Final = 64
-MAX_HELD: Final = 16 * 1024 * 1024  # bytes
+MAX_CONTAINERS: Final = 10_000
+MAX_HELD: Final = 4 * 1024 * 1024  # bytes
+SMALL: Final = 16 * 1024  # bytes
 JSON_TYPE: Final = "application/json"
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')  # in a text that is well-formed
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -48,46 +52,67 @@ def decode_name(raw: str) -> str:
         raise ApiError(400, "invalid_name", f"the name {shown(raw)} is not UTF-8 when decoded") from None
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A body that was read: its JSON, None if there was none, and the bytes that count for it."""
+
+    value: Any
+    size: int
+
+
 class BodyReader:
     """Reads the JSON bodies of requests, each of at most `limit` bytes.
 
-    A client may take `stall_s` seconds for the next byte and `whole_s` for all of them. What has come of all
-    bodies that are not yet whole is bounded, too: `MAX_HELD`.
+    A client may take `stall_s` seconds for the next byte and `whole_s` for all of them. Bodies that are not
+    small count together, from their first byte until their request is answered and `release` is called:
+    `MAX_HELD` is the most of them, and small ones are never in their way.
     """
 
     def __init__(self, limit: int, stall_s: float, whole_s: float) -> None:
         self._limit = limit
         self._stall_s = stall_s
         self._whole_s = whole_s
+        self._turn = asyncio.Lock()
         self.held = 0  # bytes
 
-    async def read(self, request: web.BaseRequest) -> Any:
-        """The request's JSON body, or None if it has none.
+    async def read(self, request: web.BaseRequest) -> Given:
+        """The request's JSON body.
 
         Statuses: 415 if it is not declared JSON, 413 if it is too large, 408 if it comes too slowly, 503 if
-        the bodies that clients send at the same time are too large together, 400 if it is not well-formed
-        UTF-8 JSON (RFC 8259, so no NaN) or nests deeper than 64 arrays and objects. What the headers tell is
-        refused before the body is sent, if the client waits for leave to send it.
+        the bodies of all clients are too large together, 400 if it is not well-formed UTF-8 JSON (RFC 8259,
+        so no NaN), nests deeper than 64 arrays and objects or has more than 10 000 of them. What the headers
+        tell is refused before the body is sent, if the client waits for leave to send it.
         """
         if not request.body_exists:
-            return None
+            return _NONE
         length = request.content_length
         if length is not None:
             _check_type(request)
             self._check_size(length)
         _give_leave(request)
         body = await self._whole(request)
-        if not body:
-            return None
-        if length is None:
-            _check_type(request)
-        return _decoded(body)
+        try:
+            if _weight(len(body)):
+                async with self._turn:  # each takes milliseconds: others are served between two of them
+                    await asyncio.sleep(0)
+            if length is None and body:
+                _check_type(request)
+            return Given(_decoded(body), _weight(len(body))) if body else _NONE
+        except BaseException:
+            self.held -= _weight(len(body))
+            raise
+
+    def release(self, given: Given) -> None:
+        """Its request was answered."""
+        self.held -= given.size
 
     async def _whole(self, request: web.BaseRequest) -> bytes | bytearray:
+        """All of it, counted."""
         try:
             if request.content.is_eof():  # a small body comes with its head, and most are small
                 body = request.content.read_nowait()
                 self._check_size(len(body))
+                self._count(_weight(len(body)))
                 return body
             async with asyncio.timeout(self._whole_s):
                 return await self._collected(request.content)
@@ -101,15 +126,14 @@ class BodyReader:
         body = bytearray()
         try:
             while piece := await self._next(content):
+                size = len(body) + len(piece)
+                self._check_size(size)
+                self._count(_weight(size) - _weight(len(body)))
                 body += piece
-                self.held += len(piece)
-                self._check_size(len(body))
-                if self.held > MAX_HELD:
-                    sentence = f"clients send more than {MAX_HELD} bytes of bodies at the same time"
-                    raise ApiError(503, "busy", sentence, {"Retry-After": "2"}, closes=True)
-            return body
-        finally:
-            self.held -= len(body)
+        except BaseException:
+            self.held -= _weight(len(body))
+            raise
+        return body
 
     async def _next(self, content: StreamReader) -> bytes:
         try:
@@ -125,6 +149,20 @@ class BodyReader:
         if size > self._limit:
             raise ApiError(413, "too_large", f"the body is larger than {self._limit} bytes", closes=True)
 
+    def _count(self, more: int) -> None:
+        if self.held + more > MAX_HELD and more:
+            sentence = f"the bodies of all clients are larger than {MAX_HELD} bytes together; try again"
+            raise ApiError(503, "busy", sentence, {"Retry-After": "2"}, closes=True)
+        self.held += more
+
+
+_NONE: Final = Given(None, 0)
+
+
+def _weight(size: int) -> int:
+    """What a body of this size counts."""
+    return size if size > SMALL else 0
+
 
 def _decoded(body: bytes | bytearray) -> Any:
     try:
@@ -136,9 +174,25 @@ def _decoded(body: bytes | bytearray) -> Any:
     except ValueError as error:  # msgspec's errors are ValueErrors too
         reason = str(error).removeprefix("JSON is malformed: ")
         raise ApiError(400, "malformed_json", f"the body is not well-formed JSON: {reason}") from None
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _nests_too_deep(value):
-        raise _too_deep()
+    _check_shape(body, value)
     return value
+
+
+def _check_shape(body: bytes | bytearray, value: Any) -> None:
+    """Arrays and objects cost far more than their bytes, in memory and in time; and depth may recurse."""
+    containers = _containers(body)
+    if containers > MAX_CONTAINERS:
+        containers = _containers(_STRING.sub(b"", body))
+    if containers > MAX_CONTAINERS:
+        sentence = f"the JSON has more than {MAX_CONTAINERS} arrays and objects"
+        raise ApiError(400, "too_complex", sentence)
+    if containers > MAX_DEPTH and _nests_too_deep(value):
+        raise _too_deep()
+
+
+def _containers(text: bytes | bytearray) -> int:
+    """How many arrays and objects begin in a JSON text, if no string holds brackets."""
+    return text.count(b"[") + text.count(b"{")
 
 
 def _check_type(request: web.BaseRequest) -> None:
