@@ -13,14 +13,14 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus import Bus
 from growd.bus.errors import BusError
 from growd.bus.messages import MESSAGE_TYPES
 from growd.bus.params import Parameters
 from growd.clock import AcceleratedClock, Clock, RealClock
-from growd.control.actuation import LightActuator
+from growd.control.actuation import LightActuator, SwitchActuator
 from growd.control.controllers import DirectController, LightController
 from growd.control.filters import Filter
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
@@ -31,6 +31,7 @@ from growd.http.api import Api, Limits
 from growd.http.connections import ConnectionLimits
 from growd.http.gateway import Gateway
 from growd.http.server import AddressError, Server
+from growd.outputs import light_device, relay_device
 from growd.recipes.runner import RecipeRunner
 from growd.store.database import Database
 from growd.store.errors import LocalStoreError
@@ -45,7 +46,6 @@ from growd.supervisor import Supervisor
 from growd.worker import Worker, WorkerError
 from growd_drivers.errors import DriverError, NotReadyError
 from growd_drivers.hardware import Hardware, open_hardware
-from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.chamber import Chamber
 from growd_hwsim.errors import SimulationError
 from growd_hwsim.faults import load_faults
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from growd.config import Config
+    from growd.outputs import OutputDevice
+    from growd_drivers.relay import Relay
 
 READY_S: Final = 10.0  # how long the start waits for the database before it says so and goes on
 DRAIN_S: Final = 0.5  # how long the daemon tries to ship the last points when it leaves
@@ -261,7 +263,7 @@ class App:
         environment = self.config.environment.id
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(hardware.close)
-            actuator = await self._open_light(stack, bus, hardware)
+            actuators = [*self._lamps(stack, bus, hardware), *self._relays(stack, bus, hardware)]
             async with Supervisor(self._clock) as parts:
                 runner = RecipeRunner(
                     bus,
@@ -270,13 +272,14 @@ class App:
                     journal=RunJournal(local, outbox, PointMaker(local.device), environment),
                 )
                 parts.start(runner.node.name, runner.run)
-                if actuator is not None:
-                    parts.start(actuator.node.name, actuator.run)
-                for part in (*self._controllers(bus), *self._sensors(stack, bus, hardware)):
+                for part in (
+                    *actuators,
+                    *self._controllers(bus),
+                    *self._sensors(stack, bus, hardware),
+                ):
                     parts.start(part.node.name, part.run)
                 yield
-            if actuator is not None:
-                await actuator.make_safe()
+            await asyncio.gather(*(actuator.make_safe() for actuator in actuators))
 
     def _open_hardware(self) -> Hardware:
         simulator = self.config.simulator
@@ -312,43 +315,58 @@ class App:
             inverted_lamps=light.inverted,
         )
 
-    async def _open_light(
+    def _lamps(
         self, stack: contextlib.AsyncExitStack, bus: Bus, hardware: Hardware
-    ) -> LightActuator | None:
+    ) -> Iterator[LightActuator]:
         light = self.config.light
         if not light.enabled:
-            return None
-        worker = Worker("gpio")
-        stack.push_async_callback(worker.close, DEVICE_CLOSE_S)
-        lamp = await worker.run(
-            lambda: PwmLight(
-                hardware.gpio,
-                {channel.name: channel.pin for channel in light.channel},
-                sleep=hardware.sleep,
-                frequency_hz=light.frequency_hz,
-                minimum_duty=light.minimum_duty,
-                inverted=light.inverted,
-            )
-        )
-        stack.push_async_callback(self._close_lamp, worker, lamp)
-        return LightActuator(
+            return
+        lamp = light_device(hardware, light)
+        yield LightActuator(
             bus,
             self.config.environment.id,
-            write=lamp.set,
-            worker=worker,
+            write=lambda channel, level: lamp.use().set(channel, level),
+            worker=self._output_worker(stack, "gpio", lamp),
             mix={channel.name: channel.mix for channel in light.channel},
+            ramp_s=light.ramp_s,
             stale_after_s=self._patient(light.stale_after_s),
             write_timeout_s=self._patient(DEVICE_TIMEOUT_S),
         )
 
-    async def _close_lamp(self, worker: Worker, lamp: PwmLight) -> None:
+    def _relays(
+        self, stack: contextlib.AsyncExitStack, bus: Bus, hardware: Hardware
+    ) -> Iterator[SwitchActuator]:
+        for settings in self.config.relay:
+            relay = relay_device(hardware, settings)
+            yield SwitchActuator(
+                bus,
+                self.config.environment.id,
+                settings.name,
+                settings.variable,
+                write=functools.partial(_switch, relay),
+                worker=self._output_worker(stack, f"gpio-{settings.name}", relay),
+                safe_on=settings.safe == "on",
+                stale_after_s=self._patient(settings.stale_after_s),
+                write_timeout_s=self._patient(DEVICE_TIMEOUT_S),
+            )
+
+    def _output_worker(
+        self, stack: contextlib.AsyncExitStack, name: str, device: OutputDevice[Any]
+    ) -> Worker:
+        """The thread of one output: one that hangs keeps no other. At the end the output is closed."""
+        worker = Worker(name)
+        stack.push_async_callback(worker.close, DEVICE_CLOSE_S)
+        stack.push_async_callback(self._close_output, worker, device)
+        return worker
+
+    async def _close_output(self, worker: Worker, device: OutputDevice[Any]) -> None:
         try:
             async with asyncio.timeout(DEVICE_CLOSE_S):
-                await worker.run(lamp.close)
+                await worker.run(device.close)
         except TimeoutError:
-            self._complain("the lamp does not answer: its outputs may not be safe")
+            self._complain(f"{device.name} does not answer: its outputs may not be safe")
         except (DriverError, WorkerError) as error:
-            self._complain(f"the lamp's outputs may not be safe: {error}")
+            self._complain(f"{device.name}'s outputs may not be safe: {error}")
 
     def _controllers(self, bus: Bus) -> Iterator[LightController | DirectController | Filter]:
         environment, light = self.config.environment.id, self.config.light
@@ -369,7 +387,10 @@ class App:
                 override_s=light.override_s,
             )
             for channel in light.channel:
-                yield DirectController(bus, environment, channel.name, override_s=light.override_s)
+                variable = f"light_intensity_{channel.name}"
+                yield DirectController(bus, environment, variable, override_s=light.override_s)
+        for variable, override_s in {relay.variable: relay.override_s for relay in self.config.relay}.items():
+            yield DirectController(bus, environment, variable, override_s=override_s)
 
     def _sensors(self, stack: contextlib.AsyncExitStack, bus: Bus, hardware: Hardware) -> Iterator[Sampler]:
         """One sampler for each sensor, and one worker thread for each bus."""
@@ -409,6 +430,10 @@ class App:
     def _patient(self, seconds: float) -> float:
         """A time limit on this machine's work, in seconds of the clock: simulated time runs faster."""
         return seconds * max(1.0, self.config.simulator.speed)
+
+
+def _switch(relay: OutputDevice[Relay], on: bool) -> None:  # noqa: FBT001  what an actuator writes
+    relay.use().set(on)
 
 
 def _signals() -> list[signal.Signals]:

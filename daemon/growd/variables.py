@@ -30,6 +30,7 @@ VARIABLES: dict[str, Variable] = {
         Variable("air_carbon_dioxide", "ppm", 0, 40_000, 0, absolute_band=2),
         Variable("air_temperature", "degC", -40, 85, 2, absolute_band=0.1),
         Variable("air_humidity", "percent", 0, 100, 1, absolute_band=0.5),
+        Variable("air_carbon_dioxide_valve_on", "switch", 0, 1, 0),
         Variable("air_flush_on", "switch", 0, 1, 0),
         Variable("light_illuminance", "lux", 0, 200_000, 1, absolute_band=1),
         Variable("light_ppfd", "umol/m2/s", 0, 5_000, 1, absolute_band=1),

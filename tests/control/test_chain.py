@@ -47,7 +47,7 @@ class Rig:
         actuator = LightActuator(self.bus, "e", write=self.duty.__setitem__, worker=self.worker)
         controllers = [
             LightController(self.bus, "e"),
-            *(DirectController(self.bus, "e", c) for c in LIGHT_CHANNELS),
+            *(DirectController(self.bus, "e", f"light_intensity_{c}") for c in LIGHT_CHANNELS),
         ]
         self.parts = [self.runner, *controllers, actuator]
 

@@ -20,7 +20,7 @@ class Rig:
         self.node = self.bus.node("client")
         self.controllers = [
             LightController(self.bus, "e", full_scale_lux=20_000),
-            *(DirectController(self.bus, "e", channel) for channel in LIGHT_CHANNELS),
+            *(DirectController(self.bus, "e", f"light_intensity_{channel}") for channel in LIGHT_CHANNELS),
         ]
 
     def publish(self, topic, value, quality=Quality.OK):

@@ -4,71 +4,76 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.messages import Quality
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS
 from growd.control.health import Health, State
-from growd.control.topics import CHANNEL_LEVELS, LIGHT_CHANNELS, commanded, light_channels
+from growd.control.ramps import Ramp
+from growd.control.topics import (
+    CHANNEL_LEVELS,
+    LIGHT_CHANNELS,
+    SWITCH_STATE,
+    commanded,
+    light_channels,
+    switch_state,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from growd.bus import Bus
     from growd.bus.messages import Message
-    from growd.bus.topics import Subscription
+    from growd.bus.topics import Publisher, Subscription
     from growd.worker import Worker
 
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
+RAMP_STEP_S: Final = 0.1  # while an output is on its way
 SAFE_LEVEL: Final = 0.0
+ON_FROM: Final = 0.5  # a command for a switch may come from a slider
 DECIMALS: Final = 4  # of a level: finer than any PWM here, so that noise is not a change
 DEFAULT_MIX: Final = {"white": 1.0, "red": 0.5, "blue": 0.5}
 
 
-class LightActuator:
-    """Sets the duty of each channel of a light, 0..1.
+class Actuator(ABC):
+    """What every actuator has: outputs with a safe level each, and commands that hold for a time.
 
-    A channel follows its own command (`light_intensity_<channel>`, or its field of `light_channels`) while
-    that is fresh, else its share (`mix`) of the command for `light_illuminance`, else it is dark. A command
-    is fresh for `stale_after_s` and until one that is not ok takes it back. At the start of `run` every
-    channel is made dark before anything else.
+    A command holds for `stale_after_s` and until one that is not ok takes it back. At the start of `run`
+    every output is made safe before anything else. A level that an output has is not written again.
 
-    `write(channel, level)` runs in the worker; OSError, RuntimeError or ValueError from it is a failure of
+    `write(output, level)` runs in the worker; OSError, RuntimeError or ValueError from it is a failure of
     the device: what the output is then is not known, so the write is tried again after a growing delay of at
-    most `retry_limit_s`. What the outputs are stands on `<environment>/light_channels`, published when it
-    changes. All times in seconds of the bus's clock.
+    most `retry_limit_s`. All times in seconds of the bus's clock.
     """
 
     def __init__(
         self,
         bus: Bus,
         environment: str,
+        device: str,
         *,
         write: Callable[[str, float], None],
         worker: Worker,
-        mix: Mapping[str, float] = DEFAULT_MIX,
-        stale_after_s: float = 5.0,
-        write_timeout_s: float = 2.0,
-        retry_limit_s: float = 10.0,
-        device: str = "light",
+        safe: Mapping[str, float],
+        commands: tuple[str, ...],
+        stale_after_s: float,
+        write_timeout_s: float,
+        retry_limit_s: float,
     ) -> None:
         self.node = bus.node(f"{environment}/actuators/{device}")
         self._clock = bus.clock
         self._write = write
-        self._mix = dict(mix)
+        self._safe = dict(safe)
+        self._command_topics = commands
+        self._commands: dict[str, _Command] = {}
         self._stale_after = stale_after_s
         self._retry_limit = retry_limit_s
         self._calls = DeviceCalls(device, worker, bus.clock, write_timeout_s)
         self._health = Health(self.node, environment, device, bus.clock)
-        self._output = self.node.advertise(light_channels(environment), CHANNEL_LEVELS)
-        self._illuminance_topic = commanded(environment, "light_illuminance")
-        self._all_channels_topic = commanded(environment, "light_channels")
-        self._channel_topics = {commanded(environment, f"light_intensity_{name}"): name for name in self._mix}
-        self._illuminance: _Command | None = None
-        self._commands: dict[str, _Command | None] = {}
         self._written: dict[str, float] = {}
         self._changed = asyncio.Event()
         self._failures = 0
@@ -76,12 +81,11 @@ class LightActuator:
 
     async def run(self) -> None:
         """Follow the commands until cancelled. Whoever cancels it calls `make_safe`; if it fails, it does."""
-        topics = (self._illuminance_topic, self._all_channels_topic, *self._channel_topics)
         self._written.clear()
         self._retry_at = 0.0
         try:
-            with self.node.subscribe(*topics) as commands:
-                await self._apply(dict.fromkeys(self._mix, SAFE_LEVEL))
+            with self.node.subscribe(*self._command_topics) as commands:
+                await self._apply(self._safe)
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._tick(), name=f"{self.node.name}: tick")
                     tasks.create_task(self._listen(commands), name=f"{self.node.name}: commands")
@@ -93,18 +97,51 @@ class LightActuator:
             await self._calls.close()
 
     async def make_safe(self) -> bool:
-        """Make every channel dark, for the way down. False, and logged, if the device did not take it."""
-        self._illuminance = None
+        """Make every output safe, for the way down. False, and logged, if the device did not take it."""
         self._commands.clear()
         self._written.clear()
         self._retry_at = 0.0
         await self._calls.close()
-        await self._apply(dict.fromkeys(self._mix, SAFE_LEVEL))
+        await self._apply(self._safe)
         await self._calls.close()
-        safe = self._written == dict.fromkeys(self._mix, SAFE_LEVEL)
-        if not safe:
+        is_safe = self._written == self._safe
+        if not is_safe:
             logger.error("%s could not be made safe", self.node.name)
-        return safe
+        return is_safe
+
+    @property
+    @abstractmethod
+    def _output(self) -> Publisher:
+        """Where it is told what the outputs really are."""
+
+    @abstractmethod
+    def _state(self) -> object:
+        """The outputs as a message on `_output`, from what was written."""
+
+    @abstractmethod
+    def _target(self, output: str) -> float:
+        """The level that an output should have now."""
+
+    @abstractmethod
+    def _take(self, message: Message) -> None:
+        """Note a command."""
+
+    def _is_moving(self) -> bool:
+        """Whether the target changes with time alone."""
+        return False
+
+    def _hold(self, name: str, level: float | None) -> None:
+        """Follow this command from now on, or none any more."""
+        self._commands.pop(name, None)
+        if level is not None:
+            self._commands[name] = _Command(level, self._clock.monotonic())
+
+    def _held(self, name: str) -> float | None:
+        """The level of a command that is fresh."""
+        command = self._commands.get(name)
+        if command is None or self._clock.monotonic() - command.came > self._stale_after:
+            return None
+        return command.level
 
     async def _tick(self) -> None:
         while True:
@@ -118,33 +155,12 @@ class LightActuator:
 
     async def _follow(self) -> None:
         while True:
-            await self._changed.wait()
+            if self._is_moving():
+                await self._clock.sleep(RAMP_STEP_S)
+            else:
+                await self._changed.wait()
             self._changed.clear()
-            await self._apply({channel: self._target(channel) for channel in self._mix})
-
-    def _take(self, message: Message) -> None:
-        ok = message.quality is Quality.OK
-        now = self._clock.monotonic()
-        if message.topic == self._illuminance_topic:
-            self._illuminance = _Command(message.value, now) if ok else None
-        elif message.topic == self._all_channels_topic:
-            for channel in self._mix:
-                level = message.value[LIGHT_CHANNELS[channel]] if ok else None
-                self._commands[channel] = None if level is None else _Command(level, now)
-        else:
-            channel = self._channel_topics[message.topic]
-            self._commands[channel] = _Command(message.value, now) if ok else None
-
-    def _target(self, channel: str) -> float:
-        now = self._clock.monotonic()
-        own = self._commands.get(channel)
-        if own is not None and now - own.came <= self._stale_after:
-            level = own.level
-        elif self._illuminance is not None and now - self._illuminance.came <= self._stale_after:
-            level = self._illuminance.level * self._mix[channel]
-        else:
-            level = SAFE_LEVEL
-        return round(max(0.0, min(1.0, level)), DECIMALS)
+            await self._apply({output: self._target(output) for output in self._safe})
 
     async def _apply(self, target: dict[str, float]) -> None:
         changes = {name: level for name, level in target.items() if self._written.get(name) != level}
@@ -158,11 +174,11 @@ class LightActuator:
             self._succeeded(changes)
 
     def _write_all(self, levels: dict[str, float]) -> None:
-        """In the worker: try every channel, though one fails."""
+        """In the worker: try every output, though one fails."""
         failure: Exception | None = None
-        for channel, level in levels.items():
+        for output, level in levels.items():
             try:
-                self._write(channel, level)
+                self._write(output, level)
             except DEVICE_ERRORS as error:
                 failure = failure or error
         if failure is not None:
@@ -172,17 +188,146 @@ class LightActuator:
         self._failures = 0
         self._written.update(changes)
         self._health.report(State.OK)
-        self._output.publish({field: self._written.get(name, 0.0) for name, field in LIGHT_CHANNELS.items()})
+        self._output.publish(self._state())
 
     def _failed(self, changes: dict[str, float], error: Exception) -> None:
-        for channel in changes:
-            self._written.pop(channel, None)  # it may be the old level or the new one
+        for output in changes:
+            self._written.pop(output, None)  # it may be the old level or the new one
         delay = min(PERIOD_S * 2.0 ** min(self._failures, 16), self._retry_limit)
         self._retry_at = self._clock.monotonic() + delay
         self._failures += 1
         if self._health.state is not State.FAILED:
             self._output.publish(None, Quality.FAULT)
         self._health.report(State.FAILED, str(error) or type(error).__name__)
+
+
+class LightActuator(Actuator):
+    """Sets the level of each channel of a light, 0..1.
+
+    A channel follows its own command (`light_intensity_<channel>`, or its field of `light_channels`) while
+    that is fresh, else its share (`mix`) of the command for `light_illuminance`. It gets there in its share
+    of `ramp_s` (from dark to full). Without a command it is dark, at once.
+
+    What the outputs are stands on `<environment>/light_channels`, published when it changes.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        *,
+        write: Callable[[str, float], None],
+        worker: Worker,
+        mix: Mapping[str, float] = DEFAULT_MIX,
+        ramp_s: float = 0.0,
+        stale_after_s: float = 5.0,
+        write_timeout_s: float = 2.0,
+        retry_limit_s: float = 10.0,
+        device: str = "light",
+    ) -> None:
+        self._mix = dict(mix)
+        self._ramps = {channel: Ramp(ramp_s, SAFE_LEVEL) for channel in self._mix}
+        self._illuminance_topic = commanded(environment, "light_illuminance")
+        self._all_channels_topic = commanded(environment, "light_channels")
+        self._channel_topics = {commanded(environment, f"light_intensity_{name}"): name for name in self._mix}
+        super().__init__(
+            bus,
+            environment,
+            device,
+            write=write,
+            worker=worker,
+            safe=dict.fromkeys(self._mix, SAFE_LEVEL),
+            commands=(self._illuminance_topic, self._all_channels_topic, *self._channel_topics),
+            stale_after_s=stale_after_s,
+            write_timeout_s=write_timeout_s,
+            retry_limit_s=retry_limit_s,
+        )
+        self._channels = self.node.advertise(light_channels(environment), CHANNEL_LEVELS)
+
+    @property
+    def _output(self) -> Publisher:
+        return self._channels
+
+    def _state(self) -> dict[str, float]:
+        return {field: self._written.get(name, SAFE_LEVEL) for name, field in LIGHT_CHANNELS.items()}
+
+    def _take(self, message: Message) -> None:
+        ok = message.quality is Quality.OK
+        if message.topic == self._all_channels_topic:
+            for channel in self._mix:
+                self._hold(channel, message.value[LIGHT_CHANNELS[channel]] if ok else None)
+        else:
+            name = self._channel_topics.get(message.topic, "light_illuminance")
+            self._hold(name, message.value if ok else None)
+
+    def _target(self, channel: str) -> float:
+        level = self._held(channel)
+        if level is None:
+            whole = self._held("light_illuminance")
+            level = None if whole is None else whole * self._mix[channel]
+        now = self._clock.monotonic()
+        ramp = self._ramps[channel]
+        if level is None:
+            ramp.jump(SAFE_LEVEL)
+        else:
+            ramp.send(max(0.0, min(1.0, level)), now)
+        return round(ramp.at(now), DECIMALS)
+
+    def _is_moving(self) -> bool:
+        now = self._clock.monotonic()
+        return any(ramp.is_moving(now) for ramp in self._ramps.values())
+
+
+class SwitchActuator(Actuator):
+    """Switches one device, such as a valve or a fan, by the command for a variable.
+
+    It is on while a fresh command is at least one half, off while it is below, and safe (`safe_on`) without
+    one. `write(on)` runs in the worker. Whether it is on stands on `<environment>/switches/<device>` as 1 or
+    0, published when it changes.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        device: str,
+        variable: str,
+        *,
+        write: Callable[[bool], None],
+        worker: Worker,
+        safe_on: bool = False,
+        stale_after_s: float = 5.0,
+        write_timeout_s: float = 2.0,
+        retry_limit_s: float = 10.0,
+    ) -> None:
+        super().__init__(
+            bus,
+            environment,
+            device,
+            write=lambda _, level: write(bool(level)),
+            worker=worker,
+            safe={variable: float(safe_on)},
+            commands=(commanded(environment, variable),),
+            stale_after_s=stale_after_s,
+            write_timeout_s=write_timeout_s,
+            retry_limit_s=retry_limit_s,
+        )
+        self._variable = variable
+        self._switch = self.node.advertise(switch_state(environment, device), SWITCH_STATE)
+
+    @property
+    def _output(self) -> Publisher:
+        return self._switch
+
+    def _state(self) -> float:
+        return self._written[self._variable]
+
+    def _take(self, message: Message) -> None:
+        self._hold(self._variable, message.value if message.quality is Quality.OK else None)
+
+    def _target(self, output: str) -> float:
+        level = self._held(output)
+        return self._safe[output] if level is None else float(level >= ON_FROM)
 
 
 class _Command:

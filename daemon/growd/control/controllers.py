@@ -21,6 +21,8 @@ OVERRIDE_S: Final = 600.0
 STEP: Final = 0.02  # of full scale: a set point that moves by more makes the trim wait for the filter
 SETTLE_S: Final = 20.0
 
+_LIGHT_FIELDS: Final = {f"light_intensity_{channel}": field for channel, field in LIGHT_CHANNELS.items()}
+
 
 class Controller(ABC):
     """What every controller has: one output, published at least each second, and the manual override.
@@ -181,17 +183,16 @@ class LightController(Controller):
 
 
 class DirectController(Controller):
-    """One light channel: the set point (0..1) is the command.
+    """The set point of a variable is the command: a light channel (0..1), or a switch (0 or 1).
 
-    A command of all channels at once, on `<environment>/commanded/light_channels`, overrides it as one on
-    its own topic does.
+    A light channel is overridden also by a command of all channels at once, on
+    `<environment>/commanded/light_channels`. Without a set point nothing is commanded.
     """
 
-    def __init__(self, bus: Bus, environment: str, channel: str, *, override_s: float = OVERRIDE_S) -> None:
-        variable = f"light_intensity_{channel}"
-        all_channels = commanded(environment, "light_channels")
-        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=(all_channels,))
-        self._field = LIGHT_CHANNELS[channel]
+    def __init__(self, bus: Bus, environment: str, variable: str, *, override_s: float = OVERRIDE_S) -> None:
+        self._field = _LIGHT_FIELDS.get(variable)
+        all_channels = () if self._field is None else (commanded(environment, "light_channels"),)
+        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=all_channels)
         self._desired: float | None = None
 
     def _take_input(self, message: Message) -> None:

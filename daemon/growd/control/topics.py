@@ -19,6 +19,8 @@ CHANNEL_LEVELS: Final = MessageType(
     VECTOR3.name, tuple(field.within(0, 1, "fraction") for field in VECTOR3.fields)
 )
 
+SWITCH_STATE: Final = FLOAT64.within(0, 1, "switch")
+
 
 def raw(environment: str, variable: str) -> str:
     """The topic of a variable as its sensor gives it."""
@@ -50,18 +52,23 @@ def light_channels(environment: str) -> str:
     return f"{environment}/light_channels"
 
 
+def switch_state(environment: str, device: str) -> str:
+    """The topic of whether a switched output is really on: 1 or 0."""
+    return f"{environment}/switches/{device}"
+
+
 def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> None:
     """Declare every topic that clients may know before any node starts.
 
-    `desired` has the variable's range, `commanded` is 0..1 for light and -1..1 otherwise (cool to heat).
-    `raw` has no range: the sampler says what is out of range. Commanding `light_channels` with
+    `desired` has the variable's range, `commanded` is 0..1 for light and switches and -1..1 otherwise (cool
+    to heat). `raw` has no range: the sampler says what is out of range. Commanding `light_channels` with
     [white, red, blue] sets the three at one moment. Repeating it changes nothing.
     """
     declare = bus.topics.declare
     for variable in VARIABLES.values():
         limits = (variable.minimum, variable.maximum, variable.unit)
         declare(desired(environment, variable.name), FLOAT64.within(*limits))
-        lowest = 0 if variable.name.startswith("light_") else -1
+        lowest = 0 if variable.name.startswith("light_") or variable.unit == "switch" else -1
         declare(commanded(environment, variable.name), FLOAT64.within(lowest, 1, "fraction"))
     for name in sensed:
         variable = VARIABLES[name]
