@@ -38,10 +38,18 @@ class _Pin:
     low_at: float | None = None  # a stopped PWM's thread drives it low then
 
 
+class LgpioError(Exception):
+    """As `lgpio.error`, which rpi-lgpio lets through: it has no base but Exception, and quotes its text."""
+
+    def __str__(self) -> str:
+        return repr(self.args[0])
+
+
 class SimulatedGpio:
     """RPi.GPIO's API on pins whose changes are kept in `history`.
 
-    `on_change(pin, high)` is called with every change, in the thread that makes it.
+    `on_change(pin, high)` is called with every change, in the thread that makes it. `is_refused(pin)` is asked
+    before each: where it is so, the pin stays as it is and the write raises `LgpioError`.
     """
 
     BCM, BOARD = 11, 10
@@ -50,11 +58,16 @@ class SimulatedGpio:
     VERSION = "0.7.1"
 
     def __init__(
-        self, monotonic: Callable[[], float], *, on_change: Callable[[int, float], None] | None = None
+        self,
+        monotonic: Callable[[], float],
+        *,
+        on_change: Callable[[int, float], None] | None = None,
+        is_refused: Callable[[int], bool] | None = None,
     ) -> None:
         self.history: deque[PinEvent] = deque(maxlen=HISTORY_LENGTH)
         self._monotonic = monotonic
         self._on_change = on_change
+        self._is_refused = is_refused
         self._mode: int | None = None
         self._pins: dict[int, _Pin] = {}
         self._pwms: weakref.WeakValueDictionary[int, SimulatedPwm] = weakref.WeakValueDictionary()
@@ -83,6 +96,7 @@ class SimulatedGpio:
             raise ValueError("initial parameter is not valid for inputs")
         with self._lock:
             for pin in self._numbers(channel):
+                self._claim(pin)
                 before = self._pins.get(pin)
                 self._pins[pin] = _Pin(direction, before.high if before else 0.0)
                 if initial is not None:
@@ -94,6 +108,7 @@ class SimulatedGpio:
             self.settle()
             for pin in self._numbers(channel):
                 self.check_output(pin, "The GPIO channel has not been set up as an OUTPUT")
+                self._claim(pin)
                 self._drive(pin, float(bool(value)))
 
     def input(self, channel: int, /) -> int:
@@ -148,6 +163,7 @@ class SimulatedGpio:
         """What a running PWM puts on its pin."""
         with self._lock:
             self.settle()
+            self._claim(pin)
             self._drive(pin, duty_percent / 100.0, frequency_hz)
 
     def stop_pwm(self, pin: int, frequency_hz: float) -> None:
@@ -158,6 +174,10 @@ class SimulatedGpio:
         state = self._pins.get(pin)
         if state is not None:
             state.low_at = self._monotonic() + 1.0 / frequency_hz
+
+    def _claim(self, pin: int) -> None:
+        if self._is_refused is not None and self._is_refused(pin):
+            raise LgpioError("GPIO busy")
 
     def _drive(self, pin: int, high: float, frequency_hz: float = 0.0) -> None:
         self._pins[pin].high = high

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from growd_hwsim.gpio import HISTORY_LENGTH, SimulatedGpio
+from growd_hwsim.gpio import HISTORY_LENGTH, LgpioError, SimulatedGpio
 from support.machine import SleepingTime
 
 
@@ -12,7 +12,12 @@ class Bench:
     def __init__(self) -> None:
         self.time = SleepingTime()
         self.heard: list[tuple[int, float]] = []
-        self.gpio = SimulatedGpio(self.time.monotonic, on_change=lambda *change: self.heard.append(change))
+        self.refused: set[int] = set()
+        self.gpio = SimulatedGpio(
+            self.time.monotonic,
+            on_change=lambda *change: self.heard.append(change),
+            is_refused=self.refused.__contains__,
+        )
         self.gpio.setmode(self.gpio.BCM)
 
 
@@ -105,6 +110,25 @@ def test_cleanup_gives_pins_back(bench):
     bench.gpio.cleanup()
     assert bench.gpio.high(27) == 0
     assert bench.gpio.getmode() is None
+
+
+def test_a_pin_that_refuses_stays_as_it_is_and_the_others_work(bench):
+    bench.gpio.setup(17, bench.gpio.OUT, initial=0)
+    pwm = bench.gpio.PWM(18, 100)
+    pwm.start(50)
+    bench.refused.add(18)
+    for write in (
+        lambda: pwm.ChangeDutyCycle(80),
+        lambda: bench.gpio.output(18, 1),
+        lambda: bench.gpio.setup(18, bench.gpio.OUT, initial=0),
+    ):
+        with pytest.raises(LgpioError, match="'GPIO busy'"):
+            write()
+    bench.gpio.output(17, 1)
+    assert (bench.gpio.high(18), bench.gpio.high(17)) == (0.5, 1)
+    bench.refused.clear()
+    pwm.ChangeDutyCycle(80)
+    assert bench.gpio.high(18) == pytest.approx(0.8)
 
 
 def test_history_is_bounded(bench):
