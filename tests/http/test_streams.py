@@ -257,13 +257,13 @@ class TestManyClients:
             await open_streams(daemon, AT_ONCE + 1)
             daemon.sensor[CO2].publish(1)
             assert {json.loads(await each.next())["number"] for each in many} == {1}
-            for value in (2, 3, 4):
+            for value in range(2, 501):  # more than a client's queue holds: those who keep up lose none
                 daemon.sensor[CO2].publish(value)
             # one who joins is not sent again what came before it, so the others get it now
             late = await stack.enter_async_context(stream(daemon))
             for each in many:
-                assert numbers(await each.next()) == [2, 3, 4]
-            assert numbers(await late.next()) == [4]
+                assert numbers(await each.next()) == [*range(2, 501)]
+            assert numbers(await late.next()) == [500]
 
     async def test_few_get_each_message_at_once(self, daemon, monkeypatch):
         monkeypatch.setattr("growd.http.streams.LATEST_S", 1e6)
@@ -325,6 +325,33 @@ class TestSlowClients:
             expected += document.get("dropped", 1)
         assert expected == published + 1
 
+    @pytest.mark.parametrize("burst", [2, 4096])
+    async def test_each_message_is_sent_or_told_of_wherever_it_was_dropped(self, monkeypatch, burst):
+        monkeypatch.setattr("growd.http.streams.BURST", burst)
+        limits = Limits(stream_queue=2)
+        async with serving(limits) as daemon, stream(daemon, query="?latest=false") as lines:
+            await open_streams(daemon, 1)
+            daemon.sensor[CO2].publish(0)
+            await lines.next()
+            client = only_client(daemon)
+            client._protocol.pause_writing()  # as asyncio does when the connection takes no more
+            for last in (11, 21, 31):
+                for value in range(last - 10, last):
+                    daemon.sensor[CO2].publish(value)
+                while last not in [
+                    json.loads(line.text.splitlines()[-1])["number"] for line in client._waiting
+                ]:
+                    await asyncio.sleep(0)
+            client._protocol.resume_writing()
+            documents = []
+            while {"number": 31}.items() - (documents[-1] if documents else {}).items():
+                documents += [json.loads(line) for line in (await lines.next()).splitlines()]
+        expected = 2
+        for document in documents:
+            assert document.get("number", expected) == expected
+            expected += document.get("dropped", 1)
+        assert expected == 32
+
     @pytest.mark.parametrize(
         ("accept", "told"),
         [
@@ -333,8 +360,9 @@ class TestSlowClients:
             (PLAIN, b"# 2 dropped\n3.0\n"),
         ],
     )
-    async def test_it_is_told_in_each_format_and_each_time(self, accept, told):
-        async with serving(Limits(stream_queue=1)) as daemon, stream(daemon, Accept=accept) as frames:
+    async def test_it_is_told_in_each_format_and_each_time(self, daemon, accept, told, monkeypatch):
+        monkeypatch.setattr("growd.http.streams.BURST", 1)
+        async with stream(daemon, Accept=accept) as frames:
             if accept == EVENTS:
                 await frames.next()  # retry
             for last in (3, 6):
@@ -411,6 +439,21 @@ class TestEnd:
             await open_streams(daemon, 1)
             daemon.api.node.close()
             assert await lines.end() == []
+
+    async def test_who_comes_after_a_broadcast_ended_is_served_by_another(self, daemon):
+        async with stream(daemon) as slow:
+            await open_streams(daemon, 1)
+            (broadcast,) = daemon.api.streams._broadcasts.values()
+            only_client(daemon)._protocol.pause_writing()  # it can't leave yet
+            daemon.sensor[CO2].publish(1)
+            broadcast._task.cancel()
+            await asyncio.wait([broadcast._task])
+            async with stream(daemon) as late:
+                assert numbers(await late.next()) == [1]
+                daemon.sensor[CO2].publish(2)
+                assert numbers(await late.next()) == [2]
+            slow.client.reset()
+            await open_streams(daemon, 0)
 
 
 class TestRefusals:

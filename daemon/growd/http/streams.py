@@ -11,7 +11,7 @@ import asyncio
 import socket
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp import hdrs, web
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 16  # clients
 WRITE_S: Final = 0.0004  # seconds for each client
 LATEST_S: Final = 0.1
+BURST: Final = 4096  # messages of a topic that may come before they are handed on, or while a write is shared
 # What waits in the kernel or in the transport can't be dropped for something newer; and it is memory.
 SEND_BUFFER: Final = 16 * 1024  # bytes
 
@@ -112,8 +113,8 @@ class Streams:
     async def _broadcast(self, topic: str, form: Format) -> AsyncIterator[_Broadcast]:
         """The broadcast of a topic in a format, made for its first client and ended after its last."""
         broadcast = self._broadcasts.get((topic, form))
-        if broadcast is None:
-            subscription = self._node.subscribe(topic, depth=self._queue)
+        if broadcast is None or broadcast.subscription.is_closed:
+            subscription = self._node.subscribe(topic, depth=BURST)
             broadcast = self._broadcasts[topic, form] = _Broadcast(subscription, form, self._heartbeat)
         broadcast.users += 1
         try:
@@ -146,7 +147,7 @@ class _Broadcast:
         last = self.subscription.topics[0].last if latest else None
         if last is not None and seen == str(last.number):
             last = None
-        client.begin(self._form.start + (self._form.message(last) if last is not None else b""))
+        client.begin(self._form.message(last) if last is not None else b"")
         self._clients.add(client)
         try:
             yield
@@ -170,6 +171,7 @@ class _Broadcast:
         except ClosedError:
             pass  # the stream has come to its end
         finally:
+            self.subscription.close()  # whoever comes now needs another broadcast
             for client in self._clients:
                 client.close()
 
@@ -183,25 +185,32 @@ class _Broadcast:
         return True
 
     def _beat(self) -> None:
-        beat = self._form.heartbeat
+        beat = _Line(self._form.heartbeat, 0)
         for client in self._clients:
             if client.keeps_up:
-                client.take([beat], _chunk(beat))
+                client.take([beat], _chunk(beat.text))
 
     def _hand_on(self) -> None:
         """Give the clients what has come."""
         lines = []
         while (message := self.subscription.get_nowait()) is not None:
-            lines.append(self._form.message(message))
+            lines.append(_Line(self._form.message(message), 1))
         if not lines:
             return
         dropped = self.subscription.dropped - self._told
         if dropped:
             self._told += dropped
-            lines[0] = self._form.dropped(dropped) + lines[0]
-        chunk = _chunk(b"".join(lines))
+            lines[0] = _Line(self._form.dropped(dropped) + lines[0].text, dropped + 1)
+        chunk = _chunk(b"".join([line.text for line in lines]))
         for client in self._clients:
             client.take(lines, chunk)
+
+
+class _Line(NamedTuple):
+    """What is written at one time, and of how many messages it tells."""
+
+    text: bytes
+    messages: int
 
 
 class _Client:
@@ -216,7 +225,7 @@ class _Client:
         self._chunked = request.version >= (1, 1)
         self._form = form
         self._depth = depth
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[_Line] = deque()
         self._dropped = 0
         self._behind = True  # until the response's head was sent
         self._closed = False
@@ -226,17 +235,18 @@ class _Client:
     def keeps_up(self) -> bool:
         return not (self._behind or self._protocol.writing_paused)
 
-    def begin(self, lines: bytes) -> None:
-        """What is written first, if there is something."""
-        if lines:
-            self._waiting.append(lines)
+    def begin(self, last: bytes) -> None:
+        """What is written first: how the format starts, and the last message if it is wanted."""
+        text = self._form.start + last
+        if text:
+            self._waiting.append(_Line(text, 1 if last else 0))
 
-    def take(self, lines: list[bytes], chunk: bytes) -> None:
+    def take(self, lines: list[_Line], chunk: bytes) -> None:
         """Write these lines, or let them wait. `chunk` is all of them as an HTTP/1.1 chunk."""
         if not self.keeps_up:
             self._keep(lines)
         elif not self._transport.is_closing():
-            self._transport.write(chunk if self._chunked else b"".join(lines))
+            self._transport.write(chunk if self._chunked else b"".join([line.text for line in lines]))
 
     def close(self) -> None:
         """End the stream after what waits."""
@@ -262,16 +272,15 @@ class _Client:
                 self._wake.clear()
                 await self._wake.wait()
 
-    def _keep(self, lines: list[bytes]) -> None:
+    def _keep(self, lines: list[_Line]) -> None:
         self._behind = True
         self._wake.set()
         self._waiting.extend(lines)
         while len(self._waiting) > self._depth:
-            self._waiting.popleft()
-            self._dropped += 1
+            self._dropped += self._waiting.popleft().messages
 
     def _write_next(self) -> None:
-        line = self._waiting.popleft()
+        line = self._waiting.popleft().text
         if self._dropped:
             line = self._form.dropped(self._dropped) + line
             self._dropped = 0
