@@ -61,6 +61,13 @@ def numbers(lines):
     return [json.loads(line)["number"] for line in lines.splitlines()]
 
 
+async def kept(client, number):
+    """Wait until this message waits for the client."""
+    async with asyncio.timeout(10):
+        while not (client._waiting and b'"number":%d}' % number in client._waiting[-1].text):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
 def only_client(daemon):
     (broadcast,) = daemon.api.streams._broadcasts.values()
     (client,) = broadcast._clients
@@ -338,10 +345,7 @@ class TestSlowClients:
             for last in (11, 21, 31):
                 for value in range(last - 10, last):
                     daemon.sensor[CO2].publish(value)
-                while last not in [
-                    json.loads(line.text.splitlines()[-1])["number"] for line in client._waiting
-                ]:
-                    await asyncio.sleep(0)
+                await kept(client, last)
             client._protocol.resume_writing()
             documents = []
             while {"number": 31}.items() - (documents[-1] if documents else {}).items():
