@@ -22,6 +22,7 @@ from growd.config import Config, Sensor, load
 from growd.store.errors import LocalStoreError
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
+from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import SimulatedHardware, open_simulated
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
@@ -29,7 +30,7 @@ from support.program import PATIENCE_S
 from support.running import running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 SETTINGS = (
@@ -61,6 +62,41 @@ def restored_signals():
     before = signal.getsignal(signal.SIGHUP)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture
+def machines(monkeypatch: pytest.MonkeyPatch) -> list[SimulatedHardware]:
+    """The simulated machines that are opened."""
+    opened: list[SimulatedHardware] = []
+
+    def open_one(*arguments: Any, **options: Any) -> SimulatedHardware:
+        opened.append(open_simulated(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr("growd.app.open_simulated", open_one)
+    return opened
+
+
+@contextlib.asynccontextmanager
+async def serving(app: App) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of the API while the daemon runs."""
+    ready: asyncio.Queue[Running] = asyncio.Queue()
+    runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
+    base = f"{(await asyncio.wait_for(ready.get(), PATIENCE_S)).address}/_svc/api/0.0.1/"
+    async with aiohttp.ClientSession(base_url=base) as client:
+        yield client
+    app.stop()
+    await asyncio.wait_for(runs, PATIENCE_S)
+
+
+async def streamed(client: aiohttp.ClientSession, topic: str, *, above: float) -> float:
+    """The first value of a topic above that."""
+    async with client.get(f"topic_stream/{topic}") as lines:
+        async for line in lines.content:
+            value = json.loads(line)["value"]
+            if value is not None and value > above:
+                return float(value)
+    raise AssertionError(f"the stream of {topic} has ended")
 
 
 class Hasty(App):
@@ -152,14 +188,7 @@ async def test_points_in_memory_are_kept_though_the_lamp_fails_at_the_end(tmp_pa
     assert "may not be safe" in complaint
 
 
-async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    machines: list[SimulatedHardware] = []
-
-    def opened(*arguments: Any, **options: Any) -> SimulatedHardware:
-        machines.append(open_simulated(*arguments, **options))
-        return machines[0]
-
-    monkeypatch.setattr("growd.app.open_simulated", opened)
+async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machines: list[SimulatedHardware]):
     ready: asyncio.Queue[Running] = asyncio.Queue()
     app = App(load(None, SETTINGS), tmp_path)
     runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
@@ -177,6 +206,39 @@ async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, monke
     await runs
     assert [gpio.high(pin) for pin in pins] == [0.0, 0.0, 0.0]
     assert app.complaints == []
+
+
+async def test_the_scd30_is_set_as_configured_and_calibrated_over_http(
+    tmp_path: Path, machines: list[SimulatedHardware]
+):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        "[[sensor]]\nname = 'air'\nkind = 'scd30'\nambient_pressure_hpa = 950\naltitude_m = 540\n"
+        "temperature_offset_degc = 1.5\nself_calibration = true\n"
+    )
+    config = await asyncio.to_thread(load, file, (*SETTINGS, "simulator.speed=50"))
+    calibrate = "service/environment_1/samplers/air/calibrate"
+    async with serving(App(config, tmp_path / "data")) as client:
+        await streamed(client, "environment_1/raw/air_carbon_dioxide", above=0)
+        chip = machines[0].scd30
+        assert (chip.ambient_pressure_hpa, chip.memory.altitude_m) == (950, 540)
+        assert (chip.memory.temperature_offset, chip.memory.self_calibration) == (150, 1)
+
+        async with client.get(calibrate) as answer:
+            assert (await answer.json())["args"] == ["reference"]
+        async with client.post(calibrate, json={"reference": 1500}) as answer:
+            assert (answer.status, (await answer.json())["success"]) == (200, True)
+        assert chip.memory.forced_recalibration_ppm == 1500
+        assert await streamed(client, "environment_1/raw/air_carbon_dioxide", above=1_400) < 1_600
+
+        async with client.post(calibrate, json=[2001]) as answer:
+            assert answer.status == 400
+            assert "reference: expected int64 from 400 to 2000 ppm" in (await answer.json())["ERROR"]
+        machines[0].faults.inject(Fault("absent", "scd30"))
+        async with client.post(calibrate, json=[800]) as answer:
+            assert answer.status == 400
+            assert "SCD30 at 0x61 on I2C bus 1" in (await answer.json())["message"]
+        assert chip.memory.forced_recalibration_ppm == 1500
 
 
 def test_nobody_is_told_that_outputs_are_safe_when_they_may_not_be(

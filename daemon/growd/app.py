@@ -411,6 +411,7 @@ class App:
                 read_timeout_s=self._patient(DEVICE_TIMEOUT_S),
                 not_ready=NotReadyError,
                 not_ready_limit_s=max(NOT_READY_LIMIT_S, sensor.interval_s),
+                services=device.services,
             )
 
     def _stale_after(self, variable: str) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.bus.fields import Field, Kind
 from growd.config import ConfigError
+from growd.control.device_services import DeviceService
 from growd_drivers import bh1750, scd30
 
 if TYPE_CHECKING:
@@ -17,11 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SensorKind:
-    """A kind of sensor: its usual address, how it is opened, and which variable each field of a sample is."""
+    """A kind of sensor: its usual address, how it is opened, and which variable each field of a sample is.
+
+    The `call` of each of its `services` takes the driver first.
+    """
 
     address: int
     open: Callable[[Hardware, Sensor, int], Any]
     variables: Mapping[str, str]
+    services: tuple[DeviceService, ...] = ()
 
 
 def _open_scd30(hardware: Hardware, sensor: Sensor, address: int) -> Any:
@@ -40,6 +47,11 @@ def _open_scd30(hardware: Hardware, sensor: Sensor, address: int) -> Any:
     )
 
 
+def _calibrate_scd30(driver: scd30.Scd30, reference: int) -> str:
+    driver.recalibrate(reference)
+    return f"from now on the air that it is in counts as {reference} ppm"
+
+
 def _open_bh1750(hardware: Hardware, sensor: Sensor, address: int) -> Any:
     return bh1750.Bh1750(hardware.i2c(sensor.bus), sleep=hardware.sleep, address=address)
 
@@ -53,6 +65,24 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
             "temperature_degc": "air_temperature",
             "humidity_percent": "air_humidity",
         },
+        (
+            DeviceService(
+                "calibrate",
+                "growd/Calibrate",
+                _calibrate_scd30,
+                (
+                    Field(
+                        "reference",
+                        Kind.INT64,
+                        scd30.MINIMUM_REFERENCE_PPM,
+                        scd30.MAXIMUM_REFERENCE_PPM,
+                        "ppm",
+                        doc="the carbon dioxide in the air that the sensor is in",
+                    ),
+                ),
+                doc="Forced recalibration, for good. The air must have been steady for two minutes before.",
+            ),
+        ),
     ),
     "bh1750": SensorKind(bh1750.ADDRESS, _open_bh1750, {"illuminance_lux": "light_illuminance"}),
 }
@@ -87,10 +117,24 @@ class SensorDevice:
         """The variables that a reading has."""
         return tuple(self._kind.variables.values())
 
+    @property
+    def services(self) -> tuple[DeviceService, ...]:
+        """What the device can be asked to do; their calls may raise `DriverError`."""
+        return tuple(
+            replace(service, call=functools.partial(self._serve, service.call))
+            for service in self._kind.services
+        )
+
     def read(self) -> dict[str, float]:
         """One reading, by variable, in the unit of `growd.variables`. Raises `DriverError`."""
+        sample = self._opened().read()
+        return {variable: getattr(sample, field) for field, variable in self._kind.variables.items()}
+
+    def _opened(self) -> Any:
         if self._driver is None:
             address = self._sensor.address or self._kind.address
             self._driver = self._kind.open(self._hardware, self._sensor, address)
-        sample = self._driver.read()
-        return {variable: getattr(sample, field) for field, variable in self._kind.variables.items()}
+        return self._driver
+
+    def _serve(self, call: Callable[..., str], **arguments: Any) -> str:
+        return call(self._opened(), **arguments)

@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from growd.bus import Bus
+from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
+from growd.control.device_services import DeviceService
 from growd.control.sampling import Sampler
 from growd.control.topics import declare_environment
 from growd.worker import Worker
@@ -220,3 +222,53 @@ async def test_a_changed_interval_takes_effect_within_5_s():
         assert len(device.times) == 2
         await clock.advance(10)
         assert len(device.times) == 3
+
+
+CALIBRATE = "e/samplers/scd30/calibrate"
+
+
+def calibration(call):
+    return DeviceService("calibrate", "growd/Calibrate", call, (Field("reference", Kind.INT64, 400, 2_000),))
+
+
+async def test_a_service_of_the_device_is_done_in_the_thread_of_its_bus():
+    threads = []
+
+    def calibrate(reference):
+        threads.append(threading.current_thread().name)
+        return f"calibrated to {reference} ppm"
+
+    async with sampling(Device(GOOD), services=[calibration(calibrate)]) as (bus, _, _, _):
+        answer = await bus.services.get(CALIBRATE).call([800])
+        assert answer == {"success": True, "message": "calibrated to 800 ppm"}
+        assert threads == ["bus 1"]
+        assert bus.find_node("e/samplers/scd30").information()["srvs"] == [CALIBRATE]
+
+
+@pytest.mark.parametrize("error", [OSError("the bus is short"), ValueError("the bus is short")])
+async def test_what_the_device_can_not_do_is_refused_in_its_words(error):
+    def calibrate(reference):
+        raise error
+
+    async with sampling(Device(GOOD), services=[calibration(calibrate)]) as (bus, _, _, _):
+        answer = await bus.services.get(CALIBRATE).call([800])
+        assert answer == {"success": False, "message": "the bus is short"}
+
+
+async def test_a_service_waits_for_a_reading_under_way_and_says_so_when_that_hangs():
+    device, done = HangingDevice(), []
+    service = calibration(lambda reference: done.append(reference) or "done")
+    async with sampling(device, read_timeout_s=2, services=[service]) as (bus, clock, worker, _):
+        clock.unwatch(worker)
+        await clock.advance(5)
+        await asyncio.to_thread(device.begun.wait, 10)
+        calls = [asyncio.create_task(bus.services.get(CALIBRATE).call([ppm])) for ppm in (800, 900)]
+        await clock.until(calls[1].done)
+        assert calls[1].result()["message"] == "scd30 is still busy with what it was asked before"
+        await clock.advance(2)
+        assert calls[0].result()["success"] is False
+        assert "has not answered for 2 s; what was asked of it may still" in calls[0].result()["message"]
+        device.release.set()
+        clock.watch(worker)
+        await clock.settle()
+        assert done == [800]

@@ -32,9 +32,14 @@ class DeviceCalls:
         self._began = 0.0
         self._pending: asyncio.Task[Any] | None = None
 
+    @property
+    def is_pending(self) -> bool:
+        """A call has not come back yet."""
+        return self._pending is not None and not self._pending.done()
+
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """`function(*args)` in the worker: its result, its error, or `DeviceTimeoutError`."""
-        if self._pending is not None and not self._pending.done():
+        if self.is_pending:
             raise DeviceTimeoutError(self._device, self._clock.monotonic() - self._began)
         self._began = self._clock.monotonic()
         task = asyncio.create_task(self._worker.run(function, *args), name=f"{self._device}: call")

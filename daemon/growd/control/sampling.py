@@ -8,6 +8,7 @@ from growd.bus.errors import InvalidValueError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import FLOAT64, Quality
 from growd.control.calls import DeviceCalls
+from growd.control.device_services import DeviceServices
 from growd.control.errors import DEVICE_ERRORS, NoReadingError
 from growd.control.health import Health, State
 from growd.control.topics import raw
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from growd.bus import Bus
+    from growd.control.device_services import DeviceService
     from growd.worker import Worker
 
 SLICE_S: Final = 5.0  # a changed interval takes effect within this time, however long the old one is
@@ -42,7 +44,8 @@ class Sampler:
     as a failure only after `not_ready_limit_s`; before the first reading it is warm-up.
 
     All times in seconds of the bus's clock. The interval is the parameter
-    `<environment>/samplers/<device>/interval`.
+    `<environment>/samplers/<device>/interval`. The device's `services` stand beside it, within
+    `read_timeout_s` each.
     """
 
     def __init__(
@@ -59,12 +62,16 @@ class Sampler:
         not_ready: type[Exception] = NeverNotReadyError,
         not_ready_limit_s: float = NOT_READY_LIMIT_S,
         retry_limit_s: float = 60.0,
+        services: Iterable[DeviceService] = (),
     ) -> None:
         self.node = bus.node(f"{environment}/samplers/{device}")
         self._clock = bus.clock
         self._device = device
         self._read = read
         self._calls = DeviceCalls(device, worker, bus.clock, read_timeout_s)
+        self._services = DeviceServices(
+            self.node, device, services, worker=worker, clock=bus.clock, limit_s=read_timeout_s
+        )
         self._health = Health(self.node, environment, device, bus.clock)
         self._fields = [_field(variable) for variable in variables]
         self._publishers = {
@@ -90,6 +97,7 @@ class Sampler:
                 await self._sample()
                 await self._wait_for_slot()
         finally:
+            await self._services.close()
             await self._calls.close()
 
     async def _sample(self) -> None:
