@@ -37,6 +37,7 @@ from growd.supervisor import Supervisor
 from growd.worker import Worker
 from growd_drivers.errors import NotReadyError
 from growd_drivers.hardware import Hardware
+from growd_drivers.serial_line import open_port
 from growd_hwsim.chamber import Chamber
 from growd_hwsim.chips.bh1750 import SimulatedBh1750
 from growd_hwsim.chips.scd30 import SimulatedScd30
@@ -75,7 +76,11 @@ def hardware(clock: RealClock, buses: int) -> Hardware:
         adapter.attach(SENSOR_KINDS["bh1750"].address, bh1750)
     gpio = SimulatedGpio(clock.monotonic)
     return Hardware(
-        smbus_over(I2CKernel(adapters)), gpio, sleep=clock.sleep_blocking, monotonic=clock.monotonic
+        smbus_over(I2CKernel(adapters)),
+        open_port,
+        gpio,
+        sleep=clock.sleep_blocking,
+        monotonic=clock.monotonic,
     )
 
 

@@ -42,6 +42,15 @@ class OutOfRangeError(DriverError, ValueError):
         self.maximum = maximum
 
 
+class StuckError(DriverError, ValueError):
+    """The device has given the same `value` for `seconds`, longer than what it measures stands still."""
+
+    def __init__(self, sentence: str, *, device: str, value: float, seconds: float) -> None:
+        super().__init__(sentence, device=device)
+        self.value = value
+        self.seconds = seconds
+
+
 class SettingError(DriverError, ValueError):
     """A driver was asked for a setting that the device does not have."""
 

@@ -8,24 +8,28 @@ from typing import TYPE_CHECKING
 
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.i2c import I2CBus
+from growd_drivers.serial_line import SerialLine, open_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from growd_drivers.gpio import GpioLike
     from growd_drivers.i2c import SMBusLike
+    from growd_drivers.serial_line import OpenSerial
 
 
 class Hardware:
-    """The buses of one machine, and the time its drivers wait on.
+    """The buses and serial lines of one machine, and the time its drivers wait on.
 
-    `sleep` blocks for seconds, `monotonic` counts them; both come from one clock. `gpio` is the module
-    `RPi.GPIO` or an object with its API.
+    `open_serial` opens the port at a place, as `growd_drivers.serial_line.open_port` does. `sleep` blocks for
+    seconds, `monotonic` counts them; both come from one clock. `gpio` is the module `RPi.GPIO` or an object
+    with its API.
     """
 
     def __init__(
         self,
         open_smbus: Callable[[int], SMBusLike],
+        open_serial: OpenSerial,
         gpio: GpioLike,
         *,
         sleep: Callable[[float], None],
@@ -35,6 +39,8 @@ class Hardware:
         self.sleep = sleep
         self.monotonic = monotonic
         self._open_smbus = open_smbus
+        self._open_serial = open_serial
+        self._lines: dict[str, SerialLine] = {}
         self._buses: dict[int, I2CBus] = {}
         self._lock = threading.Lock()
 
@@ -48,9 +54,22 @@ class Hardware:
                 self._buses[number] = I2CBus(self._opened(number), number=number)
             return self._buses[number]
 
-    def close(self) -> None:
-        """Close all buses. Drivers with outputs are closed before, by their owner."""
+    def serial(self, place: str, *, baud: int, timeout_s: float) -> SerialLine:
+        """The serial line of a device at `place`, which opens its port at its first use.
+
+        Raises `HardwareUnavailableError` where there is one already: a line has one device.
+        """
         with self._lock:
+            if place in self._lines:
+                raise HardwareUnavailableError(f"{place} has a device already", device=place)
+            self._lines[place] = SerialLine(self._open_serial, place, baud=baud, timeout_s=timeout_s)
+            return self._lines[place]
+
+    def close(self) -> None:
+        """Close all buses and lines. Drivers with outputs are closed before, by their owner."""
+        with self._lock:
+            while self._lines:
+                self._lines.popitem()[1].close()
             while self._buses:
                 self._buses.popitem()[1].close()
 
@@ -68,7 +87,7 @@ def open_hardware(*, sleep: Callable[[float], None], monotonic: Callable[[], flo
     """
     from smbus2 import SMBus  # noqa: PLC0415  only real hardware opens /dev
 
-    return Hardware(SMBus, _gpio_module(), sleep=sleep, monotonic=monotonic)
+    return Hardware(SMBus, open_port, _gpio_module(), sleep=sleep, monotonic=monotonic)
 
 
 def _gpio_module() -> GpioLike:

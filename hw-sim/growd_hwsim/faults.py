@@ -4,11 +4,15 @@ The chips know nothing of them. A faults file is TOML:
 
     [[fault]]
     kind = "bad_crc"        # absent, bus_error, timeout, bad_crc, frozen
-    device = "scd30"        # or "bh1750", or an address on a bus: "i2c-1:0x61"
+    device = "scd30"        # or "bh1750", or an address on a bus: "i2c-1:0x61"; or one on a serial line,
+                            # "mhz19", "mhz16" or its port: "/dev/serial0"
     at = 60                 # seconds after the start (default 0)
     for = 30                # seconds (default: until the end)
     probability = 0.5       # of each message (default 1)
     seed = 7                # of the dice (default 0)
+
+On a serial line the kinds are absent, short, split, shifted, doubled, garbled, bad_checksum, frozen, warm_up,
+unplugged, and renamed: plugged in under the next number, such as /dev/ttyUSB1 for /dev/ttyUSB0.
 """
 
 from __future__ import annotations
@@ -20,24 +24,34 @@ import re
 import threading
 import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from growd_hwsim.chips.mhz19 import WARM_UP_PPM, reading
 from growd_hwsim.errors import FaultError, FaultFileError
 from growd_hwsim.i2c import NoAcknowledgeError
+from growd_hwsim.uart import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
     from pathlib import Path
 
     from growd_hwsim.i2c import Message
+    from growd_hwsim.uart import Forward as SerialForward
 
     Forward = Callable[[Message], bytes]
 
-DEVICES = ("scd30", "bh1750")
+M = TypeVar("M")
+A = TypeVar("A")
+
+DEVICES = ("scd30", "bh1750", "mhz19", "mhz16")
 BUS_TIMEOUT_S = 1.0
 """After which the Pi's adapter gives up (i2c-bcm2835 leaves Linux's default of 1 s)."""
 
-_PLACE = re.compile(r"i2c-\d+:0x[0-9a-f]{2}")
+PAUSE_S = 0.02
+"""Between two pieces of a frame: a moment in which pyserial's read finds nothing."""
+
+_PLACE = re.compile(r"i2c-\d+:0x[0-9a-f]{2}|/dev/.+")
+_ON_SERIAL_LINES = ("mhz19", "mhz16")
 _WITHOUT_CHECKSUM = {"bh1750"}
 
 
@@ -57,11 +71,17 @@ class Fault:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise FaultError(f"kind must be one of {', '.join(KINDS)}, not {self.kind!r}", key="kind")
+        known_kinds = list(dict.fromkeys([*KINDS, *SERIAL_KINDS, *PLUG_KINDS]))
+        if self.kind not in known_kinds:
+            raise FaultError(f"kind must be one of {', '.join(known_kinds)}, not {self.kind!r}", key="kind")
         if self.device not in DEVICES and not _PLACE.fullmatch(self.device):
             known = f"{', '.join(DEVICES)} or an address such as i2c-1:0x61"
             raise FaultError(f"device must be {known}, not {self.device!r}", key="device")
+        kinds = [*SERIAL_KINDS, *PLUG_KINDS] if self._is_on_serial_line else list(KINDS)
+        if self.kind not in kinds:
+            raise FaultError(
+                f"kind {self.kind} can't be: for {self.device} there are {', '.join(kinds)}", key="kind"
+            )
         if self.kind == "bad_crc" and self.device in _WITHOUT_CHECKSUM:
             raise FaultError(f"kind bad_crc can't be: {self.device} sends no checksum", key="kind")
         if not 0 <= self.at < float("inf"):
@@ -72,6 +92,10 @@ class Fault:
             raise FaultError(
                 f"probability must be above 0, up to 1, not {self.probability}", key="probability"
             )
+
+    @property
+    def _is_on_serial_line(self) -> bool:
+        return self.device in _ON_SERIAL_LINES or self.device.startswith("/")
 
 
 class Faults:
@@ -87,7 +111,7 @@ class Faults:
         self._sleep = sleep
         self._monotonic = monotonic
         self._armed: list[_Armed] = []
-        self._frames: dict[tuple[int, int], bytes] = {}
+        self._frames: dict[tuple[int, int] | str, bytes] = {}
         self._lock = threading.Lock()
         for fault in faults:
             self.inject(fault)
@@ -104,7 +128,7 @@ class Faults:
 
     def wire(self, message: Message, forward: Forward) -> bytes:
         """Pass a message on through the faults that it meets. For `I2CAdapter`."""
-        met = self._met_by(message)
+        met = self._met_by(message.device, f"i2c-{message.bus}:{message.address:#04x}", kinds=KINDS)
         for fault in met:
             forward = _through(KINDS[fault.kind], self, forward)
         answer = forward(message)
@@ -112,26 +136,48 @@ class Faults:
             self.remember(message, answer)
         return answer
 
+    def serial_wire(self, query: Query, forward: SerialForward) -> list[bytes]:
+        """Pass a command on, and its answer back, through the faults that it meets. For `SerialPorts`."""
+        met = self._met_by(query.device, query.port, kinds=SERIAL_KINDS)
+        for fault in met:
+            forward = _through(SERIAL_KINDS[fault.kind], self, forward)
+        pieces = forward(query)
+        if not met and any(pieces):
+            self.remember(query, b"".join(pieces))
+        return pieces
+
+    def plug(self, port: str, device: str) -> str | None:
+        """The name by which a chip's port goes now, None while it is unplugged. For `SerialPorts`."""
+        name: str | None = port
+        for fault in self._met_by(device, port, kinds=PLUG_KINDS):
+            name = None if name is None else PLUG_KINDS[fault.kind](name)
+        return name
+
+    def pause(self) -> None:
+        """Let the time between two pieces of a frame pass."""
+        self._sleep(PAUSE_S)
+
     def hold_the_clock(self) -> None:
         """Let the time pass after which the adapter gives up."""
         self._sleep(BUS_TIMEOUT_S)
 
-    def last_frame(self, message: Message) -> bytes:
-        """The last measurement that came from this address: the longest answer it gives. Empty before."""
+    def last_frame(self, message: Message | Query) -> bytes:
+        """The last measurement that came from there: from an address the longest answer. Empty before."""
         with self._lock:
-            return self._frames.get((message.bus, message.address), b"")
+            return self._frames.get(_place(message), b"")
 
-    def remember(self, message: Message, frame: bytes) -> None:
-        """Take `frame` for the last measurement from this address."""
+    def remember(self, message: Message | Query, frame: bytes) -> None:
+        """Take `frame` for the last measurement from there."""
         with self._lock:
-            self._frames[message.bus, message.address] = frame
+            self._frames[_place(message)] = frame
 
-    def _met_by(self, message: Message) -> list[Fault]:
-        names = (message.device, f"i2c-{message.bus}:{message.address:#04x}")
+    def _met_by(self, *names: str, kinds: Container[str]) -> list[Fault]:
         with self._lock:
             now = self._monotonic()
             return [
-                armed.fault for armed in self._armed if armed.fault.device in names and armed.strikes(now)
+                armed.fault
+                for armed in self._armed
+                if armed.fault.device in names and armed.fault.kind in kinds and armed.strikes(now)
             ]
 
 
@@ -185,10 +231,80 @@ KINDS: dict[str, Callable[[Faults, Message, Forward], bytes]] = {
 }
 
 
+def _no_answer(_faults: Faults, _query: Query, _forward: SerialForward) -> list[bytes]:
+    return []
+
+
+def _short(_faults: Faults, query: Query, forward: SerialForward) -> list[bytes]:
+    return [piece[:5] for piece in forward(query)]
+
+
+def _split(_faults: Faults, query: Query, forward: SerialForward) -> list[bytes]:
+    return [part for piece in forward(query) for part in (piece[:4], piece[4:]) if part]
+
+
+def _shifted(_faults: Faults, query: Query, forward: SerialForward) -> list[bytes]:
+    """A stray byte before the frame: the worst one, which looks like its start."""
+    return [b"\xff" + piece for piece in forward(query) if piece]
+
+
+def _doubled(_faults: Faults, query: Query, forward: SerialForward) -> list[bytes]:
+    return [piece + piece for piece in forward(query)]
+
+
+def _garbled(_faults: Faults, query: Query, forward: SerialForward) -> list[bytes]:
+    return [bytes(byte ^ 0x5A for byte in piece) for piece in forward(query)]
+
+
+def _bad_checksum(_faults: Faults, query: Query, forward: SerialForward) -> list[bytes]:
+    return [piece[:-1] + bytes([piece[-1] ^ 0x01]) for piece in forward(query) if piece]
+
+
+def _frozen_line(faults: Faults, query: Query, forward: SerialForward) -> list[bytes]:
+    frame = b"".join(forward(query))
+    if frame and not faults.last_frame(query):
+        faults.remember(query, frame)  # there was none to repeat: repeat this one from now on
+    return [faults.last_frame(query)] if frame else []
+
+
+def _warm_up(_faults: Faults, query: Query, forward: SerialForward) -> list[bytes]:
+    return [reading(WARM_UP_PPM) for piece in forward(query) if piece]
+
+
+SERIAL_KINDS: dict[str, Callable[[Faults, Query, SerialForward], list[bytes]]] = {
+    "absent": _no_answer,
+    "short": _short,
+    "split": _split,
+    "shifted": _shifted,
+    "doubled": _doubled,
+    "garbled": _garbled,
+    "bad_checksum": _bad_checksum,
+    "frozen": _frozen_line,
+    "warm_up": _warm_up,
+}
+
+
+def _unplugged(_port: str) -> str | None:
+    return None
+
+
+def _renamed(port: str) -> str | None:
+    """As Linux names an adapter that comes back while its old name is still held open."""
+    name = port.rstrip("0123456789")
+    return f"{name}{int(port[len(name) :] or 0) + 1}"
+
+
+PLUG_KINDS: dict[str, Callable[[str], str | None]] = {"unplugged": _unplugged, "renamed": _renamed}
+
+
 def _through(
-    manipulator: Callable[[Faults, Message, Forward], bytes], faults: Faults, forward: Forward
-) -> Forward:
+    manipulator: Callable[[Faults, M, Callable[[M], A]], A], faults: Faults, forward: Callable[[M], A]
+) -> Callable[[M], A]:
     return lambda message: manipulator(faults, message, forward)
+
+
+def _place(message: Message | Query) -> tuple[int, int] | str:
+    return message.port if isinstance(message, Query) else (message.bus, message.address)
 
 
 _TYPES: dict[str, tuple[type, ...]] = {

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from growd_drivers.hardware import Hardware
 from growd_hwsim.chips.bh1750 import SimulatedBh1750
+from growd_hwsim.chips.mhz19 import SimulatedMhz19
 from growd_hwsim.chips.scd30 import SimulatedScd30
 from growd_hwsim.faults import Faults
 from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
+from growd_hwsim.uart import SerialPorts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,13 +26,17 @@ _LAMP_PINS = {"white": 18, "red": 13, "blue": 19}
 
 @dataclass(frozen=True)
 class Wiring:
-    """What is connected where: I2C bus and addresses, BCM pins of the lamps, and how a pin lights them."""
+    """What is connected where: I2C bus and addresses, BCM pins of the lamps, and how a pin lights them.
+
+    `serial` has the kind of the sensor ("mhz19" or "mhz16") at each serial port.
+    """
 
     i2c_bus: int = 1
     scd30_address: int = 0x61
     bh1750_address: int = 0x23
     lamp_pins: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(_LAMP_PINS))
     inverted_lamps: bool = False
+    serial: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class SimulatedHardware(Hardware):
@@ -57,12 +63,24 @@ class SimulatedHardware(Hardware):
         self.adapter = I2CAdapter(wiring.i2c_bus, wire=self.faults.wire)
         self.adapter.attach(wiring.scd30_address, self.scd30)
         self.adapter.attach(wiring.bh1750_address, self.bh1750)
+        self.serial_ports = SerialPorts(
+            wire=self.faults.serial_wire, plug=self.faults.plug, pause=self.faults.pause
+        )
+        for number, (port, kind) in enumerate(wiring.serial.items()):
+            chip = SimulatedMhz19(self._carbon_dioxide, monotonic, name=kind, seed=seed + number)
+            self.serial_ports.attach(port, chip)
         super().__init__(
             smbus_over(I2CKernel({wiring.i2c_bus: self.adapter})),
+            self.serial_ports.open,
             SimulatedGpio(monotonic, on_change=self._on_pin),
             sleep=sleep,
             monotonic=monotonic,
         )
+
+    def close(self) -> None:
+        """As `Hardware.close`, and the simulated ends of the serial lines too."""
+        super().close()
+        self.serial_ports.close()
 
     def _on_pin(self, pin: int, high: float) -> None:
         if pin in self._channels:
@@ -72,6 +90,9 @@ class SimulatedHardware(Hardware):
     def _air(self) -> Air:
         self.gpio.settle()
         return self.chamber.air()
+
+    def _carbon_dioxide(self) -> float:
+        return self._air().carbon_dioxide_ppm
 
     def _illuminance(self) -> float:
         self.gpio.settle()
@@ -87,7 +108,10 @@ def open_simulated(
     wiring: Wiring | None = None,
     seed: int = 0,
 ) -> SimulatedHardware:
-    """A machine with an SCD30, a BH1750 and dimmable lamps in `chamber`, on the time of one clock."""
+    """A machine with an SCD30, a BH1750, dimmable lamps and what `wiring` has on serial ports, in `chamber`.
+
+    All on the time of one clock.
+    """
     return SimulatedHardware(
         chamber, sleep=sleep, monotonic=monotonic, faults=faults, wiring=wiring or Wiring(), seed=seed
     )

@@ -9,6 +9,7 @@ import smbus2
 
 from growd_drivers.errors import DriverError, HardwareUnavailableError
 from growd_drivers.hardware import Hardware, open_hardware
+from growd_drivers.serial_line import open_port
 from growd_hwsim.gpio import SimulatedGpio
 
 REAL_TIME = {"sleep": time.sleep, "monotonic": time.monotonic}
@@ -60,7 +61,7 @@ def test_a_bus_that_cannot_be_opened_says_why(number, words):
     def refuse(_bus):
         raise OSError(number, "Too many open files")
 
-    hardware = Hardware(refuse, SimulatedGpio(time.monotonic), **REAL_TIME)
+    hardware = Hardware(refuse, open_port, SimulatedGpio(time.monotonic), **REAL_TIME)
     with pytest.raises(HardwareUnavailableError, match=words) as caught:
         hardware.i2c(1)
     assert caught.value.device == "i2c-1"
@@ -79,7 +80,7 @@ def test_a_bus_is_opened_once_and_closed_with_the_hardware():
         opened.append((number, Bus()))
         return opened[-1][1]
 
-    hardware = Hardware(open_bus, SimulatedGpio(time.monotonic), **REAL_TIME)
+    hardware = Hardware(open_bus, open_port, SimulatedGpio(time.monotonic), **REAL_TIME)
     assert hardware.i2c(1) is hardware.i2c(1)
     assert hardware.i2c(0) is not hardware.i2c(1)
     assert [number for number, _ in opened] == [1, 0]

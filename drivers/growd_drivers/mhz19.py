@@ -1,0 +1,265 @@
+"""Winsen MH-Z19B, MH-Z19C and MH-Z16: carbon dioxide, over a serial line.
+
+Sources: "MH-Z19B CO2 Module User's Manual" 1.0 (the frames, in "Commands"; warm-up and calibration, in
+"Notes"), those of the MH-Z19C and MH-Z16, which speak the same frames.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from growd_drivers.errors import (
+    DeviceMissingError,
+    NotReadyError,
+    OutOfRangeError,
+    SettingError,
+    StuckError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from growd_drivers.serial_line import SerialLine
+
+BAUD: Final = 9600
+ANSWER_S: Final = 0.4
+"""Real seconds, for what takes a frame's 9 ms; a reading waits so long `_MOST_READS` times at most."""
+
+WARM_UP_S: Final = 180.0  # "Preheat time: 3 min"; the MH-Z19C's 1 min is within it
+RANGES_PPM: Final = (2000, 5000, 10_000)
+ZERO_POINT_PPM: Final = 400  # what the zero point means: fresh air
+MINIMUM_SPAN_PPM: Final = 1000  # "lower than 1000 ppm is not suitable as span"
+STUCK_AFTER_S: Final = 4 * 3600.0
+
+_FRAME_LENGTH: Final = 9
+_START: Final = 0xFF
+_SENSOR: Final = 0x01
+_READ: Final = 0x86
+_ZERO: Final = 0x87
+_SPAN: Final = 0x88
+_SELF_CALIBRATION: Final = 0x79
+_RANGE: Final = 0x99
+_MOST_READS: Final = 4
+
+_WARM_UP_PPM: Final = frozenset({388, 400, 410, 555})
+"""What parts have been seen to give while they warm up. No manual has a status byte that would tell."""
+_JUMP_PPM: Final = 30
+"""The response time (T90 < 120 s) lets no reading jump so far between two, a few seconds apart."""
+_CONSTANT_S: Final = 60.0
+_SILENCE_S: Final = 10.0
+
+
+@dataclass(frozen=True)
+class Mhz19Sample:
+    """One measurement, in ppm by volume."""
+
+    carbon_dioxide_ppm: float
+
+
+class Mhz19:
+    """An MH-Z19 with a range of `range_ppm` (2000, 5000 or 10 000, as far as the part has it).
+
+    Its automatic baseline takes the lowest value of a day for fresh air (400 ppm): wrong in a closed or
+    enriched chamber ("not suitable for agriculture greenhouse"), so it is off unless asked for. Range and
+    baseline are sent whenever the sensor may have been switched on; it can't be asked for either.
+
+    A sensor that is switched on gives plausible constants for 3 minutes, and its frames do not tell. So a
+    reading counts only 3 minutes after the sensor was first heard, or heard again after it was unplugged or
+    silent for 10 s, or after it jumped onto one of these constants; and not while it stays on one.
+
+    `stuck_after_s` seconds of one unchanged value are a fault. All these are seconds of `monotonic`. The
+    constructor does not talk to the sensor; it raises `SettingError` for a range that no such sensor has.
+    """
+
+    def __init__(
+        self,
+        line: SerialLine,
+        *,
+        monotonic: Callable[[], float],
+        device: str = "MH-Z19",
+        range_ppm: int = 5000,
+        self_calibration: bool = False,
+        stuck_after_s: float = STUCK_AFTER_S,
+    ) -> None:
+        self._device = device
+        self._check_range(range_ppm)
+        line.label(device)
+        self._line = line
+        self._monotonic = monotonic
+        self._range_ppm = range_ppm
+        self._is_self_calibrating = self_calibration
+        self._stuck_after_s = stuck_after_s
+        self._last_ppm: int | None = None
+        self._unchanged_since = 0.0
+        self._on_since: float | None = None
+        self._missed_since: float | None = None
+        self._is_warm = False
+
+    def read(self) -> Mhz19Sample:
+        """The present measurement.
+
+        Raises `NotReadyError` while the sensor warms up, `DeviceMissingError` when nothing answers,
+        `BusError` when what answers is no frame, `OutOfRangeError` at the end of the range and at 0,
+        `StuckError` when the value has not changed for too long, `HardwareUnavailableError` when the port
+        may not be used.
+        """
+        ppm = self._heard()
+        now = self._monotonic()
+        if self._may_have_been_switched_on(ppm, now):
+            self._begin_warm_up(now)
+        self._missed_since = None
+        if ppm != self._last_ppm:
+            self._last_ppm, self._unchanged_since = ppm, now
+        self._check_warm(ppm, now)
+        self._check_measured(ppm)
+        self._check_unstuck(ppm, now)
+        return Mhz19Sample(float(ppm))
+
+    def set_range(self, range_ppm: int) -> None:
+        """Measure up to 2000, 5000 or 10 000 ppm. Raises `SettingError`, or as `read` for the line."""
+        self._check_range(range_ppm)
+        self._range_ppm = range_ppm
+        self._send_range()
+
+    def set_self_calibration(self, on: bool) -> None:  # noqa: FBT001  named for what it sets, as RPi.GPIO does
+        """Switch the automatic baseline on or off. Raises as `read` for the line."""
+        self._is_self_calibrating = on
+        self._send_self_calibration()
+
+    def calibrate_zero(self) -> None:
+        """Take the air that the sensor has been in for 20 minutes for fresh air, 400 ppm.
+
+        Raises `NotReadyError` before the sensor is known to be warm, or as `read` for the line.
+        """
+        self._check_warm_for_calibration()
+        self._line.send(_command(_ZERO))
+
+    def calibrate_span(self, span_ppm: int) -> None:
+        """Take the air that the sensor has been in for 20 minutes for `span_ppm`, after the zero point.
+
+        Raises `SettingError` outside 1000 ppm to the end of the range, or as `calibrate_zero`.
+        """
+        if not MINIMUM_SPAN_PPM <= span_ppm <= self._range_ppm:
+            sentence = f"span_ppm must be {MINIMUM_SPAN_PPM}..{self._range_ppm}, not {span_ppm}"
+            raise SettingError(f"{self._device}: {sentence}", device=self._device)
+        self._check_warm_for_calibration()
+        self._line.send(_command(_SPAN, *span_ppm.to_bytes(2, "big")))
+
+    def _heard(self) -> int:
+        try:
+            return self._ask()
+        except DeviceMissingError as error:
+            if self._missed_since is None:
+                self._missed_since = self._monotonic()
+            if error.errno != errno.ETIMEDOUT:  # the port is lost, and with USB the sensor's power
+                self._on_since = None
+            raise
+
+    def _ask(self) -> int:
+        """Ask, and read on until a whole frame is found; what stands around it is skipped."""
+        self._line.send(_command(_READ))
+        received = b""
+        for _ in range(_MOST_READS):
+            wanted = _missing(received)
+            more = self._line.read(wanted)
+            received += more
+            ppm = _ppm_in(received)
+            if ppm is not None:
+                return ppm
+            if len(more) < wanted:
+                break
+        if not received:
+            raise self._line.missing(errno.ETIMEDOUT, "does not answer: check its wiring and power")
+        raise self._line.failed(errno.EBADMSG, f"sent no whole frame, but {received.hex(' ')}")
+
+    def _may_have_been_switched_on(self, ppm: int, now: float) -> bool:
+        if self._on_since is None or self._last_ppm is None:
+            return True
+        if self._missed_since is not None and now - self._missed_since >= _SILENCE_S:
+            return True
+        return self._is_warm and ppm in _WARM_UP_PPM and abs(ppm - self._last_ppm) > _JUMP_PPM
+
+    def _begin_warm_up(self, now: float) -> None:
+        self._is_warm = False
+        self._last_ppm = None
+        self._send_range()
+        self._send_self_calibration()
+        self._on_since = now
+
+    def _check_warm(self, ppm: int, now: float) -> None:
+        if self._is_warm:
+            return
+        on_s = now - (self._on_since or now)
+        is_constant = ppm in _WARM_UP_PPM and now - self._unchanged_since >= _CONSTANT_S
+        if on_s < WARM_UP_S or is_constant:
+            raise NotReadyError(f"{self._line.name} is warming up", device=self._device)
+        self._is_warm = True
+
+    def _check_measured(self, ppm: int) -> None:
+        if 0 < ppm < self._range_ppm:
+            return
+        raise OutOfRangeError(
+            f"{self._line.name} is at the end of its range: {ppm} of {self._range_ppm} ppm",
+            device=self._device,
+            value=ppm,
+            minimum=1,
+            maximum=self._range_ppm - 1,
+        )
+
+    def _check_unstuck(self, ppm: int, now: float) -> None:
+        unchanged_s = now - self._unchanged_since
+        if unchanged_s >= self._stuck_after_s:
+            raise StuckError(
+                f"{self._line.name} has given {ppm} ppm for {unchanged_s / 3600:.1f} h: it hangs",
+                device=self._device,
+                value=ppm,
+                seconds=unchanged_s,
+            )
+
+    def _check_warm_for_calibration(self) -> None:
+        if not self._is_warm:
+            sentence = f"{self._line.name} is not known to be warm: it can't be calibrated yet"
+            raise NotReadyError(sentence, device=self._device)
+
+    def _check_range(self, range_ppm: int) -> None:
+        if range_ppm not in RANGES_PPM:
+            known = ", ".join(map(str, RANGES_PPM))
+            raise SettingError(
+                f"{self._device}: range_ppm must be one of {known}, not {range_ppm}", device=self._device
+            )
+
+    def _send_range(self) -> None:
+        self._line.send(_command(_RANGE, 0, 0, 0, *self._range_ppm.to_bytes(2, "big")))
+
+    def _send_self_calibration(self) -> None:
+        self._line.send(_command(_SELF_CALIBRATION, 0xA0 if self._is_self_calibrating else 0x00))
+
+
+def checksum(frame: bytes) -> int:
+    """Of the bytes 1 to 7 of a frame, for its byte 8 ("Checksum calculation method")."""
+    return -sum(frame[1:8]) & 0xFF
+
+
+def _command(command: int, *data: int) -> bytes:
+    frame = bytes([_START, _SENSOR, command, *data]).ljust(_FRAME_LENGTH - 1, b"\0")
+    return frame + bytes([checksum(frame)])
+
+
+def _ppm_in(received: bytes) -> int | None:
+    """The value of the first whole answer with a right checksum, wherever it begins."""
+    for start in range(len(received) - _FRAME_LENGTH + 1):
+        frame = received[start : start + _FRAME_LENGTH]
+        if frame[:2] == bytes([_START, _READ]) and frame[8] == checksum(frame):
+            return int.from_bytes(frame[2:4], "big")
+    return None
+
+
+def _missing(received: bytes) -> int:
+    """How many bytes the first answer lacks that may have begun and is not whole."""
+    head = bytes([_START, _READ])
+    for start in range(max(0, len(received) - _FRAME_LENGTH + 1), len(received)):
+        if head.startswith(received[start : start + 2]):
+            return _FRAME_LENGTH - (len(received) - start)
+    return _FRAME_LENGTH

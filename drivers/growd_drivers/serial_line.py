@@ -1,0 +1,170 @@
+"""One serial line with one device on it, over pyserial: opened when needed, and again after it is lost."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import termios
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from serial import Serial  # type: ignore[attr-defined]  # it has no types
+
+from growd_drivers.errors import BusError, DeviceMissingError, HardwareUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    OpenSerial = Callable[[str, int, float], "SerialLike"]
+
+_CONSOLES: Final = Path("/sys/class/tty/console/active")
+_GONE: Final = {errno.ENOENT, errno.ENODEV, errno.ENXIO}
+
+
+class SerialLike(Protocol):
+    """What is used of `serial.Serial`."""
+
+    def read(self, size: int = 1) -> bytes:
+        """So many bytes, or what came of them within the port's time limit."""
+
+    def write(self, data: bytes, /) -> int | None:
+        """Send all of it."""
+
+    def reset_input_buffer(self) -> None:
+        """Forget what came and was not read."""
+
+    def close(self) -> None:
+        """Give the port back."""
+
+
+def open_port(place: str, baud: int, timeout_s: float, *, consoles: Path = _CONSOLES) -> SerialLike:
+    """The serial port at `place`, 8N1, for this program alone; each read and write takes `timeout_s` at most.
+
+    `place` is a path or a pattern with `*`, of which the first port that can be opened is taken. Raises
+    OSError, and `HardwareUnavailableError` when the system's console is on the port.
+    """
+    paths = sorted(glob.glob(place)) or [place]  # noqa: PTH207  a whole pattern, from its root
+    for path in paths[:-1]:
+        try:
+            return _opened(path, baud, timeout_s, consoles)
+        except (OSError, HardwareUnavailableError):
+            continue  # taken, or not for us: perhaps the next one is free
+    return _opened(paths[-1], baud, timeout_s, consoles)
+
+
+class SerialLine:
+    """The line at `place`, a path or a pattern of paths, at `baud`.
+
+    A port that failed is closed, and looked for again by its place at the next use: a USB adapter that comes
+    back under another name is found by a pattern, or by its path in /dev/serial/by-id. `timeout_s` (real
+    seconds, as pyserial counts them) limits each read and write. One thread uses it.
+    """
+
+    def __init__(self, open_serial: OpenSerial, place: str, *, baud: int, timeout_s: float) -> None:
+        self.place = place
+        self._open_serial = open_serial
+        self._baud = baud
+        self._timeout_s = timeout_s
+        self._device = "the device"
+        self._port: SerialLike | None = None
+        self._closed = False
+
+    def label(self, device: str) -> None:
+        """Errors name `device` from now on."""
+        self._device = device
+
+    @property
+    def name(self) -> str:
+        """The device as errors name it, such as "MH-Z19 on /dev/serial0"."""
+        return f"{self._device} on {self.place}"
+
+    def send(self, data: bytes) -> None:
+        """Forget what came before, and write `data`.
+
+        Raises `DeviceMissingError` where there is no such port, `HardwareUnavailableError` where it may not
+        be used, `BusError` for other failures.
+        """
+        with self._lost_on_error() as port:
+            port.reset_input_buffer()
+            port.write(data)
+
+    def read(self, size: int) -> bytes:
+        """`size` bytes, or as many of them as came in time. Raises as `send`."""
+        with self._lost_on_error() as port:
+            return port.read(size)
+
+    def missing(self, number: int, reason: str) -> DeviceMissingError:
+        """The error that nothing is there, with the kernel's number for it."""
+        return DeviceMissingError(f"{self.name} {reason}", device=self._device, address=None, errno=number)
+
+    def failed(self, number: int | None, reason: str) -> BusError:
+        """The error of a transfer that failed."""
+        return BusError(f"{self.name} {reason}", device=self._device, address=None, errno=number)
+
+    def close(self) -> None:
+        """Close the port for good: a later use raises `BusError`. Closing twice does nothing."""
+        self._closed = True
+        self._drop()
+
+    @contextmanager
+    def _lost_on_error(self) -> Iterator[SerialLike]:
+        """The open port. What fails on it closes it: the next use opens it again."""
+        port = self._opened()
+        try:
+            yield port
+        except (OSError, termios.error) as error:  # pyserial lets the latter through
+            self._drop()
+            raise self.missing(errno.ENODEV, "is gone: unplugged, or its port failed") from error
+
+    def _opened(self) -> SerialLike:
+        if self._closed:
+            raise self.failed(errno.EBADF, "can't be reached: the line is closed")
+        if self._port is None:
+            try:
+                self._port = self._open_serial(self.place, self._baud, self._timeout_s)
+            except OSError as error:
+                raise self._not_opened(error) from error
+        return self._port
+
+    def _drop(self) -> None:
+        port, self._port = self._port, None
+        if port is not None:
+            port.close()
+
+    def _not_opened(self, error: OSError) -> BusError | HardwareUnavailableError:
+        if error.errno in _GONE:
+            return self.missing(
+                errno.ENODEV,
+                "is not there: plug it in, or check the name of its port; on a Raspberry Pi's pins switch "
+                "the serial port on with raspi-config",
+            )
+        if error.errno in {errno.EACCES, errno.EPERM}:
+            return self._unavailable("can't be opened: add the user growd runs as to the group dialout")
+        if error.errno in {errno.EAGAIN, errno.EBUSY}:
+            return self._unavailable("can't be opened: another program uses the port")
+        return self.failed(error.errno, f"can't be opened: {error.strerror or error}")
+
+    def _unavailable(self, reason: str) -> HardwareUnavailableError:
+        return HardwareUnavailableError(f"{self.name} {reason}", device=self._device)
+
+
+def _opened(path: str, baud: int, timeout_s: float, consoles: Path) -> SerialLike:
+    """The port under pyserial; a console on it would talk to the device in between."""
+    if os.path.basename(os.path.realpath(path)) in _words(consoles):  # noqa: PTH119  as the kernel names it
+        raise HardwareUnavailableError(
+            f"{path} is the serial console of the system: switch its login shell off with raspi-config",
+            device=path,
+        )
+    port: SerialLike = Serial(  # type: ignore[no-untyped-call]  # as above
+        path, baud, timeout=timeout_s, write_timeout=timeout_s, exclusive=True
+    )
+    return port
+
+
+def _words(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="ascii").split()
+    except OSError:
+        return []  # no such file: no console

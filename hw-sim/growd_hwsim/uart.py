@@ -1,0 +1,203 @@
+"""Serial ports of a simulated machine: pseudo terminals, under the real pyserial.
+
+The cut is the name of the port: what a driver opens as /dev/serial0 is the end of a pseudo terminal, at whose
+other end a thread passes commands to a chip and its answers back, through a wire that may have faults.
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import os
+import select
+import termios
+import threading
+import tty
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from growd_drivers.serial_line import open_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from growd_drivers.serial_line import SerialLike
+
+    Forward = Callable[["Query"], list[bytes]]
+
+HISTORY_LENGTH = 1000
+_OUTPUT_SPEED = 5  # its place in what termios.tcgetattr returns
+
+
+class UartSlave:
+    """A chip at the end of a serial line. The commands it got are kept, the newest last, in `received`."""
+
+    name = "slave"
+    speed = termios.B9600
+
+    def __init__(self) -> None:
+        self.received: deque[bytes] = deque(maxlen=HISTORY_LENGTH)
+        self._begun = b""
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """Take bytes from the line: the commands that are whole with them."""
+        commands, self._begun = self.split(self._begun + data)
+        self.received.extend(commands)
+        return commands
+
+    def split(self, data: bytes) -> tuple[list[bytes], bytes]:
+        """The whole commands in `data`, and what may be the beginning of the next one."""
+        raise NotImplementedError
+
+    def answer(self, command: bytes) -> bytes:
+        """What the chip does with a command, and the bytes it sends back; none where it has no answer."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Query:
+    """One command on its way to the chip `device` at `port`."""
+
+    port: str
+    device: str
+    command: bytes
+
+
+def plain_wire(query: Query, forward: Forward) -> list[bytes]:
+    """A wire without faults."""
+    return forward(query)
+
+
+def plain_plug(port: str, _device: str) -> str | None:
+    """A plug that stays in."""
+    return port
+
+
+class SerialPorts:
+    """The serial ports of one machine: chips by the name of their port.
+
+    `wire(query, forward)` may pass a command on and change what comes back: the answer, in one or more pieces
+    with a `pause()` between. `plug(port, device)` tells by which name the port of a chip goes now, None while
+    it is unplugged; a line that was opened by another name is hung up at its next command.
+    """
+
+    def __init__(
+        self,
+        *,
+        wire: Callable[[Query, Forward], list[bytes]] = plain_wire,
+        plug: Callable[[str, str], str | None] = plain_plug,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._wire = wire
+        self._plug = plug
+        self._pause = pause
+        self._slaves: dict[str, UartSlave] = {}
+        self._lines: dict[str, _Line] = {}
+        self._lock = threading.Lock()
+
+    def attach(self, port: str, slave: UartSlave) -> None:
+        """Connect a chip to the port of that name."""
+        with self._lock:
+            self._slaves[port] = slave
+
+    def detach(self, port: str) -> UartSlave:
+        """Unplug the chip at a port: who has the port open finds it gone."""
+        with self._lock:
+            line = self._lines.pop(port, None)
+            slave = self._slaves.pop(port)
+        if line is not None:
+            line.close()
+        return slave
+
+    def open(self, place: str, baud: int, timeout_s: float) -> SerialLike:
+        """As `growd_drivers.serial_line.open_port`: `place` is a name, or a pattern with `*`."""
+        with self._lock:
+            port, name = self._found(place)
+            line = self._lines.get(port)
+            if line is None or line.is_hung_up:
+                slave = self._slaves[port]
+                line = self._lines[port] = _Line(
+                    slave, partial(self._answers, port, name, slave), self._pause
+                )
+        return open_port(line.path, baud, timeout_s)
+
+    def close(self) -> None:
+        """End all lines and their threads. Closing twice does nothing."""
+        with self._lock:
+            lines, self._lines = self._lines, {}
+        for line in lines.values():
+            line.close()
+
+    def _found(self, place: str) -> tuple[str, str]:
+        """The port at a place: the name it was attached by, and the name it goes by now."""
+        for port, slave in sorted(self._slaves.items()):
+            name = self._plug(port, slave.name)
+            if name is not None and fnmatch.fnmatchcase(name, place):
+                return port, name
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
+
+    def _answers(self, port: str, opened_as: str, slave: UartSlave, data: bytes) -> list[bytes] | None:
+        """What comes back for `data`, in pieces; None when the plug was pulled."""
+        if self._plug(port, slave.name) != opened_as:
+            return None
+        queries = [Query(port, slave.name, command) for command in slave.receive(data)]
+        return [piece for query in queries for piece in self._wire(query, partial(_forward, slave))]
+
+
+def _forward(slave: UartSlave, query: Query) -> list[bytes]:
+    return [slave.answer(query.command)]
+
+
+class _Line:
+    """A pseudo terminal, and the thread that is the chip's end of it.
+
+    The slave's end is kept open here too, or the master's would fail whenever nobody has the port open.
+    """
+
+    def __init__(
+        self, slave: UartSlave, answers: Callable[[bytes], list[bytes] | None], pause: Callable[[], None]
+    ) -> None:
+        self._speed = slave.speed
+        self._answers = answers
+        self._pause = pause
+        self._chip_end, self._port_end = os.openpty()
+        tty.setraw(self._port_end)
+        self.path = os.ttyname(self._port_end)
+        self._stop, self._stopped = os.pipe()[::-1]
+        self._thread = threading.Thread(target=self._run, name=f"simulated {slave.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_hung_up(self) -> bool:
+        """Whether the port's end is dead."""
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """Hang up, and wait for the thread. Once."""
+        os.close(self._stop)  # the other end of the pipe becomes readable
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while self._is_asked() and (pieces := self._answers(self._read())) is not None:
+                self._send(pieces)
+        finally:
+            for descriptor in (self._chip_end, self._port_end, self._stopped):
+                os.close(descriptor)
+
+    def _is_asked(self) -> bool:
+        ready, _, _ = select.select([self._chip_end, self._stopped], [], [])
+        return self._stopped not in ready
+
+    def _read(self) -> bytes:
+        data = os.read(self._chip_end, 256)
+        is_understood = termios.tcgetattr(self._port_end)[_OUTPUT_SPEED] == self._speed
+        return data if is_understood else b""  # at another speed it is noise to the chip
+
+    def _send(self, pieces: list[bytes]) -> None:
+        for number, piece in enumerate(pieces):
+            if number:
+                self._pause()
+            os.write(self._chip_end, piece)
