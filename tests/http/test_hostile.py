@@ -21,6 +21,7 @@ from support.raw_http import raw_client
 
 IN_TIME_S = 0.4  # enough for a client that does not dawdle, also on a machine that is busy
 NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: x\r\n\r\n"
+UPGRADE = NODES[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 STREAM = b"GET /_svc/api/0.0.1/topic_stream/%b HTTP/1.1\r\nHost: x\r\n\r\n" % CO2.encode()
 CHUNKED = (
     b"POST /_svc/api/0.0.1/topic/%b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -142,11 +143,12 @@ class TestDribbledHeads:
             await client.send(b"\r\n2\r\n0]\r\n0\r\n\r\n")
             assert (await client.answer()).status == 200
 
-    @pytest.mark.parametrize("before", [b"", NODES])
+    @pytest.mark.parametrize("before", [b"", NODES, UPGRADE, UPGRADE + NODES])
     async def test_a_head_that_is_too_large_as_a_whole_is_refused(self, daemon, before):
         async with raw_client(daemon.port) as client:
-            if before:
-                assert await is_answered(client)
+            await client.send(before)
+            for _ in range(before.count(b"GET")):
+                assert (await client.answer()).status == 200
             await client.send(NODES[:-2])
             for number in range(5):
                 await client.send(b"A%d: %b\r\n" % (number, b"a" * (MAX_HEAD // 4)))
@@ -195,7 +197,7 @@ class TestDribbledHeads:
         assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
 
     async def test_a_large_body_is_no_large_head(self, daemon):
-        body = b"[" + b" " * (4 * MAX_HEAD) + b"400]"
+        body = b"[" + b" " * (MAX_HEAD + MAX_HEAD // 2) + b"400]"
         async with raw_client(daemon.port) as client:
             for framed in (
                 CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: %d" % len(body)) + body,
@@ -305,6 +307,66 @@ class TestPipelining:
             async with raw_client(daemon.port) as third:  # the first has caught up
                 await third.send(numbered(1_000))
                 assert [(await third.answer()).status for _ in range(1_000)] == [200] * 1_000
+
+
+class TestUnread:
+    """What nobody reads is not kept."""
+
+    async def test_a_body_of_a_stream_is_dropped_as_it_comes(self, daemon):
+        size = 4_000_000
+        async with raw_client(daemon.port) as client:
+            await client.send(STREAM[:-2] + b"Content-Length: %d\r\n\r\n" % (size + 1))
+            await client.head()
+            (connection,) = daemon.server._http.admitted
+            body = connection._current_request.content
+            await client.send(b"x" * size)
+            await until(lambda: body.total_bytes == size and body._size == 0)
+            daemon.sensor[CO2].publish(400)
+            assert b"400" in await anext(client.chunks())
+            await client.send(b"x" + NODES)  # which begins behind it
+            await until(lambda: connection.has_more)
+
+    async def test_a_body_of_a_request_that_waits_is_left_with_the_client(self, daemon, monkeypatch):
+        held, size = Held(), 8_000_000
+        monkeypatch.setattr(daemon.database, "handle", held.handle)
+        async with raw_client(daemon.port) as client:
+            head = b"PUT /y HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size
+            await client.send(numbered(1) + head)
+            await until(lambda: held.connections and held.connections[0].has_more)
+            sending = asyncio.create_task(client.send(b"x" * size), name="sending")
+            await until(lambda: held.connections[0].runs_ahead)
+            async with raw_client(daemon.port) as other:
+                for _ in range(20):
+                    assert await is_answered(other)
+            assert held.connections[0]._messages[0][1].total_bytes < size / 10
+            held.leave.set()
+            assert [(await client.answer()).status for _ in range(2)] == [200, 200]
+            await sending
+
+    async def test_what_follows_an_upgrade_is_left_with_the_client_too(self, daemon):
+        large = NODES[:-2] + b"A: " + b"a" * 40_000 + b"\r\n\r\n"
+        count = 8_000_000 // len(large)
+        async with raw_client(daemon.port) as client:
+            await client.send(STREAM[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+            await client.head()
+            (connection,) = daemon.server._http.admitted
+            sending = asyncio.create_task(client.send(large * count), name="sending")
+            await until(lambda: connection.runs_ahead)
+            async with raw_client(daemon.port) as other:
+                for _ in range(20):
+                    assert await is_answered(other)
+            assert not sending.done()
+            assert connection._message_tail == b""
+            assert 0 < len(connection._messages) < 15
+            sending.cancel()
+            await asyncio.wait([sending])
+            client.reset()
+
+    async def test_many_upgrades_in_a_row_are_all_answered(self, daemon):
+        async with raw_client(daemon.port) as client:
+            sending = asyncio.create_task(client.send(UPGRADE * 2_000), name="sending")
+            assert [(await client.answer()).status for _ in range(2_000)] == [200] * 2_000
+            await sending
 
 
 class TestSlowStreams:

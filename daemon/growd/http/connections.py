@@ -152,7 +152,7 @@ class Connection(web.RequestHandler):
         self._server = server
         self._timer: asyncio.TimerHandle | None = None  # of a head that is awaited, or of lingering
         self._requests_seen = 0
-        self._body: StreamReader | None = EMPTY_PAYLOAD  # of the last request; None if it is not known
+        self._body: StreamReader = EMPTY_PAYLOAD  # of the last request
         self._body_bytes = 0
         self._surplus = 0  # bytes since then that completed no request and were of no body
         self._ahead = 0  # bytes that brought requests while another was answered
@@ -195,6 +195,8 @@ class Connection(web.RequestHandler):
             return
         self._server.admitted.move_to_end(self)
         super().data_received(data)
+        while self._upgraded:
+            self._decline_upgrade()
         if self._request_count != self._requests_seen:
             self._count_request(len(data))
         elif data:
@@ -219,10 +221,21 @@ class Connection(web.RequestHandler):
             self._ahead = 0
             super()._resume_reading_if_drained()
 
+    def _decline_upgrade(self) -> None:
+        """Take what follows as the next request, as the only protocol here is HTTP (RFC 9110, section 7.8).
+
+        aiohttp 3.14 would put it aside until the request is answered, out of the sight of all limits.
+        """
+        tail, self._message_tail = self._message_tail, b""
+        self._upgraded = False
+        if self._parser is not None:
+            self._parser.set_upgraded(False)
+        super().data_received(tail)
+
     def _count_request(self, size: int) -> None:
         self._requests_seen = self._request_count
-        self._body = self._messages[-1][1] if self._messages else None
-        self._body_bytes = self._body.total_bytes if self._body is not None else 0
+        self._body = self._messages[-1][1] if self._messages else EMPTY_PAYLOAD
+        self._body_bytes = self._body.total_bytes
         self._set_surplus(0)
         self._stop_timer()
         was_idle = self._waiter is not None  # it has been woken since
@@ -241,11 +254,11 @@ class Connection(web.RequestHandler):
     def _count_bytes(self, count: int) -> None:
         """Bytes came that completed no head: of a body, or of a head, trailers or chunk extensions."""
         body = self._body
-        if body is None or self._upgraded:
-            return
         if body.total_bytes != self._body_bytes:
             self._body_bytes = body.total_bytes
             self._set_surplus(0)
+            if self._messages:  # the body of one that waits
+                self._count_ahead(count)
             return
         self._set_surplus(self._surplus + count)
         if self._surplus > MAX_HEAD:

@@ -6,13 +6,17 @@ import asyncio
 import errno
 import os
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.http.connections import Connection, ConnectionLimits, HttpServer
 from growd.http.requests import split_target
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from aiohttp import StreamReader
 
     from growd.http.api import Api
 
@@ -20,6 +24,9 @@ CLOSE_S: Final = 0.2  # how long open requests may go on when the daemon leaves
 # A crowd waits in the kernel, and is let in by and by: each turn of the loop belongs to all clients.
 QUEUED: Final = 512
 AT_ONCE: Final = 8
+
+
+BODILESS: Final = frozenset({"GET", "HEAD"})  # methods of which no operation of the API takes a body
 
 
 class Passage(Protocol):
@@ -100,10 +107,20 @@ class Server:
             if cast("Connection", request.protocol).has_more:
                 await self._stand_back()
             if path == self._api.root or path.startswith(self._api.root + "/"):
-                return await self._api.handle(request, path, query)
+                return await self._ask_api(request, path, query)
             return await self._passage.handle(request)
         finally:
             self._handlers.discard(task)
+
+    async def _ask_api(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
+        if request.method not in BODILESS or request.content.is_eof():
+            return await self._api.handle(request, path, query)
+        dropping = asyncio.create_task(_drop(request.content), name=f"drop body {path}")
+        try:
+            return await self._api.handle(request, path, query)
+        finally:
+            dropping.cancel()
+            await asyncio.wait([dropping])
 
     async def _stand_back(self) -> None:
         """Let others go first: a turn of the loop serves one of all requests that have more behind them.
@@ -113,6 +130,14 @@ class Server:
         """
         async with self._turn:
             await asyncio.sleep(0)
+
+
+async def _drop(body: StreamReader) -> None:
+    """Read a body that nobody wants, so that it is not kept while its request is answered, as on a stream."""
+    # aiohttp's errors for what is malformed or breaks off
+    with suppress(web.RequestPayloadError, HttpProcessingError, ConnectionError, RuntimeError):
+        while await body.readany():
+            pass
 
 
 def _queue(listening: int, connections: int) -> None:
