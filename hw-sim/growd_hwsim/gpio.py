@@ -48,8 +48,8 @@ class LgpioError(Exception):
 class SimulatedGpio:
     """RPi.GPIO's API on pins whose changes are kept in `history`.
 
-    `on_change(pin, high)` is called with every change, in the thread that makes it. `is_refused(pin)` is asked
-    before each: where it is so, the pin stays as it is and the write raises `LgpioError`.
+    `on_change(pin, high)` is called with every change, in the thread that makes it. `is_refused(pin)` is
+    asked before each: where it is so, the pin stays as it is and the write raises `LgpioError`.
     """
 
     BCM, BOARD = 11, 10

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
 import logging
 import threading
 
@@ -8,7 +10,7 @@ import pytest
 
 from growd.bus import Bus
 from growd.bus.messages import Quality
-from growd.control.actuation import LightActuator
+from growd.control.actuation import RAMP_STEP_S, LightActuator, SwitchActuator
 from growd.control.topics import declare_environment
 from growd.worker import Worker
 from support.clock import ManualClock
@@ -37,16 +39,19 @@ class Light:
 
 
 class Rig:
-    def __init__(self):
+    def __init__(self, **options):
         self.clock = ManualClock()
         self.bus = Bus(self.clock)
         declare_environment(self.bus, "e", [])
         self.worker = Worker("gpio")
         self.clock.watch(self.worker)
         self.light = Light()
-        self.actuator = LightActuator(self.bus, "e", write=self.light.write, worker=self.worker)
+        self.actuator = self.made(**options)
         self.node = self.bus.node("controller")
         self.output = self.bus.topics.get("e/light_channels")
+
+    def made(self, **options):
+        return LightActuator(self.bus, "e", write=self.light.write, worker=self.worker, **options)
 
     def command(self, name, value, quality=Quality.OK):
         self.node.publisher(f"e/commanded/{name}").publish(value, quality)
@@ -197,3 +202,164 @@ async def test_it_says_when_it_could_not_be_made_safe(idle, caplog):
         idle.light.failing = True
     assert not await idle.actuator.make_safe()
     assert "could not be made safe" in caplog.text
+
+
+class RampedRig(Rig):
+    async def commanded_for(self, seconds, name, value):
+        """As a controller does: the same command each second."""
+        for _ in range(seconds):
+            self.command(name, value)
+            await self.clock.advance(1)
+
+
+@pytest.fixture
+async def ramped():
+    rig = RampedRig(ramp_s=10.0)
+    async with running(rig.clock, rig.actuator):
+        yield rig
+    await rig.worker.close()
+
+
+async def test_a_ramped_channel_takes_its_share_of_the_full_swing(ramped):
+    way = 10 * RAMP_STEP_S / 10  # the step that is under way when time stops
+    await ramped.commanded_for(2, LUX, 0.8)
+    assert ramped.light.levels["white"] == pytest.approx(0.2, abs=way)
+    assert ramped.light.levels["blue"] == pytest.approx(0.2, abs=way)
+    await ramped.commanded_for(3, LUX, 0.8)
+    assert ramped.light.levels == {"white": pytest.approx(0.5, abs=way), "red": 0.4, "blue": 0.4}
+    await ramped.commanded_for(4, LUX, 0.8)
+    assert ramped.light.levels == {"white": 0.8, "red": 0.4, "blue": 0.4}
+    await ramped.commanded_for(4, LUX, 0.6)
+    assert ramped.light.levels == {"white": 0.6, "red": 0.3, "blue": 0.3}
+    levels = [level for channel, level in ramped.light.history if channel == "white"]
+    top = levels.index(0.8)
+    assert levels[: top + 1] == sorted(levels[: top + 1])
+    assert levels[top:] == sorted(levels[top:], reverse=True)
+    assert max(abs(a - b) for a, b in itertools.pairwise(levels)) < 0.1
+
+
+async def test_a_ramp_that_has_arrived_writes_no_more(ramped):
+    await ramped.commanded_for(10, LUX, 0.5)
+    ramped.light.history.clear()
+    await ramped.commanded_for(10, LUX, 0.5)
+    assert ramped.light.history == []
+
+
+async def test_a_new_command_turns_a_ramp_round_where_it_is(ramped):
+    await ramped.commanded_for(4, LUX, 1.0)
+    await ramped.commanded_for(2, LUX, 0.0)
+    assert ramped.light.levels["white"] == pytest.approx(0.2, abs=0.05)
+
+
+@pytest.mark.parametrize("how", ["taken back", "stale", "cancelled"])
+async def test_no_ramp_leads_to_the_safe_level(ramped, how):
+    await ramped.commanded_for(4, LUX, 1.0)
+    assert ramped.light.levels["white"] > 0.3
+    if how == "taken back":
+        ramped.command(LUX, None, Quality.STALE)
+        await ramped.clock.advance(RAMP_STEP_S)
+    elif how == "stale":
+        await ramped.clock.advance(3.9)
+        assert ramped.light.levels["white"] > 0.3
+        await ramped.clock.advance(2)
+    else:
+        await ramped.actuator.make_safe()
+    assert ramped.light.levels == DARK
+    on_the_way = [level for _, level in ramped.light.history if 0 < level < 0.3]
+    assert on_the_way == sorted(on_the_way)  # all on the way up
+
+
+FLUSH = "air_flush_on"
+
+
+class SwitchRig(Rig):
+    """A fan, in the place of the light."""
+
+    def made(self, **options):
+        fan = functools.partial(self.light.write, "fan")
+        return SwitchActuator(self.bus, "e", "fan", FLUSH, write=fan, worker=self.worker, **options)
+
+    def state(self):
+        return self.bus.topics.get("e/switches/fan").last
+
+    async def is_on_after(self, name, value, quality=Quality.OK):
+        return (await self.given(name, value, quality))["fan"]
+
+
+async def switching(**options):
+    rig = SwitchRig(**options)
+    async with running(rig.clock, rig.actuator):
+        yield rig
+    await rig.worker.close()
+
+
+@pytest.fixture
+async def switch():
+    async for rig in switching():
+        yield rig
+
+
+@pytest.fixture
+async def safe_on():
+    async for rig in switching(safe_on=True):
+        yield rig
+
+
+async def test_a_switch_is_made_safe_before_anything_else(switch, safe_on):
+    assert switch.light.history == [("fan", False)]
+    assert safe_on.light.history == [("fan", True)]
+    assert (switch.state().value, safe_on.state().value) == (0.0, 1.0)
+
+
+async def test_a_switch_is_on_from_one_half(switch):
+    assert [await switch.is_on_after(FLUSH, level) for level in (1, 0.49, 0.5, 0)] == [1, 0, 1, 0]
+    assert switch.state().value == 0.0
+
+
+async def test_a_switch_is_not_written_again_while_it_stays(switch):
+    for level in (1.0, 0.8, 0.6, 1.0):
+        await switch.is_on_after(FLUSH, level)
+        await switch.clock.advance(3)
+    assert switch.light.history == [("fan", False), ("fan", True)]
+    assert switch.bus.topics.get("e/switches/fan").count == 2
+
+
+async def test_when_commands_stop_a_switch_goes_to_its_safe_state_in_time(switch, safe_on):
+    for rig, commanded in ((switch, 1.0), (safe_on, 0.0)):
+        assert await rig.is_on_after(FLUSH, commanded) == commanded
+        await rig.clock.advance(4)
+        assert rig.light.levels["fan"] == commanded
+        await rig.clock.advance(3)
+        assert rig.light.levels["fan"] == 1 - commanded
+        assert rig.state().value == 1 - commanded
+
+
+async def test_a_command_taken_back_makes_a_switch_safe_at_once(switch):
+    await switch.is_on_after(FLUSH, 1.0)
+    assert await switch.is_on_after(FLUSH, None, Quality.STALE) == 0
+
+
+async def test_a_switch_that_refuses_is_told_once_and_tried_again(switch, caplog):
+    caplog.set_level(logging.INFO, "growd")
+    switch.light.failing = True
+    for _ in range(60):
+        switch.command(FLUSH, 1.0)
+        await switch.clock.advance(1)
+    assert (switch.state().quality, switch.state().value) == (Quality.FAULT, None)
+    assert switch.bus.topics.get("e/diagnostics/fan").last.value["level"] == 2
+    switch.light.failing = False
+    for _ in range(11):
+        switch.command(FLUSH, 1.0)
+        await switch.clock.advance(1)
+    assert (switch.state().quality, switch.state().value) == (Quality.OK, 1.0)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+async def test_a_switch_that_refuses_at_the_end_is_told(switch, caplog):
+    await switch.is_on_after(FLUSH, 1.0)
+    switch.light.failing = True
+    assert not await switch.actuator.make_safe()
+    assert "e/actuators/fan could not be made safe" in caplog.text
+    switch.light.failing = False
+    assert await switch.actuator.make_safe()
+    assert switch.light.levels["fan"] == 0

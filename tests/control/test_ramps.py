@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.control.ramps import Ramp
+
+
+def test_it_goes_all_the_way_in_the_time_of_a_full_swing():
+    ramp = Ramp(20.0)
+    ramp.send(1.0, 100.0)
+    assert [ramp.at(100.0 + after) for after in (0, 5, 19, 20, 1000)] == [0, 0.25, 0.95, 1, 1]
+    assert [ramp.is_moving(100.0 + after) for after in (0, 19, 20)] == [True, True, False]
+    ramp.send(0.5, 130.0)
+    assert [ramp.at(130.0 + after) for after in (0, 5, 10, 11)] == [1, 0.75, 0.5, 0.5]
+
+
+def test_without_a_time_it_is_there_at_once():
+    ramp = Ramp(0.0)
+    ramp.send(0.7, 5.0)
+    assert ramp.at(5.0) == 0.7
+    assert not ramp.is_moving(5.0)
+
+
+def test_it_can_jump():
+    ramp = Ramp(10.0)
+    ramp.send(1.0, 0.0)
+    ramp.jump(0.2)
+    assert ramp.at(5.0) == 0.2
+    ramp.send(0.0, 5.0)
+    assert ramp.at(6.0) == pytest.approx(0.1)
+
+
+@given(
+    sends=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 30)), min_size=1, max_size=8),
+    full_swing=st.floats(0.5, 60),
+)
+def test_it_is_never_faster_than_its_rate_and_arrives_in_time(sends, full_swing):
+    ramp, now = Ramp(full_swing), 1_000.0
+    for target, seconds in sends:
+        before = ramp.at(now)
+        ramp.send(target, now)
+        assert ramp.at(now) == pytest.approx(before)
+        now += seconds
+        assert 0 <= ramp.at(now) <= 1
+        assert abs(ramp.at(now) - before) <= seconds / full_swing + 1e-9
+    assert ramp.at(now + full_swing) == sends[-1][0]
