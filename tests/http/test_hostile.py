@@ -295,18 +295,36 @@ class TestPipelining:
 
     async def test_few_connections_may_have_much_waiting(self, daemon, monkeypatch):
         monkeypatch.setattr(connections, "RUNNING_AHEAD", 1)
-        held = Held()
-        monkeypatch.setattr(daemon.database, "handle", held.handle)
-        async with raw_client(daemon.port) as first, raw_client(daemon.port) as second:
-            await first.send(numbered(1_000))
-            await until(lambda: held.connections and held.connections[0].runs_ahead)
-            await second.send(numbered(1_000))
-            await second.gone()
-            held.leave.set()
-            assert [(await first.answer()).status for _ in range(1_000)] == [200] * 1_000
-            async with raw_client(daemon.port) as third:  # the first has caught up
-                await third.send(numbered(1_000))
-                assert [(await third.answer()).status for _ in range(1_000)] == [200] * 1_000
+        async with raw_client(daemon.port) as stuck, raw_client(daemon.port) as client:
+            await stuck.send(STREAM + numbered(1_000))
+            await until(lambda: any(each.runs_ahead for each in daemon.server._http.admitted))
+            for _ in range(2):  # once the first has been thrown out, and again when it has caught up itself
+                sending = asyncio.create_task(client.send(numbered(1_000)), name="sending")
+                assert [(await client.answer()).status for _ in range(1_000)] == [200] * 1_000
+                await sending
+            await stuck.gone()
+            assert len(daemon.server._http._ahead) == 0
+            assert daemon.server.connections == 1
+
+    async def test_many_small_requests_take_nobodys_place(self, daemon, monkeypatch):
+        monkeypatch.setattr(connections, "RUNNING_AHEAD", 1)
+        async with AsyncExitStack() as stack:
+            streams = [await stack.enter_async_context(raw_client(daemon.port)) for _ in range(3)]
+            for number, client in enumerate(streams, 1):
+                await client.send(STREAM + NODES * 100)
+                await client.head()
+                await until(lambda: paused(daemon) == number)  # noqa: B023  it is awaited
+            async with raw_client(daemon.port) as client:
+                await client.send(NODES * 100)
+                assert [(await client.answer()).status for _ in range(100)] == [200] * 100
+            daemon.sensor[CO2].publish(400)
+            for client in streams:
+                assert b"400" in await anext(client.chunks())
+
+
+def paused(daemon):
+    """How many connections are not read from."""
+    return sum(not each.transport.is_reading() for each in daemon.server._http.admitted)
 
 
 class TestUnread:

@@ -1,9 +1,9 @@
 """The connections of clients: how many, how long they may dawdle, and what is answered to what is no HTTP.
 
 What clients can make growd keep is bounded, for each and for all together: heads that are not complete by
-`MAX_HEAD` and `MAX_HEADS`; requests sent ahead, while another is answered, by `AHEAD` and what one read of
-the socket brings, on `RUNNING_AHEAD` connections; answers by the transport's buffer, as handlers wait while
-it is full.
+`MAX_HEAD` and `MAX_HEADS`; requests sent ahead, while another is answered, by `AHEAD`, and by what one read
+of the socket brings besides on `RUNNING_AHEAD` connections; answers by the transport's buffer, as handlers
+wait while it is full.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class HttpServer(web.Server):
         self.most = _room_for(limits.connections)
         self.admitted: OrderedDict[Connection, None] = OrderedDict()  # by when they sent something last
         self.heads = 0  # bytes of heads that are not complete
-        self._ahead: set[Connection] = set()
+        self._ahead: OrderedDict[Connection, None] = OrderedDict()  # by when they got on last
         self._lingering: set[Connection] = set()
         self._is_full = False
 
@@ -100,14 +100,20 @@ class HttpServer(web.Server):
         self.admitted[connection] = None
         return True
 
-    def may_run_ahead(self, connection: Connection) -> bool:
-        """Whether it may have more than `AHEAD` bytes of requests waiting. Few clients send any ahead."""
-        if connection not in self._ahead and len(self._ahead) >= RUNNING_AHEAD:
-            self._ahead = {each for each in self._ahead if each.runs_ahead}
-            if len(self._ahead) >= RUNNING_AHEAD:
-                return False
-        self._ahead.add(connection)
-        return True
+    def runs_ahead(self, connection: Connection) -> None:
+        """It has more than `AHEAD` bytes of requests waiting. Few clients send any ahead.
+
+        When too many do, the one that has not got on for longest is thrown out: those behind a stream, which
+        does not end, rather than those whose requests are answered one after the other.
+        """
+        self._ahead[connection] = None
+        self._ahead.move_to_end(connection)
+        if len(self._ahead) > RUNNING_AHEAD:
+            stuck, _ = self._ahead.popitem(last=False)
+            stuck.abort()
+
+    def has_caught_up(self, connection: Connection) -> None:
+        self._ahead.pop(connection, None)
 
     def lingers(self, connection: Connection) -> bool:
         """Whether it may take its time to read that it is refused; there is not time for any number."""
@@ -121,7 +127,7 @@ class HttpServer(web.Server):
 
     def forget(self, connection: Connection) -> None:
         self.admitted.pop(connection, None)
-        self._ahead.discard(connection)
+        self._ahead.pop(connection, None)
         self._lingering.discard(connection)
         if self._is_full and len(self.admitted) < self.most * 0.9:
             _log.info("connections are accepted again")
@@ -169,8 +175,8 @@ class Connection(web.RequestHandler):
 
     @property
     def runs_ahead(self) -> bool:
-        """Whether so many requests wait that nothing is read until they are answered."""
-        return self._buffer_paused
+        """Whether so much waits that nothing is read until it is answered."""
+        return self._ahead > AHEAD
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -216,10 +222,14 @@ class Connection(web.RequestHandler):
         return _not_http(exc).response()
 
     def _resume_reading_if_drained(self) -> None:
-        """Besides: not before all are answered, so that what one read brought is all that waits."""
+        """Not before all are answered, so that what one read brought is all that waits."""
+        if self._messages:
+            return
+        self.data_received(b"")  # aiohttp's parser keeps back what is beyond 32 requests
         if not self._messages:
             self._ahead = 0
-            super()._resume_reading_if_drained()
+            self._server.has_caught_up(self)
+            self._resume_reading_for_buffer()
 
     def _decline_upgrade(self) -> None:
         """Take what follows as the next request, as the only protocol here is HTTP (RFC 9110, section 7.8).
@@ -239,17 +249,18 @@ class Connection(web.RequestHandler):
         self._set_surplus(0)
         self._stop_timer()
         was_idle = self._waiter is not None  # it has been woken since
+        if was_idle:
+            self._ahead = 0
         if len(self._messages) > was_idle:
             self._count_ahead(size)
-        else:
-            self._ahead = 0
 
     def _count_ahead(self, size: int) -> None:
         self._ahead += size
-        if self._ahead > AHEAD and not self._buffer_paused:
+        if not self.runs_ahead:
+            return
+        if not self._buffer_paused:
             self._pause_reading_for_buffer()
-        if self._buffer_paused and not self._server.may_run_ahead(self):
-            self._abort()
+        self._server.runs_ahead(self)
 
     def _count_bytes(self, count: int) -> None:
         """Bytes came that completed no head: of a body, or of a head, trailers or chunk extensions."""
@@ -287,7 +298,7 @@ class Connection(web.RequestHandler):
         if self.is_idle:
             self._refuse(ApiError(status, code, sentence))
         else:
-            self._abort()  # an answer is under way, in the midst of which no other can be given
+            self.abort()  # an answer is under way, in the midst of which no other can be given
 
     def _refuse(self, error: ApiError) -> None:
         """Answer, and go.
@@ -312,9 +323,9 @@ class Connection(web.RequestHandler):
         """One that was refused may send on, but not without end: reading it takes time as well."""
         self._ahead += size
         if self._server.is_lingering(self) and self._ahead > MAX_HEAD:
-            self._abort()
+            self.abort()
 
-    def _abort(self) -> None:
+    def abort(self) -> None:
         self.close()
         if self.transport is not None:
             self.transport.abort()
