@@ -13,7 +13,7 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from growd.bus import Bus
 from growd.bus.errors import BusError
@@ -46,10 +46,10 @@ from growd.supervisor import Supervisor
 from growd.worker import Worker, WorkerError
 from growd_drivers.errors import DriverError, NotReadyError
 from growd_drivers.hardware import Hardware, open_hardware
-from growd_hwsim.chamber import Chamber
+from growd_hwsim.chamber import Chamber, ChamberParameters
 from growd_hwsim.errors import SimulationError
 from growd_hwsim.faults import load_faults
-from growd_hwsim.hardware import Wiring, open_simulated
+from growd_hwsim.hardware import WiredRelay, Wiring, open_simulated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -63,6 +63,10 @@ DRAIN_S: Final = 0.5  # how long the daemon tries to ship the last points when i
 DEVICE_TIMEOUT_S: Final = 2.0
 DEVICE_CLOSE_S: Final = 0.5  # a device that hangs holds up the way down for no longer
 SAVE_TIME_S: Final = 10.0
+_MOVES: Final[dict[str, Literal["valve", "fan"]]] = {
+    "air_carbon_dioxide_valve_on": "valve",
+    "air_flush_on": "fan",
+}  # what a relay for a variable moves in the simulated chamber
 _log = logging.getLogger(__name__)
 
 
@@ -287,14 +291,8 @@ class App:
         if not simulator.enabled:
             return open_hardware(sleep=sleep, monotonic=monotonic)
         faults = load_faults(Path(simulator.faults)) if simulator.faults else []
-        local_time = time.localtime(self._clock.time())
-        chamber = Chamber(
-            monotonic,
-            seed=simulator.seed,
-            time_of_day_s=local_time.tm_hour * 3600 + local_time.tm_min * 60 + local_time.tm_sec,
-        )
         return open_simulated(
-            chamber,
+            self._simulated_chamber(),
             sleep=sleep,
             monotonic=monotonic,
             faults=faults,
@@ -302,9 +300,27 @@ class App:
             seed=simulator.seed,
         )
 
+    def _simulated_chamber(self) -> Chamber:
+        """The model, or what was recorded."""
+        simulator, monotonic = self.config.simulator, self._clock.monotonic
+        parameters = ChamberParameters(door_hours=simulator.door_hours)
+        local_time = time.localtime(self._clock.time())
+        since_midnight = local_time.tm_hour * 3600 + local_time.tm_min * 60 + local_time.tm_sec
+        if not simulator.replay:
+            return Chamber(monotonic, parameters, seed=simulator.seed, time_of_day_s=since_midnight)
+        return ReplayedChamber(
+            load_recording(Path(simulator.replay)),
+            monotonic,
+            parameters,
+            seed=simulator.seed,
+            time_of_day_s=since_midnight,
+            gap_s=simulator.replay_gap_s,
+            loop=simulator.replay_loop,
+        )
+
     def _simulated_wiring(self) -> Wiring:
         """The simulated machine is wired as the configuration says."""
-        wired = {}
+        wired: dict[str, Any] = {}
         for sensor in self.config.sensor:
             wired[f"{sensor.kind}_address"] = sensor.address or SENSOR_KINDS[sensor.kind].address
             wired["i2c_bus"] = sensor.bus
@@ -313,6 +329,10 @@ class App:
             **wired,
             lamp_pins={channel.name: channel.pin for channel in light.channel},
             inverted_lamps=light.inverted,
+            relays={
+                relay.pin: WiredRelay(_MOVES[relay.variable], active_high=relay.active == "high")
+                for relay in self.config.relay
+            },
         )
 
     def _lamps(

@@ -97,12 +97,21 @@ class Store(Section, frozen=True):
 
 
 class Simulator(Section, frozen=True):
-    """Hardware that is simulated, and how fast its time runs."""
+    """Hardware that is simulated, and how fast its time runs.
+
+    `faults` is a file of what fails and when. `replay` is a recording (CSV) that drives the chamber instead of
+    the model: a reading holds for `replay_gap_s`, and with `replay_loop` it begins again after its end. The
+    door opens at `door_hours` of each day.
+    """
 
     enabled: bool = True
     speed: Annotated[float, Meta(ge=0.01, le=10_000)] = 1.0
     seed: int = 1
     faults: str = ""
+    replay: str = ""
+    replay_loop: bool = False
+    replay_gap_s: Seconds = 900.0
+    door_hours: tuple[Annotated[float, Meta(ge=0, lt=24)], ...] = ()
 
 
 class Sensor(Section, frozen=True):
@@ -124,6 +133,9 @@ class Sensor(Section, frozen=True):
     temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None
     self_calibration: bool = False
 
+
+_I2C_PINS = {0: (0, 1), 1: (2, 3)}
+"""SDA and SCL (BCM) of the buses that a Raspberry Pi has on its header by default."""
 
 _OPTIONS_OF = {"scd30": ("ambient_pressure_hpa", "altitude_m", "temperature_offset_degc", "self_calibration")}
 """The options that only one kind of sensor has."""
@@ -296,7 +308,8 @@ def _check_together(config: Config, source: str) -> None:
         raise ConfigError(f"{source}: [light] channel: there is none; with no lamp, set enabled = false")
     _check_once(source, "[light] channel.pin", [channel.pin for channel in channels])
     _check_once(source, "[light] channel.name", [channel.name for channel in channels])
-    _check_relays(config, source)
+    _check_relay_names(config, source)
+    _check_pins(config, source)
     if config.http.max_streams > config.http.max_connections:
         raise ConfigError(f"{source}: [http] max_streams: is above max_connections")
     if config.store.minimum_interval_s > config.store.maximum_interval_s:
@@ -309,6 +322,8 @@ def _check_together(config: Config, source: str) -> None:
     _check_address(config.couchdb.url, source)
     if not config.simulator.enabled and config.simulator.speed != 1:
         raise ConfigError(f"{source}: [simulator] speed: only simulated hardware can run at another speed")
+    if not config.simulator.enabled and config.simulator.replay:
+        raise ConfigError(f"{source}: [simulator] replay: only simulated hardware can replay a recording")
 
 
 def _check_kinds(source: str, sensors: Sequence[Sensor]) -> None:
@@ -322,19 +337,25 @@ def _check_kinds(source: str, sensors: Sequence[Sensor]) -> None:
                     raise ConfigError(f"{source}: [sensor] {option}: {owner}; only {kind} has this option")
 
 
-def _check_relays(config: Config, source: str) -> None:
-    """Names are those of devices in topics; a pin has one device."""
-    names = {sensor.name for sensor in config.sensor} | {"light"}
-    channels = config.light.channel if config.light.enabled else ()
-    pins = {channel.pin: f"the light's {channel.name} channel" for channel in channels}
+def _check_relay_names(config: Config, source: str) -> None:
+    """Each device has topics by its name."""
+    _check_once(source, "[relay] name", [relay.name for relay in config.relay])
+    others = {sensor.name for sensor in config.sensor} | {"light"}
     for relay in config.relay:
-        if relay.name in names:
+        if relay.name in others:
             raise ConfigError(f"{source}: [relay] name: {relay.name} is the name of another device")
-        if relay.pin in pins:
-            both = f"{relay.name} and {pins[relay.pin]}"
-            raise ConfigError(f"{source}: [relay] pin: {both} are both on GPIO {relay.pin}")
-        names.add(relay.name)
-        pins[relay.pin] = relay.name
+
+
+def _check_pins(config: Config, source: str) -> None:
+    """A pin has one device. The pins of an I2C bus are taken where a sensor is on it."""
+    buses = {sensor.bus for sensor in config.sensor}
+    taken = {pin: f"I2C bus {bus}" for bus in buses for pin in _I2C_PINS.get(bus, ())}
+    channels = config.light.channel if config.light.enabled else ()
+    lamps = [("[light] channel.pin", f"channel {channel.name}", channel.pin) for channel in channels]
+    for option, user, pin in lamps + [("[relay] pin", relay.name, relay.pin) for relay in config.relay]:
+        if pin in taken:
+            raise ConfigError(f"{source}: {option}: {user} and {taken[pin]} are both on GPIO {pin}")
+        taken[pin] = user
 
 
 def _check_once(source: str, option: str, values: Sequence[object]) -> None:

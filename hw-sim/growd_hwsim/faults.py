@@ -13,6 +13,7 @@ The chips know nothing of them. A faults file is TOML:
 
 On a serial line the kinds are absent, short, split, shifted, doubled, garbled, bad_checksum, frozen, warm_up,
 unplugged, and renamed: plugged in under the next number, such as /dev/ttyUSB1 for /dev/ttyUSB0.
+A pin, "gpio-18", knows one kind: refused, as one that another program holds.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ BUS_TIMEOUT_S = 1.0
 PAUSE_S = 0.02
 """Between two pieces of a frame: a moment in which pyserial's read finds nothing."""
 
-_PLACE = re.compile(r"i2c-\d+:0x[0-9a-f]{2}|/dev/.+")
+_PLACE = re.compile(r"i2c-\d+:0x[0-9a-f]{2}|/dev/.+|gpio-\d+")
 _ON_SERIAL_LINES = ("mhz19", "mhz16")
 _WITHOUT_CHECKSUM = {"bh1750"}
 
@@ -71,13 +72,13 @@ class Fault:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        known_kinds = list(dict.fromkeys([*KINDS, *SERIAL_KINDS, *PLUG_KINDS]))
+        known_kinds = list(dict.fromkeys([*KINDS, *SERIAL_KINDS, *PLUG_KINDS, *PIN_KINDS]))
         if self.kind not in known_kinds:
             raise FaultError(f"kind must be one of {', '.join(known_kinds)}, not {self.kind!r}", key="kind")
         if self.device not in DEVICES and not _PLACE.fullmatch(self.device):
             known = f"{', '.join(DEVICES)} or an address such as i2c-1:0x61"
             raise FaultError(f"device must be {known}, not {self.device!r}", key="device")
-        kinds = [*SERIAL_KINDS, *PLUG_KINDS] if self._is_on_serial_line else list(KINDS)
+        kinds = self._kinds_there
         if self.kind not in kinds:
             raise FaultError(
                 f"kind {self.kind} can't be: for {self.device} there are {', '.join(kinds)}", key="kind"
@@ -94,8 +95,10 @@ class Fault:
             )
 
     @property
-    def _is_on_serial_line(self) -> bool:
-        return self.device in _ON_SERIAL_LINES or self.device.startswith("/")
+    def _kinds_there(self) -> list[str]:
+        if self.device in _ON_SERIAL_LINES or self.device.startswith("/"):
+            return [*SERIAL_KINDS, *PLUG_KINDS]
+        return list(PIN_KINDS if self.device.startswith("gpio-") else KINDS)
 
 
 class Faults:
@@ -152,6 +155,10 @@ class Faults:
         for fault in self._met_by(device, port, kinds=PLUG_KINDS):
             name = None if name is None else PLUG_KINDS[fault.kind](name)
         return name
+
+    def is_refused(self, pin: int) -> bool:
+        """Whether a write to a pin (BCM) meets a fault. For `SimulatedGpio`."""
+        return bool(self._met_by(f"gpio-{pin}", kinds=PIN_KINDS))
 
     def pause(self) -> None:
         """Let the time between two pieces of a frame pass."""
@@ -294,6 +301,7 @@ def _renamed(port: str) -> str | None:
     return f"{name}{int(port[len(name) :] or 0) + 1}"
 
 
+PIN_KINDS = ("refused",)
 PLUG_KINDS: dict[str, Callable[[str], str | None]] = {"unplugged": _unplugged, "renamed": _renamed}
 
 
