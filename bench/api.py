@@ -26,7 +26,7 @@ CASES = (
     Case("POST a parameter", "/param/chamber/parameter_0", 0.7, '{"value": N}'),
     Case("POST a message to 10 subscribers", "/topic/chamber/measured/variable_0", 0.7, "[N]"),
     Case("GET the list of 200 topics", "/topic", 0.6),
-    Case("GET the list of services", "/service", 0.6),
+    Case("GET the list of 20 services", "/service", 0.6),
     Case("GET the list of nodes", "/node", 0.6),
 )
 
@@ -34,7 +34,7 @@ CASES = (
 def measure(options: Options) -> list[Row]:
     if not has("wrk"):
         return []
-    growd = server("core", "--topics", 200, "--subscribers", 10, "--parameters", 100)
+    growd = server("core", "--topics", 200, "--subscribers", 10, "--parameters", 100, "--services", 20)
     with growd as ours, server("bare") as bare:
         return [_row(ours, bare, options, case) for case in CASES]
 
@@ -42,12 +42,12 @@ def measure(options: Options) -> list[Row]:
 def _row(ours: Process, bare: Process, options: Options, case: Case) -> Row:
     script = post(case.body) if case.body else ""
     measured = pairs(
-        lambda: wrk(ours.url(API + case.path), options.seconds, script=script),
-        lambda: wrk(bare.url("/"), options.seconds, script=script),
+        lambda: wrk(ours.url(API + case.path), options.seconds, script=script).rate,
+        lambda: wrk(bare.url("/"), options.seconds, script=script).rate,
         options.rounds,
     )
     return compared(case.name, "requests/s", measured, at_least=case.least)
 
 
 if __name__ == "__main__":
-    main(measure)
+    main(measure, seconds=2.0)

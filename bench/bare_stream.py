@@ -12,6 +12,7 @@ import time
 from typing import cast
 
 import msgspec
+from beat import on_beat
 from lifetime import ended
 
 from growd.event_loop import run_on_loop
@@ -57,22 +58,12 @@ class Connection(asyncio.Protocol):
         self._topic.streams.discard(self._transport)
 
 
-async def publish(topic: Topic, rate: float) -> None:
-    """Publish `rate` messages a second, on the beat of `core`."""
-    loop = asyncio.get_running_loop()
-    due = loop.time()
-    while True:
-        topic.publish(410.25)
-        due += 1 / rate
-        await asyncio.sleep(max(0.0, due - loop.time()))
-
-
 async def serve(rate: float) -> None:
     topic = Topic()
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(topic), "127.0.0.1", 0, backlog=512
     )
-    publishing = asyncio.create_task(publish(topic, rate)) if rate else None
+    publishing = asyncio.create_task(on_beat(lambda: topic.publish(410.25), rate)) if rate else None
     print(server.sockets[0].getsockname()[1], flush=True)
     await ended()
     if publishing is not None:

@@ -10,7 +10,9 @@ import argparse
 import asyncio
 import tempfile
 from pathlib import Path
+from typing import Any
 
+from beat import on_beat
 from lifetime import ended
 
 from growd.bus import Bus
@@ -19,6 +21,7 @@ from growd.bus.params import Parameters
 from growd.clock import RealClock
 from growd.event_loop import run_on_loop
 from growd.http.api import Api, Limits
+from growd.http.connections import ConnectionLimits
 from growd.http.gateway import Gateway
 from growd.http.server import Server
 from growd.store.local import LocalStore
@@ -31,14 +34,12 @@ async def consume(bus: Bus, node: str, topic: str) -> None:
 
 
 async def publish(bus: Bus, topic: str, rate: float) -> None:
-    """Publish `rate` messages a second, on a steady beat."""
     publisher = bus.node("sensor").publisher(topic)
-    loop = asyncio.get_running_loop()
-    due = loop.time()
-    while True:
-        publisher.publish(410.25)
-        due += 1 / rate
-        await asyncio.sleep(max(0.0, due - loop.time()))
+    await on_beat(lambda: publisher.publish(410.25), rate)
+
+
+async def succeed() -> dict[str, Any]:
+    return {"success": True, "message": ""}
 
 
 async def serve(arguments: argparse.Namespace, folder: Path) -> None:
@@ -50,8 +51,12 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
     if arguments.parameters:
         values = {f"parameter_{number}": number for number in range(arguments.parameters)}
         await bus.parameters.set("chamber", values)
+    actuator = bus.node("actuator")
+    for number in range(arguments.services):
+        actuator.serve(f"chamber/service_{number}", "Empty", succeed)
     gateway = Gateway(lambda: arguments.upstream)
-    server = Server(Api(bus, bus.node("http"), "_svc", Limits(streams=2_000)), gateway)
+    limits = ConnectionLimits(header_timeout_s=arguments.header_timeout)
+    server = Server(Api(bus, bus.node("http"), "_svc", Limits(streams=2_000)), gateway, limits)
     await server.open("127.0.0.1", 0)
     parts = [consume(bus, f"reader_{number}", topics[0]) for number in range(arguments.subscribers)]
     if arguments.publish:
@@ -73,8 +78,12 @@ def serve_until_ended() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topics", type=int, default=1)
     parser.add_argument("--parameters", type=int, default=1)
+    parser.add_argument("--services", type=int, default=0)
     parser.add_argument("--subscribers", type=int, default=0)
     parser.add_argument("--publish", type=float, default=0.0, metavar="HZ")
+    parser.add_argument(
+        "--header-timeout", type=float, default=ConnectionLimits().header_timeout_s, metavar="SECONDS"
+    )
     parser.add_argument("--upstream", metavar="URL", help="the database behind the front door")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="growd-bench-") as folder:

@@ -16,14 +16,14 @@ import statistics
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from beat import on_beat
+
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64
 from growd.clock import RealClock
 from growd.event_loop import run_on_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from growd.bus.topics import Publisher, Subscription
 
     Queue = asyncio.Queue[float | None]  # None ends it
@@ -59,10 +59,10 @@ class Growd:
         """Median and 99th percentile of the seconds from the publishing of a message until it is read."""
         publisher, subscriptions = self._topic(subscribers)
         readers = [asyncio.create_task(self._clock(one), name="reader") for one in subscriptions]
-        sent = await on_beat(lambda: publisher.publish(perf_counter()), seconds)
+        await on_beat(lambda: publisher.publish(perf_counter()), RATE_HZ, beats(seconds))
         for one in subscriptions:
             one.close()
-        return percentiles(await asyncio.gather(*readers), sent)
+        return percentiles(await asyncio.gather(*readers), beats(seconds))
 
     def _topic(self, subscribers: int) -> tuple[Publisher, list[Subscription]]:
         bus = Bus(RealClock())
@@ -112,10 +112,10 @@ class Bare:
             for queue in queues:
                 queue.put_nowait(perf_counter())
 
-        sent = await on_beat(put, seconds)
+        await on_beat(put, RATE_HZ, beats(seconds))
         for queue in queues:
             queue.put_nowait(None)
-        return percentiles(await asyncio.gather(*readers), sent)
+        return percentiles(await asyncio.gather(*readers), beats(seconds))
 
     async def _count(self, queue: Queue) -> int:
         number = 0
@@ -133,15 +133,9 @@ class Bare:
 SIDES: dict[str, Growd | Bare] = {"growd": Growd(), "bare": Bare()}
 
 
-async def on_beat(send: Callable[[], object], seconds: float) -> int:
-    """Call `send` at 1 kHz; how often. A beat that comes late does not make the following ones late."""
-    loop = asyncio.get_running_loop()
-    beats = max(1, round(seconds * RATE_HZ))
-    began = loop.time()
-    for beat in range(beats):
-        await asyncio.sleep(began + beat / RATE_HZ - loop.time())
-        send()
-    return beats
+def beats(seconds: float) -> int:
+    """How many messages that is at `RATE_HZ`."""
+    return max(1, round(seconds * RATE_HZ))
 
 
 def percentiles(taken: list[list[float]], sent: int) -> list[float]:

@@ -1,15 +1,14 @@
 """Requests through the front door, against the same ones sent to the database directly.
 
 The database is the embedded one, or the CouchDB that GROWD_TEST_COUCHDB=http://user:password@host:port names.
-nginx, with the configuration in couchdb/, shows what a proxy written in C reaches in the door's place.
+In rows that say so the reference is nginx in the door's place, with the configuration in couchdb/: what a
+proxy written in C reaches.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import socket
 import subprocess
 import tempfile
 import time
@@ -35,6 +34,7 @@ from measuring import (
     server,
     wrk,
 )
+from raw_client import Connection, head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,21 +78,22 @@ class Way:
     def rate(self, path: str, seconds: float, connections: int) -> float:
         """GETs a second."""
         script = f"wrk.headers['Authorization'] = '{self.credentials}'" if self.credentials else ""
-        return wrk(f"http://{self.host}:{self.port}{path}", seconds, connections=connections, script=script)
+        url = f"http://{self.host}:{self.port}{path}"
+        return wrk(url, seconds, connections=connections, script=script).rate
 
     def ask(self, method: str, path: str, body: bytes = b"") -> int:
         """The status of the answer to a small request."""
         with self._sent(method, path, len(body)) as connection:
-            connection.sendall(body)
-            return _status(connection)
+            connection.socket.sendall(body)
+            return connection.status()
 
     def upload(self, path: str = "") -> float:
         """MB a second with which the attachment is stored, in a document of its own if no `path` is given."""
         began = time.monotonic()
         with self._sent("PUT", path or f"{DATABASE}/{uuid4()}/body", self.size) as connection:
             for _ in range(self.size // len(BLOCK)):
-                connection.sendall(BLOCK)
-            status = _status(connection)
+                connection.socket.sendall(BLOCK)
+            status = connection.status()
         if status not in {201, 202}:
             raise RuntimeError(f"the upload was answered with {status}")
         return self.size / 1e6 / (time.monotonic() - began)
@@ -103,20 +104,19 @@ class Way:
         received = 0
         began = time.monotonic()
         with self._sent("GET", ATTACHMENT) as connection:
-            while size := connection.recv_into(room):
+            while size := connection.socket.recv_into(room):
                 received += size
         if received < self.size:
             raise RuntimeError(f"the download ended after {received} bytes")
         return self.size / 1e6 / (time.monotonic() - began)
 
-    def _sent(self, method: str, path: str, length: int = 0) -> socket.socket:
+    def _sent(self, method: str, path: str, length: int = 0) -> Connection:
         """A connection on which the head of a request went out; the server closes it after its answer."""
-        lines = [f"{method} {path} HTTP/1.1", f"Host: {self.host}:{self.port}", "Connection: close"]
-        lines += ["Content-Type: application/octet-stream", f"Content-Length: {length}"]
+        fields = ["Connection: close", "Content-Type: application/octet-stream", f"Content-Length: {length}"]
         if self.credentials:
-            lines.append(f"Authorization: {self.credentials}")
-        connection = socket.create_connection((self.host, self.port), timeout=120)
-        connection.sendall("\r\n".join((*lines, "", "")).encode())
+            fields.append(f"Authorization: {self.credentials}")
+        connection = Connection(self.port, self.host, timeout_s=120)
+        connection.socket.sendall(head(method, path, *fields))
         return connection
 
 
@@ -170,7 +170,9 @@ def _small(door: Way, direct: Way, folder: Path, options: Options) -> list[Row]:
     if has("nginx"):
         with nginx(folder, direct) as yardstick:
             rows += [
-                compared(f"{small.name}, by nginx", "requests/s", small.against(door, yardstick, options))
+                compared(
+                    f"{small.name}; reference: nginx", "requests/s", small.against(door, yardstick, options)
+                )
                 for small in SMALL
             ]
     return rows
@@ -179,30 +181,18 @@ def _small(door: Way, direct: Way, folder: Path, options: Options) -> list[Row]:
 def _large(door: Way, direct: Way, daemon: Process, options: Options) -> list[Row]:
     """A large attachment up and down, and what the daemon grew meanwhile."""
     door.upload(ATTACHMENT)  # what is loaded and allocated with the first one is no growth
-    before = _peak_mb(daemon)
+    door.download()
+    before = daemon.rss_mb()
+    daemon.forget_peak()
     up = pairs(door.upload, direct.upload, options.rounds)
     down = pairs(door.download, direct.download, options.rounds)
-    grown = _peak_mb(daemon) - before
+    grown = daemon.peak_mb() - before
     size = f"{direct.size / 1e6:g} MB"
     return [
         compared(f"PUT of {size}", "MB/s", up, at_least=0.8),
         compared(f"GET of {size}", "MB/s", down, at_least=0.8),
-        limited("growth of the daemon meanwhile", "MB", grown, MEMORY),
+        limited("growth of the daemon meanwhile, at the peak", "MB", grown, MEMORY),
     ]
-
-
-def _peak_mb(process: Process) -> float:
-    """The most that was ever resident, in MB (proc(5), /proc/pid/status)."""
-    status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    if found is None:
-        raise RuntimeError("the system does not tell the most memory that a process had")
-    return int(found[1]) / 1000
-
-
-def _status(connection: socket.socket) -> int:
-    with connection.makefile("rb") as answer:
-        return int(answer.readline().split()[1])
 
 
 @contextmanager
@@ -252,4 +242,4 @@ def _answers(way: Way) -> bool:
 
 
 if __name__ == "__main__":
-    main(measure)
+    main(measure, rounds=3, seconds=2.0)

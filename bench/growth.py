@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from curves import Curve, Panel, draw
 from measuring import API, Options, Process, Row, has, machine, main, post, server, wrk
-from stream_client import Connection
+from raw_client import Connection
 from streams import cost
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def request_us(request: Request, seconds: float, process: Process) -> float:
     """CPU for one request, with 16 connections, in microseconds."""
     before = process.cpu_s()
     script = post(request.body) if request.body else ""
-    rate = wrk(process.url(API + request.path), seconds, script=script)
-    return (process.cpu_s() - before) / (rate * seconds) * 1e6
+    answered = wrk(process.url(API + request.path), seconds, script=script)
+    return (process.cpu_s() - before) / answered.number * 1e6
 
 
 def lowest(rounds: int, growd: dict[int, Process], measure: Callable[[Process], float]) -> dict[int, float]:
@@ -182,7 +182,7 @@ def readings_of(process: Process, sensors: int) -> int:
 
 def last_number(process: Process, topic: str) -> int:
     """The number of a topic's last message, with which a stream begins."""
-    with Connection(process) as connection:
+    with Connection(process.port) as connection:
         connection.send("GET", f"{API}/topic_stream/{topic}")
         line = connection.read_until(b"}\n\r\n")
     return int(re.findall(rb'"number":(\d+)', line)[-1])  # another may have come meanwhile
@@ -192,10 +192,10 @@ def answer_times_ms(process: Process, seconds: float) -> list[float]:
     """How long each of many requests took, one after another."""
     times: list[float] = []
     end = time.perf_counter() + seconds
-    with Connection(process) as connection:
+    with Connection(process.port) as connection:
         while (began := time.perf_counter()) < end:
             connection.send("GET", f"{API}/param/chamber/samplers/sensor_0/interval")
-            connection.read_until(b"}")
+            connection.check_answer()
             times.append((time.perf_counter() - began) * 1000)
     return times
 

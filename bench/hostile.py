@@ -21,7 +21,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from measuring import API, Options, Row, allow_files, limited, main, server
+from measuring import API, Options, Row, limited, main, server
+
+from growd.cli import allow_open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -223,7 +225,7 @@ ATTACKS = (
 def _run(attack: Attack, port: int, ready: Event) -> None:
     """An attacker computes elsewhere: it is to take what growd gives, not the processor from it."""
     os.nice(10)
-    allow_files()
+    allow_open_files()
     attack.run(port, ready)
 
 

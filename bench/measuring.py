@@ -12,7 +12,6 @@ import math
 import os
 import platform
 import re
-import resource
 import shutil
 import socket
 import statistics
@@ -24,6 +23,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from growd.cli import allow_open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -103,10 +104,24 @@ class Process:
         return time.clock_gettime(~self.pid << 3 | 2)
 
     def rss_mb(self) -> float:
-        """Resident memory in MB (proc(5), /proc/pid/status, which counts in KiB and says kB)."""
+        """Resident memory in MB."""
+        return self._status_mb("VmRSS")
+
+    def peak_mb(self) -> float:
+        """The most that was resident since `forget_peak`, in MB."""
+        return self._status_mb("VmHWM")
+
+    def forget_peak(self) -> None:
+        """Let the peak begin anew with what is resident now (proc(5), /proc/pid/clear_refs)."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5", encoding="ascii")
+
+    def _status_mb(self, field: str) -> float:
+        """A line of /proc/pid/status (proc(5)), which counts in KiB and says kB."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        return int(found[1]) * 1024 / 1e6 if found else 0.0
+        found = re.search(rf"{field}:\s+(\d+) kB", status)
+        if found is None:
+            raise RuntimeError(f"the system does not tell {field} of process {self.pid}")
+        return int(found[1]) * 1024 / 1e6
 
 
 @contextmanager
@@ -125,8 +140,16 @@ def server(script: str, *arguments: object) -> Iterator[Process]:
         process.stdout.close()
 
 
-def wrk(url: str, seconds: float, *, connections: int = 16, script: str = "") -> float:
-    """Requests a second that wrk gets from `url`; `script` is Lua (https://github.com/wg/wrk).
+@dataclass(frozen=True)
+class Answered:
+    """How many requests were answered, and how many a second."""
+
+    number: int
+    rate: float
+
+
+def wrk(url: str, seconds: float, *, connections: int = 16, script: str = "") -> Answered:
+    """What wrk gets from `url`; `script` is Lua (https://github.com/wg/wrk).
 
     wrk counts in whole seconds; `seconds` is rounded up.
     """
@@ -138,10 +161,10 @@ def wrk(url: str, seconds: float, *, connections: int = 16, script: str = "") ->
     refused = re.search(r"Non-2xx or 3xx responses: (\d+)|Socket errors: (.+)", said)
     if refused:
         raise RuntimeError(f"{url}: {refused[0]}")
-    found = re.search(r"Requests/sec:\s+([\d.]+)", said)
+    found = re.search(r"(\d+) requests in .+Requests/sec:\s+([\d.]+)", said, re.DOTALL)
     if found is None:
-        raise RuntimeError(f"wrk said nothing of its rate: {said}")
-    return float(found[1])
+        raise RuntimeError(f"wrk said nothing of its requests: {said}")
+    return Answered(int(found[1]), float(found[2]))
 
 
 def post(body: str) -> str:
@@ -171,12 +194,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def allow_files() -> None:
-    """As many open files as the system lets this process have: thousands of connections need them."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def machine() -> str:
@@ -222,7 +239,7 @@ def main(
     if add_arguments is not None:
         add_arguments(parser)
     arguments = parser.parse_args()
-    allow_files()
+    allow_open_files()  # thousands of connections need them
     rows = measure(Options(arguments.rounds, arguments.seconds, arguments))
     if arguments.json:
         print(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}))

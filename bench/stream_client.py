@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import socket
 import time
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -11,13 +10,13 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Self
 
 import msgspec
+from raw_client import PIECE, Connection
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterator
 
     from measuring import Process
-
-PIECE = 65_536  # bytes
 
 
 class Line(msgspec.Struct):
@@ -49,37 +48,6 @@ class Delivery:
         return len(self.ages_s) / self.seconds
 
 
-class Connection:
-    """One HTTP/1.1 connection, used by one thread that waits for each answer. A context manager."""
-
-    def __init__(self, server: Process) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=30)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def send(self, method: str, path: str, body: bytes = b"") -> None:
-        """A request, in one write."""
-        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        if body:
-            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        self.socket.sendall(head.encode() + b"\r\n" + body)
-
-    def read_until(self, end: bytes) -> bytes:
-        """All that comes, up to a piece that ends with `end`. The server sends no more than one answer."""
-        data = b""
-        while not data.endswith(end):
-            piece = self.socket.recv(PIECE)
-            if not piece:
-                raise ConnectionError(f"the server closed the connection after {data!r}")
-            data += piece
-        return data
-
-
 class Listeners:
     """Open streams of one topic. What comes is kept with its time of arrival; `delivered` makes sense of it.
 
@@ -90,7 +58,7 @@ class Listeners:
         self._poll = select.epoll()
         self._streams: dict[int, _Stream] = {}
         for _ in range(number):
-            connection = Connection(server)
+            connection = Connection(server.port)
             connection.send("GET", path)
             connection.socket.setblocking(False)
             self._poll.register(connection.socket, select.EPOLLIN)
@@ -112,8 +80,12 @@ class Listeners:
     def listen(self, seconds: float) -> None:
         end = time.time() + seconds
         while (left := end - time.time()) > 0:
-            for descriptor, _ in self._poll.poll(left):
-                self._streams[descriptor].receive()
+            self.read(left)
+
+    def read(self, wait_s: float = 0.0) -> None:
+        """Read what has come, and wait so long for something if there is nothing."""
+        for descriptor, _ in self._poll.poll(wait_s):
+            self._streams[descriptor].receive()
 
     def delivered(self, begin: float, end: float) -> Delivery:
         """What was published after the newest message that had come at `begin`, to the newest at `end`.

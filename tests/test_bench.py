@@ -15,7 +15,7 @@ import all as every
 import brokers
 import measuring
 import pytest
-from measuring import Row
+from measuring import Process, Row
 
 BENCH = measuring.HERE
 SCRIPTS = every.scripts()
@@ -257,9 +257,22 @@ def test_a_server_serves_until_it_is_left():
     assert not folder.exists()
 
 
+def test_a_peak_is_seen_again_after_it_was_forgotten():
+    me = Process(os.getpid(), 0)
+    for _ in range(2):
+        before = me.rss_mb()
+        me.forget_peak()
+        held = bytearray(60_000_000)
+        held[::1024] = b"x" * len(held[::1024])  # what is not touched is not resident
+        del held
+        assert me.peak_mb() - before > 55
+
+
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
 def test_wrk_posts_what_it_is_given_and_tells_of_a_refusal():
     with measuring.server("bare") as bare:
-        assert measuring.wrk(bare.url("/"), 0.1, connections=1, script=measuring.post('{"value": N}')) > 0
+        answered = measuring.wrk(bare.url("/"), 0.1, connections=1, script=measuring.post('{"value": N}'))
+        assert answered.number > 0
+        assert answered.rate > 0
         with pytest.raises(RuntimeError, match="Non-2xx"):
             measuring.wrk(bare.url("/nothing"), 0.1, connections=1)
