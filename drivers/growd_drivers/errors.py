@@ -28,6 +28,15 @@ class DeviceMissingError(BusError):
     """Nothing acknowledges at the address: not wired, not powered, or set to another address."""
 
 
+class WrongDeviceError(DriverError, RuntimeError):
+    """Another device answers: it says that it is `found`, and should be `expected` (its id registers)."""
+
+    def __init__(self, sentence: str, *, device: str, found: int, expected: int) -> None:
+        super().__init__(sentence, device=device)
+        self.found = found
+        self.expected = expected
+
+
 class NotReadyError(DriverError, RuntimeError):
     """The device works but has no new measurement yet. Ask again later."""
 
