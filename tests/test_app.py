@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from growd.app import App, Running
 from growd.bus import Bus
@@ -206,6 +207,22 @@ async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machi
     await runs
     assert [gpio.high(pin) for pin in pins] == [0.0, 0.0, 0.0]
     assert app.complaints == []
+
+
+async def test_a_tsl2591_that_is_configured_is_read(tmp_path: Path, machines: list[SimulatedHardware]):
+    sensor = Sensor(name="lux", kind="tsl2591", bus=3)
+    async with serving(App(replace(load(None, SETTINGS), sensor=(sensor,)), tmp_path)) as client:
+        async with client.post("topic/environment_1/desired/light_illuminance", json=[8_000]) as answer:
+            assert answer.status == 200
+        lux = await streamed(client, "environment_1/raw/light_illuminance", above=5_000)
+        chamber = machines[0].chamber.illuminance_lux()
+        async with client.get("node/environment_1/samplers/lux") as answer:
+            assert (await answer.json())["pubs"] == [
+                "environment_1/diagnostics/lux",
+                "environment_1/raw/light_illuminance",
+            ]
+    assert lux == pytest.approx(chamber, rel=0.1)
+    assert machines[0].tsl2591.written
 
 
 async def test_the_scd30_is_set_as_configured_and_calibrated_over_http(

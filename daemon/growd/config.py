@@ -124,7 +124,7 @@ class Sensor(Section, frozen=True):
     """
 
     name: Name
-    kind: Literal["scd30", "bh1750"]
+    kind: Literal["scd30", "bh1750", "tsl2591"]
     bus: Annotated[int, Meta(ge=0, le=32)] = 1
     address: Annotated[int, Meta(ge=0, le=0x77)] = 0
     interval_s: Seconds = 2.0

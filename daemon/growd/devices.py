@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.fields import Field, Kind
 from growd.config import ConfigError
 from growd.control.device_services import DeviceService
-from growd_drivers import bh1750, scd30
+from growd_drivers import bh1750, scd30, tsl2591
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,6 +56,10 @@ def _open_bh1750(hardware: Hardware, sensor: Sensor, address: int) -> Any:
     return bh1750.Bh1750(hardware.i2c(sensor.bus), sleep=hardware.sleep, address=address)
 
 
+def _open_tsl2591(hardware: Hardware, sensor: Sensor, address: int) -> Any:
+    return tsl2591.Tsl2591(hardware.i2c(sensor.bus), sleep=hardware.sleep, address=address)
+
+
 SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     "scd30": SensorKind(
         scd30.ADDRESS,
@@ -85,6 +89,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         ),
     ),
     "bh1750": SensorKind(bh1750.ADDRESS, _open_bh1750, {"illuminance_lux": "light_illuminance"}),
+    "tsl2591": SensorKind(tsl2591.ADDRESS, _open_tsl2591, {"illuminance_lux": "light_illuminance"}),
 }
 
 

@@ -9,6 +9,7 @@ from growd_drivers.errors import HardwareUnavailableError, NotReadyError
 from growd_drivers.hardware import Hardware
 from growd_drivers.pwm_light import PwmLight
 from growd_drivers.scd30 import Scd30
+from growd_drivers.tsl2591 import Tsl2591
 from growd_hwsim.hardware import Wiring
 from support.machine import SleepingTime, simulated
 
@@ -88,6 +89,19 @@ def test_it_is_the_drivers_hardware_with_one_bus():
     assert machine.i2c(1).scan() == [0x23, 0x61]
     with pytest.raises(HardwareUnavailableError, match="I2C bus 0 is not there"):
         machine.i2c(0)
+    machine.close()
+
+
+def test_a_tsl2591_is_there_where_it_is_wired_and_sees_what_the_bh1750_sees():
+    time = SleepingTime()
+    machine = simulated(time, wiring=Wiring(tsl2591_address=0x29))
+    assert machine.i2c(1).scan() == [0x23, 0x29, 0x61]
+    lamp = PwmLight(machine.gpio, machine.wiring.lamp_pins, sleep=time.sleep)
+    sensor = Tsl2591(machine.i2c(1), sleep=time.sleep)
+    assert sensor.read().illuminance_lux == 0
+    lamp.set("white", 0.5)
+    assert sensor.read().illuminance_lux == pytest.approx(10_000, rel=0.01)
+    lamp.close()
     machine.close()
 
 
