@@ -173,3 +173,62 @@ def test_a_user_that_basic_authentication_can_not_carry_is_refused_without_the_p
     with pytest.raises(ConfigError, match=r"\[couchdb\] url: a user can't have a colon") as caught:
         load(None, ("couchdb.url=http://a%3Ab:secret@127.0.0.1:5984",))
     assert "secret" not in str(caught.value)
+
+
+RELAYS = """
+[[relay]]
+name = "valve"
+pin = 23
+variable = "air_carbon_dioxide_valve_on"
+active = "low"
+
+[[relay]]
+name = "fan"
+pin = 24
+variable = "air_flush_on"
+safe = "on"
+"""
+
+
+def test_relays_are_off_without_commands_unless_said_otherwise(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(RELAYS)
+    relays = load(file).relay
+    assert [(relay.name, relay.pin, relay.active, relay.safe) for relay in relays] == [
+        ("valve", 23, "low", "off"),
+        ("fan", 24, "high", "on"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (RELAYS.replace("24", "23"), "[relay] pin: fan and valve are both on GPIO 23"),
+        (RELAYS.replace("24", "12"), "[relay] pin: fan and channel white are both on GPIO 12"),
+        (RELAYS.replace("24", "3"), "[relay] pin: fan and I2C bus 1 are both on GPIO 3"),
+        (RELAYS.replace("24", "28"), "[relay] 1.pin"),
+        (RELAYS.replace('"fan"', '"valve"'), "[relay] name: valve is given 2 times"),
+        (RELAYS.replace('"fan"', '"light"'), "[relay] name: light is the name of another device"),
+        (RELAYS.replace('"fan"', '"scd30_1"'), "[relay] name: scd30_1 is the name of another device"),
+        (RELAYS.replace("air_flush_on", "air_humidity"), "[relay] 1.variable"),
+        (RELAYS.replace('"low"', '"no"'), "[relay] 0.active"),
+        (
+            '[[light.channel]]\nname = "red"\npin = 2',
+            "[light] channel.pin: channel red and I2C bus 1 are both on GPIO 2",
+        ),
+        ("[light]\ngamma = 0.1", "[light] gamma"),
+        ("[light]\nramp_s = -1", "[light] ramp_s"),
+    ],
+)
+def test_outputs_that_can_not_be_are_refused(tmp_path: Path, text: str, words: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    assert words in str(caught.value)
+
+
+def test_a_pin_of_a_light_that_is_not_there_is_free(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(RELAYS.replace("24", "12") + "[light]\nenabled = false\n")
+    assert load(file).relay[1].pin == 12

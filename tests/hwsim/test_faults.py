@@ -6,7 +6,8 @@ import struct
 import pytest
 
 from growd_drivers.bh1750 import Bh1750
-from growd_drivers.errors import BusError, DeviceMissingError, NotReadyError
+from growd_drivers.errors import BusError, DeviceMissingError, HardwareUnavailableError, NotReadyError
+from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
 from growd_hwsim.errors import FaultError, FaultFileError, SimulationError
 from growd_hwsim.faults import BUS_TIMEOUT_S, Fault, load_faults
@@ -53,6 +54,19 @@ def test_an_address_on_a_bus_is_a_device_too():
         bench.light.read()
     assert caught.value.errno == errno.EIO
     bench.start_air()
+
+
+def test_a_pin_refuses_for_as_long_as_the_fault_lasts():
+    bench = Bench(Fault("refused", "gpio-23", at=10, duration=10))
+    valve, fan = Relay(bench.machine.gpio, 23), Relay(bench.machine.gpio, 24)
+    bench.time.sleep(10)
+    fan.set(True)
+    with pytest.raises(HardwareUnavailableError, match="GPIO 23 can't be driven: 'GPIO busy'"):
+        valve.set(True)
+    assert (bench.machine.gpio.high(23), bench.machine.gpio.high(24)) == (0, 1)
+    bench.time.sleep(10)
+    valve.set(True)
+    assert bench.machine.gpio.high(23) == 1
 
 
 def test_a_timeout_takes_the_time_the_adapter_waits():
@@ -185,6 +199,8 @@ GOOD = '[[fault]]\nkind = "absent"\ndevice = "scd30"\n'
         ('[[fault]]\nkind = "absent"\ndevice = "toaster"', 1, "device", "not 'toaster'"),
         ('[[fault]]\nkind = "absent"\ndevice = "i2c-1:61"', 1, "device", "such as i2c-1:0x61"),
         ('[[fault]]\nkind = "bad_crc"\ndevice = "bh1750"', 1, "kind", "sends no checksum"),
+        ('[[fault]]\nkind = "absent"\ndevice = "gpio-18"', 1, "kind", "for gpio-18 there are refused"),
+        ('[[fault]]\nkind = "refused"\ndevice = "scd30"', 1, "kind", "kind refused can't be"),
         ('[[fault]]\nkind = "absent"', 1, "device", "device is missing"),
         ('[[fault]]\ndevice = "scd30"', 1, "kind", "kind is missing"),
         (GOOD + "at = -1", 1, "at", "at must be 0 or more seconds, not -1"),

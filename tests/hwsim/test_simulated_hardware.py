@@ -8,9 +8,10 @@ from growd_drivers.bh1750 import Bh1750
 from growd_drivers.errors import HardwareUnavailableError, NotReadyError
 from growd_drivers.hardware import Hardware
 from growd_drivers.pwm_light import PwmLight
+from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
 from growd_drivers.tsl2591 import Tsl2591
-from growd_hwsim.hardware import Wiring
+from growd_hwsim.hardware import WiredRelay, Wiring
 from support.machine import SleepingTime, simulated
 
 
@@ -51,6 +52,30 @@ def test_turning_the_light_up_shows_on_the_sensor_at_once(inverted):
     assert bench.lux() == pytest.approx(11_100, rel=0.01)
     bench.close()
     assert bench.machine.chamber.illuminance_lux() == 0
+
+
+@pytest.mark.parametrize("active_high", [True, False])
+def test_the_valve_and_the_fan_move_the_air(active_high):
+    time = SleepingTime()
+    relays = {23: WiredRelay("valve", active_high), 24: WiredRelay("fan", active_high)}
+    machine = simulated(time, wiring=Wiring(relays=relays))
+    valve = Relay(machine.gpio, 23, active_high=active_high)
+    fan = Relay(machine.gpio, 24, active_high=active_high)
+
+    def carbon_dioxide_after(seconds: float) -> float:
+        time.sleep(seconds)
+        return machine.chamber.air().carbon_dioxide_ppm
+
+    before = carbon_dioxide_after(60)
+    valve.set(True)
+    dosed = carbon_dioxide_after(60)
+    assert dosed > before + 50
+    valve.close()
+    kept = carbon_dioxide_after(60)
+    fan.set(True)
+    flushed = carbon_dioxide_after(60)
+    assert kept - flushed > 3 * (dosed - kept)
+    machine.close()
 
 
 def test_carbon_dioxide_falls_in_light():
