@@ -28,6 +28,12 @@ def publish(body, *headers, declared=b"application/json"):
     return head + b"".join(line + b"\r\n" for line in lines) + b"\r\n" + body
 
 
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  it is told by no event
+            await asyncio.sleep(0)
+
+
 class TestRouting:
     @pytest.mark.parametrize(
         "target",
@@ -118,6 +124,21 @@ class TestConnections:
             answer = await client.answer()
             assert answer.status == status
             assert answer.value(b"Connection") == b"close"
+
+    async def test_a_body_that_turned_out_malformed_while_its_request_waited_is_refused(self, daemon):
+        chunked = publish(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+        wait = PARAMS.replace(b"/param", b"/topic_data/" + CO2.encode())
+        async with raw_client(daemon.port) as client:
+            await client.send(wait + chunked)
+            await until(lambda: "http" in daemon.bus.topics.get(CO2).subscribers)
+            (connection,) = daemon.server._http.admitted
+            await client.send(b"zz\r\n")
+            await until(lambda: len(connection._messages) == 2)
+            daemon.sensor[CO2].publish(400)
+            assert (await client.answer()).status == 200
+            answer = await client.answer()
+            assert (answer.status, json.loads(answer.body)["error"]) == (400, "incomplete_body")
+            await client.gone()
 
     async def test_an_upgrade_that_is_not_offered_is_ignored(self, daemon):
         headers = b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -226,9 +247,7 @@ class TestLife:
             await idle.send(PARAMS)
             await idle.answer()
             await busy.send(publish(b"[8000]")[:-1])  # its body does not come to its end
-            async with asyncio.timeout(10):
-                while not daemon.server._handlers:  # noqa: ASYNC110  it is told by no event
-                    await asyncio.sleep(0)
+            await until(lambda: daemon.server._handlers)
             await daemon.server.close()
             assert daemon.server._handlers == set()
             await idle.gone()

@@ -207,7 +207,21 @@ class Connection(web.RequestHandler):
             self._count_request(len(data))
         elif data:
             self._count_bytes(len(data))
-        self._tell_of_malformed_body()
+        self.tell_of_malformed_body()
+
+    def tell_of_malformed_body(self) -> None:
+        """Tell whoever reads a body that it turned out malformed.
+
+        To be called also when a request that had to wait is taken. aiohttp 3.14 only queues an answer behind
+        the request, whose handler then waits for ever.
+        """
+        request = self._current_request
+        # nothing can follow a body that is not complete, but an error in it
+        if self._messages and request is not None and not request.content.is_eof():
+            self._messages.clear()
+            request.content.set_exception(web.RequestPayloadError("the body is malformed"))
+            request.content.feed_eof()
+            self.close()
 
     def handle_error(
         self,
@@ -334,19 +348,6 @@ class Connection(web.RequestHandler):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _tell_of_malformed_body(self) -> None:
-        """Tell whoever reads a body that it turned out malformed.
-
-        aiohttp 3.14 only queues an answer behind the request, whose handler then waits for ever.
-        """
-        request = self._current_request
-        # nothing can follow a body that is not complete, but an error in it
-        if self._messages and request is not None and not request.content.is_eof():
-            self._messages.clear()
-            request.content.set_exception(web.RequestPayloadError("the body is malformed"))
-            request.content.feed_eof()
-            self.close()
 
 
 def _room_for(connections: int) -> int:

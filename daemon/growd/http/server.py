@@ -104,7 +104,9 @@ class Server:
         task = cast("asyncio.Task[Any]", asyncio.current_task(self._loop))
         self._handlers.add(task)
         try:
-            if cast("Connection", request.protocol).has_more:
+            connection = cast("Connection", request.protocol)
+            if connection.has_more:
+                connection.tell_of_malformed_body()
                 await self._stand_back()
             if path == self._api.root or path.startswith(self._api.root + "/"):
                 return await self._ask_api(request, path, query)
