@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+import msgspec
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from growd.app import App, Running
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.cli import main
-from growd.config import Config, Sensor, load
+from growd.config import Config, Relay, Sensor, load
 from growd.store.errors import LocalStoreError
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
@@ -258,6 +259,136 @@ async def test_the_scd30_is_set_as_configured_and_calibrated_over_http(
         assert chip.memory.forced_recalibration_ppm == 1500
 
 
+RELAYS = (
+    Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low"),
+    Relay(name="fan", pin=24, variable="air_flush_on", safe="on"),
+)
+VALVE = "environment_1/commanded/air_carbon_dioxide_valve_on"
+FLUSH = "environment_1/commanded/air_flush_on"
+
+
+@pytest.fixture
+def with_relays(tmp_path: Path) -> Callable[..., App]:
+    """A daemon with a valve that a low pin opens, and a fan that runs when nobody says otherwise."""
+
+    def made(*settings: str) -> App:
+        config = load(None, (*SETTINGS, *settings))
+        return App(msgspec.structs.replace(config, relay=RELAYS), tmp_path)
+
+    return made
+
+
+async def told(client: aiohttp.ClientSession, topic: str, is_it: Callable[[dict[str, Any]], bool]) -> None:
+    """Wait for such a message on a topic."""
+    async with asyncio.timeout(PATIENCE_S), client.get(f"topic_stream/{topic}") as lines:
+        async for line in lines.content:
+            if is_it(json.loads(line)):
+                return
+    raise AssertionError(f"the stream of {topic} has ended")
+
+
+async def switched(client: aiohttp.ClientSession, relay: str, value: float) -> None:
+    await told(client, f"environment_1/switches/{relay}", lambda message: message["value"] == value)
+
+
+async def post(client: aiohttp.ClientSession, topic: str, value: Any) -> int:
+    async with client.post(f"topic/{topic}", json=[value]) as response:
+        return response.status
+
+
+async def test_relays_follow_commands_over_http_and_are_safe_when_the_program_has_ended(
+    with_relays: Callable[..., App], machines: list[SimulatedHardware]
+):
+    app = with_relays()
+    async with serving(app) as client:
+        gpio = machines[0].gpio
+        await switched(client, "valve", 0)
+        await switched(client, "fan", 1)
+        assert (gpio.high(23), gpio.high(24)) == (1, 1)
+        assert await post(client, VALVE, True) == 200  # as the switches of old clients do
+        assert await post(client, FLUSH, 0) == 200
+        await switched(client, "valve", 1)
+        await switched(client, "fan", 0)
+        assert (gpio.high(23), gpio.high(24)) == (0, 0)
+        assert await post(client, VALVE, -1) == 400
+    assert (gpio.high(23), gpio.high(24)) == (1, 1)
+    assert app.complaints == []
+
+
+async def test_a_relay_follows_the_set_point_of_its_variable(
+    with_relays: Callable[..., App], machines: list[SimulatedHardware]
+):
+    async with serving(with_relays()) as client:
+        assert await post(client, "environment_1/desired/air_flush_on", 0) == 200
+        await switched(client, "fan", 0)
+        assert machines[0].gpio.high(24) == 0
+        assert await post(client, "environment_1/desired/air_carbon_dioxide_valve_on", 1) == 200
+        await switched(client, "valve", 1)
+        assert machines[0].gpio.high(23) == 0
+
+
+REFUSED = """
+[[fault]]
+kind = "refused"
+device = "gpio-23"
+
+[[fault]]
+kind = "refused"
+device = "gpio-12"
+"""
+
+
+@pytest.fixture
+def refusing(tmp_path: Path) -> tuple[str, str]:
+    """Settings of a machine that runs fast, whose pins for valve and white lamp refuse from the start."""
+    file = tmp_path / "faults.toml"
+    file.write_text(REFUSED, encoding="utf-8")
+    return f"simulator.faults={file}", "simulator.speed=50"
+
+
+def is_failed(message: dict[str, Any]) -> bool:
+    return bool(message["value"]["level"] == 2)
+
+
+def is_well(message: dict[str, Any]) -> bool:
+    return bool(message["value"]["level"] == 0)
+
+
+async def test_pins_that_refuse_from_the_start_stop_nothing_else_and_are_driven_when_they_can_be(
+    with_relays: Callable[..., App],
+    machines: list[SimulatedHardware],
+    refusing: tuple[str, str],
+    caplog: pytest.LogCaptureFixture,
+):
+    caplog.set_level("INFO", "growd.control")
+    app = with_relays(*refusing)
+    async with serving(app) as client:
+        await told(client, "environment_1/diagnostics/valve", is_failed)
+        await told(client, "environment_1/diagnostics/light", is_failed)
+        await switched(client, "fan", 1)
+        assert await post(client, VALVE, 1) == 200
+        machines[0].faults.clear()
+        await told(client, "environment_1/diagnostics/light", is_well)
+        await switched(client, "valve", 1)
+        assert machines[0].gpio.high(23) == 0
+    assert machines[0].gpio.high(23) == 1
+    assert app.complaints == []
+    said = [record.levelname for record in caplog.records if "valve is" in record.message]
+    assert said == ["WARNING", "INFO"]
+
+
+async def test_pins_that_refuse_to_the_end_are_told(
+    with_relays: Callable[..., App], refusing: tuple[str, str]
+):
+    app = with_relays(*refusing)
+    async with serving(app) as client:
+        await switched(client, "fan", 1)
+    assert sorted(app.complaints) == [
+        "the lamp's outputs may not be safe: light: GPIO 12 can't be driven: 'GPIO busy'",
+        "the relay valve's outputs may not be safe: valve: GPIO 23 can't be driven: 'GPIO busy'",
+    ]
+
+
 def test_nobody_is_told_that_outputs_are_safe_when_they_may_not_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_lamp: None
 ):
@@ -274,6 +405,9 @@ def test_a_lamp_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(PwmLight, "close", lambda _: unplugged.wait())
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     unplugged.set()
+    for thread in threading.enumerate():
+        if thread.name == "gpio":  # left behind, and free to end now
+            thread.join(PATIENCE_S)
     assert result.exit_code == 1
     assert "growd has stopped, but the lamp does not answer: its outputs may not be safe" in result.stderr
 
