@@ -25,7 +25,7 @@ from growd.control.controllers import DirectController, LightController
 from growd.control.filters import Filter
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import declare_environment
-from growd.devices import SENSOR_KINDS, SensorDevice, check_addresses
+from growd.devices import SENSOR_KINDS, SensorDevice, check_addresses, line_of
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials
 from growd.http.api import Api, Limits
 from growd.http.connections import ConnectionLimits
@@ -266,7 +266,7 @@ class App:
         hardware = await asyncio.to_thread(self._open_hardware)
         environment = self.config.environment.id
         async with contextlib.AsyncExitStack() as stack:
-            stack.callback(hardware.close)
+            stack.push_async_callback(asyncio.to_thread, hardware.close)
             actuators = [*self._lamps(stack, bus, hardware), *self._relays(stack, bus, hardware)]
             async with Supervisor(self._clock) as parts:
                 runner = RecipeRunner(
@@ -321,12 +321,17 @@ class App:
     def _simulated_wiring(self) -> Wiring:
         """The simulated machine is wired as the configuration says."""
         wired: dict[str, Any] = {}
+        ports = {}
         for sensor in self.config.sensor:
+            if sensor.port is not None:
+                ports[sensor.port.replace("*", "0")] = sensor.kind
+                continue
             wired[f"{sensor.kind}_address"] = sensor.address or SENSOR_KINDS[sensor.kind].address
             wired["i2c_bus"] = sensor.bus
         light = self.config.light
         return Wiring(
             **wired,
+            serial=ports,
             lamp_pins={channel.name: channel.pin for channel in light.channel},
             inverted_lamps=light.inverted,
             relays={
@@ -413,11 +418,12 @@ class App:
             yield DirectController(bus, environment, variable, override_s=override_s)
 
     def _sensors(self, stack: contextlib.AsyncExitStack, bus: Bus, hardware: Hardware) -> Iterator[Sampler]:
-        """One sampler for each sensor, and one worker thread for each bus."""
-        workers: dict[int, Worker] = {}
+        """One sampler for each sensor, and one worker thread for each bus and serial line."""
+        workers: dict[str, Worker] = {}
         for sensor in self.config.sensor:
-            if sensor.bus not in workers:
-                worker = workers[sensor.bus] = Worker(f"i2c-{sensor.bus}")
+            line = line_of(sensor)
+            if line not in workers:
+                worker = workers[line] = Worker(line)
                 stack.push_async_callback(worker.close, DEVICE_CLOSE_S)
             device = SensorDevice(hardware, sensor)
             yield Sampler(
@@ -426,11 +432,13 @@ class App:
                 device.name,
                 read=device.read,
                 variables=device.variables,
-                worker=workers[sensor.bus],
+                worker=workers[line],
                 interval_s=sensor.interval_s,
                 read_timeout_s=self._patient(DEVICE_TIMEOUT_S),
                 not_ready=NotReadyError,
-                not_ready_limit_s=max(NOT_READY_LIMIT_S, sensor.interval_s),
+                not_ready_limit_s=max(
+                    NOT_READY_LIMIT_S + SENSOR_KINDS[sensor.kind].warm_up_s, sensor.interval_s
+                ),
                 services=device.services,
             )
 

@@ -99,9 +99,9 @@ class Store(Section, frozen=True):
 class Simulator(Section, frozen=True):
     """Hardware that is simulated, and how fast its time runs.
 
-    `faults` is a file of what fails and when. `replay` is a recording (CSV) that drives the chamber instead of
-    the model: a reading holds for `replay_gap_s`, and with `replay_loop` it begins again after its end. The
-    door opens at `door_hours` of each day.
+    `faults` is a file of what fails and when. `replay` is a recording (CSV) that drives the chamber instead
+    of the model: a reading holds for `replay_gap_s`, and with `replay_loop` it begins again after its end.
+    The door opens at `door_hours` of each day.
     """
 
     enabled: bool = True
@@ -115,16 +115,20 @@ class Simulator(Section, frozen=True):
 
 
 class Sensor(Section, frozen=True):
-    """One sensor on an I2C bus. `address` 0 means the chip's usual one.
+    """One sensor, on an I2C bus or a serial line. `address` 0 means the chip's usual one.
 
-    What follows `interval_s` only some kinds have (`_OPTIONS_OF`). An SCD30 corrects its reading for the
+    What follows `interval_s` only some kinds have (`_KINDS_WITH`). An SCD30 corrects its reading for the
     pressure of the air, given as such or by the altitude, and takes `temperature_offset_degc` off for the
     heat of the parts around it; without a value, altitude and offset stay as the chip has them. Its
     self-calibration wants fresh air once a day, which a chamber does not have.
+
+    An MH-Z19 or MH-Z16 is on the serial line `port`. For a USB adapter that may come back under another name
+    that is its path in /dev/serial/by-id, or a pattern with `*`. Its self-calibration is the automatic
+    baseline. A value that has not changed for `stuck_after_s` is a fault.
     """
 
     name: Name
-    kind: Literal["scd30", "bh1750", "tsl2591"]
+    kind: Literal["scd30", "bh1750", "tsl2591", "mhz19", "mhz16"]
     bus: Annotated[int, Meta(ge=0, le=32)] = 1
     address: Annotated[int, Meta(ge=0, le=0x77)] = 0
     interval_s: Seconds = 2.0
@@ -132,13 +136,28 @@ class Sensor(Section, frozen=True):
     altitude_m: Annotated[int, Meta(ge=0, le=65_535)] | None = None
     temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None
     self_calibration: bool = False
+    port: Annotated[str, Meta(pattern=r"^/dev/[A-Za-z0-9_./:*+-]+$", max_length=256)] | None = None
+    range_ppm: Literal[2_000, 5_000, 10_000] = 5_000
+    stuck_after_s: Annotated[float, Meta(ge=600, le=604_800)] = 14_400.0
 
 
 _I2C_PINS = {0: (0, 1), 1: (2, 3)}
 """SDA and SCL (BCM) of the buses that a Raspberry Pi has on its header by default."""
 
-_OPTIONS_OF = {"scd30": ("ambient_pressure_hpa", "altitude_m", "temperature_offset_degc", "self_calibration")}
-"""The options that only one kind of sensor has."""
+_ON_I2C_BUSES = ("scd30", "bh1750", "tsl2591")
+_ON_SERIAL_LINES = ("mhz19", "mhz16")
+_KINDS_WITH = {
+    "bus": _ON_I2C_BUSES,
+    "address": _ON_I2C_BUSES,
+    "ambient_pressure_hpa": ("scd30",),
+    "altitude_m": ("scd30",),
+    "temperature_offset_degc": ("scd30",),
+    "self_calibration": ("scd30", *_ON_SERIAL_LINES),
+    "port": _ON_SERIAL_LINES,
+    "range_ppm": _ON_SERIAL_LINES,
+    "stuck_after_s": _ON_SERIAL_LINES,
+}
+"""The options that not every kind of sensor has."""
 
 
 class Channel(Section, frozen=True):
@@ -327,14 +346,16 @@ def _check_together(config: Config, source: str) -> None:
 
 
 def _check_kinds(source: str, sensors: Sequence[Sensor]) -> None:
-    """No sensor has an option of another kind."""
+    """No sensor has an option of another kind, nor lacks the port that it is at."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(Sensor)}
     for sensor in sensors:
-        for kind, options in _OPTIONS_OF.items():
-            for option in options:
-                if kind != sensor.kind and getattr(sensor, option) != defaults[option]:
-                    owner = f"{sensor.name} is a {sensor.kind}"
-                    raise ConfigError(f"{source}: [sensor] {option}: {owner}; only {kind} has this option")
+        for option, kinds in _KINDS_WITH.items():
+            if sensor.kind not in kinds and getattr(sensor, option) != defaults[option]:
+                owner = f"{sensor.name} is a {sensor.kind}"
+                raise ConfigError(f"{source}: [sensor] {option}: {owner}; it is for {', '.join(kinds)} only")
+        if sensor.kind in _ON_SERIAL_LINES and sensor.port is None:
+            where = f"{sensor.name} is a {sensor.kind}, on a serial line such as /dev/serial0"
+            raise ConfigError(f"{source}: [sensor] port: is missing; {where}")
 
 
 def _check_relay_names(config: Config, source: str) -> None:
@@ -348,7 +369,7 @@ def _check_relay_names(config: Config, source: str) -> None:
 
 def _check_pins(config: Config, source: str) -> None:
     """A pin has one device. The pins of an I2C bus are taken where a sensor is on it."""
-    buses = {sensor.bus for sensor in config.sensor}
+    buses = {sensor.bus for sensor in config.sensor if sensor.port is None}
     taken = {pin: f"I2C bus {bus}" for bus in buses for pin in _I2C_PINS.get(bus, ())}
     channels = config.light.channel if config.light.enabled else ()
     lamps = [("[light] channel.pin", f"channel {channel.name}", channel.pin) for channel in channels]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
 from growd.config import ConfigError
 from growd.control.device_services import DeviceService
-from growd_drivers import bh1750, scd30, tsl2591
+from growd_drivers import bh1750, mhz19, scd30, tsl2591
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
 class SensorKind:
     """A kind of sensor: its usual address, how it is opened, and which variable each field of a sample is.
 
-    The `call` of each of its `services` takes the driver first.
+    The address is 0 where the sensor has a serial line for itself. A sensor that was switched on has no
+    reading for `warm_up_s` seconds. The `call` of each of its `services` takes the driver first.
     """
 
     address: int
     open: Callable[[Hardware, Sensor, int], Any]
     variables: Mapping[str, str]
     services: tuple[DeviceService, ...] = ()
+    warm_up_s: float = 0.0
 
 
 def _open_scd30(hardware: Hardware, sensor: Sensor, address: int) -> Any:
@@ -58,6 +61,73 @@ def _open_bh1750(hardware: Hardware, sensor: Sensor, address: int) -> Any:
 
 def _open_tsl2591(hardware: Hardware, sensor: Sensor, address: int) -> Any:
     return tsl2591.Tsl2591(hardware.i2c(sensor.bus), sleep=hardware.sleep, address=address)
+
+
+def _open_mhz19(device: str, hardware: Hardware, sensor: Sensor, _address: int) -> Any:
+    return mhz19.Mhz19(
+        hardware.serial(sensor.port or "", baud=mhz19.BAUD, timeout_s=mhz19.ANSWER_S),
+        monotonic=hardware.monotonic,
+        device=device,
+        range_ppm=sensor.range_ppm,
+        self_calibration=sensor.self_calibration,
+        stuck_after_s=sensor.stuck_after_s,
+    )
+
+
+def _calibrate_zero_mhz19(driver: mhz19.Mhz19) -> str:
+    driver.calibrate_zero()
+    return f"from now on the air that it is in counts as {mhz19.ZERO_POINT_PPM} ppm"
+
+
+def _calibrate_span_mhz19(driver: mhz19.Mhz19, reference: int) -> str:
+    driver.calibrate_span(reference)
+    return f"from now on the air that it is in counts as {reference} ppm"
+
+
+def _set_baseline_mhz19(driver: mhz19.Mhz19, *, data: bool) -> str:
+    driver.set_self_calibration(data)
+    return f"the automatic baseline is {'on' if data else 'off'} until growd starts again"
+
+
+def _mhz19(device: str) -> SensorKind:
+    """An MH-Z19, or the MH-Z16, which speaks the same."""
+    return SensorKind(
+        0,
+        functools.partial(_open_mhz19, device),
+        {"carbon_dioxide_ppm": "air_carbon_dioxide"},
+        (
+            DeviceService(
+                "calibrate_zero",
+                "std_srvs/Trigger",
+                _calibrate_zero_mhz19,
+                doc="Take the air for fresh air, for good. The sensor must have been in it for 20 minutes.",
+            ),
+            DeviceService(
+                "calibrate_span",
+                "growd/Calibrate",
+                _calibrate_span_mhz19,
+                (
+                    Field(
+                        "reference",
+                        Kind.INT64,
+                        mhz19.MINIMUM_SPAN_PPM,
+                        mhz19.RANGES_PPM[-1],
+                        "ppm",
+                        doc="the carbon dioxide in the air that the sensor is in",
+                    ),
+                ),
+                doc="After the zero point, for good. The sensor must have been in the air for 20 minutes.",
+            ),
+            DeviceService(
+                "set_automatic_baseline",
+                "std_srvs/SetBool",
+                _set_baseline_mhz19,
+                (Field("data", Kind.BOOL, doc="whether the lowest value of a day counts as fresh air"),),
+                doc="Switch the automatic baseline, which is wrong in a closed or enriched chamber.",
+            ),
+        ),
+        warm_up_s=mhz19.WARM_UP_S,
+    )
 
 
 SENSOR_KINDS: Final[dict[str, SensorKind]] = {
@@ -90,18 +160,36 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     ),
     "bh1750": SensorKind(bh1750.ADDRESS, _open_bh1750, {"illuminance_lux": "light_illuminance"}),
     "tsl2591": SensorKind(tsl2591.ADDRESS, _open_tsl2591, {"illuminance_lux": "light_illuminance"}),
+    "mhz19": _mhz19("MH-Z19"),
+    "mhz16": _mhz19("MH-Z16"),
 }
 
 
 def check_addresses(sensors: Sequence[Sensor]) -> None:
-    """No two sensors share an address on a bus. Raises `ConfigError` with both names."""
+    """No two sensors share an address on a bus, or a serial port. Raises `ConfigError` with both names."""
     taken: dict[tuple[int, int], str] = {}
     for sensor in sensors:
+        if sensor.port is not None:
+            _check_port(sensor, sensors)
+            continue
         place = (sensor.bus, sensor.address or SENSOR_KINDS[sensor.kind].address)
         if place in taken:
             both = f"{taken[place]} and {sensor.name}"
             raise ConfigError(f"[sensor] address: {both} are both at {place[1]:#04x} on bus {place[0]}")
         taken[place] = sensor.name
+
+
+def _check_port(sensor: Sensor, sensors: Sequence[Sensor]) -> None:
+    """A pattern takes what it finds first, so no other sensor may be at a port that it fits."""
+    for other in sensors:
+        if other is not sensor and other.port is not None and fnmatchcase(other.port, sensor.port or ""):
+            both = f"{sensor.name} and {other.name}"
+            raise ConfigError(f"[sensor] port: {both} are both at {other.port}")
+
+
+def line_of(sensor: Sensor) -> str:
+    """The bus or serial line of a sensor: what is on one is worked in one thread."""
+    return sensor.port or f"i2c-{sensor.bus}"
 
 
 class SensorDevice:
