@@ -92,7 +92,11 @@ def put(figures: str, text: str) -> str:
 
 def main() -> None:
     arguments = _arguments()
-    options = [f"--{name}={value}" for name in ("rounds", "seconds") if (value := getattr(arguments, name))]
+    options = [
+        f"--{name}={value}"
+        for name in ("rounds", "seconds")
+        if (value := getattr(arguments, name)) is not None
+    ]
     results = [run(script, options) for script in scripts()]
     print(as_json(results) if arguments.json else document(results))
     if arguments.write:

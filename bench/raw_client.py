@@ -21,6 +21,10 @@ def request(method: str, path: str, body: bytes = b"") -> bytes:
     return head(method, path, "Content-Type: application/json", f"Content-Length: {len(body)}") + body
 
 
+class AnswerError(RuntimeError):
+    """An answer that is not the one that was asked for."""
+
+
 class Connection:
     """One connection, used by one thread that waits for each answer. A context manager."""
 
@@ -51,10 +55,10 @@ class Connection:
         return int(beginning.split(maxsplit=2)[1])
 
     def check_answer(self) -> None:
-        """Read the answer, which has to be a good one: `RuntimeError` if it is not 200."""
+        """Read the answer, which has to be a good one: `AnswerError` if it is not 200."""
         status = self.status()
         if status != 200:
-            raise RuntimeError(f"the answer was {status}")
+            raise AnswerError(f"the answer was {status}")
 
     def read_until(self, end: bytes) -> bytes:
         """All that comes, up to a piece that ends with `end`. The server sends no more than one answer."""
