@@ -7,19 +7,19 @@ import json
 import logging
 import resource
 import socket
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from itertools import pairwise
 
 import pytest
 from aiohttp import web
 
 from growd.cli import allow_open_files
-from growd.http import connections
+from growd.http import admission, connections
 from growd.http.connections import MAX_HEAD, ConnectionLimits
 from growd.http.server import Server
 from support.daemon import CO2
 from support.raw_http import raw_client
 
-IN_TIME_S = 0.4  # enough for a client that does not dawdle, also on a machine that is busy
 NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: x\r\n\r\n"
 UPGRADE = NODES[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 STREAM = b"GET /_svc/api/0.0.1/topic_stream/%b HTTP/1.1\r\nHost: x\r\n\r\n" % CO2.encode()
@@ -27,6 +27,8 @@ CHUNKED = (
     b"POST /_svc/api/0.0.1/topic/%b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n" % CO2.encode()
 )
+
+LATE = (408, "header_timeout", "the headers did not come within 10 s")
 
 
 @pytest.fixture
@@ -65,6 +67,24 @@ async def until(condition):
             await asyncio.sleep(0)
 
 
+def posted(body, *, is_chunked):
+    if is_chunked:
+        return CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    return CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: %d" % len(body)) + body
+
+
+BOTH = [posted(b"[400]", is_chunked=is_chunked) for is_chunked in (True, False)]
+
+
+def time_out(server):
+    """Let the time for a head be over on connections where it runs; how many there are."""
+    timed = [each for each in server._http.admission.connections if each._timer is not None]
+    for connection in timed:
+        connection._timer.cancel()
+        connection._head_is_late()
+    return len(timed)
+
+
 async def is_answered(client):
     await client.send(NODES)
     return (await client.answer()).status == 200
@@ -101,33 +121,81 @@ class TestIdle:
             assert await client.reader.read() == b""
 
     async def test_a_connection_may_be_idle_for_longer_than_a_head_may_take(self, daemon):
-        async with listening(daemon, header_timeout_s=IN_TIME_S) as server, AsyncExitStack() as stack:
-            client, other = [await stack.enter_async_context(raw_client(port_of(server))) for _ in range(2)]
+        async with raw_client(daemon.port) as client:
+            for after in (b"", b"\r\n", b"\r\n\r\n"):  # RFC 9112, section 2.2: empty lines are no request
+                await client.send(NODES + after)
+                assert (await client.answer()).status == 200
+                assert time_out(daemon.server) == 0
+            await client.send(b"\r\n")
+            await client.send(b"\r\n")
             assert await is_answered(client)
-            await other.gone()  # it was opened later, and has come to its limit
+            assert time_out(daemon.server) == 0
+            assert daemon.server._http.admission.heads == 0
+
+    @pytest.mark.parametrize("parts", [[4], [50], [-9], [-5], [-2], [4, -9, -5, -2]])
+    @pytest.mark.parametrize("body", [b"[400]", b"\r\n[400]\r\n\r\n"])
+    @pytest.mark.parametrize("is_chunked", [True, False])
+    async def test_a_body_in_pieces_leaves_no_head_behind(self, daemon, parts, body, is_chunked):
+        request = posted(body, is_chunked=is_chunked)
+        places = [place % len(request) for place in parts]
+        async with raw_client(daemon.port) as client:
+            for begin, end in pairwise([0, *places, len(request)]):
+                await client.send(request[begin:end])
+                async with raw_client(daemon.port) as other:
+                    assert await is_answered(other)  # and what was sent has arrived
+            assert (await client.answer()).status == 200
+            assert daemon.server._http.admission.heads == 0
+            assert time_out(daemon.server) == 0
             assert await is_answered(client)
 
 
 class TestDribbledHeads:
+    async def test_a_head_that_takes_too_long_is_refused(self, daemon):
+        async with listening(daemon, header_timeout_s=0.05) as server, raw_client(port_of(server)) as client:
+            with suppress(ConnectionError):
+                await client.send(NODES[:-2])
+            await client.gone()
+            await until(lambda: server.connections == 0)
+
     @pytest.mark.parametrize("before", [b"", NODES])
-    async def test_a_head_that_takes_too_long_is_refused(self, daemon, before):
-        async with (
-            listening(daemon, header_timeout_s=IN_TIME_S) as server,
-            raw_client(port_of(server)) as client,
-        ):
+    async def test_each_byte_does_not_give_it_more_time(self, daemon, before):
+        async with raw_client(daemon.port) as client:
             if before:
                 assert await is_answered(client)
-            dribble = asyncio.create_task(self._dribble(client), name="dribble")
-            found = await refusal(client)
-            dribble.cancel()
-            await asyncio.wait([dribble])
-        assert found == (408, "header_timeout", "the headers did not come within 0.4 s")
+            await client.send(NODES[:-2])
+            await until(lambda: daemon.server._http.admission.heads == len(NODES) - 2)
+            (connection,) = daemon.server._http.admission.connections
+            timer = connection._timer
+            await client.send(b"A")
+            await until(lambda: daemon.server._http.admission.heads == len(NODES) - 1)
+            assert connection._timer is timer is not None
+            assert time_out(daemon.server) == 1
+            assert await refusal(client) == LATE
 
-    async def _dribble(self, client):
-        await client.send(NODES[:-2] + b"A: ")
-        while True:
-            await client.send(b"a")
-            await asyncio.sleep(0)
+    @pytest.mark.parametrize("before", [NODES, NODES * 3, *BOTH, UPGRADE])
+    async def test_a_head_that_came_with_a_request_is_timed_once_that_is_answered(self, daemon, before):
+        begun = NODES[:-2]
+        async with raw_client(daemon.port) as client:
+            await client.send(before + begun)
+            for _ in range(before.count(b"HTTP/1.1")):
+                assert (await client.answer()).status == 200
+            assert daemon.server._http.admission.heads == len(begun)
+            await until(lambda: time_out(daemon.server) == 1)
+            assert await refusal(client) == LATE
+
+    async def test_a_head_that_came_during_an_answer_is_timed_after_it(self, daemon, monkeypatch):
+        held = Held()
+        monkeypatch.setattr(daemon.database, "handle", held.handle)
+        async with raw_client(daemon.port) as client:
+            await client.send(numbered(1))
+            await until(lambda: held.connections)
+            await client.send(NODES[:-2])
+            await until(lambda: daemon.server._http.admission.heads == len(NODES) - 2)
+            assert time_out(daemon.server) == 0
+            held.leave.set()
+            assert (await client.answer()).status == 200
+            await until(lambda: time_out(daemon.server) == 1)
+            assert await refusal(client) == LATE
 
     async def test_a_head_in_pieces_is_answered_when_it_is_in_time(self, daemon):
         async with raw_client(daemon.port) as client:
@@ -136,10 +204,10 @@ class TestDribbledHeads:
             assert [(await client.answer()).status for _ in range(2)] == [200, 200]
 
     async def test_a_body_is_not_held_to_the_limit_of_heads(self, daemon):
-        async with listening(daemon, header_timeout_s=IN_TIME_S) as server, AsyncExitStack() as stack:
-            client, other = [await stack.enter_async_context(raw_client(port_of(server))) for _ in range(2)]
+        async with raw_client(daemon.port) as client:
             await client.send(CHUNKED + b"3\r\n[40")
-            await other.gone()
+            await until(lambda: daemon.server._handlers)
+            assert time_out(daemon.server) == 0
             await client.send(b"\r\n2\r\n0]\r\n0\r\n\r\n")
             assert (await client.answer()).status == 200
 
@@ -157,23 +225,27 @@ class TestDribbledHeads:
         assert sentence == f"the headers are longer than {MAX_HEAD} bytes"
 
     async def test_heads_that_are_not_complete_are_bounded_together(self, daemon, monkeypatch):
-        monkeypatch.setattr(connections, "MAX_HEADS", 100_000)
+        monkeypatch.setattr(admission, "MAX_HEADS", 100_000)
         begun = NODES[:-2] + b"A: " + b"a" * 30_000
         async with AsyncExitStack() as stack:
             slow = [await stack.enter_async_context(raw_client(daemon.port)) for _ in range(3)]
             for number, client in enumerate(slow, 1):
                 await client.send(begun)
-                await until(lambda: daemon.server._http.heads == number * len(begun))  # noqa: B023  it is awaited
+                await until(lambda: daemon.server._http.admission.heads == number * len(begun))  # noqa: B023  it is awaited
             async with raw_client(daemon.port) as client:
-                await client.send(begun)
-                status, code, _ = await refusal(client)
+                await slow[1].send(b"a" * 1_000)
+                await until(lambda: daemon.server._http.admission.heads == 3 * len(begun) + 1_000)
+                await client.send(begun[:9_000])
+                status, code, _ = await refusal(slow.pop(1))  # which has most
                 assert (status, code) == (503, "too_many_headers")
+                await client.send(b"\r\n\r\n")
+                assert (await client.answer()).status == 200
             async with raw_client(daemon.port) as client:
                 assert await is_answered(client)  # a head that comes at once is no matter
             for client in slow:
                 await client.send(b"\r\n\r\n")
                 assert (await client.answer()).status == 200
-            assert daemon.server._http.heads == 0
+            assert daemon.server._http.admission.heads == 0
 
     @pytest.mark.parametrize(
         ("begin", "more"),
@@ -294,20 +366,20 @@ class TestPipelining:
             await sending
 
     async def test_few_connections_may_have_much_waiting(self, daemon, monkeypatch):
-        monkeypatch.setattr(connections, "RUNNING_AHEAD", 1)
+        monkeypatch.setattr(admission, "RUNNING_AHEAD", 1)
         async with raw_client(daemon.port) as stuck, raw_client(daemon.port) as client:
             await stuck.send(STREAM + numbered(1_000))
-            await until(lambda: any(each.runs_ahead for each in daemon.server._http.admitted))
+            await until(lambda: any(each.runs_ahead for each in daemon.server._http.admission.connections))
             for _ in range(2):  # once the first has been thrown out, and again when it has caught up itself
                 sending = asyncio.create_task(client.send(numbered(1_000)), name="sending")
                 assert [(await client.answer()).status for _ in range(1_000)] == [200] * 1_000
                 await sending
             await stuck.gone()
-            assert len(daemon.server._http._ahead) == 0
+            assert len(daemon.server._http.admission._ahead) == 0
             assert daemon.server.connections == 1
 
     async def test_many_small_requests_take_nobodys_place(self, daemon, monkeypatch):
-        monkeypatch.setattr(connections, "RUNNING_AHEAD", 1)
+        monkeypatch.setattr(admission, "RUNNING_AHEAD", 1)
         async with AsyncExitStack() as stack:
             streams = [await stack.enter_async_context(raw_client(daemon.port)) for _ in range(3)]
             for number, client in enumerate(streams, 1):
@@ -324,7 +396,7 @@ class TestPipelining:
 
 def paused(daemon):
     """How many connections are not read from."""
-    return sum(not each.transport.is_reading() for each in daemon.server._http.admitted)
+    return sum(not each.transport.is_reading() for each in daemon.server._http.admission.connections)
 
 
 class TestUnread:
@@ -335,7 +407,7 @@ class TestUnread:
         async with raw_client(daemon.port) as client:
             await client.send(STREAM[:-2] + b"Content-Length: %d\r\n\r\n" % (size + 1))
             await client.head()
-            (connection,) = daemon.server._http.admitted
+            (connection,) = daemon.server._http.admission.connections
             body = connection._current_request.content
             await client.send(b"x" * size)
             await until(lambda: body.total_bytes == size and body._size == 0)
@@ -367,7 +439,7 @@ class TestUnread:
         async with raw_client(daemon.port) as client:
             await client.send(STREAM[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n")
             await client.head()
-            (connection,) = daemon.server._http.admitted
+            (connection,) = daemon.server._http.admission.connections
             sending = asyncio.create_task(client.send(large * count), name="sending")
             await until(lambda: connection.runs_ahead)
             async with raw_client(daemon.port) as other:
@@ -406,7 +478,9 @@ class TestSlowStreams:
                 daemon.sensor[topic].publish(f"{number} {pad}")
                 numbers += [json.loads(line)["number"] for line in (await anext(chunks)).splitlines()]
             assert numbers == list(range(numbers[0], numbers[0] + count))
-            waiting = sum(each.transport.get_write_buffer_size() for each in daemon.server._http.admitted)
+            waiting = sum(
+                each.transport.get_write_buffer_size() for each in daemon.server._http.admission.connections
+            )
             assert waiting < 100_000  # of 300 000
             deaf.writer.transport.resume_reading()
             seen = [line async for line in lines_until(deaf, f"{count - 1} ")]
@@ -460,7 +534,7 @@ class TestConnectionLimit:
         ]
 
     async def test_few_of_those_refused_may_take_their_time(self, daemon, monkeypatch):
-        monkeypatch.setattr(connections, "LINGERING", 1)
+        monkeypatch.setattr(admission, "LINGERING", 1)
         monkeypatch.setattr(connections, "LINGER_S", 60)
         async with listening(daemon, connections=1) as server, raw_client(port_of(server)) as stream:
             await stream.send(STREAM)
@@ -505,5 +579,5 @@ class TestConnectionLimit:
     async def test_there_are_no_more_than_open_files_allow(self, daemon, monkeypatch, caplog):
         monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, 1_024))
         async with listening(daemon, connections=1_000) as server:
-            assert server._http.most == (1_024 - connections.OTHER_FILES) // 2
+            assert server._http.admission.most == (1_024 - admission.OTHER_FILES) // 2
         assert "1024 open files allow 384 connections, not 1000" in caplog.text

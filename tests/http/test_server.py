@@ -131,7 +131,7 @@ class TestConnections:
         async with raw_client(daemon.port) as client:
             await client.send(wait + chunked)
             await until(lambda: "http" in daemon.bus.topics.get(CO2).subscribers)
-            (connection,) = daemon.server._http.admitted
+            (connection,) = daemon.server._http.admission.connections
             await client.send(b"zz\r\n")
             await until(lambda: len(connection._messages) == 2)
             daemon.sensor[CO2].publish(400)
@@ -150,7 +150,7 @@ class TestConnections:
         async with raw_client(daemon.port) as client:
             await client.send(PARAMS)
             await client.answer()
-            (connection,) = daemon.server._http.admitted
+            (connection,) = daemon.server._http.admission.connections
             option = connection.transport.get_extra_info("socket").getsockopt
             assert option(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             assert option(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60

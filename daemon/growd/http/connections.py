@@ -3,7 +3,7 @@
 What clients can make growd keep is bounded, for each and for all together: heads that are not complete by
 `MAX_HEAD` and `MAX_HEADS`; requests sent ahead, while another is answered, by `AHEAD`, and by what one read
 of the socket brings besides on `RUNNING_AHEAD` connections; answers by the transport's buffer, as handlers
-wait while it is full.
+wait while it is full. `admission` keeps count of all together.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import resource
 import socket
-from collections import OrderedDict
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +21,7 @@ from aiohttp import EMPTY_PAYLOAD, StreamReader, web
 from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
 
 from growd.bus.errors import shown
+from growd.http.admission import Admission
 from growd.http.errors import ApiError, error_fields
 from growd.http.gateway import SERVER_OPTIONS
 
@@ -31,12 +30,8 @@ if TYPE_CHECKING:
 
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and the database
 MAX_HEAD: Final = 128 * 1024  # bytes of a request's line and headers together, or of trailers
-MAX_HEADS: Final = 8 * 1024 * 1024  # bytes of all that are not complete
 AHEAD: Final = 16 * 1024  # bytes of requests behind the one that is answered, before no more are read
-RUNNING_AHEAD: Final = 64  # connections that may have more than that
 LINGER_S: Final = 1.0  # how long a client that was refused may take to read why
-LINGERING: Final = 64  # clients that may take that time at once
-OTHER_FILES: Final = 256  # that the daemon has open besides its connections, and what is being accepted
 # A client that vanished without a word is noticed after 60 + 4 * 15 seconds, also on a stream that is silent;
 # so is one that lives, but takes no byte of what it asked for (tcp(7), TCP_USER_TIMEOUT, in milliseconds).
 KEEP_ALIVE: Final = (
@@ -45,6 +40,7 @@ KEEP_ALIVE: Final = (
     (socket.TCP_KEEPCNT, 4),
     (socket.TCP_USER_TIMEOUT, 120_000),
 )
+_BLANK_LINE: Final = b"\r\n\r\n"
 _REQUEST_LINE: Final = re.compile(r"b'\S+ /\S* HTTP/1\.[01]'")  # as aiohttp quotes it
 _log = logging.getLogger(__name__)
 
@@ -63,12 +59,7 @@ class ConnectionLimits:
 
 
 class HttpServer(web.Server):
-    """aiohttp's server with our connections, of which there is a bounded number.
-
-    When all are taken, the one that has waited for a request for longest makes way for a new one: HTTP
-    allows that at any time, and clients ask again on another (RFC 9112, section 9.3.1), whereas a new client
-    that is turned away has nothing. It is turned away only if all the others are being answered.
-    """
+    """aiohttp's server with our connections, of which there is a bounded number."""
 
     def __init__(
         self,
@@ -80,69 +71,10 @@ class HttpServer(web.Server):
         options = {name: value for name, value in SERVER_OPTIONS.items() if name != "handler_cancellation"}
         self._options = {**options, "access_log": None, "keepalive_timeout": limits.keep_alive_s}
         self.header_timeout_s = limits.header_timeout_s
-        self.most = _room_for(limits.connections)
-        self.admitted: OrderedDict[Connection, None] = OrderedDict()  # by when they sent something last
-        self.heads = 0  # bytes of heads that are not complete
-        self._ahead: OrderedDict[Connection, None] = OrderedDict()  # by when they got on last
-        self._lingering: set[Connection] = set()
-        self._is_full = False
+        self.admission = Admission(limits.connections)
 
     def __call__(self) -> web.RequestHandler:
         return Connection(self, loop=asyncio.get_running_loop(), **self._options)
-
-    def admit(self, connection: Connection) -> bool:
-        """Count it in, if there is room or room can be made."""
-        if len(self.admitted) >= self.most and not self._close_idlest():
-            if not self._is_full:
-                _log.warning("all %d connections are being answered; others are refused", self.most)
-                self._is_full = True
-            return False
-        self.admitted[connection] = None
-        return True
-
-    def runs_ahead(self, connection: Connection) -> None:
-        """It has more than `AHEAD` bytes of requests waiting. Few clients send any ahead.
-
-        When too many do, the one that has not got on for longest is thrown out: those behind a stream, which
-        does not end, rather than those whose requests are answered one after the other.
-        """
-        self._ahead[connection] = None
-        self._ahead.move_to_end(connection)
-        if len(self._ahead) > RUNNING_AHEAD:
-            stuck, _ = self._ahead.popitem(last=False)
-            stuck.abort()
-
-    def has_caught_up(self, connection: Connection) -> None:
-        self._ahead.pop(connection, None)
-
-    def lingers(self, connection: Connection) -> bool:
-        """Whether it may take its time to read that it is refused; there is not time for any number."""
-        if len(self._lingering) >= LINGERING:
-            return False
-        self._lingering.add(connection)
-        return True
-
-    def is_lingering(self, connection: Connection) -> bool:
-        return connection in self._lingering
-
-    def forget(self, connection: Connection) -> None:
-        self.admitted.pop(connection, None)
-        self._ahead.pop(connection, None)
-        self._lingering.discard(connection)
-        if self._is_full and len(self.admitted) < self.most * 0.9:
-            _log.info("connections are accepted again")
-            self._is_full = False
-
-    def _close_idlest(self) -> bool:
-        """Close the connection that has waited for longest. False if none waits."""
-        for _ in range(len(self.admitted)):
-            connection = next(iter(self.admitted))
-            if connection.is_idle:
-                del self.admitted[connection]
-                connection.force_close()
-                return True
-            self.admitted.move_to_end(connection)  # it is not idle: not the first to be looked at next time
-        return False
 
 
 class Connection(web.RequestHandler):
@@ -151,17 +83,29 @@ class Connection(web.RequestHandler):
     Nor does it fill the log with that.
     """
 
-    __slots__ = ("_ahead", "_body", "_body_bytes", "_requests_seen", "_server", "_surplus", "_timer")
+    __slots__ = (
+        "_admission",
+        "_ahead",
+        "_body",
+        "_body_bytes",
+        "_body_is_whole",
+        "_header_timeout_s",
+        "_requests_seen",
+        "_surplus",
+        "_timer",
+    )
 
     def __init__(self, server: HttpServer, **options: Any) -> None:
         super().__init__(server, **options)
-        self._server = server
+        self._admission = server.admission
+        self._header_timeout_s = server.header_timeout_s
         self._timer: asyncio.TimerHandle | None = None  # of a head that is awaited, or of lingering
         self._requests_seen = 0
         self._body: StreamReader = EMPTY_PAYLOAD  # of the last request
         self._body_bytes = 0
+        self._body_is_whole = True
         self._surplus = 0  # bytes since then that completed no request and were of no body
-        self._ahead = 0  # bytes that brought requests while another was answered
+        self._ahead = 0  # bytes that came behind a request that is being answered
 
     @property
     def is_idle(self) -> bool:
@@ -183,30 +127,28 @@ class Connection(web.RequestHandler):
         connection: socket.socket = transport.get_extra_info("socket")
         for option, value in KEEP_ALIVE:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
-        if self._server.admit(self):
+        if self._admission.admit(self):
             self._await_head()
         else:
-            sentence = f"{self._server.most} connections are open, which is the most"
+            sentence = f"{self._admission.most} connections are open, which is the most"
             self._refuse(ApiError(503, "too_many_connections", sentence, {"Retry-After": "2"}))
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_timer()
-        self._set_surplus(0)
-        self._server.forget(self)
+        self._admission.forget(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self._close or self._force_close:
             self._discard(len(data))
             return
-        self._server.admitted.move_to_end(self)
         super().data_received(data)
         while self._upgraded:
             self._decline_upgrade()
         if self._request_count != self._requests_seen:
-            self._count_request(len(data))
+            self._count_request(data)
         elif data:
-            self._count_bytes(len(data))
+            self._count_bytes(data)
         self.tell_of_malformed_body()
 
     def tell_of_malformed_body(self) -> None:
@@ -222,6 +164,16 @@ class Connection(web.RequestHandler):
             request.content.set_exception(web.RequestPayloadError("the body is malformed"))
             request.content.feed_eof()
             self.close()
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        finished = await super().finish_response(request, resp, start_time)
+        if not self._messages:
+            self._admission.is_idle(self)
+            if self._surplus and self._timer is None and not self._close:
+                self._await_head()
+        return finished
 
     def handle_error(
         self,
@@ -242,7 +194,7 @@ class Connection(web.RequestHandler):
         self.data_received(b"")  # aiohttp's parser keeps back what is beyond 32 requests
         if not self._messages:
             self._ahead = 0
-            self._server.has_caught_up(self)
+            self._admission.has_caught_up(self)
             self._resume_reading_for_buffer()
 
     def _decline_upgrade(self) -> None:
@@ -256,17 +208,21 @@ class Connection(web.RequestHandler):
             self._parser.set_upgraded(False)
         super().data_received(tail)
 
-    def _count_request(self, size: int) -> None:
+    def _count_request(self, data: bytes) -> None:
         self._requests_seen = self._request_count
-        self._body = self._messages[-1][1] if self._messages else EMPTY_PAYLOAD
+        message, self._body = self._messages[-1] if self._messages else (None, EMPTY_PAYLOAD)
         self._body_bytes = self._body.total_bytes
-        self._set_surplus(0)
+        self._body_is_whole = self._body.is_eof()
+        in_chunks = getattr(message, "chunked", False)  # what stands for an error has no such attribute
+        of_body = 0 if in_chunks else self._body_bytes
+        self._set_surplus(max(0, len(_behind_blank_line(data)) - of_body) if self._body_is_whole else 0)
         self._stop_timer()
+        self._admission.is_busy(self)
         was_idle = self._waiter is not None  # it has been woken since
         if was_idle:
             self._ahead = 0
         if len(self._messages) > was_idle:
-            self._count_ahead(size)
+            self._count_ahead(len(data))
 
     def _count_ahead(self, size: int) -> None:
         self._ahead += size
@@ -274,41 +230,51 @@ class Connection(web.RequestHandler):
             return
         if not self._buffer_paused:
             self._pause_reading_for_buffer()
-        self._server.runs_ahead(self)
+        self._admission.runs_ahead(self)
 
-    def _count_bytes(self, count: int) -> None:
+    def _count_bytes(self, data: bytes) -> None:
         """Bytes came that completed no head: of a body, or of a head, trailers or chunk extensions."""
-        body = self._body
-        if body.total_bytes != self._body_bytes:
-            self._body_bytes = body.total_bytes
-            self._set_surplus(0)
-            if self._messages:  # the body of one that waits
-                self._count_ahead(count)
-            return
-        self._set_surplus(self._surplus + count)
+        if not self._body_is_whole:
+            self._count_body(data)
+        elif self._surplus or data.strip(b"\r\n"):  # empty lines before a request: RFC 9112, section 2.2
+            self._set_surplus(self._surplus + len(data))
         if self._surplus > MAX_HEAD:
             self._refuse_head(431, "header_too_large", f"the headers are longer than {MAX_HEAD} bytes")
-        elif self._server.heads > MAX_HEADS:
-            self._refuse_head(503, "too_many_headers", "too many clients send their headers slowly")
-        elif self._timer is None and self.is_idle:
+        elif self._surplus and self._timer is None and self.is_idle:
             self._await_head()
 
+    def _count_body(self, data: bytes) -> None:
+        grown = self._body.total_bytes - self._body_bytes
+        self._body_bytes += grown
+        self._body_is_whole = self._body.is_eof()
+        if self._messages:  # it is the body of one that waits
+            self._count_ahead(len(data))
+        if self._body_is_whole:
+            self._set_surplus(len(_behind_blank_line(data[grown:])))
+        else:
+            self._set_surplus(0 if grown else self._surplus + len(data))
+
     def _set_surplus(self, size: int) -> None:
-        self._server.heads += size - self._surplus
-        self._surplus = size
+        if size != self._surplus:
+            self._surplus = size
+            self._admission.holds(self, size)
+
+    def give_up_head(self) -> None:
+        self._refuse_head(503, "too_many_headers", "too many clients send their headers slowly")
 
     def _await_head(self) -> None:
-        self._timer = self._loop.call_later(self._server.header_timeout_s, self._head_is_late)
+        self._timer = self._loop.call_later(self._header_timeout_s, self._head_is_late)
 
     def _head_is_late(self) -> None:
         self._timer = None
         if self.is_idle and not self._surplus:
             self.force_close()  # it never said a word
         elif self.is_idle:
-            seconds = self._server.header_timeout_s
+            seconds = self._header_timeout_s
             self._refuse_head(408, "header_timeout", f"the headers did not come within {seconds:g} s")
 
     def _refuse_head(self, status: int, code: str, sentence: str) -> None:
+        self._set_surplus(0)
         if self.is_idle:
             self._refuse(ApiError(status, code, sentence))
         else:
@@ -327,7 +293,7 @@ class Connection(web.RequestHandler):
         if transport is None or transport.is_closing():
             return
         transport.write(_whole(error))
-        if self._server.lingers(self):
+        if self._admission.lingers(self):
             transport.write_eof()
             self._timer = self._loop.call_later(LINGER_S, transport.abort)
         else:
@@ -336,7 +302,7 @@ class Connection(web.RequestHandler):
     def _discard(self, size: int) -> None:
         """One that was refused may send on, but not without end: reading it takes time as well."""
         self._ahead += size
-        if self._server.is_lingering(self) and self._ahead > MAX_HEAD:
+        if self._admission.is_lingering(self) and self._ahead > MAX_HEAD:
             self.abort()
 
     def abort(self) -> None:
@@ -350,14 +316,12 @@ class Connection(web.RequestHandler):
             self._timer = None
 
 
-def _room_for(connections: int) -> int:
-    """As many as the limit of open files leaves room for: each may need one to the database, too."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    room = max(1, (files - OTHER_FILES) // 2)
-    if files == resource.RLIM_INFINITY or room >= connections:
-        return connections
-    _log.warning("%d open files allow %d connections, not %d (see ulimit -n)", files, room, connections)
-    return room
+def _behind_blank_line(data: bytes) -> bytes:
+    """What follows the last empty line, which ends heads and bodies in chunks. Further ones are no matter."""
+    if data.endswith(_BLANK_LINE):
+        return b""
+    end = data.rfind(_BLANK_LINE)
+    return (data[end + len(_BLANK_LINE) :] if end >= 0 else data).lstrip(b"\r\n")
 
 
 def _whole(error: ApiError) -> bytes:

@@ -59,7 +59,7 @@ class Server:
     @property
     def connections(self) -> int:
         """How many are open."""
-        return len(self._http.admitted) if self._http is not None else 0
+        return len(self._http.admission.connections) if self._http is not None else 0
 
     async def open(self, host: str, port: int) -> None:
         """Listen on `host`, `port` (0: any free one; `address` tells which). Raises `AddressError`."""
