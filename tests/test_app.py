@@ -226,6 +226,37 @@ async def test_a_tsl2591_that_is_configured_is_read(tmp_path: Path, machines: li
     assert machines[0].tsl2591.written
 
 
+async def test_an_mhz19_that_is_configured_is_read_and_calibrated_over_http(
+    tmp_path: Path, machines: list[SimulatedHardware]
+):
+    sensor = Sensor(name="air", kind="mhz19", port="/dev/ttyUSB*")
+    config = replace(load(None, (*SETTINGS, "simulator.speed=200")), sensor=(sensor,))  # 3 min to be warm
+    node = "service/environment_1/samplers/air"
+    async with serving(App(config, tmp_path)) as client:
+        assert (await streamed(client, "environment_1/raw/air_carbon_dioxide", above=0)) == pytest.approx(
+            machines[0].chamber.air().carbon_dioxide_ppm, abs=30
+        )
+        chip = machines[0].serial_chips["/dev/ttyUSB0"]
+        assert (chip.memory.range_ppm, chip.memory.self_calibration) == (5000, False)
+        async with client.post(f"{node}/calibrate_zero", json=[]) as answer:
+            assert (answer.status, (await answer.json())["success"]) == (200, True)
+        async with client.post(f"{node}/set_automatic_baseline", json=[True]) as answer:
+            assert "is on until growd starts again" in (await answer.json())["message"]
+        async with client.post(f"{node}/calibrate_span", json=[1500]) as answer:
+            assert (answer.status, (await answer.json())["success"]) == (200, True)
+        assert 1_400 < await streamed(client, "environment_1/raw/air_carbon_dioxide", above=1_000) < 1_600
+        assert chip.memory.self_calibration
+        async with client.post(f"{node}/calibrate_span", json=[999]) as answer:
+            assert answer.status == 400
+            assert "reference: expected int64 from 1000 to 10000 ppm" in (await answer.json())["ERROR"]
+        machines[0].faults.inject(Fault("unplugged", "mhz19"))
+        await told(client, "environment_1/diagnostics/air", is_failed)
+        async with client.post(f"{node}/calibrate_zero", json=[]) as answer:
+            assert answer.status == 400
+            assert "MH-Z19 on /dev/ttyUSB*" in (await answer.json())["message"]
+    assert [command[2] for command in chip.received if command[2] in {0x87, 0x88}] == [0x87, 0x88]
+
+
 async def test_the_scd30_is_set_as_configured_and_calibrated_over_http(
     tmp_path: Path, machines: list[SimulatedHardware]
 ):

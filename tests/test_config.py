@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.config import ConfigError, load
+from growd.config import ConfigError, Sensor, load
+from growd.devices import check_addresses
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,6 +145,45 @@ def test_an_option_of_another_kind_of_sensor_is_refused(tmp_path: Path, option: 
     file.write_text(f"[[sensor]]\nname = 'lux'\nkind = 'bh1750'\n{option}\n")
     with pytest.raises(ConfigError, match=r"\[sensor\] \w+: lux is a bh1750; it is for scd30.* only"):
         load(file)
+
+
+MHZ19 = "[[sensor]]\nname = 'air'\nkind = 'mhz19'\n"
+
+
+def test_an_mhz19_is_at_a_serial_port(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(MHZ19 + "port = '/dev/ttyUSB*'\nrange_ppm = 2000\nself_calibration = true\n")
+    (sensor,) = load(file).sensor
+    assert (sensor.port, sensor.range_ppm, sensor.self_calibration) == ("/dev/ttyUSB*", 2000, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("", "[sensor] port: is missing; air is a mhz19, on a serial line such as /dev/serial0"),
+        ("port = 'COM3'", "[sensor] 0.port: Expected `str` matching regex"),
+        ("port = '/dev/serial0'\nbus = 3", "[sensor] bus: air is a mhz19; it is for scd30, bh1750"),
+        (
+            "port = '/dev/serial0'\naltitude_m = 3",
+            "[sensor] altitude_m: air is a mhz19; it is for scd30 only",
+        ),
+        ("port = '/dev/serial0'\nrange_ppm = 3000", "[sensor] 0.range_ppm: Invalid enum value 3000"),
+        ("port = '/dev/serial0'\nstuck_after_s = 1", "[sensor] 0.stuck_after_s: Expected `float` >= 600"),
+    ],
+)
+def test_what_a_serial_sensor_can_not_have_is_refused(tmp_path: Path, options: str, words: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(MHZ19 + options)
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("others", ["/dev/serial0", "/dev/serial*"])
+def test_two_sensors_at_one_port_are_refused(others: str):
+    sensors = [Sensor(name=n, kind="mhz19", port=p) for n, p in (("a", "/dev/serial0"), ("b", others))]
+    with pytest.raises(ConfigError, match=r"\[sensor\] port: . and . are both at /dev/serial0"):
+        check_addresses(sensors)
 
 
 def test_two_sensors_of_one_name_are_refused(tmp_path: Path):

@@ -81,8 +81,11 @@ class SimulatedHardware(Hardware):
         self.serial_ports = SerialPorts(
             wire=self.faults.serial_wire, plug=self.faults.plug, pause=self.faults.pause
         )
-        for number, (port, kind) in enumerate(wiring.serial.items()):
-            chip = SimulatedMhz19(self._carbon_dioxide, monotonic, name=kind, seed=seed + number)
+        self.serial_chips = {
+            port: SimulatedMhz19(self._carbon_dioxide, monotonic, name=kind, seed=seed + number)
+            for number, (port, kind) in enumerate(wiring.serial.items())
+        }
+        for port, chip in self.serial_chips.items():
             self.serial_ports.attach(port, chip)
         super().__init__(
             smbus_over(I2CKernel({wiring.i2c_bus: self.adapter})),

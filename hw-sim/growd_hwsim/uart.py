@@ -116,7 +116,7 @@ class SerialPorts:
         with self._lock:
             port, name = self._found(place)
             line = self._lines.get(port)
-            if line is None or line.is_hung_up:
+            if line is None or line.hung_up.is_set():
                 slave = self._slaves[port]
                 line = self._lines[port] = _Line(
                     slave, partial(self._answers, port, name, slave), self._pause
@@ -166,13 +166,9 @@ class _Line:
         tty.setraw(self._port_end)
         self.path = os.ttyname(self._port_end)
         self._stop, self._stopped = os.pipe()[::-1]
+        self.hung_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"simulated {slave.name}", daemon=True)
         self._thread.start()
-
-    @property
-    def is_hung_up(self) -> bool:
-        """Whether the port's end is dead."""
-        return not self._thread.is_alive()
 
     def close(self) -> None:
         """Hang up, and wait for the thread. Once."""
@@ -184,6 +180,7 @@ class _Line:
             while self._is_asked() and (pieces := self._answers(self._read())) is not None:
                 self._send(pieces)
         finally:
+            self.hung_up.set()  # before the port's user can notice: it may open the port again at once
             for descriptor in (self._chip_end, self._port_end, self._stopped):
                 os.close(descriptor)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import select
 from collections import deque
 
 import pytest
@@ -25,24 +24,9 @@ from growd_hwsim.chips.mhz19 import READ, SimulatedMhz19, reading
 from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.uart import SerialPorts
 from support.machine import SleepingTime
+from support.serial_port import HASTY_S, PATIENT_S, Impatient
 
 PORT = "/dev/serial0"
-PATIENT_S = 20.0  # for what does come, however busy this machine is
-HASTY_S = 0.01  # for what never comes
-
-
-class Impatient:
-    """A port that waits until an answer has begun, and then not for more than is there."""
-
-    def __init__(self, port) -> None:
-        self._port = port
-        self.read = port.read
-        self.reset_input_buffer = port.reset_input_buffer
-
-    def write(self, data: bytes) -> None:
-        self._port.write(data)
-        select.select([self._port.fileno()], [], [], PATIENT_S)
-        self._port.timeout = HASTY_S
 
 
 class Bench:
@@ -213,13 +197,12 @@ def test_a_frame_is_found_wherever_it_begins(warm, pieces):
     ids=["short", "bad checksum", "garbled"],
 )
 def test_what_is_no_frame_is_an_error_and_the_next_one_is_read(warm, pieces):
-    port, warm.line._port = warm.line._port, Impatient(warm.line._port)
+    Impatient.on(warm.line)
     with pytest.raises(BusError, match="MH-Z19 on /dev/serial0 sent no whole frame, but") as caught:
         warm.read(*pieces)
     assert caught.value.errno == errno.EBADMSG
     assert not isinstance(caught.value, DeviceMissingError)
-    warm.line._port = port
-    warm.patience(PATIENT_S)
+    Impatient.off(warm.line)
     assert warm.read() == pytest.approx(800, abs=6)
 
 

@@ -91,7 +91,7 @@ class SimulatedMhz19(UartSlave):
         if number == READ:
             return reading(self._ppm())
         if number == ZERO:
-            self.memory.offset_ppm += ZERO_POINT_PPM - self._measured()
+            self.memory.offset_ppm += (ZERO_POINT_PPM - self._measured()) / self.memory.gain
         elif number == SPAN:
             self.memory.gain *= value / self._measured()
         elif number == SELF_CALIBRATION:

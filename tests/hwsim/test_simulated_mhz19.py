@@ -1,0 +1,257 @@
+"""The simulated MH-Z19 beneath the real driver, and what happens to it on its line."""
+
+from __future__ import annotations
+
+import pytest
+import serial
+
+from growd_drivers.errors import BusError, DeviceMissingError, NotReadyError, StuckError
+from growd_drivers.mhz19 import BAUD, WARM_UP_S, Mhz19
+from growd_hwsim.chips.mhz19 import SimulatedMhz19, reading
+from growd_hwsim.errors import FaultError
+from growd_hwsim.faults import PLUG_KINDS, SERIAL_KINDS, Fault
+from growd_hwsim.hardware import Wiring
+from growd_hwsim.uart import SerialPorts
+from support.machine import SleepingTime, simulated
+from support.serial_port import HASTY_S, PATIENT_S, Impatient
+
+READ_COMMAND = bytes.fromhex("ff 01 86 00 00 00 00 00 79")
+HARMLESS = ("split", "shifted", "doubled")
+
+
+class Chip:
+    def __init__(self) -> None:
+        self.time = SleepingTime()
+        self.ppm = 1234.0
+        self.chip = SimulatedMhz19(lambda: self.ppm, self.time.monotonic)
+
+    def ask(self, text: str) -> bytes:
+        (command,) = self.chip.receive(bytes.fromhex(text))
+        return self.chip.answer(command)
+
+    def read(self) -> int:
+        return int.from_bytes(self.ask(READ_COMMAND.hex())[2:4], "big")
+
+
+class Bench:
+    """The whole machine with an MH-Z19 at `port`, warm."""
+
+    def __init__(self, port: str = "/dev/serial0", place: str | None = None) -> None:
+        self.time = SleepingTime()
+        self.machine = simulated(self.time, wiring=Wiring(serial={port: "mhz19"}))
+        self.faults = self.machine.faults
+        self.line = self.machine.serial(place or port, baud=BAUD, timeout_s=PATIENT_S)
+        self.driver = Mhz19(self.line, monotonic=self.time.monotonic)
+        self.wait_until_warm()
+
+    def wait_until_warm(self) -> None:
+        with pytest.raises(NotReadyError):
+            self.read()
+        self.time.sleep(WARM_UP_S)
+        self.read()
+
+    def read(self) -> float:
+        return self.driver.read().carbon_dioxide_ppm
+
+    def true_ppm(self) -> float:
+        return self.machine.chamber.air().carbon_dioxide_ppm
+
+    def close(self) -> None:
+        self.machine.close()
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+def test_the_manuals_example_is_answered_as_the_manual_says():
+    assert reading(544) == bytes.fromhex("ff 86 02 20 00 00 00 00 58")
+
+
+def test_it_gives_constants_until_it_is_warm():
+    bench = Chip()
+    assert bench.read() == 388
+    bench.time.sleep(10)
+    assert bench.read() == 555
+    bench.time.sleep(WARM_UP_S - 10)
+    assert bench.read() == pytest.approx(1234, abs=6)
+    bench.chip.power_cycle()
+    assert bench.read() == 388
+
+
+def test_a_reading_ends_with_its_range():
+    bench = Chip()
+    bench.time.sleep(WARM_UP_S)
+    bench.ppm = 4000.0
+    assert bench.read() == 2000
+    assert bench.ask("ff 01 99 00 00 00 13 88 cb") == b""
+    assert bench.read() == pytest.approx(4000, abs=6)
+
+
+def test_calibration_and_baseline_are_remembered_without_power():
+    bench = Chip()
+    bench.ppm = 450.0
+    assert bench.ask("ff 01 87 00 00 00 00 00 78") == b""
+    assert bench.ask("ff 01 79 00 00 00 00 00 86") == b""
+    bench.chip.power_cycle()
+    bench.time.sleep(WARM_UP_S)
+    assert bench.read() == pytest.approx(400, abs=6)
+    assert not bench.chip.memory.self_calibration
+    assert bench.ask("ff 01 79 a0 00 00 00 00 e6") == b""
+    assert bench.chip.memory.self_calibration
+
+
+@pytest.mark.parametrize(
+    ("parts", "understood"),
+    [
+        ([READ_COMMAND], 1),
+        ([READ_COMMAND[:3], READ_COMMAND[3:]], 1),
+        ([b"\x00\xff" + READ_COMMAND], 1),
+        ([READ_COMMAND + READ_COMMAND[:4], READ_COMMAND[4:]], 2),
+        ([READ_COMMAND[:-1] + b"\x00"], 0),
+        ([READ_COMMAND[:-1] + b"\x00" + READ_COMMAND], 1),
+    ],
+)
+def test_commands_are_found_in_what_comes(parts, understood):
+    bench = Chip()
+    commands = [command for part in parts for command in bench.chip.receive(part)]
+    assert commands == list(bench.chip.received) == [READ_COMMAND] * understood
+
+
+def test_the_same_seed_has_the_same_noise():
+    def story(seed: int) -> list[int]:
+        time = SleepingTime()
+        chip = SimulatedMhz19(lambda: 800.0, time.monotonic, seed=seed)
+        time.sleep(WARM_UP_S)
+        return [int.from_bytes(chip.answer(READ_COMMAND)[2:4], "big") for _ in range(20)]
+
+    assert story(1) == story(1)
+    assert story(1) != story(2)
+
+
+def test_plain_pyserial_reads_it_and_another_speed_is_noise_to_it():
+    time = SleepingTime()
+    ports = SerialPorts()
+    ports.attach("/dev/serial0", SimulatedMhz19(lambda: 800.0, time.monotonic))
+    port = ports.open("/dev/serial0", 9600, PATIENT_S)
+    assert isinstance(port, serial.Serial)
+    port.write(READ_COMMAND)
+    assert port.read(9) == reading(388)
+    port.baudrate = 19_200
+    port.write(READ_COMMAND)
+    port.timeout = HASTY_S
+    assert port.read(9) == b""
+    port.close()
+    ports.close()
+
+
+def test_it_breathes_the_chambers_air(bench):
+    before = bench.read()
+    assert before == pytest.approx(bench.true_ppm(), abs=6)
+    bench.machine.chamber.set_lamp("white", 1.0)
+    bench.time.sleep(1800)
+    assert bench.read() < before - 80
+    assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
+
+
+@pytest.mark.parametrize("kind", HARMLESS)
+def test_a_frame_that_is_whole_somewhere_is_read(bench, kind):
+    bench.faults.inject(Fault(kind, "mhz19"))
+    for _ in range(3):
+        assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
+
+
+@pytest.mark.parametrize("kind", ["short", "garbled", "bad_checksum"])
+def test_a_frame_that_is_not_whole_never_becomes_a_number(bench, kind):
+    bench.faults.inject(Fault(kind, "/dev/serial0", duration=60))
+    Impatient.on(bench.line)
+    for _ in range(2):
+        with pytest.raises(BusError, match="no whole frame"):
+            bench.read()
+    Impatient.off(bench.line)
+    bench.time.sleep(60)
+    assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "timeout_s"),
+    [
+        ("absent", DeviceMissingError, HASTY_S),
+        ("unplugged", DeviceMissingError, PATIENT_S),
+        ("warm_up", NotReadyError, PATIENT_S),
+    ],
+)
+def test_what_may_have_been_without_power_is_waited_for(bench, kind, error, timeout_s):
+    bench.machine.chamber.set_lamp("white", 1.0)
+    bench.time.sleep(1800)  # away from the warm-up's constants
+    bench.read()
+    bench.faults.inject(Fault(kind, "mhz19", duration=60))
+    bench.line._port.timeout = timeout_s
+    for _ in range(2):
+        with pytest.raises(error):
+            bench.read()
+    bench.time.sleep(60)
+    if bench.line._port is not None:
+        bench.line._port.timeout = PATIENT_S
+    bench.wait_until_warm()
+    assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
+
+
+def test_a_frozen_sensor_is_found_out(bench):
+    last = bench.read()
+    bench.faults.inject(Fault("frozen", "mhz19"))
+    bench.machine.chamber.set_lamp("white", 1.0)
+    bench.time.sleep(3600)
+    assert bench.read() == last
+    bench.time.sleep(3 * 3600)
+    with pytest.raises(StuckError):
+        bench.read()
+    bench.faults.clear()
+    assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
+
+
+def test_it_comes_back_under_another_name():
+    bench = Bench("/dev/ttyUSB0", "/dev/ttyUSB*")
+    bench.faults.inject(Fault("unplugged", "mhz19", duration=30))
+    bench.faults.inject(Fault("renamed", "mhz19", at=30))
+    for words in ("is gone", "is not there"):
+        with pytest.raises(DeviceMissingError, match=words):
+            bench.read()
+    bench.time.sleep(30)
+    bench.wait_until_warm()
+    assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
+    bench.close()
+
+
+def test_a_path_that_is_no_pattern_does_not_find_another_name():
+    bench = Bench("/dev/ttyUSB0")
+    bench.faults.inject(Fault("renamed", "mhz19"))
+    for _ in range(2):
+        with pytest.raises(DeviceMissingError):
+            bench.read()
+    bench.close()
+
+
+def test_a_fault_strikes_one_of_two_sensors():
+    time = SleepingTime()
+    machine = simulated(time, wiring=Wiring(serial={"/dev/ttyUSB0": "mhz19", "/dev/ttyUSB1": "mhz16"}))
+    machine.faults.inject(Fault("unplugged", "mhz16"))
+    lines = [machine.serial(port, baud=BAUD, timeout_s=PATIENT_S) for port in machine.wiring.serial]
+    drivers = [Mhz19(line, monotonic=time.monotonic) for line in lines]
+    with pytest.raises(NotReadyError):
+        drivers[0].read()
+    with pytest.raises(DeviceMissingError):
+        drivers[1].read()
+    machine.close()
+
+
+def test_faults_of_a_bus_and_of_a_line_are_kept_apart():
+    for kind in (*SERIAL_KINDS, *PLUG_KINDS):
+        assert Fault(kind, "mhz16").device == "mhz16"
+    with pytest.raises(FaultError, match="kind bad_crc can't be: for mhz19 there are absent, short"):
+        Fault("bad_crc", "mhz19")
+    with pytest.raises(FaultError, match="kind unplugged can't be: for scd30 there are absent, bus_error"):
+        Fault("unplugged", "scd30")
