@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 
 class SimulationError(Exception):
     """Base of all errors of this package."""
@@ -24,3 +27,23 @@ class FaultFileError(SimulationError, ValueError):
         self.path = path
         self.entry = entry
         self.key = key
+
+
+class ReplayFileError(SimulationError, ValueError):
+    """A recording that can't be used. `line` counts from 1, None where the whole file is meant."""
+
+    def __init__(self, path: str, reason: str, *, line: int | None = None) -> None:
+        place = path if line is None else f"{path}: line {line}"
+        super().__init__(f"{place}: {reason}")
+        self.path = path
+        self.line = line
+
+
+class NothingRecordedError(SimulationError, OSError):
+    """The recording has a gap here. Who wants to measure finds no chip: it was off, or out of reach.
+
+    On a bus it is what the kernel says of a slave that does not acknowledge; on a line there is silence.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO))

@@ -182,8 +182,8 @@ class SimulatedScd30(I2CSlave):
         if not self.memory.measuring or now < self._due:
             return
         interval = self.memory.interval_s
-        self._due += interval * ((now - self._due) // interval + 1)
         self._measurement = self._measured()
+        self._due += interval * ((now - self._due) // interval + 1)
         self._ready = True
 
     def _measured(self) -> bytes:

@@ -1,0 +1,245 @@
+"""A recording drives the chamber: what was measured once is what simulated sensors meet."""
+
+from __future__ import annotations
+
+import csv
+from bisect import bisect_right
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from growd_drivers.bh1750 import Bh1750
+from growd_drivers.errors import DeviceMissingError, NotReadyError
+from growd_drivers.scd30 import Scd30
+from growd_hwsim.chamber import ChamberParameters
+from growd_hwsim.errors import NothingRecordedError, ReplayFileError, SimulationError
+from growd_hwsim.hardware import Wiring, open_simulated
+from growd_hwsim.replay import ReplayedChamber, load_recording
+from support.machine import SleepingTime
+
+MUSEUM = Path(__file__).parents[3] / "shared" / "data" / "museum-food-computer-2019.csv"
+
+EXPORT = """\
+timestamp,variable,value\r
+1000,air_carbon_dioxide,500\r
+1000,air_temperature,20.5\r
+1000,light_illuminance,8000\r
+1000,air_humidity,60\r
+1300,air_carbon_dioxide,0\r
+1300.5,air_temperature,21\r
+1600,air_carbon_dioxide,700\r
+1600,water_temperature,broken\r
+1600,light_illuminance,\r
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "recorded.csv"
+    path.write_bytes(text.encode())
+    return path
+
+
+class Bench:
+    def __init__(self, path: Path, **options) -> None:
+        self.time = SleepingTime()
+        night = ChamberParameters(daylight_lux=0.0)
+        self.chamber = ReplayedChamber(load_recording(path), self.time.monotonic, night, **options)
+
+    def machine(self, **wiring):
+        return open_simulated(
+            self.chamber, sleep=self.time.sleep, monotonic=self.time.monotonic, wiring=Wiring(**wiring)
+        )
+
+    def at(self, seconds: float) -> None:
+        """Go to a time of the recording."""
+        self.time.now = 5_000.0 + seconds
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return Bench(write(tmp_path, EXPORT))
+
+
+def test_each_value_holds_from_its_time_to_the_next_and_zero_is_a_value(bench):
+    seen = []
+    for seconds in (0, 299, 300, 301, 599, 600):
+        bench.at(seconds)
+        air = bench.chamber.air()
+        seen.append((air.carbon_dioxide_ppm, air.temperature_degc))
+    assert seen == [(500, 20.5), (500, 20.5), (0, 20.5), (0, 21), (0, 21), (700, 21)]
+    assert air.humidity_percent == 60
+    assert bench.chamber.illuminance_lux() == 8000
+
+
+def test_lamps_and_valve_do_not_change_what_was_recorded(bench):
+    bench.chamber.set_lamp("white", 1.0)
+    bench.chamber.set_valve(True)
+    bench.at(250)
+    assert bench.chamber.illuminance_lux() == 8000
+    assert bench.chamber.air().carbon_dioxide_ppm == 500
+
+
+def test_what_was_not_recorded_comes_from_the_model(tmp_path):
+    bench = Bench(write(tmp_path, "timestamp,variable,value\n0,air_carbon_dioxide,500\n"))
+    before = bench.chamber.air()
+    bench.chamber.set_lamp("white", 1.0)
+    bench.at(800)
+    after = bench.chamber.air()
+    assert after.carbon_dioxide_ppm == before.carbon_dioxide_ppm == 500
+    assert after.temperature_degc > before.temperature_degc + 1
+    assert bench.chamber.illuminance_lux() == pytest.approx(20_010)
+    assert bench.chamber.ppfd_umol_m2_s() == pytest.approx(300)
+
+
+def test_recorded_ppfd_lights_the_sensor_as_white_light(tmp_path):
+    bench = Bench(write(tmp_path, "timestamp_utc,variable,value\n2019-05-06T15:44:15Z,light_ppfd,100\n"))
+    assert bench.chamber.ppfd_umol_m2_s() == 100
+    assert bench.chamber.illuminance_lux() == pytest.approx(6670)
+
+
+def test_after_the_gap_limit_there_is_nothing_to_measure_until_the_next_reading(tmp_path):
+    text = "timestamp,variable,value\n0,air_carbon_dioxide,500\n2000,air_carbon_dioxide,600\n"
+    bench = Bench(write(tmp_path, text), gap_s=900)
+    bench.at(900)
+    assert bench.chamber.air().carbon_dioxide_ppm == 500
+    bench.at(901)
+    with pytest.raises(NothingRecordedError):
+        bench.chamber.air()
+    bench.at(2000)
+    assert bench.chamber.air().carbon_dioxide_ppm == 600
+
+
+def test_it_ends_or_begins_again_as_asked(tmp_path):
+    path = write(tmp_path, EXPORT)
+    ends, loops = Bench(path, gap_s=900), Bench(path, gap_s=900, loop=True)
+    for bench in (ends, loops):
+        bench.at(1400)
+    with pytest.raises(NothingRecordedError):
+        ends.chamber.air()
+    bench.at(1500)  # 600 s of recording, and 900 s for which the last reading holds
+    assert loops.chamber.air().carbon_dioxide_ppm == 500
+    bench.at(1500 * 7 + 300)
+    assert loops.chamber.air().carbon_dioxide_ppm == 0
+
+
+def test_in_a_gap_chips_do_not_answer_and_after_it_they_do(tmp_path):
+    rows = [f"{time},{name},{value}" for time in (0, 5000) for name, value in GAPPED]
+    bench = Bench(write(tmp_path, "\n".join(["timestamp,variable,value", *rows])))
+    machine = bench.machine()
+    air, light = Scd30(machine.i2c(1), sleep=bench.time.sleep), Bh1750(machine.i2c(1), sleep=bench.time.sleep)
+    with pytest.raises(NotReadyError):
+        air.read()
+    bench.at(100)
+    assert air.read().carbon_dioxide_ppm == pytest.approx(800, abs=10)
+    bench.at(1000)
+    for sensor in (air, light, air, light):
+        bench.time.sleep(0.5)
+        with pytest.raises(DeviceMissingError):
+            sensor.read()
+    bench.at(5001)
+    assert light.read().illuminance_lux == pytest.approx(9000, rel=0.01)
+    assert measured(bench, air).carbon_dioxide_ppm == pytest.approx(800, abs=10)
+    machine.close()
+
+
+GAPPED = [("air_carbon_dioxide", 800), ("light_illuminance", 9000)]
+
+
+def measured(bench: Bench, air: Scd30):
+    while True:
+        try:
+            return air.read()
+        except NotReadyError:
+            bench.time.sleep(1)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("", 1, "must be timestamp,variable,value"),
+        ("time,name,value\n", 1, "must be timestamp,variable,value"),
+        ("timestamp,variable,value\n1,air_temperature\n", 2, "has 2 fields"),
+        ("timestamp,variable,value\n1,air_temperature,20\nnoon,air_temperature,20\n", 3, "timestamp 'noon'"),
+        ("timestamp,variable,value\n2019-13-01T00:00:00Z,air_temperature,20\n", 2, "'2019-13-01T00:00:00Z'"),
+        ("timestamp,variable,value\n1,air_temperature,warm\n", 2, "value 'warm' is no number"),
+        ("timestamp,variable,value\n1,air_temperature,nan\n", 2, "value 'nan' is no number"),
+        ("timestamp,variable,value\n2,air_temperature,1\n1,air_temperature,1\n", 3, "timestamp 1 is before"),
+        ('timestamp,variable,value\n1,air_temperature,"1\n', 2, "unexpected end of data"),
+        ("timestamp,variable,value\n1,water_temperature,20\n", None, "has no reading of air_carbon_dioxide"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_file_line_and_reason(tmp_path, text, line, reason):
+    path = write(tmp_path, text)
+    with pytest.raises(ReplayFileError) as caught:
+        load_recording(path)
+    assert caught.value.line == line
+    place = f"{path}: " if line is None else f"{path}: line {line}: "
+    assert str(caught.value).startswith(place)
+    assert reason in str(caught.value)
+    assert isinstance(caught.value, SimulationError)
+
+
+def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
+    with pytest.raises(ReplayFileError, match=r"none\.csv: can't be read: No such file"):
+        load_recording(tmp_path / "none.csv")
+    (tmp_path / "binary.csv").write_bytes(b"timestamp,variable,value\n\xff\xfe,a,b\n")
+    with pytest.raises(ReplayFileError, match=r"binary\.csv: is not UTF-8"):
+        load_recording(tmp_path / "binary.csv")
+
+
+def museum_rows() -> dict[str, list[tuple[float, float]]]:
+    """The real recording read in another way: seconds from its start and values, by variable."""
+    if not MUSEUM.exists():
+        pytest.skip("no recording beside the project")
+    with MUSEUM.open() as file:
+        rows = list(csv.DictReader(file))
+    times = [datetime.fromisoformat(row["timestamp_utc"]).timestamp() for row in rows]
+    first = min(times)
+    series: dict[str, list[tuple[float, float]]] = {}
+    for row, time in zip(rows, times, strict=True):
+        series.setdefault(row["variable"], []).append((time - first, float(row["value"])))
+    return series
+
+
+def test_every_reading_of_the_real_recording_is_met_and_so_is_every_gap():
+    series = museum_rows()
+    recording = load_recording(MUSEUM)
+    for variable, rows in series.items():
+        for (time, value), (following, _) in pairwise([*rows, (float("inf"), 0.0)]):
+            if following > time:  # of two readings at one time the later one counts
+                assert recording.at(variable, time) == (value, 0.0)
+        for (time, value), (following, _) in pairwise(rows):
+            if following - time > 3600:
+                assert recording.at(variable, following - 1) == (value, following - 1 - time)
+    assert 0.0 in [value for _, value in series["air_carbon_dioxide"]]
+
+
+def test_simulated_sensors_follow_the_real_recording():
+    """Two days, and around each zero and each end of the scale, within the sensors' noise."""
+    series = museum_rows()
+    bench = Bench(MUSEUM)
+    machine = bench.machine()
+    air, light = Scd30(machine.i2c(1), sleep=bench.time.sleep), Bh1750(machine.i2c(1), sleep=bench.time.sleep)
+    with pytest.raises(NotReadyError):
+        air.read()
+    compared = 0
+    for time, ppm in series["air_carbon_dioxide"]:
+        if time > 2 * 86_400 and 0 < ppm < 2000:
+            continue
+        bench.at(time + 4)
+        try:
+            sample, lux = air.read(), light.read().illuminance_lux
+        except DeviceMissingError:  # the recording has a gap in another variable
+            continue
+        assert sample.carbon_dioxide_ppm == pytest.approx(ppm, abs=10.01)
+        assert sample.temperature_degc == pytest.approx(held(series["air_temperature"], time + 4), abs=0.101)
+        assert lux == pytest.approx(held(series["light_ppfd"], time + 4) * 66.7, rel=0.01, abs=1)
+        compared += 1
+    assert compared > 400
+    machine.close()
+
+
+def held(rows: list[tuple[float, float]], time: float) -> float:
+    return rows[bisect_right(rows, time, key=lambda row: row[0]) - 1][1]
