@@ -50,6 +50,7 @@ from growd_hwsim.chamber import Chamber, ChamberParameters
 from growd_hwsim.errors import SimulationError
 from growd_hwsim.faults import load_faults
 from growd_hwsim.hardware import WiredRelay, Wiring, open_simulated
+from growd_hwsim.replay import ReplayedChamber, load_recording
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
