@@ -56,7 +56,6 @@ def test_a_file_is_read_and_settings_stand_above_it(tmp_path: Path):
         ("http.port=abc", ["[http] port", "int", "abc"]),
         ("http.prot=1", ["[http] prot", "unknown option"]),
         ("http.max_connections=0", ["[http] max_connections", "0"]),
-        ("http.max_connections=999", ["[http] max_streams", "above max_connections"]),
         ("http.header_timeout_s=0", ["[http] header_timeout_s", "0"]),
         ("http.keep_alive_s=100000", ["[http] keep_alive_s", "86400", "100000"]),
         ("htpp.port=1", ["[htpp]", "unknown section", "http"]),
@@ -89,6 +88,11 @@ def test_what_is_wrong_is_named_with_section_option_and_value(setting: str, word
     sentence = refusal(setting)
     assert all(word in sentence for word in words), sentence
     assert "\n" not in sentence
+
+
+def test_fewer_connections_than_streams_may_be_configured():
+    http = load(None, ("http.max_connections=100",)).http
+    assert (http.max_connections, http.max_streams) == (100, 1_000)
 
 
 def test_a_wrong_address_is_shown_without_its_password():

@@ -58,6 +58,7 @@ class Http(Section, frozen=True):
 
     Of `max_connections`, the one that has waited longest for a request makes way for a new one. The headers
     of a request must come within `header_timeout_s`, the next request within `keep_alive_s` of an answer.
+    Each stream takes a connection, so the smaller of `max_streams` and `max_connections` bounds streams.
     """
 
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
@@ -329,8 +330,6 @@ def _check_together(config: Config, source: str) -> None:
     _check_once(source, "[light] channel.name", [channel.name for channel in channels])
     _check_relay_names(config, source)
     _check_pins(config, source)
-    if config.http.max_streams > config.http.max_connections:
-        raise ConfigError(f"{source}: [http] max_streams: is above max_connections")
     if config.store.minimum_interval_s > config.store.maximum_interval_s:
         raise ConfigError(f"{source}: [store] minimum_interval_s: is above maximum_interval_s")
     if config.store.batch > config.store.max_batch:
