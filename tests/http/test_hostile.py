@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import logging
+import re
 import resource
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import pairwise
 
 import pytest
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.http_parser import HttpRequestParser
 
 from growd.cli import allow_open_files
 from growd.http import admission, connections
@@ -497,6 +500,29 @@ async def lines_until(client, beginning):
             yield line
             if line.get("value", "").startswith(beginning):
                 return
+
+
+class TestInsideOfAiohttp:
+    """What `Connection` leans on and aiohttp does not promise: see what took its place, where it is gone."""
+
+    def test_all_that_a_connection_uses_is_there(self):
+        used = set(re.findall(r"self\.(\w+)", inspect.getsource(connections.Connection)))
+        assert {"_messages", "_message_tail", "_upgraded", "_buffer_paused", "_request_count"} < used
+        assert [name for name in sorted(used) if not hasattr(connections.Connection, name)] == []
+
+    @pytest.mark.parametrize(
+        ("owner", "names"),
+        [
+            (
+                web.RequestHandler,
+                "connection_made data_received finish_response handle_error _resume_reading_if_drained",
+            ),
+            (HttpRequestParser, "set_upgraded feed_data message_consumed"),
+            (StreamReader, "total_bytes is_eof set_exception feed_eof"),
+        ],
+    )
+    def test_all_that_it_overrides_or_calls_is_there(self, owner, names):
+        assert [name for name in names.split() if not hasattr(owner, name)] == []
 
 
 class TestConnectionLimit:
