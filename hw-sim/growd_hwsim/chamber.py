@@ -349,6 +349,8 @@ def gross_photosynthesis(
     of_light = efficiency * ppfd_umol_m2_s / p.par_umol_j
     moles_m3 = _PRESSURE_PA / (_GAS_CONSTANT * (temperature_degc + _ZERO_DEGC_K))
     of_carbon_dioxide = _leaf_conductance(p, temperature_degc) * above * moles_m3
+    if of_light <= 0.0 or of_carbon_dioxide <= 0.0:  # too small for a float to tell from 0
+        return 0.0
     intercepted = -math.expm1(-p.extinction * p.leaf_area_index)
     return intercepted * of_light * of_carbon_dioxide / (of_light + of_carbon_dioxide)
 

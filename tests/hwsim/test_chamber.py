@@ -251,6 +251,12 @@ def test_photosynthesis_ends_at_the_compensation_point_and_in_cold_and_heat(ppm,
     assert gross_photosynthesis(NIGHT, ppm, degc, 300.0) == 0
 
 
+def test_light_too_faint_for_a_float_is_darkness():
+    assert (
+        gross_photosynthesis(NIGHT, 420.0, 4.0, 5e-324) == gross_photosynthesis(NIGHT, 420, 20, 5e-324) == 0
+    )
+
+
 @pytest.mark.parametrize(("degc", "g_m3"), [(0, 4.85), (20, 17.3), (30, 30.4)])
 def test_saturated_vapour_as_in_tables(degc, g_m3):
     assert math.isclose(saturation_vapour_g_m3(degc), g_m3, rel_tol=0.01)
