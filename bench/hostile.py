@@ -234,7 +234,7 @@ def _flood(port: int, ready: Event, count: int, block: bytes, *, reads: bool) ->
     """Send `block`, which is whole requests, on each of `count` connections again and again."""
     selector = selectors.DefaultSelector()
     for _ in range(count):
-        flooding = _Flooding(_connect(port), block)
+        flooding = Flooding(_connect(port), block)
         events = selectors.EVENT_WRITE | (selectors.EVENT_READ if reads else 0)
         selector.register(flooding.connection, events, flooding)
     ready.set()
@@ -246,7 +246,7 @@ def _flood(port: int, ready: Event, count: int, block: bytes, *, reads: bool) ->
                 key.data.send()
 
 
-class _Flooding:
+class Flooding:
     """A connection on which a block is sent again and again, each to its end before the next."""
 
     def __init__(self, connection: socket.socket, block: bytes) -> None:
@@ -288,9 +288,9 @@ ATTACKS = (
     Attack(idle, "1 000 idle connections", 1_000, 10, IMPATIENT, lasts=2),
     Attack(crowd, "4 000 connections, and 500 new ones a second", 3_000, 10),
     Attack(dribble, "500 heads sent a byte a second", 500, 12, IMPATIENT, lasts=2),
-    # what one read of the socket brings, up to 256 KiB, as requests that wait
+    # what one read of the socket brings, up to 256 KiB, as requests that wait; and some slack for a lone one
     Attack(pipeline, "10 000 requests in one go, again and again", 1, 4_000),
-    Attack(deaf, "20 connections that ask and read no answer", 20, 300),
+    Attack(deaf, "20 connections that ask and read no answer", 20, 750),
     # a connection, 64 messages, and twice what the transport may hold
     Attack(slow_streams, "100 streams at 500 Hz read a byte a second", 100, 60, ("--publish", 500)),
     Attack(garbage, "heads and chunks of megabytes, and noise", 1, 15_000),

@@ -102,15 +102,24 @@ async def test_a_slow_stream_takes_next_to_nothing():
         assert taken < 32_768
 
 
-@pytest.mark.parametrize("run", [hostile.deaf, hostile.pipeline])
-async def test_a_flood_is_whole_requests_however_little_is_taken_at_a_time(run: Callable[..., None]):
-    block = (hostile.LIST if run is hostile.deaf else hostile.GET) * 1_000
-    async with accepting(4_096) as (port, came), attacking(port, run):
+@pytest.mark.parametrize(("run", "one"), [(hostile.deaf, hostile.LIST), (hostile.pipeline, hostile.GET)])
+async def test_a_flood_is_whole_requests(run: Callable[..., None], one: bytes):
+    async with accepting() as (port, came), attacking(port, run):
         reader, _ = await came.get()
-        said = b""
-        while len(said) < 5 * len(block):
-            said += await reader.read(700)
-        assert said == (block * 6)[: len(said)]
+        assert await reader.readexactly(20_000 * len(one)) == one * 20_000
+
+
+def test_a_flood_goes_on_where_the_system_took_no_more():
+    near, far = socket.socketpair()
+    block = hostile.LIST * 1_000
+    said = b""
+    with near, far:
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        flooding = hostile.Flooding(near, block)
+        while len(said) < 3 * len(block):
+            flooding.send()
+            said += far.recv(1 << 20)
+    assert said == (block * 4)[: len(said)]
 
 
 async def test_a_large_body_is_sent_again_after_an_answer_and_after_a_refusal():
