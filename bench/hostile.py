@@ -46,7 +46,8 @@ TARGET = f"{API}/param/chamber/parameter_0"
 STREAM = f"{API}/topic_stream/chamber/measured/variable_0"
 GET = head("GET", TARGET)
 LIST = head("GET", f"{API}/topic")
-LARGE = request("POST", TARGET, b"[" + b"[]," * 349_524 + b"[]]")  # as many lists as 1 MiB has room for
+LIST_OF_ONES = b"[" + b"1," * 12 + b"1]"
+LARGE = request("POST", TARGET, b'{"value":[' + b",".join([LIST_OF_ONES] * 4_500) + b"]}")
 # a process that is forked from one with threads may hang: attackers are started afresh
 _context = multiprocessing.get_context("spawn")
 
@@ -152,18 +153,20 @@ def garbage(port: int, ready: Event) -> None:
             connection.recv(4_096)
 
 
-def large_bodies(port: int, ready: Event, count: int = 60) -> None:
-    """Bodies of 1 MiB that decode to some 30 MB, each sent when the one before was answered or refused."""
+def large_bodies(port: int, ready: Event, count: int = 12) -> None:
+    """Bodies as large as growd takes, with as many lists as it takes, each client's once a second."""
 
-    def post_again_and_again() -> None:
+    def post_again_and_again(client: int) -> None:
+        time.sleep(client / count)
         while True:
             with Connection(port) as connection, suppress(ConnectionError):  # growd closes after a refusal
                 while True:
                     connection.socket.sendall(LARGE)
                     connection.status()
+                    time.sleep(1)
 
     with ThreadPoolExecutor(count) as pool:
-        posting = [pool.submit(post_again_and_again) for _ in range(count)]
+        posting = [pool.submit(post_again_and_again, client) for client in range(count)]
         ready.set()
         for ended in as_completed(posting):
             ended.result()  # which raises what ended it
@@ -294,8 +297,8 @@ ATTACKS = (
     # a connection, 64 messages, and twice what the transport may hold
     Attack(slow_streams, "100 streams at 500 Hz read a byte a second", 100, 60, ("--publish", 500)),
     Attack(garbage, "heads and chunks of megabytes, and noise", 1, 15_000),
-    # the 16 MiB that bodies under way may take together, and one that is decoded
-    Attack(large_bodies, "60 clients that post 350 000 lists in 1 MiB", 1, 60_000),
+    # the 4 MiB that bodies under way may take together, in Python's objects
+    Attack(large_bodies, "12 clients that post 4 500 lists in 125 kB once a second", 1, 60_000),
 )
 
 

@@ -64,7 +64,7 @@ class Http(Section, frozen=True):
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     port: Port = 5984
     name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*$", max_length=32)] = "svc"
-    max_body_bytes: Annotated[int, Meta(ge=1024, le=4_194_304)] = 262_144
+    max_body_bytes: Annotated[int, Meta(ge=1024, le=4_194_304)] = 131_072
     max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 3_000
     header_timeout_s: Annotated[float, Meta(gt=0, le=3_600)] = 10.0
     keep_alive_s: Annotated[float, Meta(gt=0, le=86_400)] = 75.0

@@ -18,9 +18,10 @@ from aiohttp.http_parser import HttpRequestParser
 
 from growd.cli import allow_open_files
 from growd.http import admission, connections
+from growd.http.api import Limits
 from growd.http.connections import MAX_HEAD, ConnectionLimits
 from growd.http.server import Server
-from support.daemon import CO2
+from support.daemon import CO2, serving
 from support.raw_http import raw_client
 
 NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -271,9 +272,10 @@ class TestDribbledHeads:
         await until(lambda: len(daemon.server._handlers) == 0)
         assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
 
-    async def test_a_large_body_is_no_large_head(self, daemon):
+    async def test_a_large_body_is_no_large_head(self):
         body = b"[" + b" " * (MAX_HEAD + MAX_HEAD // 2) + b"400]"
-        async with raw_client(daemon.port) as client:
+        limits = Limits(body_bytes=2 * MAX_HEAD)
+        async with serving(limits) as daemon, raw_client(daemon.port) as client:
             for framed in (
                 CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: %d" % len(body)) + body,
                 CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body),

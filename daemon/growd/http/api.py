@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 class Limits:
     """What one client may ask of the API."""
 
-    body_bytes: int = 262_144
+    body_bytes: int = 131_072
     streams: int = 1_000
     stream_queue: int = 64
     heartbeat_s: float = 15.0

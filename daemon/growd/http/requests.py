@@ -16,8 +16,6 @@ from growd.bus.errors import shown
 from growd.http.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from aiohttp import StreamReader
 
 MAX_DEPTH: Final = 64
@@ -27,6 +25,8 @@ SMALL: Final = 16 * 1024  # bytes
 JSON_TYPE: Final = "application/json"
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')  # in a text that is well-formed
+_AS_ARRAYS: Final = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -174,25 +174,22 @@ def _decoded(body: bytes | bytearray) -> Any:
     except ValueError as error:  # msgspec's errors are ValueErrors too
         reason = str(error).removeprefix("JSON is malformed: ")
         raise ApiError(400, "malformed_json", f"the body is not well-formed JSON: {reason}") from None
-    _check_shape(body, value)
+    _check_shape(body)
     return value
 
 
-def _check_shape(body: bytes | bytearray, value: Any) -> None:
+def _check_shape(body: bytes | bytearray) -> None:
     """Arrays and objects cost far more than their bytes, in memory and in time; and depth may recurse."""
-    containers = _containers(body)
-    if containers > MAX_CONTAINERS:
-        containers = _containers(_STRING.sub(b"", body))
-    if containers > MAX_CONTAINERS:
+    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+        return
+    brackets = _STRING.sub(b"", body).translate(_AS_ARRAYS, _NO_BRACKETS)
+    if len(brackets) > 2 * MAX_CONTAINERS:
         sentence = f"the JSON has more than {MAX_CONTAINERS} arrays and objects"
         raise ApiError(400, "too_complex", sentence)
-    if containers > MAX_DEPTH and _nests_too_deep(value):
+    for _ in range(MAX_DEPTH):
+        brackets = brackets.replace(b"[]", b"")  # the innermost level
+    if brackets:
         raise _too_deep()
-
-
-def _containers(text: bytes | bytearray) -> int:
-    """How many arrays and objects begin in a JSON text, if no string holds brackets."""
-    return text.count(b"[") + text.count(b"{")
 
 
 def _check_type(request: web.BaseRequest) -> None:
@@ -220,21 +217,6 @@ def _give_leave(request: web.BaseRequest) -> None:
     asks = request.headers.get("Expect", "").strip().lower() == "100-continue"
     if asks and request.version >= (1, 1) and request.transport is not None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-
-def _nests_too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [member for container in level for member in _members(container)]
-        if not level:
-            return False
-    return any(isinstance(member, (list, dict)) for member in level)
-
-
-def _members(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _incomplete() -> ApiError:
