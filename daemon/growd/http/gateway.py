@@ -36,7 +36,6 @@ SERVER_OPTIONS: Final[Mapping[str, Any]] = {
     "auto_decompress": False,  # compressed bodies pass untouched
     "max_line_size": 64 * 1024,  # bytes; long `keys=[...]` queries
     "max_field_size": 64 * 1024,  # bytes; cookies and tokens
-    "lingering_time": 1.0,  # seconds that a client may go on with a body that was refused
 }
 """What `aiohttp.web.Server` has to be told for a `Gateway` behind it to see requests as they came."""
 
