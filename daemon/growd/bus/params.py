@@ -67,10 +67,11 @@ class _Set:
     value: Any
     node: str | None
     done: asyncio.Future[Any]
+    answer: Any = None  # what stands at the name when it is made
 
-    def succeed(self, value: Any) -> None:
+    def succeed(self) -> None:
         if not self.done.done():  # whoever waited was cancelled
-            self.done.set_result(value)
+            self.done.set_result(self.answer)
 
     def fail(self, error: Exception) -> None:
         if not self.done.done():
@@ -109,6 +110,7 @@ class Parameters:
         self._declared: dict[str, Parameter] = {}
         self._store = store
         self._astray: frozenset[str] = frozenset()  # leaves that the store may keep otherwise than the tree
+        self._declarations = 0  # how many there have been
         self._waiting: list[_Set] = []
         self._under_way: list[_Set] = []
         self._keeping: asyncio.Task[None] | None = None
@@ -156,6 +158,7 @@ class Parameters:
         if field.required:
             raise ValueError(f"the parameter {name} is declared without a default")
         value = default = field.check(field.default)
+        self._declarations += 1
         self._make_room(name)
         if name in self._tree:
             try:
@@ -168,6 +171,7 @@ class Parameters:
 
     def undeclare(self, parameter: Parameter) -> None:
         """Its value stays, as a parameter like any other."""
+        self._declarations += 1
         self._declared.pop(parameter.name, None)
 
     def declared(self, name: str) -> Parameter | None:
@@ -200,7 +204,9 @@ class Parameters:
 
     async def _keep_together(self, sets: list[_Set]) -> None:
         """Make these sets in one write of the store, each as if it were alone."""
-        accepted, write = self._drafted(sets)
+        declarations = self._declarations
+        draft = self._tree.copy()
+        accepted, write = self._drafted(sets, draft)
         if not accepted:
             return
         try:
@@ -212,6 +218,11 @@ class Parameters:
                 for each in accepted:
                     await self._keep_together([each])
             return
+        if declarations == self._declarations:
+            self._tree = draft
+            for each in accepted:
+                each.succeed()
+            return
         refusals = [(each, refusal) for each in accepted if (refusal := self._made(each)) is not None]
         if refusals:
             self._astray = self._astray.union(write.changes, write.removed)
@@ -219,9 +230,9 @@ class Parameters:
         for each, refusal in refusals:
             each.fail(refusal)
 
-    def _drafted(self, sets: list[_Set]) -> tuple[list[_Set], _Write]:
-        """The sets that can be made in this order; the others are refused."""
-        draft, accepted, write = self._tree.copy(), [], _Write()
+    def _drafted(self, sets: list[_Set], draft: Tree) -> tuple[list[_Set], _Write]:
+        """The sets that can be made in this order, made in `draft`; the others are refused."""
+        accepted, write = [], _Write()
         for each in sets:
             try:
                 changes, removed = self._planned(draft, each)
@@ -229,17 +240,19 @@ class Parameters:
                 each.fail(error)
                 continue
             draft.change(changes, removed)
+            each.answer = draft.get(each.name)
             write.add(changes, removed)
             accepted.append(each)
         return accepted, write
 
     def _made(self, each: _Set) -> Exception | None:
-        """Make a set that is kept, or tell why it can't be: a node may have declared something meanwhile."""
+        """Make a set that is kept, or tell why it can't be: a node has declared something meanwhile."""
         try:
             self._tree.change(*self._planned(self._tree, each))
+            each.answer = self._tree.get(each.name)
         except Exception as error:  # noqa: BLE001  it belongs to the one who waits, whatever it is
             return error
-        each.succeed(self._tree.get(each.name))
+        each.succeed()
         return None
 
     async def _save(self, write: _Write) -> None:
