@@ -21,7 +21,11 @@ class Holdings:
 
     def more_than(self, before: Holdings) -> list[str]:
         """What is held now and was not before; the loop's own executor threads end with the loop."""
-        threads = [t.name for t in self.threads - before.threads if not t.name.startswith("asyncio_")]
+        new = [thread for thread in self.threads - before.threads if not thread.name.startswith("asyncio_")]
+        for thread in new:
+            if thread.name.startswith("asyncio-waitpid"):
+                thread.join(10)  # it has told the loop that its child ended, and ends a moment after that
+        threads = [thread.name for thread in new if thread.is_alive()]
         return [
             *(f"thread {name}" for name in threads),
             *(f"socket {name}" for name in self.sockets - before.sockets),
