@@ -66,12 +66,12 @@ class Admission:
             _log.info("connections are accepted again")
             self._is_full = False
 
-    def is_idle(self, client: Client) -> None:
+    def mark_idle(self, client: Client) -> None:
         """It waits for a request."""
         if client in self.connections:
             self._idle[client] = None
 
-    def is_busy(self, client: Client) -> None:
+    def mark_busy(self, client: Client) -> None:
         """Its request is being answered."""
         self._idle.pop(client, None)
 
@@ -98,7 +98,7 @@ class Admission:
     def has_caught_up(self, client: Client) -> None:
         self._ahead.pop(client, None)
 
-    def lingers(self, client: Client) -> bool:
+    def may_linger(self, client: Client) -> bool:
         """Whether it may take its time to read that it is refused; there is not time for any number."""
         if len(self._lingering) >= LINGERING:
             return False

@@ -170,7 +170,7 @@ class Connection(web.RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         finished = await super().finish_response(request, resp, start_time)
         if not self._messages:
-            self._admission.is_idle(self)
+            self._admission.mark_idle(self)
             if self._surplus and self._timer is None and not self._close:
                 self._await_head()
         return finished
@@ -217,7 +217,7 @@ class Connection(web.RequestHandler):
         of_body = 0 if in_chunks else self._body_bytes
         self._set_surplus(max(0, len(_behind_blank_line(data)) - of_body) if self._body_is_whole else 0)
         self._stop_timer()
-        self._admission.is_busy(self)
+        self._admission.mark_busy(self)
         was_idle = self._waiter is not None  # it has been woken since
         if was_idle:
             self._ahead = 0
@@ -293,7 +293,7 @@ class Connection(web.RequestHandler):
         if transport is None or transport.is_closing():
             return
         transport.write(_whole(error))
-        if self._admission.lingers(self):
+        if self._admission.may_linger(self):
             transport.write_eof()
             self._timer = self._loop.call_later(LINGER_S, transport.abort)
         else:

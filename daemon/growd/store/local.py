@@ -162,7 +162,7 @@ class _Write:
 def to_json(value: Any) -> str:
     """Compact JSON; NaN and infinity raise ValueError, for JSON has neither.
 
-    Half a surrogate pair, which a document may hold as an escape, becomes one: it is no text for SQLite.
+    Half a surrogate pair, which a document may hold as an escape, stays an escape: it is no text for SQLite.
     """
     try:
         text = msgspec.json.encode(value).decode()
