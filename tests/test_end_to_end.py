@@ -16,7 +16,7 @@ import pytest
 from support.program import PATIENCE_S, Home, Program, home_on, processes_that_name, started
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
     from pathlib import Path
 
     from support.database import DatabaseServer
@@ -141,20 +141,31 @@ async def test_a_restart_in_the_middle_of_a_recipe_loses_nothing_and_doubles_not
         assert (await call(session, "GET", f"{program.api}/param/{ENV}/current_recipe"))["result"] == ""
         after = await points(session, program, home)
         assert {point_id: after[point_id] for point_id in before} == before
-        kinds = Counter(point["variable"] for point in after.values())
-        assert kinds["recipe_start"] == kinds["recipe_end"] == 1
-        moments = Counter((p["variable"], p["is_desired"], p["timestamp"]) for p in after.values())
-        assert moments.most_common(1)[0][1] == 1
+        assert_each_once(after.values())
+        await assert_exported(session, program, home, after.values())
 
-        rows = await export(session, program, home, "measured")
-        assert {row["variable"] for row in rows} >= {"air_carbon_dioxide", "light_illuminance"}
-        in_csv = Counter((row["variable"], float(row["timestamp"]), float(row["value"])) for row in rows)
-        now = (await points(session, program, home)).values()
-        in_database = Counter((p["variable"], p["timestamp"], p["value"]) for p in now if not p["is_desired"])
-        assert in_csv.keys() <= in_database.keys()
-        assert {
-            (p["variable"], p["timestamp"], p["value"]) for p in after.values() if not p["is_desired"]
-        } <= (in_csv.keys())
-        assert in_csv.most_common(1)[0][1] == 1
-        desired = await export(session, program, home, "desired")
-        assert [row["value"] for row in desired if row["variable"] == "recipe_start"] == ["end_to_end"]
+
+def assert_each_once(stored: Collection[dict[str, Any]]) -> None:
+    """One start and one end of the recipe, and no variable twice at a moment."""
+    kinds = Counter(point["variable"] for point in stored)
+    assert kinds["recipe_start"] == kinds["recipe_end"] == 1
+    moments = Counter((p["variable"], p["is_desired"], p["timestamp"]) for p in stored)
+    assert moments.most_common(1)[0][1] == 1
+
+
+async def assert_exported(
+    session: aiohttp.ClientSession, program: Program, home: Home, stored: Collection[dict[str, Any]]
+) -> None:
+    """The CSV has all that is stored, once, and nothing that is not in the database."""
+    rows = await export(session, program, home, "measured")
+    assert {row["variable"] for row in rows} >= {"air_carbon_dioxide", "light_illuminance"}
+    in_csv = Counter((row["variable"], float(row["timestamp"]), float(row["value"])) for row in rows)
+    now = (await points(session, program, home)).values()
+    assert measured(stored) <= in_csv.keys() <= measured(now)
+    assert in_csv.most_common(1)[0][1] == 1
+    desired = await export(session, program, home, "desired")
+    assert [row["value"] for row in desired if row["variable"] == "recipe_start"] == ["end_to_end"]
+
+
+def measured(stored: Collection[dict[str, Any]]) -> set[tuple[str, float, Any]]:
+    return {(p["variable"], p["timestamp"], p["value"]) for p in stored if not p["is_desired"]}
