@@ -11,6 +11,7 @@ import errno
 import itertools
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from types import FunctionType
@@ -32,7 +33,7 @@ class NoAcknowledgeError(OSError):
         super().__init__(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO))
 
 
-class I2CSlave:
+class I2CSlave(ABC):
     """A chip on the bus. What was written to it is kept, the newest last, in `written`."""
 
     name = "slave"
@@ -46,13 +47,13 @@ class I2CSlave:
         if data:
             self.on_write(data)
 
+    @abstractmethod
     def on_write(self, data: bytes) -> None:
         """What the chip does with bytes that came; at least one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_read(self, length: int) -> bytes:
         """The bytes the chip sends when asked for `length`; raises `NoAcknowledgeError` to send none."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

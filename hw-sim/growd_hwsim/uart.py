@@ -13,6 +13,7 @@ import select
 import termios
 import threading
 import tty
+from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +33,7 @@ HISTORY_LENGTH = 1000
 _OUTPUT_SPEED = 5  # its place in what termios.tcgetattr returns
 
 
-class UartSlave:
+class UartSlave(ABC):
     """A chip at the end of a serial line. The commands it got are kept, the newest last, in `received`."""
 
     name = "slave"
@@ -48,13 +49,13 @@ class UartSlave:
         self.received.extend(commands)
         return commands
 
+    @abstractmethod
     def split(self, data: bytes) -> tuple[list[bytes], bytes]:
         """The whole commands in `data`, and what may be the beginning of the next one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, command: bytes) -> bytes:
         """What the chip does with a command, and the bytes it sends back; none where it has no answer."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
