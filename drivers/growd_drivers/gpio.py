@@ -49,6 +49,17 @@ class GpioLike(Protocol):
         """A PWM on an output pin, not yet started."""
 
 
+def claim_output(gpio: GpioLike, pin: int, level: int, *, device: str) -> None:
+    """Make a pin (BCM) an output that is driven to `level` (0 or 1) from its first moment.
+
+    Raises `HardwareUnavailableError` when the GPIO package refuses it.
+    """
+    with refusals(device, pin):
+        gpio.setwarnings(False)  # of a pin left driven by the last run, which is what we want
+        gpio.setmode(gpio.BCM)
+        gpio.setup(pin, gpio.OUT, initial=level)
+
+
 @contextmanager
 def refusals(device: str, pin: int) -> Iterator[None]:
     """Raise what the GPIO package raises as `HardwareUnavailableError`, with the device and its pin."""

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
-from growd_drivers.gpio import check_pin, refusals
+from growd_drivers.gpio import check_pin, claim_output, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,7 +56,8 @@ class PwmLight:
         self._gamma = gamma
         self._duties = dict.fromkeys(self._pins, 0.0)
         self._pwms: dict[str, PwmLike] = {}
-        self._drive_all_off()
+        for pin in self._pins.values():
+            claim_output(gpio, pin, self._level_off, device="light")
         try:
             for channel in self._pins:
                 self._start(channel)
@@ -108,20 +109,17 @@ class PwmLight:
 
     def _put_out(self, pin: int) -> None:
         with refusals("light", pin):
-            self._gpio.output(pin, int(self._inverted))
-
-    def _drive_all_off(self) -> None:
-        self._gpio.setwarnings(False)  # pins left driven by the last run are what we want
-        self._gpio.setmode(self._gpio.BCM)
-        for pin in self._pins.values():
-            with refusals("light", pin):
-                self._gpio.setup(pin, self._gpio.OUT, initial=int(self._inverted))
+            self._gpio.output(pin, self._level_off)
 
     def _start(self, channel: str) -> None:
         pin = self._pins[channel]
         with refusals("light", pin):
             self._pwms[channel] = self._gpio.PWM(pin, self._frequency_hz)
             self._pwms[channel].start(self._percent_high(0.0))
+
+    @property
+    def _level_off(self) -> int:
+        return int(self._inverted)
 
     def _duty_of(self, level: float) -> float:
         if level == 0.0:

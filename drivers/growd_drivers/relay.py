@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
-from growd_drivers.gpio import check_pin, refusals
+from growd_drivers.gpio import check_pin, claim_output, refusals
 
 if TYPE_CHECKING:
     from growd_drivers.gpio import GpioLike
@@ -38,12 +38,8 @@ class Relay:
         self._active_high = active_high
         self._safe_on = safe_on
         self._closed = False
-        self._is_on: bool | None = None
-        gpio.setwarnings(False)  # a pin left driven by the last run is what we want
-        with refusals(name, pin):
-            gpio.setmode(gpio.BCM)
-            gpio.setup(pin, gpio.OUT, initial=self._level(safe_on))
-        self._is_on = safe_on
+        self._is_on: bool | None = safe_on
+        claim_output(gpio, pin, self._level(safe_on), device=name)
 
     @property
     def is_on(self) -> bool | None:

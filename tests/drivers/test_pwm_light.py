@@ -210,3 +210,11 @@ def test_settings_that_cannot_be_are_refused_before_a_pin_is_touched(pins, optio
     with pytest.raises(SettingError, match=words):
         PwmLight(gpio, pins, sleep=time.sleep, **options)
     assert not gpio.history
+
+
+def test_a_numbering_that_another_part_chose_is_one_clear_sentence():
+    time = SleepingTime()
+    gpio = SimulatedGpio(time.monotonic)
+    gpio._mode = gpio.BOARD
+    with pytest.raises(HardwareUnavailableError, match="light: GPIO 18 can't be driven: A different mode"):
+        PwmLight(gpio, PINS, sleep=time.sleep)

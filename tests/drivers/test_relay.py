@@ -53,30 +53,17 @@ def test_an_unchanged_state_is_not_written_again(gpio):
     assert levels(gpio) == [0, 1, 0, 0]
 
 
-def test_where_a_write_fails_it_is_made_safe_and_switched_again(gpio):
+@pytest.mark.parametrize("on", [True, False])
+@pytest.mark.parametrize(("refusals", "after"), [(1, (0, False)), (2, (1, None))], ids=["safe", "unknown"])
+def test_where_a_write_fails_it_is_made_safe_if_that_can_be_and_switched_again(gpio, on, refusals, after):
     relay = Relay(gpio, PIN)
     relay.set(True)
-    gpio.refusals = 1
+    gpio.refusals = refusals
     with pytest.raises(HardwareUnavailableError, match="relay: GPIO 23 can't be driven: 'GPIO busy'"):
         relay.set(False)
-    assert (gpio.high(PIN), relay.is_on) == (0, False)
-    gpio.refusals = 1
-    with pytest.raises(HardwareUnavailableError):
-        relay.set(True)
-    assert (gpio.high(PIN), relay.is_on) == (0, False)
-    relay.set(True)
-    assert (gpio.high(PIN), relay.is_on) == (1, True)
-
-
-def test_where_even_the_safe_write_fails_its_state_is_not_known_and_any_is_written(gpio):
-    relay = Relay(gpio, PIN)
-    relay.set(True)
-    gpio.refusals = 2
-    with pytest.raises(HardwareUnavailableError):
-        relay.set(False)
-    assert (gpio.high(PIN), relay.is_on) == (1, None)
-    relay.set(False)
-    assert (gpio.high(PIN), relay.is_on) == (0, False)
+    assert (gpio.high(PIN), relay.is_on) == after
+    relay.set(on)
+    assert (gpio.high(PIN), relay.is_on) == (on, on)
 
 
 def test_a_close_that_failed_is_told_and_can_be_tried_again(gpio):
@@ -111,3 +98,9 @@ def test_a_pin_in_use_elsewhere_is_one_clear_sentence():
 
     with pytest.raises(HardwareUnavailableError, match="fan: GPIO 23 can't be driven: GPIO busy"):
         Relay(BusyGpio(SleepingTime().monotonic), PIN, name="fan")
+
+
+def test_a_numbering_that_another_part_chose_is_one_clear_sentence(gpio):
+    gpio._mode = gpio.BOARD
+    with pytest.raises(HardwareUnavailableError, match="fan: GPIO 23 can't be driven: A different mode"):
+        Relay(gpio, PIN, name="fan")
