@@ -40,7 +40,7 @@ _READ: Final = 0x86
 _ZERO: Final = 0x87
 _SPAN: Final = 0x88
 _SELF_CALIBRATION: Final = 0x79
-_RANGE: Final = 0x99
+_RANGE: Final = 0x99  # its value goes where parts take it: not every manual has it in bytes 6 and 7
 _MOST_READS: Final = 4
 
 _WARM_UP_PPM: Final = frozenset({388, 400, 410, 555})
@@ -117,12 +117,6 @@ class Mhz19:
         self._check_unstuck(ppm, now)
         return Mhz19Sample(float(ppm))
 
-    def set_range(self, range_ppm: int) -> None:
-        """Measure up to 2000, 5000 or 10 000 ppm. Raises `SettingError`, or as `read` for the line."""
-        self._check_range(range_ppm)
-        self._range_ppm = range_ppm
-        self._send_range()
-
     def set_self_calibration(self, on: bool) -> None:  # noqa: FBT001  named for what it sets, as RPi.GPIO does
         """Switch the automatic baseline on or off. Raises as `read` for the line."""
         self._is_self_calibrating = on
@@ -191,9 +185,9 @@ class Mhz19:
     def _check_warm(self, ppm: int, now: float) -> None:
         if self._is_warm:
             return
-        on_s = now - (self._on_since or now)
+        is_on_long = self._on_since is not None and now - self._on_since >= WARM_UP_S
         is_constant = ppm in _WARM_UP_PPM and now - self._unchanged_since >= _CONSTANT_S
-        if on_s < WARM_UP_S or is_constant:
+        if not is_on_long or is_constant:
             raise NotReadyError(f"{self._line.name} is warming up", device=self._device)
         self._is_warm = True
 
