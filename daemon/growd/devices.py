@@ -34,6 +34,17 @@ class SensorKind:
     warm_up_s: float = 0.0
 
 
+def _reference(minimum_ppm: int, maximum_ppm: int) -> Field:
+    """The argument of a calibration."""
+    doc = "the carbon dioxide in the air that the sensor is in"
+    return Field("reference", Kind.INT64, minimum_ppm, maximum_ppm, "ppm", doc=doc)
+
+
+def _calibrated(ppm: int) -> str:
+    """What a calibration has done."""
+    return f"from now on the air that it is in counts as {ppm} ppm"
+
+
 def _open_scd30(hardware: Hardware, sensor: Sensor, address: int) -> Any:
     # The chip measures twice as often as it is read (each 2 to 1800 s: interface description, section
     # 1.4.3), so that a reading that comes a little early does not find it empty-handed.
@@ -52,7 +63,7 @@ def _open_scd30(hardware: Hardware, sensor: Sensor, address: int) -> Any:
 
 def _calibrate_scd30(driver: scd30.Scd30, reference: int) -> str:
     driver.recalibrate(reference)
-    return f"from now on the air that it is in counts as {reference} ppm"
+    return _calibrated(reference)
 
 
 def _open_bh1750(hardware: Hardware, sensor: Sensor, address: int) -> Any:
@@ -76,12 +87,12 @@ def _open_mhz19(device: str, hardware: Hardware, sensor: Sensor, _address: int) 
 
 def _calibrate_zero_mhz19(driver: mhz19.Mhz19) -> str:
     driver.calibrate_zero()
-    return f"from now on the air that it is in counts as {mhz19.ZERO_POINT_PPM} ppm"
+    return _calibrated(mhz19.ZERO_POINT_PPM)
 
 
 def _calibrate_span_mhz19(driver: mhz19.Mhz19, reference: int) -> str:
     driver.calibrate_span(reference)
-    return f"from now on the air that it is in counts as {reference} ppm"
+    return _calibrated(reference)
 
 
 def _set_baseline_mhz19(driver: mhz19.Mhz19, *, data: bool) -> str:
@@ -106,16 +117,7 @@ def _mhz19(device: str) -> SensorKind:
                 "calibrate_span",
                 "growd/Calibrate",
                 _calibrate_span_mhz19,
-                (
-                    Field(
-                        "reference",
-                        Kind.INT64,
-                        mhz19.MINIMUM_SPAN_PPM,
-                        mhz19.RANGES_PPM[-1],
-                        "ppm",
-                        doc="the carbon dioxide in the air that the sensor is in",
-                    ),
-                ),
+                (_reference(mhz19.MINIMUM_SPAN_PPM, mhz19.RANGES_PPM[-1]),),
                 doc="After the zero point, for good. The sensor must have been in the air for 20 minutes.",
             ),
             DeviceService(
@@ -144,16 +146,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
                 "calibrate",
                 "growd/Calibrate",
                 _calibrate_scd30,
-                (
-                    Field(
-                        "reference",
-                        Kind.INT64,
-                        scd30.MINIMUM_REFERENCE_PPM,
-                        scd30.MAXIMUM_REFERENCE_PPM,
-                        "ppm",
-                        doc="the carbon dioxide in the air that the sensor is in",
-                    ),
-                ),
+                (_reference(scd30.MINIMUM_REFERENCE_PPM, scd30.MAXIMUM_REFERENCE_PPM),),
                 doc="Forced recalibration, for good. The air must have been steady for two minutes before.",
             ),
         ),
