@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 from blockbuster import blockbuster_ctx
+from hypothesis import settings
 
 from support.leaks import Holdings
 
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 pytest_plugins = ["support.database"]
+
+# The same examples in each run, and no time limits: a run that fails shows a change, not chance or a busy
+# machine. `./test --hypothesis-profile search` looks for new ones.
+settings.register_profile("steady", derandomize=True, database=None, deadline=None)
+settings.register_profile("search", max_examples=1_000, deadline=None)
+settings.load_profile("steady")
 
 
 @pytest.fixture(autouse=True)

@@ -197,4 +197,4 @@ def nested(flat: dict[str, Any]) -> Branch:
 
 
 TestParameterTree = ParameterTree.TestCase
-TestParameterTree.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestParameterTree.settings = settings(max_examples=60, stateful_step_count=30)

@@ -9,7 +9,7 @@ import re
 import jsonschema_rs
 import pytest
 import schemathesis
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from growd.bus.errors import BusError
@@ -21,7 +21,6 @@ from growd.http.openapi import NAME_PATTERN, field_schema
 from support.daemon import CALIBRATE, LIGHT, START, STOP, TOPICS
 
 # the same values each time, however busy the machine is
-STEADY = settings(deadline=None, derandomize=True, database=None)
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -146,7 +145,6 @@ class TestSchemas:
         validator = jsonschema_rs.Draft202012Validator(field_schema(field))
         bounds = [field.minimum, field.maximum]
 
-        @STEADY
         @given(JSON | st.sampled_from([0, 1, -3, 3, 0.5, 10, 2**63, -(2**63), 2.0, True, False, *bounds]))
         def same(value):
             assert validator.is_valid(value) == accepts(field.check, value)
@@ -163,7 +161,6 @@ class TestSchemas:
         fields = [argument.name for argument in service.arguments] + ["x"]
         value = JSON | st.sampled_from([420, 3, True, "basil"])
 
-        @STEADY
         @given(
             st.none()
             | st.lists(value, max_size=5)
@@ -174,7 +171,6 @@ class TestSchemas:
 
         await asyncio.to_thread(same)
 
-    @STEADY
     @given(st.text(st.characters(min_codepoint=1, max_codepoint=126) | st.just("/"), max_size=12))
     def test_names(self, name):
         assert (re.search(NAME_PATTERN, name) is not None) == accepts(normalise, name)
