@@ -69,7 +69,9 @@ class Bh1750:
     """A BH1750 that picks its measurement time by itself: 0.11 lx to 121 556 lx.
 
     Every reading is a "one time" measurement with all settings sent anew, so that a chip that lost power in
-    between is read right: it would otherwise answer 0 lx. The constructor does not talk to the chip.
+    between is read right: it would otherwise answer 0 lx. One that hangs, and gives the same counts for ever,
+    can't be told from one in steady light, least of all in the dark. The constructor does not talk to the
+    chip.
     """
 
     def __init__(self, bus: I2CBus, *, sleep: Callable[[float], None], address: int = ADDRESS) -> None:

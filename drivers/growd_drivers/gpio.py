@@ -24,7 +24,7 @@ class PwmLike(Protocol):
         """Go on with another duty cycle in percent."""
 
     def stop(self) -> None:
-        """End; the pin goes low."""
+        """End; a software PWM leaves its pin low."""
 
 
 class GpioLike(Protocol):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import errno
 import threading
 from typing import TYPE_CHECKING
 
+from growd_drivers.bus_clear import clear_bus
 from growd_drivers.errors import HardwareUnavailableError
-from growd_drivers.i2c import I2CBus
+from growd_drivers.hardware_pwm import SysfsFiles
+from growd_drivers.i2c import I2CBus, cannot_clear
+from growd_drivers.sc16is750 import with_bridges
 from growd_drivers.serial_line import SerialLine, open_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from growd_drivers.gpio import GpioLike
+    from growd_drivers.hardware_pwm import PwmFiles
     from growd_drivers.i2c import SMBusLike
     from growd_drivers.serial_line import OpenSerial
 
@@ -21,9 +24,11 @@ if TYPE_CHECKING:
 class Hardware:
     """The buses and serial lines of one machine, and the time its drivers wait on.
 
-    `open_serial` opens the port at a place, as `growd_drivers.serial_line.open_port` does. `sleep` blocks for
-    seconds, `monotonic` counts them; both come from one clock. `gpio` is the module `RPi.GPIO` or an object
-    with its API.
+    `open_serial` opens the port at a place, as `growd_drivers.serial_line.open_port` does; places such as
+    "i2c-1:0x4d" are bridges on the buses here. `clear_bus` sends nine clock pulses on an I2C bus, as
+    `growd_drivers.bus_clear.clear_bus` does. `sleep` blocks for seconds, `monotonic` counts them; both come
+    from one clock. `gpio` is the module `RPi.GPIO` or an object with its API, `pwm_files` the kernel's PWM
+    chips (without: those of /sys/class/pwm).
     """
 
     def __init__(
@@ -34,24 +39,25 @@ class Hardware:
         *,
         sleep: Callable[[float], None],
         monotonic: Callable[[], float],
+        clear_bus: Callable[[int], None] = cannot_clear,
+        pwm_files: PwmFiles | None = None,
     ) -> None:
         self.gpio = gpio
+        self.pwm_files = pwm_files or SysfsFiles()
         self.sleep = sleep
         self.monotonic = monotonic
         self._open_smbus = open_smbus
         self._open_serial = open_serial
+        self._clear_bus = clear_bus
         self._lines: dict[str, SerialLine] = {}
         self._buses: dict[int, I2CBus] = {}
         self._lock = threading.Lock()
 
     def i2c(self, number: int) -> I2CBus:
-        """The I2C bus of that number, opened at the first call and shared by all drivers on it.
-
-        Raises `HardwareUnavailableError` when the machine has no such bus or does not let us use it.
-        """
+        """The I2C bus of that number, shared by all drivers on it, which opens at its first use."""
         with self._lock:
             if number not in self._buses:
-                self._buses[number] = I2CBus(self._opened(number), number=number)
+                self._buses[number] = I2CBus(self._open_smbus, number=number, clear=self._clear_bus)
             return self._buses[number]
 
     def serial(self, place: str, *, baud: int, timeout_s: float) -> SerialLine:
@@ -62,8 +68,31 @@ class Hardware:
         with self._lock:
             if place in self._lines:
                 raise HardwareUnavailableError(f"{place} has a device already", device=place)
-            self._lines[place] = SerialLine(self._open_serial, place, baud=baud, timeout_s=timeout_s)
+            open_serial = with_bridges(
+                self._open_serial, self.i2c, sleep=self.sleep, monotonic=self.monotonic
+            )
+            self._lines[place] = SerialLine(open_serial, place, baud=baud, timeout_s=timeout_s)
             return self._lines[place]
+
+    def take_over(self, name: str) -> None:
+        """Make a bus or line this thread's own from now on, for the one that had it hangs.
+
+        `name` is a bus such as "i2c-1", with the lines of all bridges on it, or the place of a serial line.
+        """
+        with self._lock:
+            buses = [bus for number, bus in self._buses.items() if name == f"i2c-{number}"]
+            lines = [
+                line for place, line in self._lines.items() if place == name or place.startswith(f"{name}:")
+            ]
+        for bus in buses:
+            bus.take_over()
+        for line in lines:
+            line.take_over()
+
+    def recoveries(self, name: str) -> int:
+        """How often the bus of that name, as `take_over` knows it, was cleared and opened again."""
+        with self._lock:
+            return sum(bus.recoveries for number, bus in self._buses.items() if name == f"i2c-{number}")
 
     def close(self) -> None:
         """Close all buses and lines. Drivers with outputs are closed before, by their owner."""
@@ -73,12 +102,6 @@ class Hardware:
             while self._buses:
                 self._buses.popitem()[1].close()
 
-    def _opened(self, number: int) -> SMBusLike:
-        try:
-            return self._open_smbus(number)
-        except OSError as error:
-            raise HardwareUnavailableError(_why_no_bus(number, error), device=f"i2c-{number}") from error
-
 
 def open_hardware(*, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> Hardware:
     """The hardware of the Raspberry Pi this runs on.
@@ -87,7 +110,7 @@ def open_hardware(*, sleep: Callable[[float], None], monotonic: Callable[[], flo
     """
     from smbus2 import SMBus  # noqa: PLC0415  only real hardware opens /dev
 
-    return Hardware(SMBus, open_port, _gpio_module(), sleep=sleep, monotonic=monotonic)
+    return Hardware(SMBus, open_port, _gpio_module(), sleep=sleep, monotonic=monotonic, clear_bus=clear_bus)
 
 
 def _gpio_module() -> GpioLike:
@@ -107,11 +130,3 @@ def _gpio_module() -> GpioLike:
         ) from error
     module: GpioLike = GPIO
     return module
-
-
-def _why_no_bus(number: int, error: OSError) -> str:
-    if error.errno == errno.ENOENT:
-        return f"I2C bus {number} is not there (no /dev/i2c-{number}): switch I2C on with raspi-config"
-    if error.errno == errno.EACCES:
-        return f"I2C bus {number} can't be opened: add the user growd runs as to the group i2c"
-    return f"I2C bus {number} can't be opened: {error.strerror or error}"

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import errno
 import threading
-from typing import Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
 
 from smbus2 import i2c_msg
 
-from growd_drivers.errors import BusError, DeviceMissingError
+from growd_drivers.errors import BusError, DeviceMissingError, HardwareUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Readable = bytes | bytearray | memoryview
 Writable = bytearray | memoryview
@@ -39,15 +43,40 @@ _REASONS = {
     errno.ETIMEDOUT: "held the clock for too long",
     errno.EAGAIN: "lost the bus to another master",
     errno.EBADF: "can't be reached: the bus is closed",
+    errno.EOWNERDEAD: "can't be reached: another thread has taken the bus over",
 }
+_HUNG = {errno.ETIMEDOUT, errno.EAGAIN}
+"""A line that some chip holds low: no transfer ends, or none can begin."""
+
+
+def cannot_clear(number: int) -> None:
+    """For a bus whose clock can't be pulsed. Raises OSError."""
+    raise OSError(errno.ENOTSUP, f"there is no way to the clock of I2C bus {number}")
 
 
 class I2CBus:
-    """`busio.I2C` over an `smbus2.SMBus` (or what behaves like one)."""
+    """`busio.I2C` over an `smbus2.SMBus` (or what behaves like one), which is opened when needed.
 
-    def __init__(self, smbus: SMBusLike, *, number: int) -> None:
+    A transfer that ends because a line is held low closes the bus; the next one has nine clock pulses sent by
+    `clear(number)`, where that can be done (it raises OSError where not), and opens the bus again.
+    """
+
+    def __init__(
+        self,
+        open_smbus: Callable[[int], SMBusLike],
+        *,
+        number: int,
+        clear: Callable[[int], None] = cannot_clear,
+    ) -> None:
         self.number = number
-        self._smbus: SMBusLike | None = smbus
+        self.recoveries = 0
+        """How often the bus was cleared and opened again."""
+        self._open_smbus = open_smbus
+        self._clear = clear
+        self._smbus: SMBusLike | None = None
+        self._is_hung = False
+        self._is_closed = False
+        self._thread: int | None = None
         self._lock = threading.Lock()
         self._labels: dict[int, str] = {}
 
@@ -60,12 +89,25 @@ class I2CBus:
         return f"{self._labels.get(address, 'the device')} at {address:#04x} on I2C bus {self.number}"
 
     def try_lock(self) -> bool:
-        """Take the bus if it is free; never waits."""
+        """Take the bus if it is free; never waits. Raises `BusError` in a thread that lost the bus."""
+        if not self._is_ours():
+            raise self._error(None, errno.EOWNERDEAD)
         return self._lock.acquire(blocking=False)
 
     def unlock(self) -> None:
         """Give the bus to the next driver."""
-        self._lock.release()
+        if self._is_ours():
+            self._lock.release()
+
+    def take_over(self) -> None:
+        """Make the bus this thread's own from now on, for the one that had it hangs in a transfer.
+
+        The other thread's further transfers raise `BusError`. The bus is cleared and opened again.
+        """
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._is_hung = True
+        self._drop()
 
     def writeto(self, address: int, buffer: Readable, *, start: int = 0, end: int | None = None) -> None:
         """Write `buffer[start:end]` and a stop. An empty buffer only asks for an acknowledge.
@@ -113,10 +155,9 @@ class I2CBus:
         return [address for address in range(FIRST_ADDRESS, LAST_ADDRESS + 1) if self._acknowledges(address)]
 
     def close(self) -> None:
-        """Close the bus below. A later transfer raises `BusError`. Closing twice does nothing."""
-        smbus, self._smbus = self._smbus, None
-        if smbus is not None:
-            smbus.close()
+        """Close the bus below for good: a later transfer raises `BusError`. Closing twice does nothing."""
+        self._is_closed = True
+        self._drop()
 
     def _acknowledges(self, address: int) -> bool:
         try:
@@ -133,19 +174,67 @@ class I2CBus:
                 raise
             self._transfer(address, i2c_msg.read(address, 1))  # the Pi 5: see writeto
 
-    def _transfer(self, address: int, *messages: i2c_msg) -> None:
-        if self._smbus is None:
-            raise self._error(address, errno.EBADF)
-        try:
-            self._smbus.i2c_rdwr(*messages)
-        except OSError as error:
-            raise self._error(address, error.errno) from error
+    def _is_ours(self) -> bool:
+        return self._thread in (None, threading.get_ident())
 
-    def _error(self, address: int, number: int | None) -> BusError:
+    def _transfer(self, address: int, *messages: i2c_msg) -> None:
+        smbus = self._opened(address)
+        try:
+            smbus.i2c_rdwr(*messages)
+        except OSError as error:
+            if error.errno in _HUNG and self._is_ours():
+                self._is_hung = True
+                self._drop()
+            raise self._error(address, error.errno) from error
+        if not self._is_ours():  # what comes late must not go into a buffer that is another thread's by now
+            raise self._error(address, errno.EOWNERDEAD)
+
+    def _opened(self, address: int) -> SMBusLike:
+        if self._is_closed:
+            raise self._error(address, errno.EBADF)
+        if not self._is_ours():
+            raise self._error(address, errno.EOWNERDEAD)
+        if self._smbus is None:
+            self._recover()
+            try:
+                smbus = self._open_smbus(self.number)
+            except OSError as error:
+                raise HardwareUnavailableError(
+                    _why_not_opened(self.number, error), device=f"i2c-{self.number}"
+                ) from error
+            if not self._is_ours():  # it took so long that another thread has the bus by now
+                smbus.close()
+                raise self._error(address, errno.EOWNERDEAD)
+            self._smbus = smbus
+        return self._smbus
+
+    def _recover(self) -> None:
+        if self._is_hung:
+            self._is_hung = False
+            self.recoveries += 1
+            with suppress(OSError):  # where it can't be done, opening it again may do, or the chip lets go
+                self._clear(self.number)
+
+    def _drop(self) -> None:
+        smbus, self._smbus = self._smbus, None
+        if smbus is not None:
+            with suppress(OSError):  # it is given up, whatever its end says
+                smbus.close()
+
+    def _error(self, address: int | None, number: int | None) -> BusError:
         reason = _REASONS.get(number or 0, f"failed (errno {number})")
-        sentence = f"{self.name_of(address)} {reason}"
-        device = self._labels.get(address, f"i2c-{self.number}")
+        name = f"I2C bus {self.number}" if address is None else self.name_of(address)
+        sentence = f"{name} {reason}"
+        device = self._labels.get(address or 0, f"i2c-{self.number}")
         if number in _NO_ACKNOWLEDGE:
             sentence += ": check its wiring, power and address"
             return DeviceMissingError(sentence, device=device, address=address, errno=number)
         return BusError(sentence, device=device, address=address, errno=number)
+
+
+def _why_not_opened(number: int, error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return f"I2C bus {number} is not there (no /dev/i2c-{number}): switch I2C on with raspi-config"
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        return f"I2C bus {number} can't be opened: add the user growd runs as to the group i2c"
+    return f"I2C bus {number} can't be opened: {error.strerror or error}"

@@ -1,7 +1,8 @@
 """Winsen MH-Z19B, MH-Z19C and MH-Z16: carbon dioxide, over a serial line.
 
 Sources: "MH-Z19B CO2 Module User's Manual" 1.0 (the frames, in "Commands"; warm-up and calibration, in
-"Notes"), those of the MH-Z19C and MH-Z16, which speak the same frames.
+"Notes"), those of the MH-Z19C and MH-Z16, which speak the same frames. The command 0x99, which sets the
+range, is as the MH-Z19B's manual of March 2017 has it, by ESPEasy's account: 1.0 has the value elsewhere.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _READ: Final = 0x86
 _ZERO: Final = 0x87
 _SPAN: Final = 0x88
 _SELF_CALIBRATION: Final = 0x79
-_RANGE: Final = 0x99  # its value goes where parts take it: not every manual has it in bytes 6 and 7
+_RANGE: Final = 0x99  # with 32 bits in the bytes 4 to 7
 _MOST_READS: Final = 4
 
 _WARM_UP_PPM: Final = frozenset({388, 400, 410, 555})
@@ -147,7 +148,7 @@ class Mhz19:
         except DeviceMissingError as error:
             if self._missed_since is None:
                 self._missed_since = self._monotonic()
-            if error.errno != errno.ETIMEDOUT:  # the port is lost, and with USB the sensor's power
+            if error.errno == errno.ENODEV:  # the port is lost, and with USB the sensor's power
                 self._on_since = None
             raise
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from growd_drivers.gpio import GpioLike, PwmLike
 
 MAXIMUM_FREQUENCY_HZ = 10_000.0
-"""lgpio's limit for software PWM."""
+"""lgpio's limit for software PWM. Hardware PWM could do more, which neither eye nor lamp gains by."""
 
 
 class PwmLight:

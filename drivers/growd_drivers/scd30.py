@@ -1,7 +1,8 @@
 """Sensirion SCD30: carbon dioxide, temperature and humidity, over Adafruit's driver.
 
 Sources: "Interface Description Sensirion SCD30 Sensor Module" (commands, CRC, limits), SCD30 datasheet
-(ranges).
+(ranges); Adafruit's driver for what the description leaves out: the ambient pressure can be read back, and is
+0 after a power cut.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ _RANGES = {  # datasheet, tables 1 to 3
     "temperature_degc": (-40.0, 70.0),
     "humidity_percent": (0.0, 100.0),
 }
+_NO_MEASUREMENT_PPM, _SATURATED_PPM = _RANGES["carbon_dioxide_ppm"]
+"""What it gives right after power-up, and for all that is beyond its range."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,9 @@ class Scd30:
     offset or altitude as it is. `ambient_pressure_hpa` (0 or 700..1400) overrides the altitude.
 
     The chip is set up at the first `read`, and again after it was missing: it may have lost power, and with
-    it the ambient pressure. The constructor does not talk to it; it raises `SettingError` for a setting that
-    the chip does not have.
+    it the ambient pressure. A power cut between two readings shows by that pressure, which is looked at with
+    each. The constructor does not talk to the chip; it raises `SettingError` for a setting that it does not
+    have.
     """
 
     def __init__(
@@ -91,25 +95,28 @@ class Scd30:
             else round(temperature_offset_degc, 2),
             "altitude": altitude_m,
         }
+        self._adafruit: Any = None
         self._chip: Any = None
         self._has_measured = False
+        self._last: Scd30Sample | None = None
 
     def read(self) -> Scd30Sample:
         """The newest measurement, each one once.
 
-        Raises `NotReadyError` while there is no new one, `DeviceMissingError` or `BusError` when the transfer
-        fails, `OutOfRangeError` for a value the chip can't have measured (0 ppm right after power-up).
+        Raises `NotReadyError` while there is no new one, or only one from before the chip had its ambient
+        pressure again, `DeviceMissingError` or `BusError` when the transfer fails, `OutOfRangeError` for a
+        value the chip can't have measured (0 ppm right after power-up) and for 40 000 ppm, its full scale.
         """
         with self._translated():
             chip = self._set_up()
             if not chip.data_available:
-                raise NotReadyError(
-                    f"{self._bus.name_of(self._address)} has no new measurement yet", device="SCD30"
-                )
+                raise self._not_ready("has no new measurement yet")
             # The properties would ask for data-ready again before each value and could mix two measurements.
             chip._read_data()  # noqa: SLF001
             sample = Scd30Sample(chip._co2, chip._temperature, chip._relative_humidity)  # noqa: SLF001  as above
+            self._check_pressure(chip)
         self._check_measured(sample)
+        self._check_new(sample)
         self._has_measured = True
         return sample
 
@@ -122,28 +129,51 @@ class Scd30:
         """
         _check("carbon_dioxide_ppm", carbon_dioxide_ppm, MINIMUM_REFERENCE_PPM, MAXIMUM_REFERENCE_PPM)
         if not self._has_measured:
-            name = self._bus.name_of(self._address)
-            raise NotReadyError(f"{name} has not measured yet, so it can't be calibrated", device="SCD30")
+            raise self._not_ready("has not measured yet, so it can't be calibrated")
         with self._translated():
             self._set_up().forced_recalibration_reference = carbon_dioxide_ppm
 
     def _set_up(self) -> Any:
         """Adafruit's object for the chip, which measures with our settings."""
         if self._chip is None:
-            chip = _adafruit_scd30(self._sleep).SCD30(self._bus, self._ambient_pressure_hpa, self._address)
+            self._adafruit = self._adafruit or _adafruit_scd30(self._sleep)
+            chip = self._adafruit.SCD30(self._bus, self._ambient_pressure_hpa, self._address)
             for setting, value in self._settings.items():
                 if value is not None and getattr(chip, setting) != value:
                     setattr(chip, setting, value)
             self._chip = chip
         return self._chip
 
+    def _check_pressure(self, chip: Any) -> None:
+        """What was measured without the pressure that it should count with is not a reading."""
+        if self._ambient_pressure_hpa and chip.ambient_pressure != self._ambient_pressure_hpa:
+            chip.ambient_pressure = self._ambient_pressure_hpa
+            raise self._not_ready("had lost its ambient pressure, and so its power: it has it again")
+
     def _check_measured(self, sample: Scd30Sample) -> None:
         for name, (minimum, maximum) in _RANGES.items():
             value: float = getattr(sample, name)
-            lowest_excluded = name == "carbon_dioxide_ppm" and value == 0
-            if not math.isfinite(value) or not minimum <= value <= maximum or lowest_excluded:
-                sentence = f"{self._bus.name_of(self._address)} measured {name} = {value:g}, which can't be"
-                raise OutOfRangeError(sentence, device="SCD30", value=value, minimum=minimum, maximum=maximum)
+            if not math.isfinite(value) or not minimum <= value <= maximum:
+                raise self._out_of_range(name, value, "which can't be")
+        ppm = sample.carbon_dioxide_ppm
+        if ppm == _SATURATED_PPM:
+            raise self._out_of_range("carbon_dioxide_ppm", ppm, "the end of its range: it is saturated")
+        if ppm == _NO_MEASUREMENT_PPM:
+            raise self._out_of_range("carbon_dioxide_ppm", ppm, "which can't be")
+
+    def _check_new(self, sample: Scd30Sample) -> None:
+        """Noise moves the last bits of three floats: the same three again are the same measurement."""
+        if sample == self._last:
+            raise self._not_ready("gave its last measurement again, as a new one")
+        self._last = sample
+
+    def _not_ready(self, reason: str) -> NotReadyError:
+        return NotReadyError(f"{self._bus.name_of(self._address)} {reason}", device="SCD30")
+
+    def _out_of_range(self, name: str, value: float, reason: str) -> OutOfRangeError:
+        minimum, maximum = _RANGES[name]
+        sentence = f"{self._bus.name_of(self._address)} measured {name} = {value:g}, {reason}"
+        return OutOfRangeError(sentence, device="SCD30", value=value, minimum=minimum, maximum=maximum)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

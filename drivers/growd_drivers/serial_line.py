@@ -6,7 +6,8 @@ import errno
 import glob
 import os
 import termios
-from contextlib import contextmanager
+import threading
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -59,7 +60,8 @@ class SerialLine:
 
     A port that failed is closed, and looked for again by its place at the next use: a USB adapter that comes
     back under another name is found by a pattern, or by its path in /dev/serial/by-id. `timeout_s` (real
-    seconds, as pyserial counts them) limits each read and write. One thread uses it.
+    seconds, as pyserial counts them) limits each read and write. One thread uses it, until another one takes
+    it over.
     """
 
     def __init__(self, open_serial: OpenSerial, place: str, *, baud: int, timeout_s: float) -> None:
@@ -70,6 +72,7 @@ class SerialLine:
         self._device = "the device"
         self._port: SerialLike | None = None
         self._closed = False
+        self._thread: int | None = None
 
     def label(self, device: str) -> None:
         """Errors name `device` from now on."""
@@ -79,6 +82,14 @@ class SerialLine:
     def name(self) -> str:
         """The device as errors name it, such as "MH-Z19 on /dev/serial0"."""
         return f"{self._device} on {self.place}"
+
+    def take_over(self) -> None:
+        """Make the line this thread's own from now on, for the one that had it hangs.
+
+        The other thread's further use raises `BusError`. The port is closed, and opened again when needed.
+        """
+        self._thread = threading.get_ident()
+        self._drop()
 
     def send(self, data: bytes) -> None:
         """Forget what came before, and write `data`.
@@ -114,24 +125,44 @@ class SerialLine:
         port = self._opened()
         try:
             yield port
-        except (OSError, termios.error) as error:  # pyserial lets the latter through
+        except Exception as error:
+            self._check_usable()  # a port that was closed meanwhile may raise anything
             self._drop()
-            raise self.missing(errno.ENODEV, "is gone: unplugged, or its port failed") from error
+            if isinstance(error, OSError | termios.error) and not isinstance(error, BusError):
+                raise self.missing(errno.ENODEV, "is gone: unplugged, or its port failed") from error
+            raise  # a BusError is of a port that is a bridge on another bus, and says what failed there
 
     def _opened(self) -> SerialLike:
+        self._check_usable()
+        if self._port is None:
+            port = self._open()
+            try:
+                self._check_usable()  # that may have taken its time
+            except BusError:
+                port.close()
+                raise
+            self._port = port
+        return self._port
+
+    def _open(self) -> SerialLike:
+        try:
+            return self._open_serial(self.place, self._baud, self._timeout_s)
+        except BusError:  # as above
+            raise
+        except OSError as error:
+            raise self._not_opened(error) from error
+
+    def _check_usable(self) -> None:
         if self._closed:
             raise self.failed(errno.EBADF, "can't be reached: the line is closed")
-        if self._port is None:
-            try:
-                self._port = self._open_serial(self.place, self._baud, self._timeout_s)
-            except OSError as error:
-                raise self._not_opened(error) from error
-        return self._port
+        if self._thread not in (None, threading.get_ident()):
+            raise self.failed(errno.EOWNERDEAD, "can't be reached: another thread has taken the line over")
 
     def _drop(self) -> None:
         port, self._port = self._port, None
         if port is not None:
-            port.close()
+            with suppress(OSError):  # it is given up, whatever its end says
+                port.close()
 
     def _not_opened(self, error: OSError) -> BusError | HardwareUnavailableError:
         if error.errno in _GONE:

@@ -78,8 +78,9 @@ class Tsl2591:
     """A TSL2591 that picks its gain and integration time by itself: from starlight to full sun.
 
     Every reading identifies the chip, sends all settings anew and starts a measurement, so that a chip that
-    lost power in between is read right, and one of another kind is not written to. The constructor does not
-    talk to the chip.
+    lost power in between is read right, and one of another kind is not written to. One that hangs, and gives
+    the same counts for ever, can't be told from one in steady light, least of all in the dark. The
+    constructor does not talk to the chip.
     """
 
     def __init__(self, bus: I2CBus, *, sleep: Callable[[float], None], address: int = ADDRESS) -> None:

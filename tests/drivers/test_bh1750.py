@@ -14,13 +14,13 @@ from support.machine import SleepingTime
 
 class Bench:
     def __init__(self) -> None:
-        self.time = SleepingTime()
+        self.clock = SleepingTime()
         self.lux = 0.0
-        self.chip = SimulatedBh1750(lambda: self.lux, self.time.monotonic)
+        self.chip = SimulatedBh1750(lambda: self.lux, self.clock.monotonic)
         self.adapter = I2CAdapter(1)
         self.adapter.attach(0x23, self.chip)
-        self.bus = I2CBus(smbus_over(I2CKernel({1: self.adapter}))(1), number=1)
-        self.driver = Bh1750(self.bus, sleep=self.time.sleep)
+        self.bus = I2CBus(smbus_over(I2CKernel({1: self.adapter})), number=1)
+        self.driver = Bh1750(self.bus, sleep=self.clock.sleep)
 
     def read(self, lux: float) -> float:
         self.lux = lux
@@ -59,9 +59,9 @@ def test_saturation_is_an_error_and_not_a_number():
 def test_steady_light_takes_one_measurement_a_reading():
     bench = Bench()
     bench.read(20_000.0)
-    before = bench.time.now
+    before = bench.clock.now
     bench.read(20_000.0)
-    assert bench.time.now - before == pytest.approx(0.180)
+    assert bench.clock.now - before == pytest.approx(0.180)
 
 
 def test_a_chip_that_lost_power_between_readings_is_read_right():

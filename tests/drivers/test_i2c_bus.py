@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import errno
+import threading
 
 import pytest
 
-from growd_drivers.errors import BusError, DeviceMissingError, DriverError
+from growd_drivers.errors import BusError, DeviceMissingError, DriverError, HardwareUnavailableError
 from growd_drivers.i2c import I2CBus
 from growd_hwsim.i2c import I2CAdapter, I2CKernel, I2CSlave, NoAcknowledgeError, smbus_over
 
@@ -35,7 +36,19 @@ class Bench:
         self.broken: int | None = None
         self.adapter = I2CAdapter(1, wire=self.wire, **options)
         self.adapter.attach(0x50, self.memory)
-        self.bus = I2CBus(smbus_over(I2CKernel({1: self.adapter}))(1), number=1)
+        self.opens = 0
+        self.cleared: list[int] = []
+        self.can_clear = True
+        self.bus = I2CBus(self.open, number=1, clear=self.clear)
+
+    def open(self, number: int):
+        self.opens += 1
+        return smbus_over(I2CKernel({1: self.adapter}))(number)
+
+    def clear(self, number: int) -> None:
+        self.cleared.append(number)
+        if not self.can_clear:
+            raise OSError(errno.ENOTSUP, "there is no pinctrl here")
 
     def wire(self, message, forward):
         if self.broken is not None:
@@ -133,3 +146,131 @@ def test_a_closed_bus_says_so(bench):
     with pytest.raises(BusError, match="bus is closed") as caught:
         bench.bus.writeto(0x50, b"\x00")
     assert caught.value.errno == errno.EBADF
+
+
+def in_another_thread(function, *args):
+    """What it returns or raises there."""
+    answers = []
+
+    def call():
+        try:
+            answers.append(function(*args))
+        except BusError as error:
+            answers.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    return answers[0]
+
+
+@pytest.mark.parametrize("number", [errno.ETIMEDOUT, errno.EAGAIN])
+@pytest.mark.parametrize("can_clear", [True, False])
+def test_a_bus_that_hangs_is_cleared_and_opened_again_at_its_next_use(bench, number, can_clear):
+    bench.can_clear = can_clear
+    bench.broken = number
+    with pytest.raises(BusError):
+        bench.bus.writeto(0x50, b"\x10a")
+    assert (bench.opens, bench.cleared, bench.bus.recoveries) == (1, [], 0)
+    bench.broken = None
+    bench.bus.writeto(0x50, b"\x10a")
+    bench.bus.writeto(0x50, b"\x10b")
+    assert (bench.opens, bench.cleared, bench.bus.recoveries) == (2, [1], 1)
+    assert bench.memory.cells[0x10:0x11] == b"b"
+
+
+def test_a_chip_that_does_not_answer_is_no_reason_to_clear_the_bus(bench):
+    for number in (errno.EREMOTEIO, errno.EIO):
+        bench.broken = number
+        with pytest.raises(BusError):
+            bench.bus.writeto(0x50, b"\x10a")
+    assert (bench.opens, bench.cleared) == (1, [])
+
+
+def test_a_bus_that_is_gone_when_it_is_opened_again_is_looked_for_at_each_use(bench):
+    bench.broken = errno.ETIMEDOUT
+    with pytest.raises(BusError):
+        bench.bus.writeto(0x50, b"\x10a")
+    bench.broken, bench.adapter.number = None, 2
+    kernel = I2CKernel({2: bench.adapter})
+    bench.bus._open_smbus = smbus_over(kernel)
+    for _ in range(2):
+        with pytest.raises(HardwareUnavailableError, match="switch I2C on with raspi-config"):
+            bench.bus.writeto(0x50, b"\x10a")
+    assert bench.cleared == [1]
+
+
+def test_a_thread_that_lost_the_bus_can_not_use_it_any_more(bench):
+    bench.bus.writeto(0x50, b"\x10a")
+    assert bench.bus.try_lock()  # and hangs in a transfer
+    in_another_thread(bench.bus.take_over)
+    for use in (lambda: bench.bus.writeto(0x50, b"\x10b"), bench.bus.try_lock):
+        with pytest.raises(BusError, match="another thread has taken the bus over") as caught:
+            use()
+        assert caught.value.errno == errno.EOWNERDEAD
+    bench.bus.unlock()
+    assert bench.memory.cells[0x10:0x11] == b"a"
+
+
+def test_the_thread_that_took_the_bus_over_finds_it_cleared_and_free(bench):
+    bench.bus.writeto(0x50, b"\x10a")
+    assert bench.bus.try_lock()
+
+    def use():
+        bench.bus.take_over()
+        taken = bench.bus.try_lock()
+        bench.bus.writeto(0x50, b"\x10b")
+        bench.bus.unlock()
+        return taken, bench.bus.try_lock()
+
+    assert in_another_thread(use) == (True, True)
+    assert (bench.opens, bench.cleared) == (2, [1])
+    assert bench.memory.cells[0x10:0x11] == b"b"
+
+
+def test_a_bus_that_opens_after_it_was_taken_over_is_closed_again(bench):
+    closed = []
+
+    class Late:
+        def close(self):
+            closed.append(self)
+
+    def open_late(_number):
+        in_another_thread(bench.bus.take_over)
+        return Late()
+
+    bench.bus._open_smbus = open_late
+    with pytest.raises(BusError, match="another thread has taken the bus over"):
+        bench.bus.writeto(0x50, b"\x10a")
+    assert len(closed) == 1
+    assert bench.bus._smbus is None
+
+
+def test_a_transfer_that_ends_after_the_bus_was_taken_over_leaves_it_alone(bench):
+    bench.bus.writeto(0x50, b"\x10a")
+
+    def hang_until_taken_over(_message, _forward):
+        in_another_thread(bench.bus.take_over)
+        raise OSError(errno.ETIMEDOUT, "from the kernel")
+
+    bench.adapter._wire = hang_until_taken_over
+    with pytest.raises(BusError, match="held the clock"):
+        bench.bus.writeto(0x50, b"\x10b")
+    bench.adapter._wire = bench.wire
+    assert bench.opens == 1
+    in_another_thread(bench.bus.take_over)
+    assert bench.bus.recoveries == 0
+
+
+def test_what_a_transfer_reads_after_the_bus_was_taken_over_is_dropped(bench):
+    bench.bus.writeto(0x50, b"\x10a")
+    buffer = bytearray(b"-")
+
+    def answer_once_taken_over(message, forward):
+        in_another_thread(bench.bus.take_over)
+        return forward(message)
+
+    bench.adapter._wire = answer_once_taken_over
+    with pytest.raises(BusError, match="another thread has taken the bus over"):
+        bench.bus.readfrom_into(0x50, buffer)
+    assert buffer == b"-"

@@ -33,15 +33,15 @@ class Bench:
     """A chip that is told what passes the wire next; without that, its own answers pass."""
 
     def __init__(self, port: str = PORT, place: str = PORT, **settings) -> None:
-        self.time = SleepingTime()
+        self.clock = SleepingTime()
         self.ppm = 800.0
         self.script: deque[list[bytes]] = deque()
-        self.chip = SimulatedMhz19(lambda: self.ppm, self.time.monotonic)
+        self.chip = SimulatedMhz19(lambda: self.ppm, self.clock.monotonic)
         self.ports = SerialPorts(wire=self.wire)
         self.ports.attach(port, self.chip)
         self.timeout_s = PATIENT_S
         self.line = SerialLine(self.open, place, baud=BAUD, timeout_s=PATIENT_S)
-        self.driver = Mhz19(self.line, monotonic=self.time.monotonic, **settings)
+        self.driver = Mhz19(self.line, monotonic=self.clock.monotonic, **settings)
 
     def open(self, place: str, baud: int, timeout_s: float):
         self.port = self.ports.open(place, baud, self.timeout_s)
@@ -66,7 +66,7 @@ class Bench:
     def warm(self) -> None:
         with pytest.raises(NotReadyError):
             self.read()
-        self.time.sleep(WARM_UP_S)
+        self.clock.advance(WARM_UP_S)
         self.read()
 
     def commands(self, number: int) -> list[bytes]:
@@ -100,36 +100,43 @@ def test_nothing_is_a_reading_before_it_is_warm(bench):
     for _ in range(int(WARM_UP_S / 10)):
         with pytest.raises(NotReadyError, match="MH-Z19 on /dev/serial0 is warming up"):
             bench.read()
-        bench.time.sleep(10)
+        bench.clock.advance(10)
     assert bench.read() == pytest.approx(800, abs=6)
 
 
 def test_a_sensor_that_was_warm_before_is_waited_for_as_well_since_its_frames_do_not_tell(bench):
-    bench.time.sleep(3600)
+    bench.clock.advance(3600)
     with pytest.raises(NotReadyError):
         bench.read()
+
+
+def test_a_clock_that_begins_at_zero_is_one_like_any_other(bench):
+    bench.clock.now = 0.0
+    bench.chip.power_cycle()
+    bench.warm()
+    assert bench.read() == pytest.approx(800, abs=6)
 
 
 def test_a_warm_up_that_takes_longer_is_seen_by_its_constant(bench):
     for second in range(0, 400, 20):
         with pytest.raises(NotReadyError):
             bench.read(reading(388 if second < 20 else 555))
-        bench.time.sleep(20)
+        bench.clock.advance(20)
     assert bench.read() == pytest.approx(800, abs=6)
     for _ in range(10):  # once it is warm the same value is one like any other
         assert bench.read(reading(790)) == 790
         assert bench.read(reading(800)) == 800
-        bench.time.sleep(100)
+        bench.clock.advance(100)
 
 
 @pytest.mark.parametrize("constant", [388, 400, 410, 555])
 def test_a_power_cut_between_two_readings_shows_as_a_jump_onto_a_constant(warm, constant):
     with pytest.raises(NotReadyError):
         warm.read(reading(constant))
-    warm.time.sleep(WARM_UP_S - 1)
+    warm.clock.advance(WARM_UP_S - 1)
     with pytest.raises(NotReadyError):
         warm.read()
-    warm.time.sleep(1)
+    warm.clock.advance(1)
     assert warm.read() == pytest.approx(800, abs=6)
 
 
@@ -226,10 +233,10 @@ def test_after_a_long_silence_it_may_have_been_switched_off(warm):
     with pytest.raises(DeviceMissingError):
         warm.read(b"")
     warm.patience(PATIENT_S)
-    warm.time.sleep(10)
+    warm.clock.advance(10)
     with pytest.raises(NotReadyError):
         warm.read()
-    warm.time.sleep(WARM_UP_S)
+    warm.clock.advance(WARM_UP_S)
     assert warm.read() == pytest.approx(800, abs=6)
 
 
@@ -247,7 +254,7 @@ def test_the_end_of_the_range_is_an_error_and_not_a_number(warm):
 def test_a_value_that_never_moves_is_a_fault(warm):
     for _ in range(4):
         assert warm.read(reading(700)) == 700
-        warm.time.sleep(STUCK_AFTER_S / 4)
+        warm.clock.advance(STUCK_AFTER_S / 4)
     with pytest.raises(StuckError, match=r"has given 700 ppm for 4\.0 h: it hangs") as caught:
         warm.read(reading(700))
     assert (caught.value.value, caught.value.seconds) == (700, STUCK_AFTER_S)
@@ -260,7 +267,7 @@ def test_how_long_a_value_may_stand_still_can_be_chosen():
     bench = Bench(stuck_after_s=60.0)
     bench.warm()
     assert bench.read(reading(700)) == 700
-    bench.time.sleep(60)
+    bench.clock.advance(60)
     with pytest.raises(StuckError):
         bench.read(reading(700))
     bench.close()
@@ -278,7 +285,7 @@ def test_unplugged_and_plugged_in_again_under_another_name():
     bench.ports.attach("/dev/ttyUSB1", chip)
     with pytest.raises(NotReadyError):  # USB is its power
         bench.read()
-    bench.time.sleep(WARM_UP_S)
+    bench.clock.advance(WARM_UP_S)
     assert bench.read() == pytest.approx(800, abs=6)
     bench.close()
 
@@ -339,7 +346,9 @@ def test_an_mhz16_is_called_by_its_name():
 def test_the_line_is_the_hardwares_and_closes_with_it():
     bench = Bench()
     bench.close()
-    hardware = Hardware(None, bench.ports.open, SimulatedGpio(float), sleep=bench.time.sleep, monotonic=float)
+    hardware = Hardware(
+        None, bench.ports.open, SimulatedGpio(float), sleep=bench.clock.sleep, monotonic=float
+    )
     line = hardware.serial(PORT, baud=BAUD, timeout_s=PATIENT_S)
     line.send(b"\0")
     with pytest.raises(HardwareUnavailableError, match="/dev/serial0 has a device already"):
@@ -383,7 +392,7 @@ def test_a_port_that_is_not_there_is_missing(tmp_path):
 
 
 def test_a_port_that_is_taken_is_passed_over_for_the_next(bench, tmp_path):
-    other = SimulatedMhz19(lambda: 1.0, bench.time.monotonic)
+    other = SimulatedMhz19(lambda: 1.0, bench.clock.monotonic)
     bench.ports.attach("/dev/serial1", other)
     taken, free = (bench.ports.open(port, BAUD, PATIENT_S) for port in (PORT, "/dev/serial1"))
     (tmp_path / "ttyUSB0").symlink_to(taken.name)

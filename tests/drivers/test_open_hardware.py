@@ -51,7 +51,7 @@ def test_on_a_pi_it_is_smbus2_and_the_gpio_module(rpi_package):
     assert hardware.gpio.__name__ == "RPi.GPIO"
     assert hardware._open_smbus is smbus2.SMBus
     with pytest.raises(HardwareUnavailableError, match=r"no /dev/i2c-250\): switch I2C on"):
-        hardware.i2c(250)
+        hardware.i2c(250).writeto(0x61, b"")
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,16 @@ def test_a_bus_that_cannot_be_opened_says_why(number, words):
 
     hardware = Hardware(refuse, open_port, SimulatedGpio(time.monotonic), **REAL_TIME)
     with pytest.raises(HardwareUnavailableError, match=words) as caught:
-        hardware.i2c(1)
+        hardware.i2c(1).writeto(0x61, b"")
     assert caught.value.device == "i2c-1"
 
 
 def test_a_bus_is_opened_once_and_closed_with_the_hardware():
     class Bus:
         closed = 0
+
+        def i2c_rdwr(self, *messages):
+            pass
 
         def close(self):
             self.closed += 1
@@ -83,6 +86,8 @@ def test_a_bus_is_opened_once_and_closed_with_the_hardware():
     hardware = Hardware(open_bus, open_port, SimulatedGpio(time.monotonic), **REAL_TIME)
     assert hardware.i2c(1) is hardware.i2c(1)
     assert hardware.i2c(0) is not hardware.i2c(1)
+    for number in (1, 0, 1):
+        hardware.i2c(number).writeto(0x61, b"")
     assert [number for number, _ in opened] == [1, 0]
     hardware.close()
     hardware.close()

@@ -17,12 +17,12 @@ PINS = {"white": 18, "red": 13, "blue": 19}
 
 class Bench:
     def __init__(self, **options) -> None:
-        self.time = SleepingTime()
-        self.gpio = SimulatedGpio(self.time.monotonic)
-        self.light = PwmLight(self.gpio, PINS, sleep=self.time.sleep, **options)
+        self.clock = SleepingTime()
+        self.gpio = SimulatedGpio(self.clock.monotonic)
+        self.light = PwmLight(self.gpio, PINS, sleep=self.clock.sleep, **options)
 
     def settled(self, pin: int) -> float:
-        self.time.sleep(10)
+        self.clock.advance(10)
         return self.gpio.high(pin)
 
 
@@ -83,8 +83,8 @@ def test_after_a_write_that_failed_the_level_from_before_is_written_again(monkey
 
 
 def test_a_lamp_that_can_not_be_opened_whole_stays_dark_where_a_low_pin_lights_it(monkeypatch):
-    time = SleepingTime()
-    gpio = SimulatedGpio(time.monotonic)
+    clock = SleepingTime()
+    gpio = SimulatedGpio(clock.monotonic)
     *_, last = PINS.values()
     makes = SimulatedGpio.PWM
 
@@ -95,9 +95,9 @@ def test_a_lamp_that_can_not_be_opened_whole_stays_dark_where_a_low_pin_lights_i
 
     monkeypatch.setattr(SimulatedGpio, "PWM", refuse_the_last)
     with pytest.raises(HardwareUnavailableError, match=f"GPIO {last} .*GPIO busy"):
-        PwmLight(gpio, PINS, sleep=time.sleep, inverted=True)
+        PwmLight(gpio, PINS, sleep=clock.sleep, inverted=True)
     gc.collect()
-    time.sleep(10)
+    clock.advance(10)
     assert [gpio.high(pin) for pin in PINS.values()] == [1.0, 1.0, 1.0]
 
 
@@ -140,7 +140,7 @@ def test_closed_lamps_are_off_and_stay_off(inverted, off):
 def test_a_lamp_can_be_opened_again_after_close():
     bench = Bench()
     bench.light.close()
-    again = PwmLight(bench.gpio, PINS, sleep=bench.time.sleep)
+    again = PwmLight(bench.gpio, PINS, sleep=bench.clock.sleep)
     again.set("white", 0.3)
     assert bench.settled(18) == pytest.approx(0.3)
     again.close()
@@ -168,9 +168,9 @@ def test_a_pin_in_use_elsewhere_is_one_clear_sentence():
         def setup(self, channel, direction, *, initial=None):
             raise Exception("'GPIO busy'")  # noqa: TRY002  lgpio.error derives from Exception alone
 
-    time = SleepingTime()
+    clock = SleepingTime()
     with pytest.raises(HardwareUnavailableError, match="light: GPIO 18 can't be driven: 'GPIO busy'"):
-        PwmLight(BusyGpio(time.monotonic), PINS, sleep=time.sleep)
+        PwmLight(BusyGpio(clock.monotonic), PINS, sleep=clock.sleep)
 
 
 @pytest.mark.parametrize(
@@ -205,16 +205,16 @@ def test_a_level_that_cannot_be_is_refused_and_changes_nothing(channel, level, w
     ],
 )
 def test_settings_that_cannot_be_are_refused_before_a_pin_is_touched(pins, options, words):
-    time = SleepingTime()
-    gpio = SimulatedGpio(time.monotonic)
+    clock = SleepingTime()
+    gpio = SimulatedGpio(clock.monotonic)
     with pytest.raises(SettingError, match=words):
-        PwmLight(gpio, pins, sleep=time.sleep, **options)
+        PwmLight(gpio, pins, sleep=clock.sleep, **options)
     assert not gpio.history
 
 
 def test_a_numbering_that_another_part_chose_is_one_clear_sentence():
-    time = SleepingTime()
-    gpio = SimulatedGpio(time.monotonic)
+    clock = SleepingTime()
+    gpio = SimulatedGpio(clock.monotonic)
     gpio._mode = gpio.BOARD
     with pytest.raises(HardwareUnavailableError, match="light: GPIO 18 can't be driven: A different mode"):
-        PwmLight(gpio, PINS, sleep=time.sleep)
+        PwmLight(gpio, PINS, sleep=clock.sleep)

@@ -22,21 +22,21 @@ SET_OFFSET, SET_ALTITUDE, RECALIBRATE = b"\x54\x03", b"\x51\x02", b"\x52\x04"
 
 class Bench:
     def __init__(self, **settings) -> None:
-        self.time = SleepingTime()
-        self.machine = simulated(self.time)
+        self.clock = SleepingTime()
+        self.machine = simulated(self.clock)
         self.driver = Scd30(self.machine.i2c(1), sleep=self.machine.sleep, **settings)
 
     def read_next(self):
-        self.time.sleep(self.machine.scd30.memory.interval_s)
+        self.clock.advance(self.machine.scd30.memory.interval_s)
         return self.driver.read()
 
     def lose_power(self):
         """Long enough to be noticed."""
-        self.machine.adapter.detach(0x61)
+        self.machine.adapters[1].detach(0x61)
         with pytest.raises(DeviceMissingError):
             self.driver.read()
         self.machine.scd30.power_cycle()
-        self.machine.adapter.attach(0x61, self.machine.scd30)
+        self.machine.adapters[1].attach(0x61, self.machine.scd30)
 
     def settings_written(self, command):
         return [data for data in self.machine.scd30.written if data[:2] == command and len(data) == 5]
@@ -133,6 +133,13 @@ def test_a_wrong_checksum_is_an_error_and_never_a_value(bench):
     assert bench.read_next().carbon_dioxide_ppm > 300
 
 
+def test_the_driver_below_is_loaded_once_however_often_the_chip_is_missing(bench, monkeypatch):
+    monkeypatch.setattr("growd_drivers.scd30._adafruit_scd30", lambda _: pytest.fail("loaded again"))
+    for _ in range(2):
+        bench.lose_power()
+    assert bench.read_next()
+
+
 def test_an_absent_chip_is_missing_until_it_is_there():
     bench = Bench()
     bench.machine.faults.inject(Fault("absent", "scd30"))
@@ -175,6 +182,41 @@ def test_a_chip_that_lost_its_power_gets_its_ambient_pressure_again():
     assert bench.machine.scd30.ambient_pressure_hpa == 950
 
 
+def test_a_power_cut_that_nobody_saw_costs_the_measurement_without_ambient_pressure():
+    bench = Bench(ambient_pressure_hpa=950)
+    with pytest.raises(NotReadyError):
+        bench.driver.read()
+    assert bench.read_next()
+    bench.machine.scd30.power_cycle()
+    with pytest.raises(NotReadyError, match="had lost its ambient pressure, and so its power"):
+        bench.read_next()
+    assert bench.machine.scd30.ambient_pressure_hpa == 950
+    assert bench.read_next()
+    assert len(bench.settings_written(START)) == 2
+
+
+def test_a_chip_that_repeats_itself_has_no_new_measurement(bench):
+    last = bench.read_next()
+    bench.machine.faults.inject(Fault("frozen", "scd30"))
+    for _ in range(3):
+        with pytest.raises(NotReadyError, match="gave its last measurement again"):
+            bench.read_next()
+    bench.machine.faults.clear()
+    assert bench.read_next() != last
+
+
+def test_no_measurement_of_a_chip_in_steady_air_is_that_before(bench):
+    samples = [bench.read_next() for _ in range(300)]
+    assert len(set(samples)) == len(samples)
+
+
+def test_full_scale_is_saturation_and_never_a_reading(bench):
+    bench.machine.faults.inject(Fault("saturated", "scd30"))
+    with pytest.raises(OutOfRangeError, match="40000, the end of its range: it is saturated") as caught:
+        bench.read_next()
+    assert (caught.value.value, caught.value.maximum) == (40_000, 40_000)
+
+
 def test_forced_recalibration_makes_it_read_the_air_for_what_it_was_told(bench):
     bench.read_next()
     bench.driver.recalibrate(800)
@@ -213,18 +255,18 @@ def test_a_recalibration_that_the_wire_does_not_carry_is_an_error(bench):
 
 
 def test_it_works_on_an_adapter_that_refuses_empty_messages():
-    time = SleepingTime()
-    machine = simulated(time)
-    chip = SimulatedScd30(machine.chamber.air, time.monotonic)
+    clock = SleepingTime()
+    machine = simulated(clock)
+    chip = SimulatedScd30(machine.chamber.air, clock.monotonic)
     adapter = I2CAdapter(3, zero_length=False)
-    bus = I2CBus(smbus_over(I2CKernel({3: adapter}))(3), number=3)
-    driver = Scd30(bus, sleep=time.sleep)
+    bus = I2CBus(smbus_over(I2CKernel({3: adapter})), number=3)
+    driver = Scd30(bus, sleep=clock.sleep)
     with pytest.raises(DeviceMissingError, match="bus 3"):
         driver.read()
     adapter.attach(0x61, chip)
     with pytest.raises(NotReadyError):
         driver.read()
-    time.sleep(2)
+    clock.advance(2)
     assert driver.read()
     bus.close()
 
@@ -267,7 +309,7 @@ def test_adafruits_module_keeps_its_own_sleep_for_others(bench):
 
 
 def test_waiting_is_done_on_the_sleep_handed_in(bench):
-    bench.time.sleep(2)
-    before = bench.time.now
+    bench.clock.advance(2)
+    before = bench.clock.now
     bench.driver.read()
-    assert bench.time.now - before == pytest.approx(0.06)  # 10 ms for data-ready, 50 ms for the values
+    assert bench.clock.now - before == pytest.approx(0.06)  # 10 ms for data-ready, 50 ms for the values

@@ -18,28 +18,26 @@ from growd_hwsim.faults import Fault, Faults
 from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
 from support.machine import SleepingTime
 
-PLACE = "i2c-1:0x29"
-
 
 class Bench:
     def __init__(self, **options) -> None:
-        self.time = SleepingTime()
+        self.clock = SleepingTime()
         self.lux = 0.0
-        self.chip = SimulatedTsl2591(lambda: self.lux, self.time.monotonic, **options)
-        self.faults = Faults(sleep=self.time.sleep, monotonic=self.time.monotonic)
+        self.chip = SimulatedTsl2591(lambda: self.lux, self.clock.monotonic, **options)
+        self.faults = Faults(sleep=self.clock.sleep, monotonic=self.clock.monotonic)
         self.adapter = I2CAdapter(1, wire=self.faults.wire)
         self.adapter.attach(0x29, self.chip)
-        self.bus = I2CBus(smbus_over(I2CKernel({1: self.adapter}))(1), number=1)
-        self.driver = Tsl2591(self.bus, sleep=self.time.sleep)
+        self.bus = I2CBus(smbus_over(I2CKernel({1: self.adapter})), number=1)
+        self.driver = Tsl2591(self.bus, sleep=self.clock.sleep)
 
     def read(self, lux: float) -> float:
         self.lux = lux
         return self.driver.read().illuminance_lux
 
     def seconds(self, lux: float) -> float:
-        before = self.time.now
+        before = self.clock.now
         self.read(lux)
-        return self.time.now - before
+        return self.clock.now - before
 
 
 @settings(deadline=None)
@@ -139,13 +137,13 @@ def test_a_chip_that_loses_power_while_it_measures_gives_no_number():
     bench.read(300.0)
 
     def sleep_and_lose_power(seconds):
-        bench.time.sleep(seconds)
+        bench.clock.advance(seconds)
         bench.chip.power_cycle()
 
     bench.driver._sleep = sleep_and_lose_power
     with pytest.raises(NotReadyError, match="no finished measurement"):
         bench.driver.read()
-    bench.driver._sleep = bench.time.sleep
+    bench.driver._sleep = bench.clock.sleep
     assert bench.read(300.0) == pytest.approx(300.0, rel=0.01)
 
 
@@ -169,7 +167,7 @@ def test_an_absent_chip_is_missing_until_it_is_back():
 
 def test_a_bus_that_breaks_off_is_an_error_and_passes():
     bench = Bench()
-    bench.faults.inject(Fault("bus_error", PLACE))
+    bench.faults.inject(Fault("bus_error", "tsl2591"))
     with pytest.raises(BusError, match="TSL2591 at 0x29 on I2C bus 1 broke off the transfer"):
         bench.read(100.0)
     bench.faults.clear()

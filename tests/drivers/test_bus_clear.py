@@ -1,0 +1,94 @@
+"""Nine clock pulses by `pinctrl`, as its sources print and take pins (raspberrypi/utils, pinctrl.c)."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from growd_drivers import bus_clear
+from growd_drivers.bus_clear import clear_bus, run_pinctrl
+
+
+class Pinctrl:
+    """The tool, on a machine whose pin 3 has this state."""
+
+    def __init__(self, state: str = " 3: a0    pu | hi // GPIO3 = SCL1\n") -> None:
+        self.state = state
+        self.sets: list[tuple[str, ...]] = []
+        self.fails_at: int | None = None
+
+    def __call__(self, command: str, pin: str, *options: str) -> str:
+        if command == "get":
+            return self.state
+        self.sets.append((pin, *options))
+        if self.fails_at == len(self.sets):
+            raise OSError(errno.EPERM, "must be root")
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("state", "given_back"),
+    [
+        (" 3: a0    pu | hi // GPIO3 = SCL1\n", ("3", "a0", "pu")),
+        (" 3: a3    pn | lo // GPIO3 = SCL1\n", ("3", "a3", "pn")),  # a Pi 5 with pull-ups of its own
+    ],
+)
+def test_nine_pulses_and_the_pin_is_given_back_as_it_was(state, given_back):
+    pinctrl = Pinctrl(state)
+    clear_bus(1, pinctrl=pinctrl)
+    low, high = ("3", "op", "dl"), ("3", "ip", "pu")
+    assert pinctrl.sets == [low, high] * 9 + [given_back]
+
+
+def test_bus_0_has_its_clock_on_another_pin():
+    pinctrl = Pinctrl(" 1: a0    pu | hi // GPIO1 = SCL0\n")
+    clear_bus(0, pinctrl=pinctrl)
+    assert {pin for pin, *_ in pinctrl.sets} == {"1"}
+
+
+def test_the_pin_is_given_back_also_when_a_pulse_fails():
+    pinctrl = Pinctrl()
+    pinctrl.fails_at = 4
+    with pytest.raises(OSError, match="must be root"):
+        clear_bus(1, pinctrl=pinctrl)
+    assert pinctrl.sets[-1] == ("3", "a0", "pu")
+
+
+@pytest.mark.parametrize(
+    ("number", "state", "words"),
+    [
+        (4, "", "pins of I2C bus 4 are not known"),
+        (1, " 3: op dl pu | lo // GPIO3 = output\n", "GPIO 3 is not a pin of I2C bus 1"),
+        (1, "", "GPIO 3 is not a pin of I2C bus 1"),
+    ],
+)
+def test_pins_of_something_else_are_left_alone(number, state, words):
+    pinctrl = Pinctrl(state)
+    with pytest.raises(OSError, match=words):
+        clear_bus(number, pinctrl=pinctrl)
+    assert pinctrl.sets == []
+
+
+def script(path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return os.fspath(path)
+
+
+def test_the_tool_is_a_program_of_the_system(tmp_path, monkeypatch):
+    monkeypatch.setattr(bus_clear, "_PINCTRL", script(tmp_path / "pinctrl", 'echo "$@"'))
+    assert run_pinctrl("get", "3") == "get 3\n"
+
+
+def test_a_tool_that_fails_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(bus_clear, "_PINCTRL", script(tmp_path / "pinctrl", "echo no access; exit 1"))
+    with pytest.raises(OSError, match="pinctrl get 3 failed: no access"):
+        run_pinctrl("get", "3")
+
+
+def test_a_machine_without_the_tool_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(bus_clear, "_PINCTRL", os.fspath(tmp_path / "pinctrl"))
+    with pytest.raises(FileNotFoundError):
+        run_pinctrl("get", "3")
