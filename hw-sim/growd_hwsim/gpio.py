@@ -49,7 +49,8 @@ class SimulatedGpio:
     """RPi.GPIO's API on pins whose changes are kept in `history`.
 
     `on_change(pin, high)` is called with every change, in the thread that makes it. `is_refused(pin)` is
-    asked before each: where it is so, the pin stays as it is and the write raises `LgpioError`.
+    asked before each: where it is so, the pin stays as it is and the write raises `LgpioError`. `hold(pin)`
+    is called before that, and may block: only the caller hangs then, the other pins do not.
     """
 
     BCM, BOARD = 11, 10
@@ -63,11 +64,13 @@ class SimulatedGpio:
         *,
         on_change: Callable[[int, float], None] | None = None,
         is_refused: Callable[[int], bool] | None = None,
+        hold: Callable[[int], None] | None = None,
     ) -> None:
         self.history: deque[PinEvent] = deque(maxlen=HISTORY_LENGTH)
         self._monotonic = monotonic
         self._on_change = on_change
         self._is_refused = is_refused
+        self._hold = hold
         self._mode: int | None = None
         self._pins: dict[int, _Pin] = {}
         self._pwms: weakref.WeakValueDictionary[int, SimulatedPwm] = weakref.WeakValueDictionary()
@@ -94,8 +97,9 @@ class SimulatedGpio:
             raise ValueError("An invalid direction was passed to setup()")
         if direction == self.IN and initial is not None:
             raise ValueError("initial parameter is not valid for inputs")
+        pins = self._reached(channel)
         with self._lock:
-            for pin in self._numbers(channel):
+            for pin in pins:
                 self._claim(pin)
                 before = self._pins.get(pin)
                 self._pins[pin] = _Pin(direction, before.high if before else 0.0)
@@ -104,9 +108,10 @@ class SimulatedGpio:
 
     def output(self, channel: int | Iterable[int], value: int, /) -> None:
         """Drive pins low or high."""
+        pins = self._reached(channel)
         with self._lock:
             self.settle()
-            for pin in self._numbers(channel):
+            for pin in pins:
                 self.check_output(pin, "The GPIO channel has not been set up as an OUTPUT")
                 self._claim(pin)
                 self._drive(pin, float(bool(value)))
@@ -161,6 +166,7 @@ class SimulatedGpio:
 
     def drive_pwm(self, pin: int, duty_percent: float, frequency_hz: float) -> None:
         """What a running PWM puts on its pin."""
+        self._reached(pin)
         with self._lock:
             self.settle()
             self._claim(pin)
@@ -174,6 +180,14 @@ class SimulatedGpio:
         state = self._pins.get(pin)
         if state is not None:
             state.low_at = self._monotonic() + 1.0 / frequency_hz
+
+    def _reached(self, channel: int | Iterable[int]) -> list[int]:
+        """The pins' numbers, once none of them hangs. Not under the lock: the others go on meanwhile."""
+        pins = self._numbers(channel)
+        if self._hold is not None:
+            for pin in pins:
+                self._hold(pin)
+        return pins
 
     def _claim(self, pin: int) -> None:
         if self._is_refused is not None and self._is_refused(pin):

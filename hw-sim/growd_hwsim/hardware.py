@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from growd_drivers.hardware import Hardware
+from growd_drivers.hardware_pwm import channels_on
+from growd_drivers.sc16is750 import place_of
 from growd_hwsim.chips.bh1750 import SimulatedBh1750
 from growd_hwsim.chips.mhz19 import SimulatedMhz19
+from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
 from growd_hwsim.chips.scd30 import SimulatedScd30
 from growd_hwsim.chips.tsl2591 import SimulatedTsl2591
 from growd_hwsim.faults import Faults
 from growd_hwsim.gpio import SimulatedGpio
-from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
+from growd_hwsim.i2c import CLEARING_PULSES, I2CAdapter, I2CKernel, I2CSlave, smbus_over
+from growd_hwsim.pwm_sysfs import SimulatedPwmSysfs
 from growd_hwsim.uart import SerialPorts
 
 if TYPE_CHECKING:
@@ -22,7 +27,25 @@ if TYPE_CHECKING:
     from growd_hwsim.chamber import Air, Chamber
     from growd_hwsim.faults import Fault
 
+C = TypeVar("C", bound=I2CSlave)
+
 _LAMP_PINS = {"white": 18, "red": 13, "blue": 19}
+
+
+@dataclass(frozen=True)
+class WiredChip:
+    """A chip on I2C, "scd30", "bh1750" or "tsl2591", and where it is.
+
+    Or an "mhz19" or "mhz16" behind an SC16IS750, with the place of that.
+    """
+
+    kind: str
+    bus: int
+    address: int
+
+
+_BEHIND_BRIDGES = ("mhz19", "mhz16")
+_CHIPS = (WiredChip("scd30", 1, 0x61), WiredChip("bh1750", 1, 0x23))
 
 
 @dataclass(frozen=True)
@@ -35,26 +58,30 @@ class WiredRelay:
 
 @dataclass(frozen=True)
 class Wiring:
-    """What is connected where: I2C bus and addresses, BCM pins of the lamps, and how a pin lights them.
+    """What is connected where: chips on I2C buses, BCM pins of the lamps, and how a pin lights them.
 
     `relays` has what is on each further BCM pin. `serial` has the kind of the sensor ("mhz19" or "mhz16") at
-    each serial port.
+    each serial port. `pwm_chips` has the number of channels (2 or 4) of each PWM chip, which is given the
+    lamps' pins that it can drive at boot.
     """
 
-    i2c_bus: int = 1
-    scd30_address: int = 0x61
-    bh1750_address: int = 0x23
-    tsl2591_address: int | None = None
+    i2c: tuple[WiredChip, ...] = _CHIPS
     lamp_pins: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(_LAMP_PINS))
     inverted_lamps: bool = False
     relays: Mapping[int, WiredRelay] = field(default_factory=lambda: MappingProxyType({}))
     serial: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    pwm_chips: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class SimulatedHardware(Hardware):
-    """A `Hardware` whose insides can be seen: chamber, chips, pins, faults."""
+    """A `Hardware` whose insides can be seen: chamber, chips, pins, faults.
+
+    `adapters` has the I2C buses by their number, `chips` what is on them by bus and address, in the order of
+    the wiring, and `serial_chips` the sensors by their port, or by the place of their bridge.
+    """
 
     gpio: SimulatedGpio
+    pwm_files: SimulatedPwmSysfs
 
     def __init__(
         self,
@@ -70,35 +97,104 @@ class SimulatedHardware(Hardware):
         self.wiring = wiring
         self.faults = Faults(sleep=sleep, monotonic=monotonic, faults=faults)
         self._channels = {pin: channel for channel, pin in wiring.lamp_pins.items()}
-        self.scd30 = SimulatedScd30(self._air, monotonic, seed=seed)
-        self.bh1750 = SimulatedBh1750(self._illuminance, monotonic, seed=seed)
-        self.adapter = I2CAdapter(wiring.i2c_bus, wire=self.faults.wire)
-        self.adapter.attach(wiring.scd30_address, self.scd30)
-        self.adapter.attach(wiring.bh1750_address, self.bh1750)
-        self.tsl2591 = SimulatedTsl2591(self._illuminance, monotonic, seed=seed)
-        if wiring.tsl2591_address is not None:
-            self.adapter.attach(wiring.tsl2591_address, self.tsl2591)
+        self.serial_chips: dict[str, SimulatedMhz19] = {}
+        self.chips: dict[tuple[int, int], I2CSlave] = {
+            (chip.bus, chip.address): self._made(chip, monotonic, seed + number)
+            for number, chip in enumerate(wiring.i2c)
+        }
+        self.adapters = {number: self._adapter(number) for number in sorted({bus for bus, _ in self.chips})}
         self.serial_ports = SerialPorts(
             wire=self.faults.serial_wire, plug=self.faults.plug, pause=self.faults.pause
         )
-        self.serial_chips = {
-            port: SimulatedMhz19(self._carbon_dioxide, monotonic, name=kind, seed=seed + number)
-            for number, (port, kind) in enumerate(wiring.serial.items())
-        }
-        for port, chip in self.serial_chips.items():
+        for number, (port, kind) in enumerate(wiring.serial.items()):
+            chip = SimulatedMhz19(self._carbon_dioxide, monotonic, name=kind, seed=seed + number)
+            self.serial_chips[port] = chip
             self.serial_ports.attach(port, chip)
         super().__init__(
-            smbus_over(I2CKernel({wiring.i2c_bus: self.adapter})),
+            smbus_over(I2CKernel(self.adapters)),
             self.serial_ports.open,
-            SimulatedGpio(monotonic, on_change=self._on_pin, is_refused=self.faults.is_refused),
+            SimulatedGpio(
+                monotonic,
+                on_change=self._on_pin,
+                is_refused=self.faults.is_refused,
+                hold=self.faults.hold_pin,
+            ),
             sleep=sleep,
             monotonic=monotonic,
+            clear_bus=self.clear_bus,
+            pwm_files=self._pwm_sysfs(),
         )
 
+    @property
+    def scd30(self) -> SimulatedScd30:
+        """The first of its kind."""
+        return self._first(SimulatedScd30)
+
+    @property
+    def bh1750(self) -> SimulatedBh1750:
+        """The first of its kind."""
+        return self._first(SimulatedBh1750)
+
+    @property
+    def tsl2591(self) -> SimulatedTsl2591:
+        """The first of its kind."""
+        return self._first(SimulatedTsl2591)
+
+    def clear_bus(self, number: int) -> None:
+        """As `growd_drivers.bus_clear.clear_bus`: nine clock pulses. Raises OSError where no such bus is."""
+        if number not in self.adapters:
+            raise OSError(errno.ENODEV, f"there is no I2C bus {number}")
+        self.adapters[number].clock_pulses(CLEARING_PULSES)
+
     def close(self) -> None:
-        """As `Hardware.close`, and the simulated ends of the serial lines too."""
+        """As `Hardware.close`, and the simulated ends of the serial lines too. What hangs goes on."""
+        self.faults.close()
         super().close()
         self.serial_ports.close()
+
+    def _made(self, chip: WiredChip, monotonic: Callable[[], float], seed: int) -> I2CSlave:
+        if chip.kind == SimulatedScd30.name:
+            return SimulatedScd30(self._air, monotonic, seed=seed)
+        if chip.kind in _BEHIND_BRIDGES:
+            return self._bridged(chip, monotonic, seed)
+        light_sensors = {sensor.name: sensor for sensor in (SimulatedBh1750, SimulatedTsl2591)}
+        return light_sensors[chip.kind](self._illuminance, monotonic, seed=seed)
+
+    def _bridged(self, chip: WiredChip, monotonic: Callable[[], float], seed: int) -> SimulatedSc16is750:
+        place = place_of(chip.bus, chip.address)
+        sensor = SimulatedMhz19(self._carbon_dioxide, monotonic, name=chip.kind, seed=seed)
+        self.serial_chips[place] = sensor
+        return SimulatedSc16is750(sensor, port=place, wire=self.faults.serial_wire)
+
+    def _adapter(self, number: int) -> I2CAdapter:
+        """The bus of that number, with the chips that are on it."""
+        adapter = I2CAdapter(
+            number, wire=self.faults.wire, hold=self.faults.hold, on_pulses=self.faults.pulsed
+        )
+        for (bus, address), chip in self.chips.items():
+            if bus == number:
+                adapter.attach(address, chip)
+        return adapter
+
+    def _pwm_sysfs(self) -> SimulatedPwmSysfs:
+        """The PWM chips, whose pins are low from boot on."""
+        chips = self.wiring.pwm_chips
+        bare = SimulatedPwmSysfs({}, chips=chips)
+        places = {pin: place for chip in chips for pin, place in channels_on(chip, bare).items()}
+        lamps = {pin: place for pin, place in places.items() if pin in self._channels}
+        for pin in lamps:
+            self._on_pin(pin, 0.0)
+        return SimulatedPwmSysfs(lamps, chips=chips, on_change=self._on_pin, is_refused=self._is_pwm_refused)
+
+    def _is_pwm_refused(self, pin: int) -> bool:
+        self.faults.hold_pin(pin)
+        return self.faults.is_refused(pin)
+
+    def _first(self, kind: type[C]) -> C:
+        for chip in self.chips.values():
+            if isinstance(chip, kind):
+                return chip
+        raise LookupError(f"no {kind.name} is wired")
 
     def _on_pin(self, pin: int, high: float) -> None:
         if pin in self._channels:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 HISTORY_LENGTH = 1000
 MAXIMUM_MESSAGES = 42  # I2C_RDWR_IOCTL_MAX_MSGS in i2c-dev.h
+CLEARING_PULSES = 9
+"""On SCL, in which a slave that holds SDA low lets go of it (NXP UM10204, section 3.1.16, "Bus clear")."""
 
 
 class NoAcknowledgeError(OSError):
@@ -72,12 +74,22 @@ def plain_wire(message: Message, forward: Callable[[Message], bytes]) -> bytes:
     return forward(message)
 
 
+def plain_hold(_message: Message) -> None:
+    """Nothing hangs."""
+
+
+def plain_pulses(_bus: int, _count: int) -> None:
+    """Nothing waits for pulses."""
+
+
 class I2CAdapter:
     """One bus: slaves by address, and a wire through which every message passes.
 
     `wire(message, forward)` may pass the message on, change what comes back, or raise OSError as the
-    kernel's driver would. `zero_length` is False for an adapter that refuses empty messages, as the Pi 5's
-    (i2c-designware, I2C_AQ_NO_ZERO_LEN).
+    kernel's driver would. `hold(message)` is asked before that, for each message of a transaction, and may
+    block: only the caller hangs then, the bus is free for others. `on_pulses(bus, count)` is told of clock
+    pulses, which are counted in `pulses`. `zero_length` is False for an adapter that refuses empty messages,
+    as the Pi 5's (i2c-designware, I2C_AQ_NO_ZERO_LEN).
     """
 
     def __init__(
@@ -85,10 +97,15 @@ class I2CAdapter:
         number: int,
         *,
         wire: Callable[[Message, Callable[[Message], bytes]], bytes] = plain_wire,
+        hold: Callable[[Message], None] = plain_hold,
+        on_pulses: Callable[[int, int], None] = plain_pulses,
         zero_length: bool = True,
     ) -> None:
         self.number = number
+        self.pulses = 0
         self._wire = wire
+        self._hold = hold
+        self._on_pulses = on_pulses
         self._zero_length = zero_length
         self._slaves: dict[int, I2CSlave] = {}
         self._lock = threading.Lock()
@@ -103,21 +120,31 @@ class I2CAdapter:
 
     def transfer(self, messages: ctypes.Array[Any] | Any, count: int) -> None:
         """Carry out `count` kernel `i2c_msg` structures, one after another, as one transaction."""
+        met = [(messages[index], self._message(messages[index])) for index in range(count)]
+        for _, message in met:
+            self._hold(message)
         with self._lock:
-            for index in range(count):
-                self._carry(messages[index])
+            for raw, message in met:
+                self._carry(raw, message)
 
-    def _carry(self, raw: Any) -> None:
+    def clock_pulses(self, count: int) -> None:
+        """Pulse SCL so often, with nobody addressed: what clears a bus whose SDA is held low."""
+        self.pulses += count
+        self._on_pulses(self.number, count)
+
+    def _carry(self, raw: Any, message: Message) -> None:
         if raw.len == 0 and not self._zero_length:
             raise _kernel_error(errno.EOPNOTSUPP)
+        answer = self._wire(message, self._forward)
+        if message.data is None:
+            # The master clocks all bytes it wants: what no one drives reads as ones.
+            ctypes.memmove(raw.buf, answer.ljust(raw.len, b"\xff"), raw.len)
+
+    def _message(self, raw: Any) -> Message:
         reading = bool(raw.flags & smbus2.smbus2.I2C_M_RD)
         data = None if reading else ctypes.string_at(raw.buf, raw.len)
         slave = self._slaves.get(raw.addr)
-        device = slave.name if slave else ""
-        answer = self._wire(Message(self.number, raw.addr, device, data, raw.len), self._forward)
-        if reading:
-            # The master clocks all bytes it wants: what no one drives reads as ones.
-            ctypes.memmove(raw.buf, answer.ljust(raw.len, b"\xff"), raw.len)
+        return Message(self.number, raw.addr, slave.name if slave else "", data, raw.len)
 
     def _forward(self, message: Message) -> bytes:
         slave = self._slaves.get(message.address)

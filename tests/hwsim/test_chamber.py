@@ -38,11 +38,11 @@ inputs = st.builds(
 
 class Bench:
     def __init__(self, parameters: ChamberParameters = NIGHT, **options) -> None:
-        self.time = SleepingTime()
-        self.chamber = Chamber(self.time.monotonic, parameters, **options)
+        self.clock = SleepingTime()
+        self.chamber = Chamber(self.clock.monotonic, parameters, **options)
 
     def after(self, seconds: float):
-        self.time.sleep(seconds)
+        self.clock.advance(seconds)
         return self.chamber.air()
 
 
@@ -83,7 +83,7 @@ def test_daylight_follows_the_hours():
     by_hour = []
     for _ in range(24):
         by_hour.append(bench.chamber.illuminance_lux())
-        bench.time.sleep(3600)
+        bench.clock.advance(3600)
     assert by_hour[12] == max(by_hour) == pytest.approx(300)
     assert by_hour[:7] == [0] * 7
     assert by_hour[18:] == [0] * 6
@@ -183,11 +183,11 @@ def test_how_often_it_is_read_changes_little():
 
 def test_same_seed_same_chamber_whatever_time_it_starts_at():
     def series(seed: int, now: float) -> list[float]:
-        time = SleepingTime(now)
-        chamber = Chamber(time.monotonic, NIGHT, seed=seed)
+        clock = SleepingTime(now)
+        chamber = Chamber(clock.monotonic, NIGHT, seed=seed)
         values = []
         for _ in range(10):
-            time.sleep(512)
+            clock.advance(512)
             values.append(chamber.air().carbon_dioxide_ppm)
         return values
 
@@ -201,7 +201,7 @@ def test_several_threads_may_use_it():
 
     def use(channel: str) -> None:
         for number in range(300):
-            bench.time.now += 1.0
+            bench.clock.now += 1.0
             bench.chamber.set_lamp(channel, number % 10 / 10)
             if not 100 < bench.chamber.air().carbon_dioxide_ppm < 460:
                 failed.append(channel)
@@ -352,9 +352,9 @@ def test_the_door_opens_at_its_hours_whatever_the_pace_of_reading(pace_s):
     parameters = ChamberParameters(daylight_lux=0.0, door_hours=(9.0, 23.995), door_open_s=60.0)
     bench = Bench(parameters, time_of_day_s=8.9 * 3600)
     bench.chamber.set_valve(True)
-    end = bench.time.now + 420.0  # 09:01, as the door closes
-    while bench.time.now < end:
-        bench.time.sleep(min(pace_s, end - bench.time.now))
+    end = bench.clock.now + 420.0  # 09:01, as the door closes
+    while bench.clock.now < end:
+        bench.clock.advance(min(pace_s, end - bench.clock.now))
         air = bench.chamber.air()
     seldom = Bench(ChamberParameters(daylight_lux=0.0), time_of_day_s=8.9 * 3600)
     seldom.chamber.set_valve(True)

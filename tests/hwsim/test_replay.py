@@ -43,18 +43,18 @@ def write(folder: Path, text: str) -> Path:
 
 class Bench:
     def __init__(self, path: Path, **options) -> None:
-        self.time = SleepingTime()
+        self.clock = SleepingTime()
         night = ChamberParameters(daylight_lux=0.0)
-        self.chamber = ReplayedChamber(load_recording(path), self.time.monotonic, night, **options)
+        self.chamber = ReplayedChamber(load_recording(path), self.clock.monotonic, night, **options)
 
     def machine(self, **wiring):
         return open_simulated(
-            self.chamber, sleep=self.time.sleep, monotonic=self.time.monotonic, wiring=Wiring(**wiring)
+            self.chamber, sleep=self.clock.sleep, monotonic=self.clock.monotonic, wiring=Wiring(**wiring)
         )
 
     def at(self, seconds: float) -> None:
         """Go to a time of the recording."""
-        self.time.now = 5_000.0 + seconds
+        self.clock.now = 5_000.0 + seconds
 
 
 @pytest.fixture
@@ -128,14 +128,17 @@ def test_in_a_gap_chips_do_not_answer_and_after_it_they_do(tmp_path):
     rows = [f"{time},{name},{value}" for time in (0, 5000) for name, value in GAPPED]
     bench = Bench(write(tmp_path, "\n".join(["timestamp,variable,value", *rows])))
     machine = bench.machine()
-    air, light = Scd30(machine.i2c(1), sleep=bench.time.sleep), Bh1750(machine.i2c(1), sleep=bench.time.sleep)
+    air, light = (
+        Scd30(machine.i2c(1), sleep=bench.clock.sleep),
+        Bh1750(machine.i2c(1), sleep=bench.clock.sleep),
+    )
     with pytest.raises(NotReadyError):
         air.read()
     bench.at(100)
     assert air.read().carbon_dioxide_ppm == pytest.approx(800, abs=10)
     bench.at(1000)
     for sensor in (air, light, air, light):
-        bench.time.sleep(0.5)
+        bench.clock.advance(0.5)
         with pytest.raises(DeviceMissingError):
             sensor.read()
     bench.at(5001)
@@ -152,7 +155,7 @@ def measured(bench: Bench, air: Scd30):
         try:
             return air.read()
         except NotReadyError:
-            bench.time.sleep(1)
+            bench.clock.advance(1)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +224,10 @@ def test_simulated_sensors_follow_the_real_recording():
     series = museum_rows()
     bench = Bench(MUSEUM)
     machine = bench.machine()
-    air, light = Scd30(machine.i2c(1), sleep=bench.time.sleep), Bh1750(machine.i2c(1), sleep=bench.time.sleep)
+    air, light = (
+        Scd30(machine.i2c(1), sleep=bench.clock.sleep),
+        Bh1750(machine.i2c(1), sleep=bench.clock.sleep),
+    )
     with pytest.raises(NotReadyError):
         air.read()
     compared = 0

@@ -10,11 +10,11 @@ from support.machine import SleepingTime
 
 class Bench:
     def __init__(self) -> None:
-        self.time = SleepingTime()
+        self.clock = SleepingTime()
         self.heard: list[tuple[int, float]] = []
         self.refused: set[int] = set()
         self.gpio = SimulatedGpio(
-            self.time.monotonic,
+            self.clock.monotonic,
             on_change=lambda *change: self.heard.append(change),
             is_refused=self.refused.__contains__,
         )
@@ -30,9 +30,9 @@ def bench():
 
 def test_changes_are_kept_with_their_time_and_told(bench):
     pwm = bench.gpio.PWM(18, 100)
-    bench.time.sleep(1)
+    bench.clock.advance(1)
     pwm.start(25)
-    bench.time.sleep(1)
+    bench.clock.advance(1)
     pwm.ChangeDutyCycle(50)
     pwm.ChangeFrequency(200)
     events = [(event.time, event.high, event.frequency_hz) for event in bench.gpio.history]
@@ -53,12 +53,12 @@ def test_a_stopped_pwm_drives_low_after_its_period(bench):
     pwm.start(100)
     pwm.stop()
     bench.gpio.output(18, 1)
-    bench.time.sleep(0.005)
+    bench.clock.advance(0.005)
     assert bench.gpio.high(18) == 1
-    bench.time.sleep(0.006)
+    bench.clock.advance(0.006)
     assert bench.gpio.high(18) == 0
     bench.gpio.output(18, 1)
-    bench.time.sleep(1)
+    bench.clock.advance(1)
     assert bench.gpio.input(18) == 1
 
 
@@ -69,7 +69,7 @@ def test_a_collected_pwm_stops(bench):
         bench.gpio.PWM(18, 100)
     del pwm
     gc.collect()
-    bench.time.sleep(1)
+    bench.clock.advance(1)
     assert bench.gpio.high(18) == 0
     assert bench.gpio.PWM(18, 100)
 

@@ -11,14 +11,14 @@ from growd_drivers.pwm_light import PwmLight
 from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
 from growd_drivers.tsl2591 import Tsl2591
-from growd_hwsim.hardware import WiredRelay, Wiring
+from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring
 from support.machine import SleepingTime, simulated
 
 
 class Bench:
     def __init__(self, *, inverted: bool = False, **options) -> None:
-        self.time = SleepingTime()
-        self.machine = simulated(self.time, wiring=Wiring(inverted_lamps=inverted), **options)
+        self.clock = SleepingTime()
+        self.machine = simulated(self.clock, wiring=Wiring(inverted_lamps=inverted), **options)
         bus = self.machine.i2c(1)
         self.sensor = Bh1750(bus, sleep=self.machine.sleep)
         self.air = Scd30(bus, sleep=self.machine.sleep)
@@ -31,7 +31,7 @@ class Bench:
 
     def carbon_dioxide(self) -> float:
         while True:
-            self.time.sleep(1)
+            self.clock.advance(1)
             try:
                 return self.air.read().carbon_dioxide_ppm
             except NotReadyError:
@@ -56,14 +56,14 @@ def test_turning_the_light_up_shows_on_the_sensor_at_once(inverted):
 
 @pytest.mark.parametrize("active_high", [True, False])
 def test_the_valve_and_the_fan_move_the_air(active_high):
-    time = SleepingTime()
+    clock = SleepingTime()
     relays = {23: WiredRelay("valve", active_high), 24: WiredRelay("fan", active_high)}
-    machine = simulated(time, wiring=Wiring(relays=relays))
+    machine = simulated(clock, wiring=Wiring(relays=relays))
     valve = Relay(machine.gpio, 23, active_high=active_high)
     fan = Relay(machine.gpio, 24, active_high=active_high)
 
     def carbon_dioxide_after(seconds: float) -> float:
-        time.sleep(seconds)
+        clock.advance(seconds)
         return machine.chamber.air().carbon_dioxide_ppm
 
     before = carbon_dioxide_after(60)
@@ -82,7 +82,7 @@ def test_carbon_dioxide_falls_in_light():
     bench = Bench()
     before = bench.carbon_dioxide()
     bench.lamps.set("white", 1.0)
-    bench.time.sleep(1800)
+    bench.clock.advance(1800)
     assert bench.carbon_dioxide() < before - 80
     bench.close()
 
@@ -91,7 +91,7 @@ def test_a_lamp_whose_pwm_was_only_stopped_goes_dark_in_its_time():
     bench = Bench()
     bench.lamps.set("white", 1.0)
     bench.lamps._pwms["white"].stop()
-    bench.time.sleep(0.1)
+    bench.clock.advance(0.1)
     assert bench.lux() == 0
     bench.close()
 
@@ -113,16 +113,16 @@ def test_it_is_the_drivers_hardware_with_one_bus():
     assert isinstance(machine, Hardware)
     assert machine.i2c(1).scan() == [0x23, 0x61]
     with pytest.raises(HardwareUnavailableError, match="I2C bus 0 is not there"):
-        machine.i2c(0)
+        machine.i2c(0).scan()
     machine.close()
 
 
 def test_a_tsl2591_is_there_where_it_is_wired_and_sees_what_the_bh1750_sees():
-    time = SleepingTime()
-    machine = simulated(time, wiring=Wiring(tsl2591_address=0x29))
-    assert machine.i2c(1).scan() == [0x23, 0x29, 0x61]
-    lamp = PwmLight(machine.gpio, machine.wiring.lamp_pins, sleep=time.sleep)
-    sensor = Tsl2591(machine.i2c(1), sleep=time.sleep)
+    clock = SleepingTime()
+    machine = simulated(clock, wiring=Wiring(i2c=(WiredChip("tsl2591", 1, 0x29),)))
+    assert machine.i2c(1).scan() == [0x29]
+    lamp = PwmLight(machine.gpio, machine.wiring.lamp_pins, sleep=clock.sleep)
+    sensor = Tsl2591(machine.i2c(1), sleep=clock.sleep)
     assert sensor.read().illuminance_lux == 0
     lamp.set("white", 0.5)
     assert sensor.read().illuminance_lux == pytest.approx(10_000, rel=0.01)
@@ -131,13 +131,47 @@ def test_a_tsl2591_is_there_where_it_is_wired_and_sees_what_the_bh1750_sees():
 
 
 def test_other_wiring_moves_the_parts():
-    time = SleepingTime()
-    wiring = Wiring(i2c_bus=3, bh1750_address=0x5C, lamp_pins={"white": 12})
-    machine = simulated(time, wiring=wiring)
-    assert machine.i2c(3).scan() == [0x5C, 0x61]
-    lamp = PwmLight(machine.gpio, {"white": 12}, sleep=time.sleep)
+    clock = SleepingTime()
+    wiring = Wiring(i2c=(WiredChip("bh1750", 3, 0x5C),), lamp_pins={"white": 12})
+    machine = simulated(clock, wiring=wiring)
+    assert machine.i2c(3).scan() == [0x5C]
+    lamp = PwmLight(machine.gpio, {"white": 12}, sleep=clock.sleep)
     lamp.set("white", 1.0)
-    sensor = Bh1750(machine.i2c(3), sleep=time.sleep, address=0x5C)
+    sensor = Bh1750(machine.i2c(3), sleep=clock.sleep, address=0x5C)
     assert sensor.read().illuminance_lux == pytest.approx(20_000, rel=0.01)
     lamp.close()
+    machine.close()
+
+
+def test_several_chips_of_a_kind_measure_the_same_with_noise_of_their_own():
+    clock = SleepingTime()
+    places = [(bus, address) for bus in (1, 3) for address in (0x23, 0x5C)]
+    light_sensors = [WiredChip("bh1750", bus, address) for bus, address in places]
+    air_sensors = [WiredChip("scd30", bus, 0x61) for bus in (1, 3)]
+    machine = simulated(clock, wiring=Wiring(i2c=(*light_sensors, *air_sensors)))
+    machine.chamber.set_lamp("white", 1.0)
+    assert [machine.i2c(bus).scan() for bus in (1, 3)] == [[0x23, 0x5C, 0x61]] * 2
+    light = [Bh1750(machine.i2c(bus), sleep=clock.sleep, address=address) for bus, address in places]
+    lux = [sensor.read().illuminance_lux for sensor in light]
+    assert lux == [pytest.approx(20_000, rel=0.01)] * 4
+    assert len(set(lux)) == 4
+    air = [Scd30(machine.i2c(bus), sleep=clock.sleep) for bus in (1, 3)]
+    for sensor in air:
+        with pytest.raises(NotReadyError):
+            sensor.read()
+    clock.advance(2)
+    ppm = [sensor.read().carbon_dioxide_ppm for sensor in air]
+    assert ppm == [pytest.approx(machine.chamber.air().carbon_dioxide_ppm, abs=11)] * 2
+    assert ppm[0] != ppm[1]
+    machine.close()
+
+
+def test_the_first_chip_of_a_kind_has_its_name():
+    machine = simulated(
+        SleepingTime(), wiring=Wiring(i2c=(WiredChip("bh1750", 3, 0x5C), WiredChip("bh1750", 1, 0x23)))
+    )
+    assert machine.bh1750 is machine.chips[3, 0x5C]
+    assert sorted(machine.adapters) == [1, 3]
+    with pytest.raises(LookupError, match="no tsl2591 is wired"):
+        _ = machine.tsl2591
     machine.close()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import serial
 
-from growd_drivers.errors import BusError, DeviceMissingError, NotReadyError, StuckError
+from growd_drivers.errors import BusError, DeviceMissingError, NotReadyError, OutOfRangeError, StuckError
 from growd_drivers.mhz19 import BAUD, WARM_UP_S, Mhz19
 from growd_hwsim.chips.mhz19 import SimulatedMhz19, reading
 from growd_hwsim.errors import FaultError
-from growd_hwsim.faults import PLUG_KINDS, SERIAL_KINDS, Fault
+from growd_hwsim.fault_kinds import KINDS
+from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import Wiring
 from growd_hwsim.uart import SerialPorts
 from support.machine import SleepingTime, simulated
@@ -17,13 +18,22 @@ from support.serial_port import HASTY_S, PATIENT_S, Impatient
 
 READ_COMMAND = bytes.fromhex("ff 01 86 00 00 00 00 00 79")
 HARMLESS = ("split", "shifted", "doubled")
+NOT_WHOLE = ("short", "garbled", "bad_checksum")
+WAITED_FOR = {
+    "absent": (DeviceMissingError, HASTY_S),
+    "unplugged": (DeviceMissingError, PATIENT_S),
+    "warm_up": (NotReadyError, PATIENT_S),
+}
+"""With what the driver says, and how long its port waits."""
+OF_VALUES = ("noise", "drift", "saturated")
+DEVICES = ("mhz19", "mhz16", "/dev/serial0")
 
 
 class Chip:
     def __init__(self) -> None:
-        self.time = SleepingTime()
+        self.clock = SleepingTime()
         self.ppm = 1234.0
-        self.chip = SimulatedMhz19(lambda: self.ppm, self.time.monotonic)
+        self.chip = SimulatedMhz19(lambda: self.ppm, self.clock.monotonic)
 
     def ask(self, text: str) -> bytes:
         (command,) = self.chip.receive(bytes.fromhex(text))
@@ -36,18 +46,18 @@ class Chip:
 class Bench:
     """The whole machine with an MH-Z19 at `port`, warm."""
 
-    def __init__(self, port: str = "/dev/serial0", place: str | None = None) -> None:
-        self.time = SleepingTime()
-        self.machine = simulated(self.time, wiring=Wiring(serial={port: "mhz19"}))
+    def __init__(self, port: str = "/dev/serial0", place: str | None = None, *, kind: str = "mhz19") -> None:
+        self.clock = SleepingTime()
+        self.machine = simulated(self.clock, wiring=Wiring(serial={port: kind}))
         self.faults = self.machine.faults
         self.line = self.machine.serial(place or port, baud=BAUD, timeout_s=PATIENT_S)
-        self.driver = Mhz19(self.line, monotonic=self.time.monotonic)
+        self.driver = Mhz19(self.line, monotonic=self.clock.monotonic)
         self.wait_until_warm()
 
     def wait_until_warm(self) -> None:
         with pytest.raises(NotReadyError):
             self.read()
-        self.time.sleep(WARM_UP_S)
+        self.clock.advance(WARM_UP_S)
         self.read()
 
     def read(self) -> float:
@@ -67,6 +77,20 @@ def bench():
     bench.close()
 
 
+@pytest.fixture(params=DEVICES)
+def device(request):
+    """By what name a fault means the sensor."""
+    return request.param
+
+
+@pytest.fixture
+def named(device):
+    """The bench with the sensor that goes by that name."""
+    bench = Bench(kind="mhz16" if device == "mhz16" else "mhz19")
+    yield bench
+    bench.close()
+
+
 def test_the_manuals_example_is_answered_as_the_manual_says():
     assert reading(544) == bytes.fromhex("ff 86 02 20 00 00 00 00 58")
 
@@ -74,9 +98,9 @@ def test_the_manuals_example_is_answered_as_the_manual_says():
 def test_it_gives_constants_until_it_is_warm():
     bench = Chip()
     assert bench.read() == 388
-    bench.time.sleep(10)
+    bench.clock.advance(10)
     assert bench.read() == 555
-    bench.time.sleep(WARM_UP_S - 10)
+    bench.clock.advance(WARM_UP_S - 10)
     assert bench.read() == pytest.approx(1234, abs=6)
     bench.chip.power_cycle()
     assert bench.read() == 388
@@ -84,7 +108,7 @@ def test_it_gives_constants_until_it_is_warm():
 
 def test_a_reading_ends_with_its_range():
     bench = Chip()
-    bench.time.sleep(WARM_UP_S)
+    bench.clock.advance(WARM_UP_S)
     bench.ppm = 4000.0
     assert bench.read() == 2000
     assert bench.ask("ff 01 99 00 00 00 13 88 cb") == b""
@@ -97,7 +121,7 @@ def test_calibration_and_baseline_are_remembered_without_power():
     assert bench.ask("ff 01 87 00 00 00 00 00 78") == b""
     assert bench.ask("ff 01 79 00 00 00 00 00 86") == b""
     bench.chip.power_cycle()
-    bench.time.sleep(WARM_UP_S)
+    bench.clock.advance(WARM_UP_S)
     assert bench.read() == pytest.approx(400, abs=6)
     assert not bench.chip.memory.self_calibration
     assert bench.ask("ff 01 79 a0 00 00 00 00 e6") == b""
@@ -123,9 +147,9 @@ def test_commands_are_found_in_what_comes(parts, understood):
 
 def test_the_same_seed_has_the_same_noise():
     def story(seed: int) -> list[int]:
-        time = SleepingTime()
-        chip = SimulatedMhz19(lambda: 800.0, time.monotonic, seed=seed)
-        time.sleep(WARM_UP_S)
+        clock = SleepingTime()
+        chip = SimulatedMhz19(lambda: 800.0, clock.monotonic, seed=seed)
+        clock.advance(WARM_UP_S)
         return [int.from_bytes(chip.answer(READ_COMMAND)[2:4], "big") for _ in range(20)]
 
     assert story(1) == story(1)
@@ -133,9 +157,9 @@ def test_the_same_seed_has_the_same_noise():
 
 
 def test_plain_pyserial_reads_it_and_another_speed_is_noise_to_it():
-    time = SleepingTime()
+    clock = SleepingTime()
     ports = SerialPorts()
-    ports.attach("/dev/serial0", SimulatedMhz19(lambda: 800.0, time.monotonic))
+    ports.attach("/dev/serial0", SimulatedMhz19(lambda: 800.0, clock.monotonic))
     port = ports.open("/dev/serial0", 9600, PATIENT_S)
     assert isinstance(port, serial.Serial)
     port.write(READ_COMMAND)
@@ -152,75 +176,98 @@ def test_it_breathes_the_chambers_air(bench):
     before = bench.read()
     assert before == pytest.approx(bench.true_ppm(), abs=6)
     bench.machine.chamber.set_lamp("white", 1.0)
-    bench.time.sleep(1800)
+    bench.clock.advance(1800)
     assert bench.read() < before - 80
     assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
 
 
 @pytest.mark.parametrize("kind", HARMLESS)
-def test_a_frame_that_is_whole_somewhere_is_read(bench, kind):
-    bench.faults.inject(Fault(kind, "mhz19"))
+def test_a_frame_that_is_whole_somewhere_is_read(named, device, kind):
+    named.faults.inject(Fault(kind, device))
     for _ in range(3):
-        assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
+        assert named.read() == pytest.approx(named.true_ppm(), abs=6)
 
 
-@pytest.mark.parametrize("kind", ["short", "garbled", "bad_checksum"])
-def test_a_frame_that_is_not_whole_never_becomes_a_number(bench, kind):
-    bench.faults.inject(Fault(kind, "/dev/serial0", duration=60))
+@pytest.mark.parametrize("kind", NOT_WHOLE)
+def test_a_frame_that_is_not_whole_never_becomes_a_number(named, device, kind):
+    bench = named
+    bench.faults.inject(Fault(kind, device, duration=60))
     Impatient.on(bench.line)
     for _ in range(2):
         with pytest.raises(BusError, match="no whole frame"):
             bench.read()
     Impatient.off(bench.line)
-    bench.time.sleep(60)
+    bench.clock.advance(60)
     assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
 
 
-@pytest.mark.parametrize(
-    ("kind", "error", "timeout_s"),
-    [
-        ("absent", DeviceMissingError, HASTY_S),
-        ("unplugged", DeviceMissingError, PATIENT_S),
-        ("warm_up", NotReadyError, PATIENT_S),
-    ],
-)
-def test_what_may_have_been_without_power_is_waited_for(bench, kind, error, timeout_s):
+@pytest.mark.parametrize("kind", WAITED_FOR)
+def test_what_may_have_been_without_power_is_waited_for(named, device, kind):
+    bench = named
+    error, timeout_s = WAITED_FOR[kind]
     bench.machine.chamber.set_lamp("white", 1.0)
-    bench.time.sleep(1800)  # away from the warm-up's constants
+    bench.clock.advance(1800)  # away from the warm-up's constants
     bench.read()
-    bench.faults.inject(Fault(kind, "mhz19", duration=60))
+    bench.faults.inject(Fault(kind, device, duration=60))
     bench.line._port.timeout = timeout_s
     for _ in range(2):
         with pytest.raises(error):
             bench.read()
-    bench.time.sleep(60)
+    bench.clock.advance(60)
     if bench.line._port is not None:
         bench.line._port.timeout = PATIENT_S
     bench.wait_until_warm()
     assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
 
 
-def test_a_frozen_sensor_is_found_out(bench):
+def test_a_frozen_sensor_is_found_out(named, device):
+    bench = named
     last = bench.read()
-    bench.faults.inject(Fault("frozen", "mhz19"))
+    bench.faults.inject(Fault("frozen", device))
     bench.machine.chamber.set_lamp("white", 1.0)
-    bench.time.sleep(3600)
+    bench.clock.advance(3600)
     assert bench.read() == last
-    bench.time.sleep(3 * 3600)
+    bench.clock.advance(3 * 3600)
     with pytest.raises(StuckError):
         bench.read()
     bench.faults.clear()
     assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
 
 
-def test_it_comes_back_under_another_name():
-    bench = Bench("/dev/ttyUSB0", "/dev/ttyUSB*")
-    bench.faults.inject(Fault("unplugged", "mhz19", duration=30))
-    bench.faults.inject(Fault("renamed", "mhz19", at=30))
+def test_noise_throws_a_reading_up_and_down_now_and_then(named, device):
+    named.faults.inject(Fault("noise", device, probability=0.5, amount=3_000))
+    seen = set()
+    for _ in range(30):
+        try:
+            seen.add(round((named.read() - named.true_ppm()) / 3_000))
+        except OutOfRangeError as error:
+            seen.add(f"down to {error.value}")
+    assert seen == {0, 1, "down to 0"}
+
+
+def test_drift_grows_with_the_time_since_the_fault_began(named, device):
+    named.faults.inject(Fault("drift", device, at=3600, amount=100))
+    for ppm in (0, 0, 100, 200):
+        assert named.read() - named.true_ppm() == pytest.approx(ppm, abs=8)
+        named.clock.advance(3600)
+
+
+def test_a_saturated_sensor_is_at_the_end_of_its_range(named, device):
+    named.faults.inject(Fault("saturated", device))
+    with pytest.raises(OutOfRangeError) as caught:
+        named.read()
+    assert caught.value.value == 10_000
+
+
+@pytest.mark.parametrize("device", ["mhz19", "mhz16", "/dev/ttyUSB0"])
+def test_it_comes_back_under_another_name(device):
+    bench = Bench("/dev/ttyUSB0", "/dev/ttyUSB*", kind="mhz16" if device == "mhz16" else "mhz19")
+    bench.faults.inject(Fault("unplugged", device, duration=30))
+    bench.faults.inject(Fault("renamed", device, at=30))
     for words in ("is gone", "is not there"):
         with pytest.raises(DeviceMissingError, match=words):
             bench.read()
-    bench.time.sleep(30)
+    bench.clock.advance(30)
     bench.wait_until_warm()
     assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
     bench.close()
@@ -236,11 +283,11 @@ def test_a_path_that_is_no_pattern_does_not_find_another_name():
 
 
 def test_a_fault_strikes_one_of_two_sensors():
-    time = SleepingTime()
-    machine = simulated(time, wiring=Wiring(serial={"/dev/ttyUSB0": "mhz19", "/dev/ttyUSB1": "mhz16"}))
+    clock = SleepingTime()
+    machine = simulated(clock, wiring=Wiring(serial={"/dev/ttyUSB0": "mhz19", "/dev/ttyUSB1": "mhz16"}))
     machine.faults.inject(Fault("unplugged", "mhz16"))
     lines = [machine.serial(port, baud=BAUD, timeout_s=PATIENT_S) for port in machine.wiring.serial]
-    drivers = [Mhz19(line, monotonic=time.monotonic) for line in lines]
+    drivers = [Mhz19(line, monotonic=clock.monotonic) for line in lines]
     with pytest.raises(NotReadyError):
         drivers[0].read()
     with pytest.raises(DeviceMissingError):
@@ -249,9 +296,12 @@ def test_a_fault_strikes_one_of_two_sensors():
 
 
 def test_faults_of_a_bus_and_of_a_line_are_kept_apart():
-    for kind in (*SERIAL_KINDS, *PLUG_KINDS):
-        assert Fault(kind, "mhz16").device == "mhz16"
     with pytest.raises(FaultError, match="kind bad_crc can't be: for mhz19 there are absent, short"):
         Fault("bad_crc", "mhz19")
-    with pytest.raises(FaultError, match="kind unplugged can't be: for scd30 there are absent, bus_error"):
+    with pytest.raises(FaultError, match="kind unplugged can't be: for scd30 there are absent, nak"):
         Fault("unplugged", "scd30")
+
+
+def test_each_kind_that_can_be_on_a_line_is_tried_here():
+    tried = {*HARMLESS, *NOT_WHOLE, *WAITED_FOR, *OF_VALUES, "frozen", "renamed"}
+    assert tried == {kind for kind, places in KINDS.items() if "mhz16" in places}

@@ -14,9 +14,9 @@ PER_LUX = 1 / 408 / (1 - 1.64 * WHITE_LED_INFRARED_SHARE)  # counts per ms and l
 
 class Bench:
     def __init__(self, **options) -> None:
-        self.time = SleepingTime()
+        self.clock = SleepingTime()
         self.lux = 1000.0
-        self.chip = SimulatedTsl2591(lambda: self.lux, self.time.monotonic, **options)
+        self.chip = SimulatedTsl2591(lambda: self.lux, self.clock.monotonic, **options)
 
     def write(self, register: int, *values: int) -> None:
         self.chip.receive(bytes([register, *values]))
@@ -33,7 +33,7 @@ class Bench:
         self.write(ENABLE, OFF)
         self.write(CONTROL, control)
         self.write(ENABLE, MEASURE)
-        self.time.sleep(0.65)
+        self.clock.advance(0.65)
         return self.counts()
 
 
@@ -49,16 +49,16 @@ def test_it_says_who_it_is(bench):
 def test_it_measures_only_with_power_and_converter_on(bench):
     for enable in (OFF, ON, 0x02):
         bench.write(ENABLE, enable)
-        bench.time.sleep(1)
+        bench.clock.advance(1)
         assert (bench.counts(), bench.read(STATUS)) == ((0, 0), b"\x00")
 
 
 def test_a_cycle_takes_its_time_and_is_valid_then(bench):
     bench.write(CONTROL, 0x02)  # 300 ms
     bench.write(ENABLE, MEASURE)
-    bench.time.sleep(0.29)
+    bench.clock.advance(0.29)
     assert (bench.counts(), bench.read(STATUS)) == ((0, 0), b"\x00")
-    bench.time.sleep(0.02)
+    bench.clock.advance(0.02)
     assert bench.counts()[0] > 0
     assert bench.read(STATUS) == b"\x01"
 
@@ -66,12 +66,12 @@ def test_a_cycle_takes_its_time_and_is_valid_then(bench):
 def test_it_goes_on_measuring_until_it_is_switched_off(bench):
     before = bench.measure(0x00)[0]
     bench.lux = 4000.0
-    bench.time.sleep(0.1)
+    bench.clock.advance(0.1)
     after = bench.counts()[0]
     assert after == pytest.approx(4 * before, rel=0.02)
     bench.write(ENABLE, OFF)
     bench.lux = 100.0
-    bench.time.sleep(1)
+    bench.clock.advance(1)
     assert (bench.counts()[0], bench.read(STATUS)) == (after, b"\x00")
 
 
@@ -124,7 +124,7 @@ def test_reset_and_loss_of_power_forget_all(bench):
         bench.measure(0x11)
         forget()
         assert bench.read(ENABLE, 2) == b"\x00\x00"
-        bench.time.sleep(1)
+        bench.clock.advance(1)
         assert (bench.counts(), bench.read(STATUS), bench.read(ID)) == ((0, 0), b"\x00", b"\x50")
 
 
@@ -147,7 +147,7 @@ def test_smbus2_reads_it_after_a_repeated_start(bench):
     adapter.attach(0x29, bench.chip)
     with smbus_over(I2CKernel({1: adapter}))(1) as bus:
         bus.i2c_rdwr(i2c_msg.write(0x29, [ENABLE, MEASURE]))
-        bench.time.sleep(0.1)
+        bench.clock.advance(0.1)
         answer = i2c_msg.read(0x29, 5)
         bus.i2c_rdwr(i2c_msg.write(0x29, [STATUS]), answer)
     status, *data = bytes(answer)

@@ -32,7 +32,7 @@ SOFT_RESET = 0xD304  # 1.4.10
 
 FIRMWARE = 0x0342  # 3.66, the description's example
 _ANSWER_AFTER_S = 0.003  # "a delay of more than 3 ms between write and read"
-_MAXIMUM_CO2_PPM = 40_000.0
+MAXIMUM_CO2_PPM = 40_000.0
 _ARGUMENT_RANGES = {
     START_CONTINUOUS: (700, 1400),
     INTERVAL: (2, 1800),
@@ -43,13 +43,20 @@ _ARGUMENT_RANGES = {
 }
 
 
+def _crc8_of(byte: int) -> int:
+    for _ in range(8):
+        byte = (byte << 1 ^ 0x31 if byte & 0x80 else byte << 1) & 0xFF
+    return byte
+
+
+_CRC8 = bytes(map(_crc8_of, range(256)))
+
+
 def crc8(data: bytes) -> int:
     """CRC-8 with polynomial 0x31 and initial value 0xFF (1.1.3)."""
     crc = 0xFF
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc << 1 ^ 0x31 if crc & 0x80 else crc << 1) & 0xFF
+        crc = _CRC8[crc ^ byte]
     return crc
 
 
@@ -193,7 +200,7 @@ class SimulatedScd30(I2CSlave):
         temperature = air.temperature_degc - offset_degc + self._jitter(0.03, 0.1)
         humidity = air.humidity_percent + self._jitter(0.03, 0.1)
         return struct.pack(
-            ">fff", min(max(ppm, 1.0), _MAXIMUM_CO2_PPM), temperature, min(max(humidity, 0.0), 100.0)
+            ">fff", min(max(ppm, 1.0), MAXIMUM_CO2_PPM), temperature, min(max(humidity, 0.0), 100.0)
         )
 
     def _jitter(self, deviation: float, limit: float) -> float:

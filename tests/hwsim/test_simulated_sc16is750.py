@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import pytest
+
+from growd_hwsim.chips.mhz19 import SimulatedMhz19, reading
+from growd_hwsim.chips.sc16is750 import (
+    DLH,
+    DLL,
+    FCR,
+    FIFO_LENGTH,
+    IOCONTROL,
+    LCR,
+    LSR,
+    MCR,
+    OVERRUN,
+    RHR,
+    RXLVL,
+    SPR,
+    THR,
+    TXLVL,
+    SimulatedSc16is750,
+)
+from growd_hwsim.errors import NothingRecordedError
+from growd_hwsim.i2c import NoAcknowledgeError
+from support.machine import SleepingTime
+
+COMMAND = bytes.fromhex("ff 01 86 00 00 00 00 00 79")
+ANSWER = reading(388)  # as it has just been switched on
+
+
+class Bench:
+    def __init__(self, **options) -> None:
+        self.sensor = SimulatedMhz19(lambda: 800.0, SleepingTime().monotonic)
+        self.chip = SimulatedSc16is750(self.sensor, **options)
+
+    def write(self, register: int, *values: int) -> None:
+        self.chip.receive(bytes([register << 3, *values]))
+
+    def read(self, register: int, length: int = 1) -> bytes:
+        self.chip.receive(bytes([register << 3]))
+        return self.chip.on_read(length)
+
+    def set_up(self, divisor: int = 96, line: int = 0x03) -> None:
+        self.write(LCR, 0x80)
+        self.write(DLL, divisor & 0xFF)
+        self.write(DLH, divisor >> 8)
+        self.write(LCR, line)
+        self.write(FCR, 0x07)
+
+    def answer(self) -> bytes:
+        assert self.read(RXLVL) == b"\x00"  # a look that finds nothing yet
+        return self.read(RHR, self.read(RXLVL)[0])
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    bench.set_up()
+    return bench
+
+
+def test_a_command_goes_through_and_its_answer_comes_back(bench):
+    bench.write(THR, *COMMAND)
+    assert list(bench.sensor.received) == [COMMAND]
+    assert bench.answer() == ANSWER
+    assert bench.read(RXLVL) == b"\x00"
+
+
+def test_after_a_reset_all_is_as_the_datasheet_says_and_the_scratch_register_as_it_was(bench):
+    bench.write(SPR, 0x5A)
+    with pytest.raises(NoAcknowledgeError):
+        bench.write(IOCONTROL, 0x08)
+    assert [bench.read(register)[0] for register in (LCR, LSR, TXLVL, RXLVL, SPR, IOCONTROL)] == [
+        0x1D,
+        0x60,
+        1,
+        0,
+        0x5A,
+        0,
+    ]
+    assert bench.chip.divisor == 96
+
+
+def test_a_part_that_acknowledges_its_reset_is_reset_too():
+    bench = Bench(acknowledges_reset=True)
+    bench.set_up()
+    bench.write(IOCONTROL, 0x08)
+    assert bench.read(LCR) == b"\x1d"
+
+
+def test_a_loss_of_power_forgets_all(bench):
+    bench.write(SPR, 0x5A)
+    bench.chip.power_cycle()
+    assert bench.read(SPR) == b"\xff"
+    assert bench.chip.divisor == 0xFFFF
+
+
+def test_the_divisor_is_reached_while_the_latch_is_open(bench):
+    bench.write(LCR, 0x83)
+    assert (bench.read(DLL), bench.read(DLH)) == (b"\x60", b"\x00")
+    assert bench.chip.baud == 9600
+
+
+def test_enhanced_registers_are_others_than_the_ones_at_their_place(bench):
+    bench.write(MCR, 0x01)
+    bench.write(LCR, 0xBF)
+    bench.write(MCR, 0x11)  # XON1 there
+    assert bench.read(MCR) == b"\x11"
+    bench.write(LCR, 0x03)
+    assert bench.read(MCR) == b"\x01"
+
+
+@pytest.mark.parametrize(("divisor", "line"), [(48, 0x03), (100, 0x03), (96, 0x1B), (96, 0x02), (0, 0x03)])
+def test_another_speed_or_format_is_noise(divisor, line):
+    bench = Bench()
+    bench.set_up(divisor, line)
+    bench.write(THR, *COMMAND)
+    assert not bench.sensor.received
+
+
+def test_a_speed_that_is_off_by_little_is_understood():
+    bench = Bench(crystal_hz=12_000_000)
+    bench.set_up(78)
+    bench.write(THR, *COMMAND)
+    assert bench.answer() == ANSWER
+
+
+def test_what_there_is_no_room_for_is_lost(bench):
+    bench.chip.is_running = False
+    bench.write(THR, *COMMAND * 8)
+    assert (bench.read(TXLVL), bench.read(LSR)) == (b"\x00", b"\x00")
+    bench.write(FCR, 0x05)
+    assert (bench.read(TXLVL)[0], bench.read(LSR)) == (FIFO_LENGTH, b"\x60")
+    bench.chip.is_running = True
+    bench.write(THR, *COMMAND * 8)
+    assert len(bench.sensor.received) == FIFO_LENGTH // len(COMMAND)
+
+
+def test_received_bytes_beyond_its_memory_are_lost_and_told_once():
+    bench = Bench(wire=lambda _query, _forward: [bytes(100)])
+    bench.set_up()
+    bench.write(THR, *COMMAND)
+    assert len(bench.answer()) == FIFO_LENGTH
+    assert bench.read(LSR)[0] & OVERRUN
+    assert not bench.read(LSR)[0] & OVERRUN
+
+
+def test_without_its_fifo_it_holds_one_byte():
+    bench = Bench()
+    bench.set_up()
+    bench.write(FCR, 0x00)
+    assert bench.read(TXLVL) == b"\x01"
+    bench.write(THR, *COMMAND)
+    assert not bench.sensor.received
+
+
+def test_pieces_come_one_after_another():
+    bench = Bench(wire=lambda query, forward: [forward(query)[0][:4], forward(query)[0][4:]])
+    bench.set_up()
+    bench.write(THR, *COMMAND)
+    assert bench.answer() == ANSWER[:4]
+    assert bench.answer() == ANSWER[4:]
+
+
+def test_received_bytes_can_be_forgotten(bench):
+    bench.write(THR, *COMMAND)
+    bench.read(RXLVL)
+    assert bench.read(LSR) == b"\x61"
+    bench.write(FCR, 0x03)
+    assert (bench.read(RXLVL), bench.read(LSR), bench.read(RHR)) == (b"\x00", b"\x60", b"\x00")
+
+
+def test_an_answer_that_comes_while_the_power_is_off_is_lost(bench):
+    bench.write(THR, *COMMAND)
+    bench.chip.power_cycle()
+    bench.set_up()
+    assert bench.answer() == b""
+
+
+def test_an_answer_that_comes_at_another_speed_is_noise(bench):
+    bench.write(THR, *COMMAND)
+    bench.set_up(48)
+    assert bench.answer() == b""
+
+
+def test_what_passes_names_the_port_and_the_chip():
+    queries = []
+
+    def wire(query, forward):
+        queries.append((query.port, query.device, query.command))
+        return forward(query)
+
+    bench = Bench(port="i2c-3:0x48", wire=wire)
+    bench.set_up()
+    bench.write(THR, *COMMAND)
+    assert queries == [("i2c-3:0x48", "mhz19", COMMAND)]
+
+
+def test_a_gap_in_a_recording_is_silence(bench, monkeypatch):
+    def nothing(_command: bytes) -> bytes:
+        raise NothingRecordedError
+
+    monkeypatch.setattr(bench.sensor, "answer", nothing)
+    bench.write(THR, *COMMAND)
+    assert (bench.read(RXLVL), bench.read(RXLVL)) == (b"\x00", b"\x00")
+
+
+def test_what_is_read_only_stays(bench):
+    for register in (LSR, TXLVL, RXLVL):
+        before = bench.read(register)
+        bench.write(register, 0x11)
+        assert bench.read(register) == before
