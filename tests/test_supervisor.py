@@ -86,6 +86,23 @@ async def test_a_part_whose_work_was_cancelled_by_another_starts_again(caplog: p
     assert "waits failed; it starts again in 1 s" in caplog.text
 
 
+async def test_a_part_that_is_cancelled_from_outside_does_not_start_again():
+    """As the event loop does with every task when it ends early: a part that came back would hold it up."""
+    clock = ManualClock()
+    runs = []
+
+    async def part() -> None:
+        runs.append(asyncio.current_task())
+        await asyncio.Event().wait()
+
+    async with Supervisor(clock) as supervisor:
+        supervisor.start("part", part)
+        await clock.advance(1)
+        runs[0].cancel()
+        await clock.advance(10)
+    assert len(runs) == 1
+
+
 async def test_a_part_that_fails_on_its_way_out_does_not_start_again(caplog: pytest.LogCaptureFixture):
     clock = ManualClock()
     runs = []

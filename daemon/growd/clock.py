@@ -8,7 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Cancellable(Protocol):
+    """What has not happened yet."""
+
+    def cancel(self) -> object:
+        """Let it not happen."""
 
 
 class Clock(Protocol):
@@ -22,6 +32,9 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the event loop."""
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Cancellable:
+        """Have `callback()` called by the event loop, unless that is cancelled before."""
 
     def sleep_blocking(self, seconds: float) -> None:
         """Wait in a worker thread. Never call it on the event loop."""
@@ -38,6 +51,9 @@ class RealClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Cancellable:
+        return asyncio.get_running_loop().call_later(seconds, callback)
 
     def sleep_blocking(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds))
@@ -65,6 +81,9 @@ class AcceleratedClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self.speed)
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Cancellable:
+        return asyncio.get_running_loop().call_later(seconds / self.speed, callback)
 
     def sleep_blocking(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds / self.speed))

@@ -28,14 +28,12 @@ class Supervisor:
         self._clock = clock
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ending = False
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._ending = True
         for task in self._tasks:
             task.cancel()
         # without the body's own error, which the group would wrap: it goes on up as it is
@@ -54,7 +52,7 @@ class Supervisor:
             try:
                 await run()
             except (Exception, asyncio.CancelledError) as error:
-                if not self._ending:  # a cancel too: not of the part, but of something that it waited for
+                if not _is_cancelled():  # a cancel may be one of something that the part waited for
                     _log.exception("%s failed; it starts again in %g s", name, delay)
                 elif isinstance(error, asyncio.CancelledError):
                     raise
@@ -67,3 +65,9 @@ class Supervisor:
                 delay = FIRST_DELAY_S
             await self._clock.sleep(delay)
             delay = min(2 * delay, LONGEST_DELAY_S)
+
+
+def _is_cancelled() -> bool:
+    """Whether someone has cancelled the task that asks."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,10 @@ class Variable:
     `precision` is the number of decimals worth storing. A measured point is stored between the minimum and
     maximum interval (seconds) only when it moved by more than `absolute_band` (in `unit`) or `relative_band`
     (a fraction of the last stored value), whichever is larger.
+
+    A sample further from the last one than `jump` (in `unit`) and than `relative_jump` (a fraction of it) is
+    not believed before the next one confirms it. The air of a chamber has no way to move so far between two
+    samples, but for a door or a valve; light has.
     """
 
     name: str
@@ -22,17 +27,19 @@ class Variable:
     precision: int = 2
     absolute_band: float = 0.0
     relative_band: float = 0.01
+    jump: float = inf
+    relative_jump: float = 0.0
 
 
 VARIABLES: dict[str, Variable] = {
     variable.name: variable
     for variable in (
-        Variable("air_carbon_dioxide", "ppm", 0, 40_000, 0, absolute_band=2),
-        Variable("air_temperature", "degC", -40, 85, 2, absolute_band=0.1),
-        Variable("air_humidity", "percent", 0, 100, 1, absolute_band=0.5),
+        Variable("air_carbon_dioxide", "ppm", 0, 40_000, 0, absolute_band=2, jump=150, relative_jump=0.2),
+        Variable("air_temperature", "degC", -40, 85, 2, absolute_band=0.1, jump=3),
+        Variable("air_humidity", "percent", 0, 100, 1, absolute_band=0.5, jump=15),
         Variable("air_carbon_dioxide_valve_on", "switch", 0, 1, 0),
         Variable("air_flush_on", "switch", 0, 1, 0),
-        Variable("light_illuminance", "lux", 0, 200_000, 1, absolute_band=1),
+        Variable("light_illuminance", "lux", 0, 200_000, 1, absolute_band=1, jump=500, relative_jump=0.5),
         Variable("light_ppfd", "umol/m2/s", 0, 5_000, 1, absolute_band=1),
         Variable("light_intensity_white", "fraction", 0, 1, 3),
         Variable("light_intensity_red", "fraction", 0, 1, 3),

@@ -424,6 +424,31 @@ async def test_what_became_stale_while_the_store_wrote_is_forgotten_with_the_nex
     assert store.kept() == {"other": 1}
 
 
+async def test_what_gave_way_is_forgotten_also_when_the_next_write_fails():
+    store = MemoryStore()
+    store.texts = {"control": "5"}
+    tree = Parameters(store.kept(), store)
+    tree.declare("control/gain", GAIN, "controller")
+    store.fails = True
+    with pytest.raises(OSError, match="disk full"):
+        await tree.set("other", 1)
+    store.fails = False
+    await tree.set("other", 1)
+    assert store.kept() == {"other": 1}
+
+
+async def test_a_default_that_holds_in_place_of_what_was_refused_is_not_kept():
+    store = HeldStore()
+    tree = Parameters(store=store)
+    task = asyncio.create_task(tree.set("gain", 99))
+    await store.begun.wait()
+    tree.declare("gain", GAIN, "controller", read_only=True)
+    store.go_on.set()
+    with pytest.raises(ReadOnlyError):
+        await task
+    assert store.kept() == {}  # a later growd may declare another default
+
+
 @pytest.mark.parametrize("bad", [{1: 2}, {"a": {1: 2}}])
 async def test_a_value_that_is_no_json_fails_alone(bad):
     store = MemoryStore()
@@ -465,6 +490,17 @@ async def test_sets_that_wait_for_the_store_are_limited(monkeypatch):
     assert tree.get("a") == 2
     await tree.set("a", 5)
     assert tree.get("a") == 5
+
+
+async def test_sets_that_come_without_end_are_written_before_there_is_no_room_for_more():
+    store = HeldStore()
+    tree = Parameters(store=store)
+    tasks: list[asyncio.Task[Any]] = []
+    while not store.begun.is_set():
+        tasks.append(asyncio.create_task(tree.set("a", len(tasks))))
+        await asyncio.sleep(0)
+    store.go_on.set()
+    assert await asyncio.gather(*tasks) == [*range(len(tasks))]
 
 
 async def test_closing_a_tree_at_rest_returns_at_once():

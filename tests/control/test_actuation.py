@@ -43,18 +43,28 @@ class Rig:
         self.clock = ManualClock()
         self.bus = Bus(self.clock)
         declare_environment(self.bus, "e", [])
-        self.worker = Worker("gpio")
+        self.worker = Worker("gpio", monotonic=self.clock.monotonic)
         self.clock.watch(self.worker)
         self.light = Light()
         self.actuator = self.made(**options)
         self.node = self.bus.node("controller")
         self.output = self.bus.topics.get("e/light_channels")
 
+    @property
+    def device(self):
+        return self.bus.find_node("e/actuators/light").information()["device"]
+
     def made(self, **options):
         return LightActuator(self.bus, "e", write=self.light.write, worker=self.worker, **options)
 
     def command(self, name, value, quality=Quality.OK):
         self.node.publisher(f"e/commanded/{name}").publish(value, quality)
+
+    async def repeated(self, variable, level, seconds):
+        """A command that holds for so long, which a try that failed may have to wait for."""
+        for _ in range(seconds):
+            self.command(variable, level)
+            await self.clock.advance(1)
 
     async def given(self, name, value, quality=Quality.OK):
         self.command(name, value, quality)
@@ -156,6 +166,14 @@ async def test_one_channel_that_fails_does_not_keep_the_others(rig):
     rig.actuator._write = red_fails
     assert await rig.given(LUX, 0.8) == {"white": 0.8, "red": 0.0, "blue": 0.4}
     assert rig.output.last.quality is Quality.FAULT
+    await rig.repeated(LUX, 0.8, 60)  # so long that red is tried each 5 to 10 s
+    assert await rig.given(LUX, 0.5) == {"white": 0.5, "red": 0.0, "blue": 0.25}
+    assert await rig.given(LUX, None, Quality.STALE) == DARK
+    assert rig.device["state"] == "failed"
+    rig.actuator._write = write
+    await rig.repeated(LUX, 0.8, 11)
+    assert rig.output.last.value == {"x": 0.8, "y": 0.4, "z": 0.4}
+    assert rig.device["state"] == "ok"
 
 
 async def test_a_write_that_hangs_piles_up_nothing_and_the_newest_command_follows(rig):
@@ -163,7 +181,7 @@ async def test_a_write_that_hangs_piles_up_nothing_and_the_newest_command_follow
     rig.clock.unwatch(rig.worker)
     await rig.given(LUX, 0.8)
     await asyncio.to_thread(rig.light.begun.wait, 10)
-    for _ in range(30):
+    for _ in range(9):
         rig.command(LUX, 0.2)
         await rig.clock.advance(1)
     assert rig.worker._calls.empty()
@@ -173,6 +191,27 @@ async def test_a_write_that_hangs_piles_up_nothing_and_the_newest_command_follow
     for _ in range(11):
         rig.command(LUX, 0.2)
         await rig.clock.advance(1)
+    assert rig.light.levels == {"white": 0.2, "red": 0.1, "blue": 0.1}
+
+
+async def test_a_thread_that_hangs_is_left_behind_and_what_it_writes_late_does_not_last(rig):
+    release = rig.light.hang = threading.Event()
+    rig.clock.unwatch(rig.worker)
+    await rig.given(LUX, 0.8)
+    await asyncio.to_thread(rig.light.begun.wait, 10)
+    stuck = rig.worker._thread
+    rig.light.hang = None
+    for _ in range(25):
+        rig.command(LUX, 0.2)
+        await rig.clock.advance(1)
+    assert rig.worker.replaced == 1
+    rig.clock.watch(rig.worker)
+    await rig.repeated(LUX, 0.2, seconds=12)
+    assert rig.light.levels == {"white": 0.2, "red": 0.1, "blue": 0.1}
+    release.set()
+    await asyncio.to_thread(stuck.join, 10)
+    assert rig.light.levels == {"white": 0.8, "red": 0.1, "blue": 0.1}  # what hung was carried out, no more
+    await rig.repeated(LUX, 0.2, seconds=12)
     assert rig.light.levels == {"white": 0.2, "red": 0.1, "blue": 0.1}
 
 

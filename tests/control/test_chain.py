@@ -40,7 +40,7 @@ class Rig:
         self.clock = ManualClock()
         self.bus = Bus(self.clock)
         declare_environment(self.bus, "e", ["light_illuminance"])
-        self.worker = Worker("gpio")
+        self.worker = Worker("gpio", monotonic=self.clock.monotonic)
         self.clock.watch(self.worker)
         self.duty = {}
         self.runner = RecipeRunner(self.bus, "e", fetch=self._fetch, journal=Journal())

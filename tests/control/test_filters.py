@@ -36,8 +36,8 @@ async def rig():
 
 async def test_the_first_sample_passes_and_the_next_ones_are_averaged(rig):
     assert (await rig.give(1000.0)).value == 1000.0
-    assert (await rig.give(2000.0)).value == pytest.approx(0.3 * 2000 + 0.7 * 1000)
-    assert (await rig.give(0.0)).value == pytest.approx(0.7 * 1300)
+    assert (await rig.give(1100.0)).value == pytest.approx(0.3 * 1100 + 0.7 * 1000)
+    assert (await rig.give(930.0)).value == pytest.approx(0.3 * 930 + 0.7 * 1030)
 
 
 async def test_a_measured_value_has_the_time_of_its_sample(rig):
@@ -51,21 +51,21 @@ async def test_a_bad_sample_is_passed_on_without_a_value_and_does_not_poison_the
     await rig.give(1000.0)
     bad = await rig.give(410.0, quality)
     assert (bad.value, bad.quality) == (None, quality)
-    assert (await rig.give(2000.0)).value == pytest.approx(1300)
+    assert (await rig.give(1100.0)).value == pytest.approx(1030)
 
 
 async def test_a_sample_out_of_range_is_a_fault_and_does_not_poison_the_average(rig):
     await rig.give(1000.0)
     bad = await rig.give(1e9)
     assert (bad.value, bad.quality) == (None, Quality.FAULT)
-    assert (await rig.give(2000.0)).value == pytest.approx(1300)
+    assert (await rig.give(1100.0)).value == pytest.approx(1030)
 
 
 async def test_after_a_long_outage_the_average_starts_afresh(rig):
     await rig.give(1000.0)
     await rig.give(None, Quality.FAULT)
     await rig.clock.advance(31)
-    assert (await rig.give(2000.0)).value == 2000.0
+    assert (await rig.give(1100.0)).value == 1100.0
 
 
 async def test_when_raw_stays_away_one_message_says_stale(rig):
@@ -87,7 +87,69 @@ async def test_a_fault_stays_a_fault_while_raw_stays_away(rig):
 async def test_a_changed_weight_takes_effect_at_once(rig):
     await rig.give(1000.0)
     await rig.bus.parameters.set(f"e/filters/{VARIABLE}/weight", 1)
-    assert (await rig.give(2000.0)).value == 2000.0
+    assert (await rig.give(1100.0)).value == 1100.0
+
+
+@pytest.mark.parametrize("spike", [0.0, 750.0, 1250.0, 40_000.0])
+async def test_a_spike_is_held_back(rig, spike):
+    before = await rig.give(1000.0)
+    assert await rig.give(spike) is before
+    assert (await rig.give(1010.0)).value == pytest.approx(1003.0)
+    assert await rig.give(spike) is rig.measured.last  # and is not confirmed by one long ago
+    assert rig.measured.count == 2
+
+
+async def test_a_jump_that_the_next_sample_confirms_is_believed(rig):
+    await rig.give(1000.0)
+    await rig.give(1500.0)
+    assert (await rig.give(1550.0)).value == pytest.approx(0.3 * 1550 + 0.7 * 1000)
+    assert (await rig.give(1600.0)).value == pytest.approx(0.3 * 1600 + 0.7 * 1165)
+
+
+async def test_spikes_of_different_height_do_not_confirm_each_other(rig):
+    before = await rig.give(1000.0)
+    for spike in (1500.0, 400.0, 2500.0, 0.0):
+        assert await rig.give(spike) is before
+
+
+async def test_air_that_moves_far_between_samples_a_minute_apart_is_believed(rig):
+    await rig.give(400.0)
+    await rig.clock.advance(60)
+    await rig.give(800.0)  # a valve is open
+    await rig.clock.advance(60)
+    assert (await rig.give(1200.0)).value == 1200.0
+
+
+async def test_after_an_outage_a_spike_is_none_the_better(rig):
+    await rig.give(1000.0)
+    fault = await rig.give(None, Quality.FAULT)
+    await rig.clock.advance(3600)
+    assert await rig.give(5000.0) is fault
+    assert (await rig.give(1000.0)).value == 1000.0
+
+
+@pytest.mark.parametrize("quality", [Quality.FAULT, Quality.WARM_UP])
+async def test_a_reason_to_have_no_value_holds_until_there_is_one(rig, quality):
+    await rig.give(None, quality)
+    await rig.clock.advance(300)
+    assert rig.measured.last.quality is quality
+
+
+async def test_a_filter_that_is_started_again_knows_that_there_is_no_value_any_more():
+    rig = Rig()
+    async with running(rig.clock, rig.filter):
+        await rig.give(1000.0)
+    rig.raw.publish(None, Quality.FAULT)
+    async with running(rig.clock, rig.filter):
+        assert rig.measured.last.quality is Quality.FAULT
+
+
+async def test_samples_that_only_jump_are_stale_in_the_end(rig):
+    await rig.give(1000.0)
+    for number in range(10):
+        await rig.clock.advance(4)
+        await rig.give(5000.0 * (number % 3))
+    assert (rig.measured.last.quality, rig.measured.last.value) == (Quality.STALE, None)
 
 
 async def test_a_changed_time_limit_takes_effect_within_5_s(rig):

@@ -11,6 +11,7 @@ from growd.bus import Bus
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.device_services import DeviceService
+from growd.control.retries import Retries
 from growd.control.sampling import Sampler
 from growd.control.topics import declare_environment
 from growd.worker import Worker
@@ -43,11 +44,11 @@ class Device:
 
 
 @asynccontextmanager
-async def sampling(device, **options):
+async def sampling(device, *, renew=lambda: None, **options):
     clock = ManualClock()
     bus = Bus(clock)
     declare_environment(bus, "e", VARIABLES)
-    worker = Worker("bus 1")
+    worker = Worker("bus 1", renew=renew, monotonic=clock.monotonic)
     clock.watch(worker)
     device.clock = clock
     sampler = Sampler(
@@ -58,7 +59,7 @@ async def sampling(device, **options):
         variables=VARIABLES,
         worker=worker,
         not_ready=NotReadyError,
-        **{"interval_s": 5.0, **options},
+        **{"interval_s": 5.0, "retries": Retries(60.0, lambda: 1.0), **options},
     )
     with bus.node("test").subscribe(CO2) as seen:
         async with running(clock, sampler):
@@ -120,10 +121,10 @@ async def test_a_read_that_hangs_fails_in_time_and_piles_up_nothing():
         clock.unwatch(worker)
         await clock.advance(5)
         await asyncio.to_thread(device.begun.wait, 10)
-        await clock.advance(2)
+        await clock.advance(3)
         assert bus.topics.get(CO2).last.quality is Quality.FAULT
-        assert "has not answered for 2 s" in bus.topics.get("e/diagnostics/scd30").last.value["message"]
-        await clock.advance(300)
+        assert "has not answered for 3 s" in bus.topics.get("e/diagnostics/scd30").last.value["message"]
+        await clock.advance(5)
         assert len(device.times) == 2
         assert worker._calls.empty()
         assert bus.topics.get(CO2).count == 2  # and what it brings back in the end is dropped
@@ -135,9 +136,96 @@ async def test_a_read_that_hangs_fails_in_time_and_piles_up_nothing():
         assert bus.topics.get(CO2).last.quality is Quality.OK
 
 
+async def test_a_thread_that_hangs_is_left_behind_and_the_device_read_in_a_new_one(caplog):
+    device, renewed = HangingDevice(), []
+    async with sampling(device, read_timeout_s=2, renew=lambda: renewed.append(device)) as (
+        bus,
+        clock,
+        worker,
+        _,
+    ):
+        clock.unwatch(worker)
+        await clock.advance(5)
+        await asyncio.to_thread(device.begun.wait, 10)
+        await clock.advance(14)
+        assert worker.replaced == 1
+        clock.watch(worker)
+        await clock.advance(60)
+        assert renewed == [device]
+        assert bus.topics.get(CO2).last.quality is Quality.OK
+        device.release.set()
+    messages = [record.message for record in caplog.records]
+    assert messages == [
+        "e/scd30 is failed: scd30 has not answered for 3 s",
+        "bus 1: a call hangs; its thread is left behind for a new one",
+    ]
+
+
+async def test_a_transfer_missed_for_once_is_neither_told_nor_logged_but_counted(caplog):
+    device = Device(GOOD, OSError(121, "Remote I/O error"), GOOD)
+    async with sampling(device) as (bus, clock, _, seen):
+        await clock.advance(20)
+        assert {m.quality for m in drain(seen)} == {Quality.OK}
+        assert [time - device.times[0] for time in device.times[:3]] == [0, 5, 6]
+        counters = bus.topics.get("e/diagnostics/scd30/counters").last.value
+    assert caplog.records == []
+    assert (counters["failures"], counters["outages"]) == (1, 0)
+    assert counters["last_error"] == "[Errno 121] Remote I/O error"
+    assert counters["last_error_time"] == 1_700_000_005.0
+
+
+async def test_after_an_outage_a_device_may_have_to_warm_up_again():
+    lost = OSError("absent")
+    device = Device(GOOD, lost, lost, *[NotReadyError()] * 12, GOOD)
+    async with sampling(device) as (_, clock, _, seen):
+        await clock.advance(30)
+        qualities = [m.quality for m in drain(seen)]
+    assert qualities[:4] == [Quality.OK, Quality.FAULT, Quality.WARM_UP, Quality.OK]
+
+
+async def test_a_device_without_a_new_reading_between_two_that_failed_has_failed(caplog):
+    lost, none = OSError("saturated"), NotReadyError()
+    device = Device(GOOD, lost, none, lost, none, lost, none, lost, none, none, GOOD)
+    async with sampling(device, interval_s=2.0) as (bus, clock, _, seen):
+        await clock.advance(4)
+        assert bus.find_node("e/samplers/scd30").information()["device"]["state"] == "failed"
+        await clock.advance(60)
+        qualities = [m.quality for m in drain(seen)]
+        counters = bus.topics.get("e/diagnostics/scd30/counters").last.value
+    assert qualities[:3] == [Quality.OK, Quality.FAULT, Quality.OK]
+    assert (counters["failures"], counters["outages"]) == (4, 1)
+    assert [record.message for record in caplog.records] == ["e/scd30 is failed: saturated"]
+
+
+async def test_of_a_variable_that_other_sensors_measure_too_the_topic_is_the_devices_own():
+    async with sampling(Device(GOOD), shared={"air_carbon_dioxide"}) as (bus, clock, _, seen):
+        await clock.advance(5)
+        assert drain(seen) == []
+        assert bus.topics.get("e/raw/air_carbon_dioxide/scd30").last.value == 800.0
+        assert bus.topics.get("e/raw/air_temperature").last.value == 21.0
+
+
+async def test_what_a_device_did_stands_in_the_information_of_its_node():
+    lost = OSError("absent")
+    async with sampling(Device(lost, lost, lost, GOOD)) as (bus, clock, _, _):
+        await clock.advance(5)
+        told = bus.find_node("e/samplers/scd30").information()["device"]
+        assert (told["name"], told["state"], told["message"]) == ("e/scd30", "failed", "absent")
+        assert told["since"] == 1_700_000_001.0
+        await clock.advance(100)
+        told = bus.find_node("e/samplers/scd30").information()["device"]
+        assert (told["state"], told["message"]) == ("ok", "ok")
+        counters = told["counters"]
+        assert (counters["failures"], counters["outages"], counters["outage_seconds"]) == (3, 1, 15.0)
+        assert counters["last_error"] == "absent"
+        last = bus.topics.get("e/diagnostics/scd30/counters").last
+        assert clock.time() - last.time < 65  # told each minute, though nothing changes
+        assert counters["successes"] - last.value["successes"] == (clock.time() - last.time) // 5
+
+
 async def test_an_outage_is_one_message_without_a_value_and_one_line_in_the_log(caplog):
     caplog.set_level(logging.INFO, "growd")
-    device = Device(GOOD, OSError(121, "Remote I/O error"), OSError(121, "Remote I/O error"), GOOD)
+    device = Device(GOOD, *[OSError(121, "Remote I/O error")] * 3, GOOD)
     async with sampling(device) as (_, clock, _, seen):
         await clock.advance(60)
         qualities = [(m.quality, m.value) for m in drain(seen)]
@@ -145,14 +233,15 @@ async def test_an_outage_is_one_message_without_a_value_and_one_line_in_the_log(
     assert all(quality is Quality.OK for quality, _ in qualities[3:])
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "Remote I/O error" in caplog.records[0].message
-    assert "ok again after 15.0 s" in caplog.records[1].message
+    assert "ok again after 16.0 s" in caplog.records[1].message
 
 
 async def test_the_delay_between_tries_grows_up_to_its_limit():
     device = Device(OSError("absent"))
-    async with sampling(device, retry_limit_s=30.0) as (bus, clock, _, _):
+    async with sampling(device, retries=Retries(30.0, lambda: 1.0)) as (bus, clock, _, _):
         await clock.advance(140)
         assert [b - a for a, b in zip(device.times, device.times[1:], strict=False)] == [
+            1,
             5,
             10,
             20,
@@ -194,14 +283,17 @@ async def test_no_new_reading_between_good_ones_is_no_message_at_all():
 
 async def test_no_reading_for_too_long_is_a_failure():
     async with sampling(Device(GOOD, NotReadyError()), not_ready_limit_s=30.0) as (bus, clock, _, seen):
-        await clock.advance(34)
+        await clock.advance(14)
         assert [m.quality for m in drain(seen)] == [Quality.OK]
+        await clock.advance(20)
+        assert [m.quality for m in drain(seen)] == [Quality.WARM_UP]
+        assert bus.find_node("e/samplers/scd30").information()["device"]["state"] == "warm-up"
         await clock.advance(2)
         assert [m.quality for m in drain(seen)] == [Quality.FAULT]
         assert "no new reading for 30 s" in bus.topics.get("e/diagnostics/scd30").last.value["message"]
 
 
-async def test_a_mistake_in_the_program_is_not_taken_for_a_failure_of_the_device():
+async def test_a_mistake_in_the_program_ends_it_and_until_it_starts_again_its_device_has_failed():
     clock = ManualClock()
     bus = Bus(clock)
     worker = Worker("bus 1")
@@ -210,6 +302,9 @@ async def test_a_mistake_in_the_program_is_not_taken_for_a_failure_of_the_device
     sampler = Sampler(bus, "e", "scd30", read=device.read, variables=VARIABLES, worker=worker)
     with pytest.raises(KeyError):
         await sampler.run()
+    assert bus.topics.get(CO2).last.quality is Quality.FAULT
+    told = bus.find_node("e/samplers/scd30").information()["device"]
+    assert (told["state"], told["message"]) == ("failed", "growd made a mistake with it: KeyError('typo')")
     await worker.close()
 
 

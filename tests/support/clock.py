@@ -15,19 +15,14 @@ if TYPE_CHECKING:
 SETTLED_AFTER = 10_000  # rounds of the loop; code that is still busy then runs in a circle
 
 
-class ManualClock:
-    """A `growd.clock.Clock` whose time moves only by `await advance(seconds)`.
+class Sleepers:
+    """What clocks of tests have in common: the time, and who sleeps until when."""
 
-    Sleepers wake in the order of their time, and the loop settles after each: what they do is done before
-    time goes on. Calls in the watched workers count as part of it.
-    """
-
-    def __init__(self, time: float = 1_700_000_000.0) -> None:
+    def __init__(self, time: float) -> None:
         self._now = 1_000.0
         self._offset = time - self._now
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
-        self._workers: list[Worker] = []
 
     def time(self) -> float:
         return self._now + self._offset
@@ -35,13 +30,33 @@ class ManualClock:
     def monotonic(self) -> float:
         return self._now
 
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> asyncio.Future[None]:
+        wake = self._new_sleeper(seconds)
+        wake.add_done_callback(lambda _: None if wake.cancelled() else callback())
+        return wake
+
+    def _new_sleeper(self, seconds: float) -> asyncio.Future[None]:
+        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._now + max(0.0, seconds), next(self._order), wake))
+        return wake
+
+
+class ManualClock(Sleepers):
+    """A `growd.clock.Clock` whose time moves only by `await advance(seconds)`.
+
+    Sleepers wake in the order of their time, and the loop settles after each: what they do is done before
+    time goes on. Calls in the watched workers count as part of it.
+    """
+
+    def __init__(self, time: float = 1_700_000_000.0) -> None:
+        super().__init__(time)
+        self._workers: list[Worker] = []
+
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
             await asyncio.sleep(0)
             return
-        wake = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), wake))
-        await wake
+        await self._new_sleeper(seconds)
 
     def sleep_blocking(self, seconds: float) -> None:
         """Takes no time: a thread can't wait for the test to move the clock while the test waits for it."""

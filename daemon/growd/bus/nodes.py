@@ -66,6 +66,7 @@ class Node:
         self._subscriptions: WeakSet[Subscription] = WeakSet()  # a topic holds those that are not closed
         self._services: list[str] = []
         self._parameters: list[Parameter] = []
+        self._details: dict[str, Callable[[], Any]] = {}
 
     def advertise(self, topic: str, message_type: MessageType) -> Publisher:
         """Become a publisher of a topic, which is made if it does not exist."""
@@ -115,8 +116,12 @@ class Node:
         self._parameters.append(parameter)
         return parameter
 
+    def describe(self, name: str, detail: Callable[[], Any]) -> None:
+        """Have the information on this node tell more: what `detail` returns, as JSON has it, at `name`."""
+        self._details[name] = detail
+
     def information(self) -> dict[str, Any]:
-        """`node_name`, `pubs`, `subs`, `srvs`, as clients of the API know it, and `params`."""
+        """`node_name`, `pubs`, `subs`, `srvs`, as clients of the API know it, `params`, and details."""
         read = [subscription for subscription in self._subscriptions if not subscription.is_closed]
         return {
             "node_name": self.name,
@@ -124,6 +129,7 @@ class Node:
             "subs": sorted({topic.name for subscription in read for topic in subscription.topics}),
             "srvs": sorted(self._services),
             "params": sorted(parameter.name for parameter in self._parameters),
+            **{name: detail() for name, detail in self._details.items()},
         }
 
     def close(self) -> None:

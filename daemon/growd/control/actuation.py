@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.messages import Quality
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS
-from growd.control.health import Health, State
+from growd.control.health import Health
 from growd.control.ramps import Ramp
+from growd.control.retries import Retries
 from growd.control.topics import (
     CHANNEL_LEVELS,
     LIGHT_CHANNELS,
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
 RAMP_STEP_S: Final = 0.1  # while an output is on its way
+RETRIES: Final = Retries(limit_s=10.0)
 SAFE_LEVEL: Final = 0.0
 ON_FROM: Final = 0.5  # a command for a switch may come from a slider
 DECIMALS: Final = 4  # of a level: finer than any PWM here, so that noise is not a change
@@ -42,12 +44,13 @@ DEFAULT_MIX: Final = {"white": 1.0, "red": 0.5, "blue": 0.5}
 class Actuator(ABC):
     """What every actuator has: outputs with a safe level each, and commands that hold for a time.
 
-    A command holds for `stale_after_s` and until one that is not ok takes it back. At the start of `run`
-    every output is made safe before anything else. A level that an output has is not written again.
+    It follows the node `follows` alone, or whoever commands. A command holds for `stale_after_s` and until
+    one that is not ok takes it back. At the start of `run` every output is made safe before anything else. A
+    level that an output has is not written again.
 
     `write(output, level)` runs in the worker; OSError, RuntimeError or ValueError from it is a failure of
-    the device: what the output is then is not known, so the write is tried again after a growing delay of at
-    most `retry_limit_s`. All times in seconds of the bus's clock.
+    the device: what the output is then is not known, so the write is tried again after a growing delay
+    (`retries`), in which the other outputs go on. All times in seconds of the bus's clock.
     """
 
     def __init__(
@@ -62,20 +65,25 @@ class Actuator(ABC):
         commands: tuple[str, ...],
         stale_after_s: float,
         write_timeout_s: float,
-        retry_limit_s: float,
+        retries: Retries,
+        follows: str = "",
     ) -> None:
         self.node = bus.node(f"{environment}/actuators/{device}")
+        self._follows = follows
         self._clock = bus.clock
         self._write = write
         self._safe = dict(safe)
         self._command_topics = commands
         self._commands: dict[str, _Command] = {}
         self._stale_after = stale_after_s
-        self._retry_limit = retry_limit_s
+        self._retries = retries
+        self._worker = worker
+        self._returned = 0
         self._calls = DeviceCalls(device, worker, bus.clock, write_timeout_s)
         self._health = Health(self.node, environment, device, bus.clock)
         self._written: dict[str, float] = {}
         self._changed = asyncio.Event()
+        self._failing: set[str] = set()
         self._failures = 0
         self._retry_at = 0.0
 
@@ -94,16 +102,16 @@ class Actuator(ABC):
             await self.make_safe()  # nobody follows the commands until it is started again
             raise
         finally:
-            await self._calls.close()
+            self._calls.close()
 
     async def make_safe(self) -> bool:
         """Make every output safe, for the way down. False, and logged, if the device did not take it."""
         self._commands.clear()
         self._written.clear()
         self._retry_at = 0.0
-        await self._calls.close()
+        self._calls.close()
         await self._apply(self._safe)
-        await self._calls.close()
+        self._calls.close()
         is_safe = self._written == self._safe
         if not is_safe:
             logger.error("%s could not be made safe", self.node.name)
@@ -150,8 +158,9 @@ class Actuator(ABC):
 
     async def _listen(self, commands: Subscription) -> None:
         async for message in commands:
-            self._take(message)
-            self._changed.set()
+            if self._follows in ("", message.node):
+                self._take(message)
+                self._changed.set()
 
     async def _follow(self) -> None:
         while True:
@@ -163,42 +172,54 @@ class Actuator(ABC):
             await self._apply({output: self._target(output) for output in self._safe})
 
     async def _apply(self, target: dict[str, float]) -> None:
-        changes = {name: level for name, level in target.items() if self._written.get(name) != level}
-        if not changes or self._clock.monotonic() < self._retry_at:
+        if self._returned != self._worker.returned:  # a write that hung was carried out late, or was not
+            self._returned = self._worker.returned
+            self._written.clear()
+        waiting = self._failing if self._clock.monotonic() < self._retry_at else set()
+        changes = {
+            name: level
+            for name, level in target.items()
+            if name not in waiting and self._written.get(name) != level
+        }
+        if not changes:
             return
         try:
-            await self._calls.run(self._write_all, changes)
+            failures = await self._calls.run(self._write_all, changes)
         except DEVICE_ERRORS as error:
-            self._failed(changes, error)
-        else:
-            self._succeeded(changes)
+            failures = dict.fromkeys(changes, error)
+        self._note(changes, failures)
 
-    def _write_all(self, levels: dict[str, float]) -> None:
-        """In the worker: try every output, though one fails."""
-        failure: Exception | None = None
+    def _write_all(self, levels: dict[str, float]) -> dict[str, Exception]:
+        """In the worker: try every output, though one fails. What failed, by output."""
+        failures: dict[str, Exception] = {}
         for output, level in levels.items():
+            if self._worker.is_left_behind():
+                break  # it hung, and another thread has written newer levels since
             try:
                 self._write(output, level)
             except DEVICE_ERRORS as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+                failures[output] = error
+        return failures
 
-    def _succeeded(self, changes: dict[str, float]) -> None:
-        self._failures = 0
+    def _note(self, changes: dict[str, float], failures: Mapping[str, Exception]) -> None:
+        was_well = not self._failing
         self._written.update(changes)
-        self._health.report(State.OK)
-        self._output.publish(self._state())
-
-    def _failed(self, changes: dict[str, float], error: Exception) -> None:
-        for output in changes:
+        for output in failures:
             self._written.pop(output, None)  # it may be the old level or the new one
-        delay = min(PERIOD_S * 2.0 ** min(self._failures, 16), self._retry_limit)
-        self._retry_at = self._clock.monotonic() + delay
+        self._failing = self._failing - changes.keys() | failures.keys()
+        if failures:
+            self._failed(next(iter(failures.values())), is_news=was_well)
+        elif not self._failing:
+            self._failures = 0
+            self._health.succeeded()
+            self._output.publish(self._state())
+
+    def _failed(self, error: Exception, *, is_news: bool) -> None:
+        self._retry_at = self._clock.monotonic() + self._retries.delay(PERIOD_S, self._failures)
         self._failures += 1
-        if self._health.state is not State.FAILED:
+        if is_news:
             self._output.publish(None, Quality.FAULT)
-        self._health.report(State.FAILED, str(error) or type(error).__name__)
+        self._health.failed(str(error) or type(error).__name__)
 
 
 class LightActuator(Actuator):
@@ -222,7 +243,7 @@ class LightActuator(Actuator):
         ramp_s: float = 0.0,
         stale_after_s: float = 5.0,
         write_timeout_s: float = 2.0,
-        retry_limit_s: float = 10.0,
+        retries: Retries = RETRIES,
         device: str = "light",
     ) -> None:
         self._mix = dict(mix)
@@ -240,7 +261,7 @@ class LightActuator(Actuator):
             commands=(self._illuminance_topic, self._all_channels_topic, *self._channel_topics),
             stale_after_s=stale_after_s,
             write_timeout_s=write_timeout_s,
-            retry_limit_s=retry_limit_s,
+            retries=retries,
         )
         self._channels = self.node.advertise(light_channels(environment), CHANNEL_LEVELS)
 
@@ -298,7 +319,8 @@ class SwitchActuator(Actuator):
         safe_on: bool = False,
         stale_after_s: float = 5.0,
         write_timeout_s: float = 2.0,
-        retry_limit_s: float = 10.0,
+        retries: Retries = RETRIES,
+        follows: str = "",
     ) -> None:
         super().__init__(
             bus,
@@ -310,7 +332,8 @@ class SwitchActuator(Actuator):
             commands=(commanded(environment, variable),),
             stale_after_s=stale_after_s,
             write_timeout_s=write_timeout_s,
-            retry_limit_s=retry_limit_s,
+            retries=retries,
+            follows=follows,
         )
         self._variable = variable
         self._switch = self.node.advertise(switch_state(environment, device), SWITCH_STATE)

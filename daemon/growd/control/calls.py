@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+import logging
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from growd.control.errors import DeviceTimeoutError
+from growd.control.errors import DeviceStuckError, DeviceTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,13 +16,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+STUCK_AFTER: Final = 5.0
+"""In time limits of a call: what hangs for longer never comes back. Each transfer ends within a second (Linux
+gives an I2C adapter that long), and no driver takes more than a few of them."""
+
+logger = logging.getLogger(__name__)
+
 
 class DeviceCalls:
     """Runs the calls of one device in a worker, at most one at a time.
 
-    A call past its limit (`limit_s`, seconds of the clock, the wait for the bus included) raises
-    `DeviceTimeoutError`; until it comes back every further call is refused with the same error, so that
-    calls to a device that hangs do not pile up in the worker. What it brings back then is dropped: it is old.
+    A call past its limit (`limit_s`, seconds of the clock) raises `DeviceTimeoutError`, as does one that
+    waits for a call of another device that is past it; a wait for others who come to their end is no failure.
+    Until it comes back every further call is refused with the same error, so that calls to a device that
+    hangs do not pile up in the worker. What it brings back then is dropped, for it is old. A call that has
+    hung for `STUCK_AFTER` limits, of this device or of another in the worker, costs the worker its thread
+    when it is noticed, at the next call; `DeviceStuckError` says so once.
     """
 
     def __init__(self, device: str, worker: Worker, clock: Clock, limit_s: float) -> None:
@@ -30,7 +40,7 @@ class DeviceCalls:
         self._clock = clock
         self._limit = limit_s
         self._began = 0.0
-        self._pending: asyncio.Task[Any] | None = None
+        self._pending: asyncio.Future[Any] | None = None
 
     @property
     def is_pending(self) -> bool:
@@ -40,33 +50,54 @@ class DeviceCalls:
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """`function(*args)` in the worker: its result, its error, or `DeviceTimeoutError`."""
         if self.is_pending:
-            raise DeviceTimeoutError(self._device, self._clock.monotonic() - self._began)
+            raise self._refusal()
         self._began = self._clock.monotonic()
-        task = asyncio.create_task(self._worker.run(function, *args), name=f"{self._device}: call")
-        task.add_done_callback(_mark_retrieved)
-        self._pending = task
-        await self._finish_or_time_out(task)
-        return task.result()
+        call = self._worker.submit(function, *args)
+        call.add_done_callback(_mark_retrieved)
+        self._pending = call
+        await self._finish_or_time_out(call)
+        return call.result()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Stop waiting for the call that is pending, if there is one."""
         if self._pending is not None:
             self._pending.cancel()
-            await asyncio.wait({self._pending})
             self._pending = None
 
-    async def _finish_or_time_out(self, task: asyncio.Task[Any]) -> None:
-        timer = asyncio.create_task(self._clock.sleep(self._limit), name=f"{self._device}: time limit")
+    def _refusal(self) -> DeviceTimeoutError:
+        waited = self._clock.monotonic() - self._began
+        if not self._worker.leave_behind(STUCK_AFTER * self._limit):
+            return DeviceTimeoutError(self._device, waited)
+        logger.warning("%s: a call hangs; its thread is left behind for a new one", self._worker.name)
+        return DeviceStuckError(self._device, waited)
+
+    async def _finish_or_time_out(self, call: asyncio.Future[Any]) -> None:
+        left = self._limit
+        while left > 0:
+            await self._finish_within(left, call)
+            if call.done():
+                return
+            left = self._limit - self._worker.busy_for()
+        raise DeviceTimeoutError(self._device, self._clock.monotonic() - self._began)
+
+    async def _finish_within(self, seconds: float, call: asyncio.Future[Any]) -> None:
+        """Return when the call is done, or after so many seconds. No task for it: it is for each reading."""
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def end(_: object = None) -> None:
+            if not over.done():
+                over.set_result(None)
+
+        timer = self._clock.call_later(seconds, end)
+        call.add_done_callback(end)
         try:
-            await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
+            await over
         finally:
             timer.cancel()
-            await asyncio.wait({timer})
-        if not task.done():
-            raise DeviceTimeoutError(self._device, self._limit)
+            call.remove_done_callback(end)
 
 
-def _mark_retrieved(task: asyncio.Task[Any]) -> None:
+def _mark_retrieved(call: asyncio.Future[Any]) -> None:
     """The error of a call that nobody waits for any more is dropped with it."""
-    if not task.cancelled():
-        task.exception()
+    if not call.cancelled():
+        call.exception()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.fields import Field, Kind
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.params import Parameter
     from growd.bus.topics import Subscription
+    from growd.clock import Clock
 
 PERIOD_S: Final = 1.0
 OVERRIDE_S: Final = 600.0
@@ -24,6 +26,14 @@ SETTLE_S: Final = 20.0
 _LIGHT_FIELDS: Final = {f"light_intensity_{channel}": field for channel, field in LIGHT_CHANNELS.items()}
 
 
+@dataclass(frozen=True)
+class Need:
+    """A measured variable without which an output must not be driven, and when it is stale, in seconds."""
+
+    variable: str
+    stale_after_s: float
+
+
 class Controller(ABC):
     """What every controller has: one output, published at least each second, and the manual override.
 
@@ -31,17 +41,29 @@ class Controller(ABC):
     the automatic value until `<environment>/controllers/<variable>/override` seconds have passed, or until a
     message that is not ok takes it back. Without a value to command, one message of quality stale says so,
     and then nothing is published.
+
+    A controller with `needs`, a measured variable and the seconds after which that is stale, commands nothing
+    without it, neither by itself nor by hand: its output is safe then.
     """
 
     def __init__(
-        self, bus: Bus, environment: str, variable: str, *, override_s: float, more_inputs: tuple[str, ...]
+        self,
+        bus: Bus,
+        environment: str,
+        variable: str,
+        *,
+        override_s: float,
+        more_inputs: tuple[str, ...],
+        needs: Need | None = None,
     ) -> None:
         self.node: Node = bus.node(f"{environment}/controllers/{variable}")
         self._bus = bus
         self._clock = bus.clock
         self._output = self.node.publisher(commanded(environment, variable))
         self._desired_topic = desired(environment, variable)
-        self._inputs = (self._desired_topic, *more_inputs)
+        self._needed = _Needed(environment, needs, self._clock) if needs else None
+        needed = (self._needed.topic,) if self._needed else ()
+        self._inputs = tuple(dict.fromkeys((self._desired_topic, *more_inputs, *needed)))
         self._override_time = self._number("override", override_s, 0, 86_400, "s")
         self._override: tuple[float, float] | None = None  # value, when it began
         self._commanding = False
@@ -49,9 +71,7 @@ class Controller(ABC):
     async def run(self) -> None:
         """Control until cancelled."""
         with self.node.subscribe(self._output.topic.name, *self._inputs) as inbox:
-            last = self._bus.topics.get(self._desired_topic).last
-            if last is not None:
-                self._take_input(last)  # said while nobody listened: this run may follow one that failed
+            self._catch_up()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._tick(inbox), name=f"{self.node.name}: tick")
                 async for message in inbox:
@@ -74,6 +94,16 @@ class Controller(ABC):
         field = Field(name, Kind.FLOAT64, minimum, maximum, unit, default=default)
         return self.node.declare(f"{self.node.name}/{name}", field)
 
+    def _catch_up(self) -> None:
+        """Hear what was said while nobody listened: this run may follow one that failed.
+
+        That is the set point, and that an input is not known any more; a value may be old.
+        """
+        for topic in self._inputs:
+            last = self._bus.topics.get(topic).last
+            if last is not None and (topic == self._desired_topic or last.quality is not Quality.OK):
+                self._take(last)
+
     async def _tick(self, inbox: Subscription) -> None:
         while True:
             self._act(inbox)
@@ -81,6 +111,8 @@ class Controller(ABC):
 
     def _take(self, message: Message) -> bool:
         """Note a message; False for this controller's own command, which comes back and is no news."""
+        if self._needed is not None and message.topic == self._needed.topic:
+            self._needed.take(message)
         if message.topic != self._output.topic.name:
             self._take_input(message)
         elif message.node != self.node.name:
@@ -96,6 +128,9 @@ class Controller(ABC):
         value = self._overridden()
         if value is None:
             value = self._automatic()
+        if self._needed is not None and not self._needed.is_known():
+            self._commanding |= self._override is not None  # by hand: the output obeyed it and has to be told
+            self._override = value = None
         if value is not None:
             self._output.publish(value)
         elif self._commanding:
@@ -110,6 +145,22 @@ class Controller(ABC):
             return value
         self._override = None
         return None
+
+
+class _Needed:
+    """Whether a needed variable is known now."""
+
+    def __init__(self, environment: str, need: Need, clock: Clock) -> None:
+        self.topic = measured(environment, need.variable)
+        self._stale_after = need.stale_after_s
+        self._clock = clock
+        self._known_at: float | None = None
+
+    def take(self, message: Message) -> None:
+        self._known_at = self._clock.monotonic() if message.quality is Quality.OK else None
+
+    def is_known(self) -> bool:
+        return self._known_at is not None and self._clock.monotonic() - self._known_at <= self._stale_after
 
 
 class LightController(Controller):
@@ -133,12 +184,13 @@ class LightController(Controller):
         trim_limit: float = 0.2,
         measured_stale_after_s: float = 30.0,
         override_s: float = OVERRIDE_S,
+        needs: Need | None = None,
     ) -> None:
         variable = "light_illuminance"
         self._measured_topic = measured(environment, variable)
         is_measured = self._measured_topic in bus.topics.names()  # not in a chamber without a light sensor
         inputs = (self._measured_topic,) if is_measured else ()
-        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=inputs)
+        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=inputs, needs=needs)
         self._full_scale = self._number("full_scale", full_scale_lux, 1, 1_000_000, "lux")
         self._trim_time = self._number("trim_time", trim_time_s, 1, 86_400, "s")
         self._trim_limit = self._number("trim_limit", trim_limit, 0, 1, "fraction")
@@ -189,16 +241,27 @@ class DirectController(Controller):
     `<environment>/commanded/light_channels`. Without a set point nothing is commanded.
     """
 
-    def __init__(self, bus: Bus, environment: str, variable: str, *, override_s: float = OVERRIDE_S) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        variable: str,
+        *,
+        override_s: float = OVERRIDE_S,
+        needs: Need | None = None,
+    ) -> None:
         self._field = _LIGHT_FIELDS.get(variable)
-        all_channels = () if self._field is None else (commanded(environment, "light_channels"),)
-        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=all_channels)
+        self._all_channels_topic = commanded(environment, "light_channels")
+        all_channels = () if self._field is None else (self._all_channels_topic,)
+        super().__init__(
+            bus, environment, variable, override_s=override_s, more_inputs=all_channels, needs=needs
+        )
         self._desired: float | None = None
 
     def _take_input(self, message: Message) -> None:
         if message.topic == self._desired_topic:
             self._desired = _value(message)
-        else:
+        elif message.topic == self._all_channels_topic:
             levels = message.value if message.quality is Quality.OK else None
             self._override_by(None if levels is None else levels[self._field])
 

@@ -65,9 +65,9 @@ class DeviceServices:
                 doc=service.doc,
             )
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Stop waiting for the call that is pending, if there is one."""
-        await self._calls.close()
+        self._calls.close()
 
     async def _serve(self, service: DeviceService, **arguments: Any) -> dict[str, Any]:
         if self._calls.is_pending:

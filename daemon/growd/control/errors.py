@@ -16,9 +16,17 @@ class DeviceTimeoutError(ControlError, TimeoutError):
     """A call to a device that has not come back within its time limit (`seconds`)."""
 
     def __init__(self, device: str, seconds: float) -> None:
-        super().__init__(f"{device} has not answered for {seconds:g} s")
+        super().__init__(f"{device} has not answered for {round(seconds, 1):g} s")
         self.device = device
         self.seconds = seconds
+
+
+class DeviceStuckError(DeviceTimeoutError):
+    """A call to a device or to its neighbour on the bus that hangs so long that its thread was given up."""
+
+    def __init__(self, device: str, seconds: float) -> None:
+        super().__init__(device, seconds)
+        self.args = (f"{self}: its bus is taken from the call that hangs",)
 
 
 class NoReadingError(ControlError, RuntimeError):

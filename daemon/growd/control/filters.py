@@ -9,11 +9,13 @@ from growd.bus.errors import InvalidValueError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.topics import measured, raw
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
 
+JUMP_S: Final = 20.0  # what is a jump between two samples is none between two that are further apart
 SLICE_S: Final = 5.0  # a changed time limit takes effect within this time, however long the old one is
 
 
@@ -22,8 +24,9 @@ class Filter:
 
     The first sample passes as it is, and so does the first after an outage longer than `stale_after_s`. A
     sample that is not ok, or out of the variable's range, is passed on without a value and leaves the average
-    alone. When raw stays away for `stale_after_s`, one message of quality stale says so (unless the last one
-    said fault already).
+    alone. A sample that jumps (see `growd.variables`) is held back until the next one confirms it: one spike
+    is no reading. When raw stays away for `stale_after_s`, or jumps all that time, one message of quality
+    stale says so (unless the last one said fault, or warm-up, which takes its time).
 
     Parameters under `<environment>/filters/<variable>/`: `weight` (0..1), `stale_after` (seconds).
     """
@@ -40,7 +43,7 @@ class Filter:
         name = f"{environment}/filters/{variable}"
         self.node = bus.node(name)
         self._clock = bus.clock
-        self._input = raw(environment, variable)
+        self._input = bus.topics.get(raw(environment, variable))
         self._output = self.node.publisher(measured(environment, variable))
         self._weight = self.node.declare(
             f"{name}/weight", Field("weight", Kind.FLOAT64, 0.001, 1, default=weight)
@@ -49,6 +52,9 @@ class Filter:
             f"{name}/stale_after",
             Field("stale_after", Kind.FLOAT64, 0.1, 864_000, "s", default=stale_after_s),
         )
+        self._variable = VARIABLES[variable]
+        self._believed: float | None = None  # the last sample that was
+        self._suspect: tuple[float, float] | None = None  # what jumped, and when it came
         self._average: float | None = None
         self._last_ok = 0.0
         self._last_arrival = 0.0
@@ -57,22 +63,30 @@ class Filter:
     async def run(self) -> None:
         """Filter until cancelled."""
         self._last_arrival = self._clock.monotonic()
-        with self.node.subscribe(self._input) as samples:
+        with self.node.subscribe(self._input.name) as samples:
+            last = self._input.last
+            if last is not None and last.quality is not Quality.OK:
+                self._take(last)  # said while nobody listened: this run may follow one that failed
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch(), name=f"{self.node.name}: staleness")
                 async for sample in samples:
                     self._take(sample)
 
     def _take(self, sample: Message) -> None:
-        now = self._last_arrival = self._clock.monotonic()
+        now = self._clock.monotonic()
         if sample.quality is not Quality.OK:
+            self._last_arrival = now
             self._publish(None, sample.quality)
             return
         try:
             self._output.topic.type.check(sample.value)
         except InvalidValueError:  # a client may publish on raw too, and raw has no range
+            self._last_arrival = now
             self._publish(None, Quality.FAULT)
             return
+        if not self._is_believed(sample.value, now):
+            return
+        self._last_arrival = now
         if self._average is None or now - self._last_ok > self._stale_after.value:
             self._average = sample.value
         else:
@@ -82,11 +96,33 @@ class Filter:
         self._last_ok = now
         self._publish(self._average, Quality.OK, sample.time)
 
+    def _is_believed(self, value: float, now: float) -> bool:
+        is_first = self._believed is None
+        if is_first or self._is_near(value, self._believed) or self._is_confirmed(value, now):
+            self._believed, self._suspect = value, None
+            return True
+        self._suspect = (value, now)
+        return False
+
+    def _is_confirmed(self, value: float, now: float) -> bool:
+        """Whether the sample before, which jumped, and this one agree; it may have gone on since."""
+        if self._suspect is None:
+            return False
+        suspect, came = self._suspect
+        return self._is_near(value, suspect, max(1.0, (now - came) / JUMP_S))
+
+    def _is_near(self, value: float, other: float | None, times: float = 1.0) -> bool:
+        if other is None:
+            return False
+        return abs(value - other) <= times * max(
+            self._variable.jump, self._variable.relative_jump * abs(other)
+        )
+
     async def _watch(self) -> None:
         while True:
             left = self._last_arrival + self._stale_after.value - self._clock.monotonic()
             if left <= 0:
-                if self._quality not in (Quality.FAULT, Quality.STALE):
+                if self._quality not in (Quality.FAULT, Quality.WARM_UP, Quality.STALE):
                     self._publish(None, Quality.STALE)
                 left = self._stale_after.value
             await self._clock.sleep(min(left, SLICE_S))

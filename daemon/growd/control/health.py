@@ -1,19 +1,23 @@
-"""How a device is: its state, told once on a topic and in the log when it changes."""
+"""How a device is: its state and its counters, told on topics, in the log and as node information."""
 
 from __future__ import annotations
 
 import logging
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from growd.bus.messages import DIAGNOSTIC_STATUS
-from growd.control.topics import diagnostics
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import DIAGNOSTIC_STATUS, MessageType
+from growd.control.topics import counters, diagnostics
 
 if TYPE_CHECKING:
     from growd.bus import Node
     from growd.clock import Clock
 
 logger = logging.getLogger(__name__)
+
+COUNTERS_S: Final = 60.0
+"""A device whose state stays tells its counters no more often than this, in seconds of the clock."""
 
 
 class State(StrEnum):
@@ -27,43 +31,135 @@ class State(StrEnum):
 
 
 LEVELS: Final = {State.STARTING: 1, State.WARM_UP: 1, State.OK: 0, State.DEGRADED: 1, State.FAILED: 2}
-TROUBLE: Final = (State.DEGRADED, State.FAILED)
+
+DEVICE_COUNTERS: Final = MessageType(
+    "growd/DeviceCounters",
+    (
+        Field("successes", Kind.INT64, 0),
+        Field("failures", Kind.INT64, 0),
+        Field("outages", Kind.INT64, 0),
+        Field("outage_seconds", Kind.FLOAT64, 0),
+        Field("last_error", Kind.STRING),
+        Field("last_error_time", Kind.FLOAT64, 0),
+    ),
+)
+"""What a device did since growd started. An outage is a time in which it had failed; `last_error_time` is
+UNIX seconds, 0 where there was no error."""
 
 
 class Health:
     """The state of one device, on `<environment>/diagnostics/<device>` as a diagnostic status.
 
-    Published when the state changes. A failure is logged once, and its recovery once with its length.
+    Published when the state changes; the counters then too, and else each minute, on the topic's `/counters`.
+    A failure is logged once, and its recovery once with its length. All of it stands in the information of
+    the device's node as `device`.
     """
 
     def __init__(self, node: Node, environment: str, device: str, clock: Clock) -> None:
         self.state = State.STARTING
         self._device = f"{environment}/{device}"
         self._clock = clock
-        self._since: float | None = None
-        self._publisher = node.advertise(diagnostics(environment, device), DIAGNOSTIC_STATUS)
-        self._publish("starting")
+        self._message = "starting"
+        self._since = clock.time()
+        self._trouble_since: float | None = None
+        self._failed_since: float | None = None
+        self._is_logged = False
+        self._counted = {"successes": 0, "failures": 0, "outages": 0}
+        self._outage_s = 0.0
+        self._last_error = ("", 0.0)
+        self._counters_at = clock.monotonic()
+        self._status = node.advertise(diagnostics(environment, device), DIAGNOSTIC_STATUS)
+        self._counters = node.advertise(counters(environment, device), DEVICE_COUNTERS)
+        node.describe("device", self.information)
+        self._publish()
 
-    def report(self, state: State, message: str = "") -> None:
-        """Say how the device is now; `message` says why, where it is not ok."""
+    def succeeded(self) -> None:
+        """It did what it was asked for."""
+        self._counted["successes"] += 1
+        self._be(State.OK, "ok")
+
+    def warming_up(self, message: str) -> None:
+        """It answers, but has nothing to give yet."""
+        self._be(State.WARM_UP, message)
+
+    def hiccuped(self, message: str) -> None:
+        """It failed for once, which is counted and not logged."""
+        self._failed_with(message)
+        if self.state is not State.FAILED:
+            self._be(State.DEGRADED, message)
+
+    def degraded(self, message: str) -> None:
+        """It did a part of what it was asked for."""
+        self._failed_with(message)
+        self._be(State.DEGRADED, message)
+        self._log_trouble(message)
+
+    def failed(self, message: str) -> None:
+        """It does not do what it is asked for."""
+        self._failed_with(message)
+        if self.state is not State.FAILED:
+            self._is_logged = False  # more than what was said of it before
+            self._counted["outages"] += 1
+        self._be(State.FAILED, message)
+        if self._failed_since is None:
+            self._failed_since = self._clock.monotonic()
+        self._log_trouble(message)
+
+    def information(self) -> dict[str, Any]:
+        """For people: the state, since when (UNIX seconds), why, and the counters."""
+        return {
+            "name": self._device,
+            "state": str(self.state),
+            "since": self._since,
+            "message": self._message,
+            "counters": self._counts(),
+        }
+
+    def _failed_with(self, message: str) -> None:
+        self._counted["failures"] += 1
+        self._last_error = (message, self._clock.time())
+        if self._trouble_since is None:
+            self._trouble_since = self._clock.monotonic()
+
+    def _be(self, state: State, message: str) -> None:
         if state is self.state:
+            if self._clock.monotonic() - self._counters_at >= COUNTERS_S:
+                self._publish_counters()
             return
-        self.state = state
-        if state in TROUBLE:
-            self._trouble(message)
-        elif state is State.OK:
-            self._recovered()
-        self._publish(message or str(state))
+        if self._failed_since is not None:  # whatever comes next, the outage has ended
+            self._outage_s += self._clock.monotonic() - self._failed_since
+            self._failed_since = None
+        self.state, self._message, self._since = state, message, self._clock.time()
+        if state is State.OK:
+            self._log_recovery()
+        self._publish()
 
-    def _trouble(self, message: str) -> None:
-        if self._since is None:
-            self._since = self._clock.monotonic()
-        logger.warning("%s is %s: %s", self._device, self.state, message)
+    def _log_trouble(self, message: str) -> None:
+        if not self._is_logged:
+            self._is_logged = True
+            logger.warning("%s is %s: %s", self._device, self.state, message)
 
-    def _recovered(self) -> None:
-        if self._since is not None:
-            logger.info("%s is ok again after %.1f s", self._device, self._clock.monotonic() - self._since)
-            self._since = None
+    def _log_recovery(self) -> None:
+        if self._is_logged and self._trouble_since is not None:
+            lasted = self._clock.monotonic() - self._trouble_since
+            logger.info("%s is ok again after %.1f s", self._device, lasted)
+        self._is_logged = False
+        self._trouble_since = None
 
-    def _publish(self, message: str) -> None:
-        self._publisher.publish({"level": LEVELS[self.state], "name": self._device, "message": message})
+    def _publish(self) -> None:
+        self._status.publish({"level": LEVELS[self.state], "name": self._device, "message": self._message})
+        self._publish_counters()
+
+    def _publish_counters(self) -> None:
+        self._counters_at = self._clock.monotonic()
+        self._counters.publish(self._counts())
+
+    def _counts(self) -> dict[str, Any]:
+        lasting = 0.0 if self._failed_since is None else self._clock.monotonic() - self._failed_since
+        message, time = self._last_error
+        return {
+            **self._counted,
+            "outage_seconds": self._outage_s + lasting,
+            "last_error": message,
+            "last_error_time": time,
+        }

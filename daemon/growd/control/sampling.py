@@ -11,11 +11,12 @@ from growd.control.calls import DeviceCalls
 from growd.control.device_services import DeviceServices
 from growd.control.errors import DEVICE_ERRORS, NoReadingError
 from growd.control.health import Health, State
+from growd.control.retries import Retries
 from growd.control.topics import raw
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from growd.bus import Bus
     from growd.control.device_services import DeviceService
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 SLICE_S: Final = 5.0  # a changed interval takes effect within this time, however long the old one is
 NOT_READY_RETRY_S: Final = 1.0
 NOT_READY_LIMIT_S: Final = 30.0
-MAX_DOUBLINGS: Final = 16
+SILENCE_S: Final = 10.0  # without a reading it is not ok, though it answers
+SECOND_TRY_S: Final = 1.0
+RETRIES: Final = Retries(limit_s=60.0)
+HANGING_RETRY_S: Final = 2.0  # costs the bus nothing, for a call that hangs is not repeated, but watched
 
 
 class NeverNotReadyError(Exception):
@@ -36,12 +40,17 @@ class Sampler:
 
     `read` runs in the worker thread of the device's bus and returns values by variable. What it raises from
     OSError, RuntimeError or ValueError is a failure of the device, `not_ready` a device that has no new
-    reading yet; anything else is a mistake in the program and ends `run`.
+    reading yet; anything else is a mistake in the program and ends `run`, and until that is begun again the
+    device has failed.
 
-    An outage is one message of quality fault without a value for each variable: an old reading is never
-    published again as a new one. While it lasts the sampler tries again after a growing delay of at most
-    `retry_limit_s`. A value out of its variable's range is a fault of that variable alone. `not_ready` counts
-    as a failure only after `not_ready_limit_s`; before the first reading it is warm-up.
+    A read that fails is tried once more within a second: buses and chips miss a transfer now and then. If
+    that fails too it is an outage: one message of quality fault without a value for each variable. An old
+    reading is never published again as a new one. While it lasts the sampler tries again after a growing
+    delay (`retries`). A value out of its variable's range is a fault of that variable alone. `not_ready`
+    counts as a failure only after `not_ready_limit_s`; before the first reading, and when it has lasted for
+    10 s, it is warm-up. Between two reads that fail it changes nothing: what has no new reading is not well.
+
+    Of a variable in `shared`, which other sensors measure too, the topic is the raw one's of this device.
 
     All times in seconds of the bus's clock. The interval is the parameter
     `<environment>/samplers/<device>/interval`. The device's `services` stand beside it, within
@@ -61,8 +70,9 @@ class Sampler:
         read_timeout_s: float = 2.0,
         not_ready: type[Exception] = NeverNotReadyError,
         not_ready_limit_s: float = NOT_READY_LIMIT_S,
-        retry_limit_s: float = 60.0,
+        retries: Retries = RETRIES,
         services: Iterable[DeviceService] = (),
+        shared: Collection[str] = (),
     ) -> None:
         self.node = bus.node(f"{environment}/samplers/{device}")
         self._clock = bus.clock
@@ -75,7 +85,10 @@ class Sampler:
         self._health = Health(self.node, environment, device, bus.clock)
         self._fields = [_field(variable) for variable in variables]
         self._publishers = {
-            field.name: self.node.advertise(raw(environment, field.name), FLOAT64) for field in self._fields
+            field.name: self.node.advertise(
+                raw(environment, field.name, device if field.name in shared else ""), FLOAT64
+            )
+            for field in self._fields
         }
         self._interval = self.node.declare(
             f"{environment}/samplers/{device}/interval",
@@ -83,7 +96,8 @@ class Sampler:
         )
         self._not_ready = not_ready
         self._not_ready_limit = not_ready_limit_s
-        self._retry_limit = retry_limit_s
+        self._retries = retries
+        self._retry_in = 0.0
         self._slot = 0.0
         self._failures = 0
         self._waiting_since: float | None = None
@@ -96,9 +110,12 @@ class Sampler:
             while True:
                 await self._sample()
                 await self._wait_for_slot()
+        except Exception as error:
+            self._fault(f"growd made a mistake with it: {error!r}")  # nobody reads it until it starts again
+            raise
         finally:
-            await self._services.close()
-            await self._calls.close()
+            self._services.close()
+            self._calls.close()
 
     async def _sample(self) -> None:
         try:
@@ -123,8 +140,7 @@ class Sampler:
     def _delay(self) -> float:
         interval: float = self._interval.value
         if self._failures:
-            grown = interval * 2.0 ** min(self._failures - 1, MAX_DOUBLINGS)
-            return min(grown, max(interval, self._retry_limit))
+            return min(self._retry_in, HANGING_RETRY_S) if self._calls.is_pending else self._retry_in
         if self._waiting_since is not None:
             return min(interval, NOT_READY_RETRY_S)
         return interval
@@ -140,26 +156,42 @@ class Sampler:
             else:
                 self._publishers[field.name].publish(value)
                 self._last_quality[field.name] = Quality.OK
-        self._health.report(State.DEGRADED if wrong else State.OK, "; ".join(wrong))
+        if wrong:
+            self._health.degraded("; ".join(wrong))
+        else:
+            self._health.succeeded()
 
     def _no_reading_yet(self) -> None:
         now = self._clock.monotonic()
         if self._waiting_since is None:
             self._waiting_since = now
-        if now - self._waiting_since >= self._not_ready_limit:
-            self._failed(NoReadingError(self._device, now - self._waiting_since))
+        waited = now - self._waiting_since
+        if waited >= self._not_ready_limit:
+            self._failures = max(1, self._failures)  # it was given its time
+            self._failed(NoReadingError(self._device, waited))
             return
-        self._failures = 0
-        if self._health.state is State.STARTING:
+        self._retry_in = NOT_READY_RETRY_S  # it answers: no need to wait for longer
+        if self._health.state is State.STARTING or waited >= SILENCE_S:
+            self._failures = 0
             for variable in self._publishers:
                 self._publish_without_value(variable, Quality.WARM_UP)
-            self._health.report(State.WARM_UP, f"{self._device} has no reading yet")
+            self._health.warming_up(f"{self._device} has no reading yet")
 
     def _failed(self, error: Exception) -> None:
+        sentence = str(error) or type(error).__name__
+        interval: float = self._interval.value
         self._failures += 1
+        if self._failures == 1:
+            self._retry_in = min(interval, SECOND_TRY_S)
+            self._health.hiccuped(sentence)
+            return
+        self._retry_in = self._retries.delay(interval, self._failures - 2)
+        self._fault(sentence)
+
+    def _fault(self, sentence: str) -> None:
         for variable in self._publishers:
             self._publish_without_value(variable, Quality.FAULT)
-        self._health.report(State.FAILED, str(error) or type(error).__name__)
+        self._health.failed(sentence)
 
     def _publish_without_value(self, variable: str, quality: Quality) -> None:
         """Say it once: until the next reading nothing new is known."""

@@ -22,9 +22,9 @@ CHANNEL_LEVELS: Final = MessageType(
 SWITCH_STATE: Final = FLOAT64.within(0, 1, "switch")
 
 
-def raw(environment: str, variable: str) -> str:
-    """The topic of a variable as its sensor gives it."""
-    return f"{environment}/raw/{variable}"
+def raw(environment: str, variable: str, device: str = "") -> str:
+    """The topic of a variable as its sensor gives it; with `device`, of one among several sensors of it."""
+    return f"{environment}/raw/{variable}" + (f"/{device}" if device else "")
 
 
 def measured(environment: str, variable: str) -> str:
@@ -45,6 +45,11 @@ def commanded(environment: str, variable: str) -> str:
 def diagnostics(environment: str, device: str) -> str:
     """The topic of a device's state."""
     return f"{environment}/diagnostics/{device}"
+
+
+def counters(environment: str, device: str) -> str:
+    """The topic of a device's counters."""
+    return f"{environment}/diagnostics/{device}/counters"
 
 
 def light_channels(environment: str) -> str:

@@ -1,0 +1,110 @@
+"""Combiners: several sensors of one variable as one."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from growd.bus.messages import FLOAT64, Quality
+from growd.control.topics import raw
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from growd.bus import Bus
+    from growd.bus.messages import Message
+
+    Method = Literal["first", "median"]
+
+ENOUGH_TO_VOTE: Final = 3
+logger = logging.getLogger(__name__)
+
+
+class Combiner:
+    """Publishes `<environment>/raw/<variable>` from the topics of its sensors (`devices`, in their order).
+
+    A sensor is good while its last message is ok and younger than `stale_after_s` (seconds of the clock). The
+    first good one leads: whenever it speaks, its value (`first`), or the median of the good ones (`median`),
+    is published with its time. One that lies is outvoted by two; where only two are left nobody can tell
+    which of them lies, and the first counts. Without a good one, one message without a value says so: warm-up
+    if one of them warms up, else fault.
+
+    Which sensor leads, and what each said, stands in the information of its node as `combined`.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        variable: str,
+        devices: Sequence[str],
+        *,
+        method: Method = "first",
+        stale_after_s: float = 30.0,
+    ) -> None:
+        self.node = bus.node(f"{environment}/combiners/{variable}")
+        self._clock = bus.clock
+        self._variable = f"{environment}/{variable}"
+        self._output = self.node.publisher(raw(environment, variable))
+        self._devices = {
+            bus.topics.declare(raw(environment, variable, name), FLOAT64).name: name for name in devices
+        }
+        self._method = method
+        self._stale_after = stale_after_s
+        self._said: dict[str, tuple[Message, float]] = {}  # by device, with its arrival
+        self._leader: str | None = None
+        self._quality = Quality.OK
+        self.node.describe("combined", self._information)
+
+    async def run(self) -> None:
+        """Combine until cancelled."""
+        with self.node.subscribe(*self._devices) as messages:
+            async for message in messages:
+                self._take(message)
+
+    def _take(self, message: Message) -> None:
+        device = self._devices[message.topic]
+        self._said[device] = (message, self._clock.monotonic())
+        good = self._good()
+        if not good:
+            self._publish_none()
+        elif device == next(iter(good)):
+            self._lead(device)
+            self._quality = Quality.OK
+            self._output.publish(self._combined(list(good.values())), Quality.OK, message.time)
+
+    def _good(self) -> dict[str, float]:
+        """The values of the good ones, in the order of the sensors."""
+        now = self._clock.monotonic()
+        good = {}
+        for device in self._devices.values():
+            message, came = self._said.get(device, (None, 0.0))
+            if message is not None and message.quality is Quality.OK and now - came <= self._stale_after:
+                good[device] = message.value
+        return good
+
+    def _combined(self, values: list[float]) -> float:
+        if self._method == "median" and len(values) >= ENOUGH_TO_VOTE:
+            return statistics.median(values)
+        return values[0]
+
+    def _publish_none(self) -> None:
+        qualities = {message.quality for message, _ in self._said.values()}
+        quality = Quality.WARM_UP if Quality.WARM_UP in qualities else Quality.FAULT
+        if quality is not self._quality:
+            self._quality = quality
+            self._output.publish(None, quality)
+
+    def _lead(self, device: str) -> None:
+        if device != self._leader:
+            if self._leader is not None:
+                logger.info("%s is led by %s now, not by %s", self._variable, device, self._leader)
+            self._leader = device
+
+    def _information(self) -> dict[str, Any]:
+        sensors = {
+            device: {"value": message.value, "quality": str(message.quality), "time": message.time}
+            for device, (message, _) in self._said.items()
+        }
+        return {"method": self._method, "leader": self._leader, "sensors": sensors}

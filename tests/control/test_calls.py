@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from growd.control.calls import DeviceCalls
+from growd.control.errors import DeviceTimeoutError
+from growd.worker import Worker
+from support.clock import ManualClock
+
+
+class Call:
+    """A call that takes until it is released."""
+
+    def __init__(self) -> None:
+        self.begun, self.release = threading.Event(), threading.Event()
+
+    def __call__(self) -> str:
+        self.begun.set()
+        self.release.wait(10)
+        return "done"
+
+
+class Bench:
+    """Two devices on one bus."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.worker = Worker("bus 1", monotonic=self.clock.monotonic)
+        self.first = DeviceCalls("first", self.worker, self.clock, 2.0)
+        self.second = DeviceCalls("second", self.worker, self.clock, 2.0)
+        self.slow, self.next = Call(), Call()
+
+    async def begin(self) -> list[asyncio.Task[str]]:
+        tasks = [
+            asyncio.create_task(self.first.run(self.slow)),
+            asyncio.create_task(self.second.run(self.next)),
+        ]
+        await asyncio.to_thread(self.slow.begun.wait, 10)
+        await self.clock.settle()
+        return tasks
+
+
+@pytest.fixture
+async def bench():
+    bench = Bench()
+    yield bench
+    bench.slow.release.set()
+    bench.next.release.set()
+    await bench.worker.close()
+
+
+async def test_a_wait_for_others_on_the_bus_who_come_to_their_end_is_no_failure(bench):
+    first, second = await bench.begin()
+    await bench.clock.advance(1.5)
+    bench.slow.release.set()
+    assert await first == "done"
+    await asyncio.to_thread(bench.next.begun.wait, 10)
+    await bench.clock.advance(1.5)  # 3 s since it was asked for, half of it at work
+    assert not second.done()
+    bench.next.release.set()
+    assert await second == "done"
+
+
+async def test_a_call_that_waits_for_one_that_hangs_fails_with_it(bench):
+    tasks = await bench.begin()
+    await bench.clock.advance(2)
+    for task, name in zip(tasks, ("first", "second"), strict=True):
+        with pytest.raises(DeviceTimeoutError, match=f"{name} has not answered for 2 s"):
+            await task
+
+
+async def test_after_the_wait_a_call_has_its_own_time_limit(bench):
+    first, second = await bench.begin()
+    await bench.clock.advance(1.9)
+    bench.slow.release.set()
+    assert await first == "done"
+    await asyncio.to_thread(bench.next.begun.wait, 10)
+    await bench.clock.advance(1.9)
+    assert not second.done()
+    await bench.clock.advance(0.2)
+    with pytest.raises(DeviceTimeoutError, match="second has not answered for"):
+        await second

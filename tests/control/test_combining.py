@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from growd.bus import Bus
+from growd.bus.messages import Quality
+from growd.control.combining import Combiner
+from growd.control.topics import declare_environment
+from support.clock import ManualClock
+from support.running import running
+
+VARIABLE = "air_carbon_dioxide"
+NAMES = ("a", "b", "c")
+
+
+class Rig:
+    def __init__(self, method):
+        self.clock = ManualClock()
+        self.bus = Bus(self.clock)
+        declare_environment(self.bus, "e", [VARIABLE])
+        self.combiner = Combiner(self.bus, "e", VARIABLE, NAMES, method=method, stale_after_s=30.0)
+        node = self.bus.node("sensors")
+        self.sensors = {name: node.publisher(f"e/raw/{VARIABLE}/{name}") for name in NAMES}
+        self.combined = self.bus.topics.get(f"e/raw/{VARIABLE}")
+
+    async def give(self, **values):
+        """What the sensors say, one after another; a quality instead of a value is a message without one."""
+        for name, value in values.items():
+            is_good = not isinstance(value, Quality)
+            self.sensors[name].publish(value if is_good else None, Quality.OK if is_good else value)
+            await self.clock.settle()
+        last = self.combined.last
+        return None if last is None else (last.value if last.quality is Quality.OK else last.quality)
+
+
+@pytest.fixture
+async def first():
+    rig = Rig("first")
+    async with running(rig.clock, rig.combiner):
+        yield rig
+
+
+@pytest.fixture
+async def median():
+    rig = Rig("median")
+    async with running(rig.clock, rig.combiner):
+        yield rig
+
+
+async def test_the_first_good_sensor_wins_and_the_others_add_no_messages(first):
+    assert await first.give(a=800.0, b=820.0, c=900.0) == 800.0
+    assert await first.give(a=801.0, b=821.0, c=901.0) == 801.0
+    assert first.combined.count == 2
+
+
+async def test_when_the_first_fails_the_next_one_takes_its_place_and_gives_it_back(first, caplog):
+    caplog.set_level(logging.INFO)
+    await first.give(a=800.0, b=820.0)
+    assert await first.give(a=Quality.FAULT) == 800.0  # nothing new is known yet
+    assert await first.give(c=900.0) == 800.0  # the last of them does not lead while b is good
+    assert await first.give(b=821.0) == 821.0
+    assert await first.give(a=802.0, b=822.0) == 802.0
+    told = [record.message for record in caplog.records]
+    assert told == [
+        "e/air_carbon_dioxide is led by b now, not by a",
+        "e/air_carbon_dioxide is led by a now, not by b",
+    ]
+
+
+async def test_a_sensor_that_falls_silent_is_good_no_more(first):
+    await first.give(a=800.0, b=820.0)
+    await first.clock.advance(31)
+    assert await first.give(b=821.0) == 821.0
+
+
+@pytest.mark.parametrize(
+    ("qualities", "quality"),
+    [
+        ((Quality.FAULT, Quality.FAULT, Quality.FAULT), Quality.FAULT),
+        ((Quality.FAULT, Quality.WARM_UP, Quality.FAULT), Quality.WARM_UP),
+    ],
+)
+async def test_without_a_good_sensor_one_message_says_so(first, qualities, quality):
+    await first.give(a=800.0, b=820.0, c=900.0)
+    assert await first.give(**dict(zip(NAMES, qualities, strict=True))) is quality
+    await first.give(**dict(zip(NAMES, qualities, strict=True)))
+    assert first.combined.count == 2
+    assert await first.give(b=820.0) == 820.0
+
+
+async def test_a_sensor_that_lies_is_outvoted_by_two(median):
+    await median.give(b=810.0, c=820.0)
+    assert await median.give(a=5000.0) == 820.0
+    assert await median.give(a=0.0) == 810.0
+    assert await median.give(a=815.0) == 815.0
+
+
+async def test_where_two_or_one_are_left_the_first_counts(median):
+    await median.give(b=810.0, c=820.0, a=815.0)
+    assert await median.give(c=Quality.FAULT, b=700.0, a=816.0) == 816.0
+    assert await median.give(a=Quality.FAULT, b=817.0) == 817.0
+
+
+async def test_a_value_has_the_time_of_the_sensor_that_leads(median):
+    median.sensors["b"].publish(810.0, time=100.0)
+    median.sensors["a"].publish(815.0, time=123.0)
+    await median.clock.settle()
+    assert median.combined.last.time == 123.0
+
+
+async def test_its_node_tells_who_leads_and_what_each_said(median):
+    await median.give(a=815.0, b=Quality.FAULT)
+    told = median.combiner.node.information()["combined"]
+    assert (told["method"], told["leader"]) == ("median", "a")
+    assert told["sensors"] == {
+        "a": {"value": 815.0, "quality": "ok", "time": 1_700_000_000.0},
+        "b": {"value": None, "quality": "fault", "time": 1_700_000_000.0},
+    }
