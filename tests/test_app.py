@@ -17,19 +17,14 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from growd.app import App, Running
-from growd.bus import Bus
-from growd.bus.messages import Quality
 from growd.cli import main
-from growd.config import Config, Relay, Sensor, load
+from growd.config import Relay, Sensor, load
 from growd.store.errors import LocalStoreError
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import SimulatedHardware, open_simulated
-from support.clock import ManualClock
-from support.machine import SleepingTime, simulated
 from support.program import PATIENCE_S
-from support.running import running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -75,7 +70,7 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> list[SimulatedHardware]:
         opened.append(open_simulated(*arguments, **options))
         return opened[-1]
 
-    monkeypatch.setattr("growd.app.open_simulated", open_one)
+    monkeypatch.setattr("growd.simulation.open_simulated", open_one)
     return opened
 
 
@@ -133,46 +128,6 @@ async def test_the_end_of_its_terminal_ends_it_unless_it_was_told_to_ignore_that
     assert app.complaints == []
 
 
-SLOW = Config(sensor=(Sensor(name="slow", kind="scd30", interval_s=120.0),))
-
-
-async def test_what_a_slow_sensor_says_is_not_stale_before_it_speaks_again(tmp_path: Path):
-    app = App(SLOW, tmp_path)
-    clock = ManualClock()
-    bus = Bus(clock)
-    app._declare_topics(bus)
-    samples = bus.node("sensor").publisher("environment_1/raw/air_carbon_dioxide")
-    measured = bus.topics.get("environment_1/measured/air_carbon_dioxide")
-    async with running(clock, *app._controllers(bus)):
-        for _ in range(3):
-            samples.publish(400.0)
-            await clock.advance(120)
-            assert measured.last is not None
-            assert measured.last.quality is Quality.OK
-        await clock.advance(121)
-        assert measured.last.quality is Quality.STALE
-
-
-async def test_a_slow_sensor_has_not_failed_before_its_first_reading(tmp_path: Path):
-    app = App(SLOW, tmp_path)
-    clock = ManualClock()
-    bus = Bus(clock)
-    app._declare_topics(bus)
-    machine = simulated(
-        SleepingTime()
-    )  # no time passes for its chip, which measures for the first time later
-    async with contextlib.AsyncExitStack() as stack:
-        (sampler,) = app._sensors(stack, bus, machine)
-        worker = sampler._calls._worker
-        clock.watch(worker)
-        async with running(clock, sampler):
-            await clock.advance(60)  # half an interval: the chip measures twice as often as it is read
-            status = bus.topics.get("environment_1/diagnostics/slow").last
-            assert status is not None
-            assert status.value["message"].endswith("has no reading yet")
-        clock.unwatch(worker)
-
-
 async def test_points_in_memory_are_kept_though_the_lamp_fails_at_the_end(tmp_path: Path, failing_lamp: None):
     ready: asyncio.Queue[Running] = asyncio.Queue()
     app = App(load(None, SETTINGS), tmp_path)
@@ -220,6 +175,7 @@ async def test_a_tsl2591_that_is_configured_is_read(tmp_path: Path, machines: li
         async with client.get("node/environment_1/samplers/lux") as answer:
             assert (await answer.json())["pubs"] == [
                 "environment_1/diagnostics/lux",
+                "environment_1/diagnostics/lux/counters",
                 "environment_1/raw/light_illuminance",
             ]
     assert lux == pytest.approx(chamber, rel=0.1)
@@ -257,6 +213,86 @@ async def test_an_mhz19_that_is_configured_is_read_and_calibrated_over_http(
     assert [command[2] for command in chip.received if command[2] in {0x87, 0x88}] == [0x87, 0x88]
 
 
+async def test_faults_come_and_go_while_it_runs(tmp_path: Path, machines: list[SimulatedHardware]):
+    sensor = Sensor(name="lux", kind="bh1750", interval_s=0.1)
+    inject, clear = "service/simulator/inject_fault", "service/simulator/clear_faults"
+    async with serving(App(replace(load(None, SETTINGS), sensor=(sensor,)), tmp_path)) as client:
+        await told(client, "environment_1/diagnostics/lux", is_well)
+        async with client.post(inject, json={"kind": "nak", "device": "bh1750", "for": 3600}) as answer:
+            assert (await answer.json())["message"] == "nak at bh1750"
+        await told(client, "environment_1/diagnostics/lux", is_failed)
+        async with client.get("node/simulator") as answer:
+            (fault,) = (await answer.json())["faults"]
+            assert (fault["kind"], fault["duration"]) == ("nak", 3600)
+        async with client.post(clear, json=[]) as answer:
+            assert (await answer.json())["message"] == "1 fault cleared"
+        await told(client, "environment_1/diagnostics/lux", is_well)
+
+
+async def test_a_client_sees_a_fault_in_data_device_and_output_and_that_it_is_over(
+    tmp_path: Path, machines: list[SimulatedHardware]
+):
+    sensors = (
+        Sensor(name="air", kind="scd30", interval_s=2.0),
+        Sensor(name="lux", kind="bh1750", bus=2, interval_s=2.0),
+    )
+    valve = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    config = load(None, (*SETTINGS, "simulator.speed=20"))
+    app = App(replace(config, sensor=sensors, relay=(valve,)), tmp_path)
+    measured, diagnostics = "environment_1/measured/air_carbon_dioxide", "environment_1/diagnostics/air"
+
+    async def information(sensor: str) -> dict[str, Any]:
+        async with client.get(f"node/environment_1/samplers/{sensor}") as answer:
+            device: dict[str, Any] = (await answer.json())["device"]
+            return device
+
+    async with serving(app) as client:
+        assert await post(client, "environment_1/desired/air_carbon_dioxide_valve_on", 1) == 200
+        await told(client, measured, lambda message: message["quality"] == "ok")
+        await switched(client, "valve", 1)
+        machines[0].faults.inject(Fault("bad_crc", "scd30"))
+        await told(
+            client, measured, lambda message: message["quality"] == "fault" and message["value"] is None
+        )
+        await switched(client, "valve", 0)
+        await told(client, diagnostics, lambda message: "wrong checksum" in message["value"]["message"])
+        device = await information("air")
+        assert (device["state"], device["counters"]["outages"]) == ("failed", 1)
+        assert (await information("lux"))["state"] == "ok"
+        machines[0].faults.clear()
+        await told(client, measured, lambda message: message["quality"] == "ok")
+        await switched(client, "valve", 1)
+        await told(client, diagnostics, is_well)
+        device = await information("air")
+        assert device["state"] == "ok"
+        assert device["counters"]["outage_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"kind": "rust", "device": "bh1750"}, "kind must be one of"),
+        ({"kind": "nak", "device": "toaster"}, "device must be"),
+        ({"kind": "drift", "device": "scd30"}, "amount is missing"),
+        ({"kind": "nak", "device": "scd30", "probability": 0}, "probability must be above 0"),
+        ({"kind": "nak", "device": "scd30", "most": 0}, "there are 0 faults already; clear some"),
+    ],
+)
+async def test_a_fault_that_makes_no_sense_is_refused(
+    tmp_path: Path,
+    machines: list[SimulatedHardware],
+    monkeypatch: pytest.MonkeyPatch,
+    entry: dict[str, Any],
+    words: str,
+):
+    monkeypatch.setattr("growd.fault_services.MOST_FAULTS", entry.pop("most", 1))
+    async with serving(App(load(None, SETTINGS), tmp_path)) as client:
+        async with client.post("service/simulator/inject_fault", json=entry) as answer:
+            assert answer.status == 400
+            assert words in (await answer.json())["message"]
+        assert machines[0].faults.active() == []
+
+
 async def test_the_scd30_is_set_as_configured_and_calibrated_over_http(
     tmp_path: Path, machines: list[SimulatedHardware]
 ):
@@ -291,7 +327,7 @@ async def test_the_scd30_is_set_as_configured_and_calibrated_over_http(
 
 
 RELAYS = (
-    Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low"),
+    Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low", needs=""),
     Relay(name="fan", pin=24, variable="air_flush_on", safe="on"),
 )
 VALVE = "environment_1/commanded/air_carbon_dioxide_valve_on"

@@ -47,6 +47,7 @@ async def test_help_names_every_option():
         (["--set", "http.prot=1"], "[http] prot: unknown option"),
         (["--config", "/nowhere/growd.toml"], "/nowhere/growd.toml: can't be read"),
         (["--faults", "/nowhere/faults.toml"], "/nowhere/faults.toml"),
+        (["--set", "simulator.replay=/nowhere/day.csv"], "/nowhere/day.csv: can't be read: No such file"),
         (["--set", "couchdb.credentials_file=/nowhere/login"], "[couchdb] credentials_file"),
         (["--set", "simulator.enabled=false"], "simulated hardware"),
     ],
@@ -66,6 +67,15 @@ async def test_two_sensors_at_one_address_are_refused_by_name(tmp_path: Path):
     status, printed = await failed("run", "--data", str(tmp_path / "data"), "--config", str(file))
     assert status != 0
     assert "upper and lower are both at 0x23 on bus 1" in one_sentence(printed)
+
+
+async def test_a_recording_that_is_broken_is_refused_with_its_line(tmp_path: Path):
+    file = tmp_path / "day.csv"
+    file.write_text("timestamp,variable,value\n1,air_temperature,20\n2,air_temperature,warm\n")
+    arguments = ("--data", str(tmp_path / "data"), "--set", f"simulator.replay={file}")
+    status, printed = await failed("run", *arguments)
+    assert status != 0
+    assert f"{file}: line 3: value 'warm' is no number" in one_sentence(printed)
 
 
 async def test_a_port_in_use_is_said(tmp_path: Path):

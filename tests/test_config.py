@@ -75,6 +75,7 @@ def test_a_file_is_read_and_settings_stand_above_it(tmp_path: Path):
         ("light.channel=[]", ["[light] channel", "enabled = false"]),
         ("light.minimum_duty=1", ["[light] minimum_duty", "1"]),
         ("light.frequency_hz=20000", ["[light] frequency_hz", "10000"]),
+        ("light.pwm_chip=-1", ["[light] pwm_chip", "-1"]),
         ("store.maximum_interval_s=1", ["[store] minimum_interval_s", "maximum_interval_s"]),
         ("store.batch=501", ["[store] batch", "max_batch"]),
         ("topics.x=std_msgs/Nothing", ["[topics]: ", "std_msgs/Nothing"]),
@@ -101,9 +102,10 @@ def test_a_wrong_address_is_shown_without_its_password():
     assert "secret" not in sentence
 
 
-def test_simulated_time_needs_simulated_hardware():
-    sentence = refusal("simulator.enabled=false", "simulator.speed=10")
-    assert "[simulator] speed" in sentence
+@pytest.mark.parametrize("option", ["speed=10", "replay=a.csv", "faults=a.toml"])
+def test_what_is_simulated_needs_simulated_hardware(option: str):
+    sentence = refusal("simulator.enabled=false", f"simulator.{option}")
+    assert f"[simulator] {option.partition('=')[0]}: only simulated hardware" in sentence
 
 
 SCD30 = "[[sensor]]\nname = 'air'\nkind = 'scd30'\n"
@@ -166,7 +168,12 @@ def test_an_mhz19_is_at_a_serial_port(tmp_path: Path):
     [
         ("", "[sensor] port: is missing; air is a mhz19, on a serial line such as /dev/serial0"),
         ("port = 'COM3'", "[sensor] 0.port: Expected `str` matching regex"),
-        ("port = '/dev/serial0'\nbus = 3", "[sensor] bus: air is a mhz19; it is for scd30, bh1750"),
+        ("port = '/dev/serial0'\nbus = 3", "[sensor] bus: air is at /dev/serial0, and not behind a bridge"),
+        ("port = '/dev/serial0'\naddress = 77", "[sensor] address: air is at /dev/serial0, and not behind"),
+        (
+            "bus = 3",
+            "[sensor] port: is missing; air is a mhz19, on a serial line such as /dev/serial0; behind",
+        ),
         (
             "port = '/dev/serial0'\naltitude_m = 3",
             "[sensor] altitude_m: air is a mhz19; it is for scd30 only",
@@ -181,6 +188,32 @@ def test_what_a_serial_sensor_can_not_have_is_refused(tmp_path: Path, options: s
     with pytest.raises(ConfigError) as caught:
         load(file)
     assert words in str(caught.value)
+
+
+def test_an_mhz16_may_be_behind_a_bridge(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[[sensor]]\nname = 'air'\nkind = 'mhz16'\naddress = 0x4D\n")
+    (sensor,) = load(file).sensor
+    assert (sensor.port, sensor.bus, sensor.address) == (None, 1, 0x4D)
+
+
+@pytest.mark.parametrize(
+    ("sensor", "pin", "words"),
+    [
+        ("port = '/dev/serial0'", 14, "sensor air at /dev/serial0 are both on GPIO 14"),
+        ("port = '/dev/ttyS0'", 15, "sensor air at /dev/ttyS0 are both on GPIO 15"),
+        ("port = '/dev/ttyAMA*'", 15, "sensor air at /dev/ttyAMA* are both on GPIO 15"),
+        ("address = 0x4D", 3, "I2C bus 1 are both on GPIO 3"),
+    ],
+)
+def test_the_pins_of_a_sensor_with_a_serial_line_are_taken(tmp_path: Path, sensor: str, pin: int, words: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(f"{MHZ19}{sensor}\n{RELAYS.replace('24', str(pin))}")
+    with pytest.raises(ConfigError, match=r"\[relay\] pin: fan and ") as caught:
+        load(file)
+    assert words in str(caught.value)
+    file.write_text(f"{MHZ19}port = '/dev/ttyUSB0'\n{RELAYS.replace('24', str(pin))}")
+    assert load(file).relay[1].pin == pin
 
 
 @pytest.mark.parametrize("others", ["/dev/serial0", "/dev/serial*"])
@@ -254,6 +287,15 @@ def test_relays_are_off_without_commands_unless_said_otherwise(tmp_path: Path):
         (RELAYS.replace('"fan"', '"valve"'), "[relay] name: valve is given 2 times"),
         (RELAYS.replace('"fan"', '"light"'), "[relay] name: light is the name of another device"),
         (RELAYS.replace('"fan"', '"scd30_1"'), "[relay] name: scd30_1 is the name of another device"),
+        (
+            RELAYS.replace("air_flush_on", "air_carbon_dioxide_valve_on") + "needs = ''",
+            "[relay] needs: valve and fan are both for air_carbon_dioxide_valve_on, and must have the same",
+        ),
+        (
+            RELAYS.replace("air_carbon_dioxide_valve_on", "air_flush_on") + "override_s = 60",
+            "[relay] override_s: valve and fan are both for air_flush_on, and must have the same",
+        ),
+        ("[[sensor]]\nname = 'light'\nkind = 'bh1750'", "[sensor] name: light is the name of the lamp"),
         (RELAYS.replace("air_flush_on", "air_humidity"), "[relay] 1.variable"),
         (RELAYS.replace('"low"', '"no"'), "[relay] 0.active"),
         (
@@ -261,10 +303,14 @@ def test_relays_are_off_without_commands_unless_said_otherwise(tmp_path: Path):
             "[light] channel.pin: channel red and I2C bus 1 are both on GPIO 2",
         ),
         ("[light]\ngamma = 0.1", "[light] gamma"),
+        ("[[sensor]]\nname = 'a'\nkind = 'scd30'\ninterval_s = 0.05", "[sensor] 0.interval_s"),
+        ("[filter]\nweight = 0.0001", "[filter] weight"),
         ("[light]\nramp_s = -1", "[light] ramp_s"),
+        ("[light]\nstale_after_s = 1.5", "[light] stale_after_s"),
+        (RELAYS + "stale_after_s = 1.5", "[relay] 1.stale_after_s"),
     ],
 )
-def test_outputs_that_can_not_be_are_refused(tmp_path: Path, text: str, words: str):
+def test_devices_that_can_not_be_are_refused(tmp_path: Path, text: str, words: str):
     file = tmp_path / "growd.toml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
@@ -272,7 +318,23 @@ def test_outputs_that_can_not_be_are_refused(tmp_path: Path, text: str, words: s
     assert words in str(caught.value)
 
 
+def test_hardware_pwm_needs_a_pin_that_has_it(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[light]\nhardware_pwm = true\n[[light.channel]]\nname = 'red'\npin = 22\n")
+    with pytest.raises(ConfigError, match=r"\[light\] hardware_pwm: is for GPIO 12, 13, 18, 19, none of"):
+        load(file)
+    assert load(None, ("light.hardware_pwm=true",)).light.hardware_pwm
+
+
 def test_a_pin_of_a_light_that_is_not_there_is_free(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(RELAYS.replace("24", "12") + "[light]\nenabled = false\n")
     assert load(file).relay[1].pin == 12
+
+
+@pytest.mark.parametrize("name", ["..", ".hidden", "-"])
+def test_a_name_that_an_address_can_not_hold_is_refused(tmp_path: Path, name: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(f"[[sensor]]\nname = '{name}'\nkind = 'scd30'\n")
+    with pytest.raises(ConfigError, match=r"\[sensor\].*name"):
+        load(file)

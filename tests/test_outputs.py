@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from growd.config import Channel, Light, Relay
-from growd.outputs import light_device, relay_device
+from growd.app import open_configured
+from growd.clock import RealClock
+from growd.config import Channel, Config, ConfigError, Light, Relay, Simulator
+from growd.outputs import check_lamp, light_device, relay_device
 from growd_drivers.errors import HardwareUnavailableError
 from growd_hwsim.faults import Fault
+from growd_hwsim.hardware import Wiring
 from support.machine import SleepingTime, simulated
 
 LAMP = Light(
@@ -38,6 +41,66 @@ def test_a_relay_is_what_the_configuration_says(machine, active, safe, levels):
     relay.use().set(safe == "off")
     relay.close()
     assert [event.high for event in machine.gpio.history] == levels
+
+
+WIRED_TO_PWM = Wiring(lamp_pins={"white": 12, "blue": 22}, inverted_lamps=True, pwm_chips={2: 4})
+BY_HARDWARE = Light(
+    channel=(Channel(name="white", pin=12), Channel(name="blue", pin=22)),
+    inverted=True,
+    hardware_pwm=True,
+    pwm_chip=2,
+)
+
+
+def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
+    machine = simulated(SleepingTime(), wiring=WIRED_TO_PWM)
+    assert machine.chamber.illuminance_lux() > 0  # an inverted lamp is lit from boot on
+    lamp = light_device(machine, BY_HARDWARE)
+    lamp.use()
+    assert machine.chamber.illuminance_lux() == 0
+    lamp.use().set("white", 0.25)
+    lamp.use().set("blue", 0.5)
+    assert (machine.pwm_files.high(12), machine.gpio.high(22)) == (0.75, 0.5)
+    assert {event.pin for event in machine.gpio.history} == {22}
+    assert machine.chamber.illuminance_lux() > 0
+    lamp.close()
+    assert (machine.pwm_files.high(12), machine.gpio.high(22)) == (1, 1)
+    assert machine.chamber.illuminance_lux() == 0
+    machine.close()
+
+
+def test_without_the_pwm_chip_the_lamp_says_what_to_do_and_nothing_else_is_refused(machine):
+    check_lamp(machine, BY_HARDWARE)
+    with pytest.raises(HardwareUnavailableError, match=r"there is no pwmchip2: .*dtoverlay=pwm-2chan"):
+        light_device(machine, BY_HARDWARE).use()
+
+
+def test_a_pin_of_the_pwm_chip_may_be_refused_as_any():
+    machine = simulated(SleepingTime(), wiring=WIRED_TO_PWM)
+    machine.faults.inject(Fault("refused", "gpio-12"))
+    with pytest.raises(HardwareUnavailableError, match="GPIO 12 can't be driven"):
+        light_device(machine, BY_HARDWARE).use()
+    machine.close()
+
+
+def test_two_channels_of_the_lamp_on_one_of_the_pwm_are_refused_where_the_machine_has_it_so(monkeypatch):
+    pins = {"white": 12, "red": 13, "blue": 18}
+    light = Light(hardware_pwm=True)
+    assert {channel.name: channel.pin for channel in light.channel} == pins
+    machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins=pins, pwm_chips={0: 4}))
+    check_lamp(machine, light)
+    machine.close()
+    machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins=pins, pwm_chips={0: 2}))
+    with pytest.raises(
+        ConfigError, match=r"\[light\] channel.pin: white and blue, on GPIO 12 and 18, have one"
+    ):
+        check_lamp(machine, light)
+    monkeypatch.setattr("growd.app.open_hardware", lambda **_: machine)
+    with pytest.raises(ConfigError, match="white and blue"):
+        open_configured(Config(simulator=Simulator(enabled=False), light=light), RealClock())
+    for harmless in (Light(), Light(hardware_pwm=True, enabled=False)):
+        check_lamp(machine, harmless)
+    machine.close()
 
 
 def test_an_output_that_could_not_be_opened_is_opened_at_a_later_use(machine):

@@ -1,23 +1,47 @@
-"""The command line: `growd run`."""
+"""The command line: `growd run`, `growd check` and `growd status`."""
 
 from __future__ import annotations
 
+import json
 import logging
 import resource
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
+import msgspec
 
 from growd import __version__
-from growd.app import App
+from growd.app import App, check_config, open_configured
+from growd.clock import RealClock
 from growd.config import Config, ConfigError, load
 from growd.event_loop import run_on_loop
 from growd.folders import StartError
+from growd.hardware_check import check_hardware, described
+from growd.status import StatusError, address_of, devices, is_running, table
+from growd_drivers.errors import DriverError
+from growd_hwsim.errors import SimulationError
 
 if TYPE_CHECKING:
     from growd.app import Running
+    from growd.hardware_check import Finding
+
+NOT_REACHED: Final = 3
+"""The exit status of `growd status` where no daemon answers; 2 is click's for a wrong command line."""
+
+config_option = click.option(
+    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration, in TOML."
+)
+set_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="SECTION.OPTION=VALUE",
+    help="Set one option of the configuration. May be given again.",
+)
+faults_option = click.option("--faults", metavar="FILE", help="Faults of the simulated hardware, in TOML.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,16 +60,10 @@ def main() -> None:
     show_default=True,
     help="Folder for everything growd keeps.",
 )
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration, in TOML.")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="SECTION.OPTION=VALUE",
-    help="Set one option of the configuration. May be given again.",
-)
+@config_option
+@set_option
 @click.option("--speed", metavar="X", help="How many times as fast as real the simulated chamber runs.")
-@click.option("--faults", metavar="FILE", help="Faults of the simulated hardware, in TOML.")
+@faults_option
 @click.option("--verbose", is_flag=True, help="Say more in the log.")
 def run(
     *,
@@ -70,12 +88,92 @@ def run(
         app = App(configuration, data)
         run_on_loop(app.run(lambda running: click.echo(_greeting(configuration, running))))
     except (ConfigError, StartError) as error:
-        click.echo(f"growd: {error}", err=True)
-        sys.exit(1)
+        _refuse(error)
     if app.complaints:
         click.echo(f"growd has stopped, but {'; '.join(app.complaints)}", err=True)
         sys.exit(1)
     click.echo("growd has stopped: outputs are safe, points are kept.")
+
+
+@main.command()
+@config_option
+@set_option
+@faults_option
+@click.option("--hardware", is_flag=True, help="Ask each device whether it is there.")
+def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None, hardware: bool) -> None:
+    """Say whether the configuration is sound, and what it names.
+
+    With --hardware each sensor is set up and read, and each output is claimed at its safe value, which it
+    keeps. growd must not run meanwhile, unless the hardware is simulated.
+    """
+    given = () if faults is None else (f"simulator.faults={faults}",)
+    try:
+        configuration = load(config, settings + given)
+        check_config(configuration)
+        if hardware:
+            sys.exit(0 if _all_answer(configuration) else 1)
+    except (ConfigError, DriverError, SimulationError, StatusError) as error:
+        _refuse(error)
+    for name, sentence in described(configuration):
+        click.echo(f"{name}: {sentence}")
+    click.echo(f"The configuration is sound, for {_hardware_of(configuration)}.")
+
+
+def _all_answer(config: Config) -> bool:
+    """Ask the hardware, a line for each device. Raises what opening the hardware raises."""
+    if not config.simulator.enabled and config.http.port:
+        _check_not_running(config)
+    clock = RealClock()
+    hardware = open_configured(config, clock)
+    try:
+        findings = run_on_loop(check_hardware(config, hardware, clock, _tell))
+    finally:
+        hardware.close()
+    answering = sum(finding.answers for finding in findings)
+    click.echo(f"{answering} of {len(findings)} devices answer, of {_hardware_of(config)}.")
+    return answering == len(findings)
+
+
+def _tell(finding: Finding) -> None:
+    click.echo(f"{finding.device}: {finding.sentence}")
+
+
+def _check_not_running(config: Config) -> None:
+    """Two programs at one pin would switch each other's outputs. Raises `StatusError`."""
+    address = address_of(config.http, None)
+    if run_on_loop(is_running(address)):
+        raise StatusError(
+            f"growd runs at {address} and has the hardware: `growd status` tells how its devices are; "
+            "to ask them here, stop it first"
+        )
+
+
+@main.command()
+@config_option
+@set_option
+@click.option("--url", metavar="URL", help="Address of the daemon.  [default: http://127.0.0.1:5984/_svc]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(*, config: Path | None, settings: tuple[str, ...], url: str | None, as_json: bool) -> None:
+    """Tell how the devices of the running daemon are.
+
+    The exit status is 1 where a device has failed, 3 where no daemon answers.
+    """
+    try:
+        found = run_on_loop(devices(address_of(load(config, settings).http, url)))
+    except ConfigError as error:
+        _refuse(error)
+    except StatusError as error:
+        _refuse(error, NOT_REACHED)
+    if as_json:
+        click.echo(json.dumps({"devices": msgspec.to_builtins(found)}, indent=2))
+    else:
+        click.echo(table(found, time.time()))
+    sys.exit(1 if any(device.has_failed for device in found) else 0)
+
+
+def _refuse(error: Exception, exit_status: int = 1) -> NoReturn:
+    click.echo(f"growd: {error}", err=True)
+    sys.exit(exit_status)
 
 
 def _set_up_logging(*, verbose: bool) -> None:
@@ -97,7 +195,7 @@ def allow_open_files() -> None:
 def _greeting(config: Config, running: Running) -> str:
     api = f"{running.address}/_{config.http.name}/api/0.0.1"
     environment = config.environment.id
-    hardware = "simulated hardware" if config.simulator.enabled else "the hardware of this machine"
+    hardware = _hardware_of(config)
     pace = f", {config.simulator.speed:g} times as fast as real" if config.simulator.speed != 1 else ""
     lines = f"""
 growd runs, with {hardware}{pace}.
@@ -115,3 +213,7 @@ Try these first, in another terminal:
 Stop it with Ctrl-C.
 """
     return lines.rstrip()
+
+
+def _hardware_of(config: Config) -> str:
+    return "simulated hardware" if config.simulator.enabled else "the hardware of this machine"

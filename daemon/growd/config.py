@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -16,16 +17,17 @@ import msgspec
 from msgspec import Meta
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
 
-Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Pin = Annotated[int, Meta(ge=0, le=27, description="BCM number of a header pin")]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Patience = Annotated[float, Meta(ge=2, le=86_400, description="controllers speak each second")]
 
 
 MessageTypeName = Literal[
@@ -124,15 +126,16 @@ class Sensor(Section, frozen=True):
     self-calibration wants fresh air once a day, which a chamber does not have.
 
     An MH-Z19 or MH-Z16 is on the serial line `port`. For a USB adapter that may come back under another name
-    that is its path in /dev/serial/by-id, or a pattern with `*`. Its self-calibration is the automatic
-    baseline. A value that has not changed for `stuck_after_s` is a fault.
+    that is its path in /dev/serial/by-id, or a pattern with `*`. Without a port it is behind an SC16IS750
+    bridge, which `bus` and `address` are of. Its self-calibration is the automatic baseline. A value that has
+    not changed for `stuck_after_s` is a fault.
     """
 
     name: Name
     kind: Literal["scd30", "bh1750", "tsl2591", "mhz19", "mhz16"]
     bus: Annotated[int, Meta(ge=0, le=32)] = 1
     address: Annotated[int, Meta(ge=0, le=0x77)] = 0
-    interval_s: Seconds = 2.0
+    interval_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 2.0
     ambient_pressure_hpa: Annotated[int, Meta(ge=700, le=1_400)] | None = None
     altitude_m: Annotated[int, Meta(ge=0, le=65_535)] | None = None
     temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None
@@ -145,11 +148,15 @@ class Sensor(Section, frozen=True):
 _I2C_PINS = {0: (0, 1), 1: (2, 3)}
 """SDA and SCL (BCM) of the buses that a Raspberry Pi has on its header by default."""
 
-_ON_I2C_BUSES = ("scd30", "bh1750", "tsl2591")
+_UART_PINS = (14, 15)
+_UARTS = ("/dev/serial0", "/dev/ttyAMA0", "/dev/ttyS0")
+"""The names that the serial port on the header's pins (TXD and RXD, BCM) has, by model and settings."""
+
+_PWM_PINS = (12, 13, 18, 19)
+"""Those of the header (BCM) that some Raspberry Pi's PWM chip can drive."""
+
 _ON_SERIAL_LINES = ("mhz19", "mhz16")
 _KINDS_WITH = {
-    "bus": _ON_I2C_BUSES,
-    "address": _ON_I2C_BUSES,
     "ambient_pressure_hpa": ("scd30",),
     "altitude_m": ("scd30",),
     "temperature_offset_degc": ("scd30",),
@@ -175,6 +182,12 @@ class Light(Section, frozen=True):
     A level of 0 is off; one above it becomes the duty minimum_duty + (1 - minimum_duty) x level ^ `gamma`.
     With gamma 1 light is proportional to the level, which the control of illuminance counts on; with 2.2
     equal steps of the level look equal to the eye. `ramp_s` is how long the way from dark to full takes.
+    Without a light sensor that can be believed, illuminance is not trimmed any more, or with `needs_sensor`
+    not commanded any more: the lamp is dark then, but for channels with a set point of their own.
+
+    With `hardware_pwm` the pins that the processor's PWM chip can drive (12, 13, 18 and 19) are dimmed by it,
+    as far as the lamp has them; the others go on by software, whose limit `frequency_hz` keeps to on all of
+    them. The chip is /sys/class/pwm/pwmchip`pwm_chip`.
     """
 
     enabled: bool = True
@@ -188,8 +201,11 @@ class Light(Section, frozen=True):
     gamma: Annotated[float, Meta(ge=0.2, le=5)] = 1.0
     ramp_s: Annotated[float, Meta(ge=0, le=3_600)] = 0.0
     inverted: bool = False
+    hardware_pwm: bool = False
+    pwm_chip: Annotated[int, Meta(ge=0, le=32)] = 0
     full_scale_lux: Annotated[float, Meta(ge=1, le=200_000)] = 20_000.0
-    stale_after_s: Seconds = 10.0
+    needs_sensor: bool = False
+    stale_after_s: Patience = 10.0
     override_s: Seconds = 600.0
 
 
@@ -198,6 +214,10 @@ class Relay(Section, frozen=True):
 
     `active` is the level of the pin that switches it on. It is in its `safe` state without a command that is
     younger than `stale_after_s`, and when growd does not run.
+
+    It is safe too, whoever commands it, while the variable in `needs` is not known: a valve must not stay
+    open when nobody can say what the air is like. For a valve that is air_carbon_dioxide where a sensor
+    measures it, and for a fan nothing, unless said otherwise; "" is nothing.
     """
 
     name: Name
@@ -205,14 +225,15 @@ class Relay(Section, frozen=True):
     variable: Literal["air_carbon_dioxide_valve_on", "air_flush_on"]
     active: Literal["high", "low"] = "high"
     safe: Literal["off", "on"] = "off"
-    stale_after_s: Seconds = 10.0
+    needs: str | None = None
+    stale_after_s: Patience = 10.0
     override_s: Seconds = 600.0
 
 
 class Filter(Section, frozen=True):
     """From `raw` to `measured`: the weight of a new sample, and when silence makes the value stale."""
 
-    weight: Annotated[float, Meta(gt=0, le=1)] = 0.3
+    weight: Annotated[float, Meta(ge=0.001, le=1)] = 0.3
     stale_after_s: Seconds = 30.0
 
 
@@ -223,7 +244,11 @@ _SENSORS = (
 
 
 class Config(Section, frozen=True):
-    """The whole file."""
+    """The whole file.
+
+    `combine` says of a variable that several sensors measure what it is: what the first of them in the file
+    says that can be believed, or the median of those (which takes three: of two nobody can tell who lies).
+    """
 
     environment: Environment = Environment()
     http: Http = Http()
@@ -234,6 +259,7 @@ class Config(Section, frozen=True):
     light: Light = Light()
     relay: tuple[Relay, ...] = ()
     filter: Filter = Filter()
+    combine: dict[str, Literal["first", "median"]] = {}
     topics: dict[str, MessageTypeName] = {}
 
 
@@ -328,7 +354,11 @@ def _check_together(config: Config, source: str) -> None:
         raise ConfigError(f"{source}: [light] channel: there is none; with no lamp, set enabled = false")
     _check_once(source, "[light] channel.pin", [channel.pin for channel in channels])
     _check_once(source, "[light] channel.name", [channel.name for channel in channels])
+    if config.light.hardware_pwm and not any(channel.pin in _PWM_PINS for channel in channels):
+        pins = ", ".join(map(str, _PWM_PINS))
+        raise ConfigError(f"{source}: [light] hardware_pwm: is for GPIO {pins}, none of which the lamp has")
     _check_relay_names(config, source)
+    _check_relays_of_one_variable(config, source)
     _check_pins(config, source)
     if config.store.minimum_interval_s > config.store.maximum_interval_s:
         raise ConfigError(f"{source}: [store] minimum_interval_s: is above maximum_interval_s")
@@ -342,40 +372,74 @@ def _check_together(config: Config, source: str) -> None:
         raise ConfigError(f"{source}: [simulator] speed: only simulated hardware can run at another speed")
     if not config.simulator.enabled and config.simulator.replay:
         raise ConfigError(f"{source}: [simulator] replay: only simulated hardware can replay a recording")
+    if not config.simulator.enabled and config.simulator.faults:
+        raise ConfigError(f"{source}: [simulator] faults: only simulated hardware has faults from a file")
 
 
 def _check_kinds(source: str, sensors: Sequence[Sensor]) -> None:
-    """No sensor has an option of another kind, nor lacks the port that it is at."""
+    """No sensor has an option of another kind."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(Sensor)}
     for sensor in sensors:
         for option, kinds in _KINDS_WITH.items():
             if sensor.kind not in kinds and getattr(sensor, option) != defaults[option]:
                 owner = f"{sensor.name} is a {sensor.kind}"
                 raise ConfigError(f"{source}: [sensor] {option}: {owner}; it is for {', '.join(kinds)} only")
-        if sensor.kind in _ON_SERIAL_LINES and sensor.port is None:
-            where = f"{sensor.name} is a {sensor.kind}, on a serial line such as /dev/serial0"
-            raise ConfigError(f"{source}: [sensor] port: is missing; {where}")
+        if sensor.kind in _ON_SERIAL_LINES:
+            _check_place(source, sensor, defaults)
+
+
+def _check_place(source: str, sensor: Sensor, defaults: Mapping[str, object]) -> None:
+    """A sensor with a serial line is at a port, or behind a bridge."""
+    if sensor.port is None and not sensor.address:
+        where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge it has its address instead"
+        raise ConfigError(
+            f"{source}: [sensor] port: is missing; {sensor.name} is a {sensor.kind}, {where}, such as 0x4D"
+        )
+    for option in ("bus", "address"):
+        if sensor.port is not None and getattr(sensor, option) != defaults[option]:
+            where = f"{sensor.name} is at {sensor.port}, and not behind a bridge on an I2C bus"
+            raise ConfigError(f"{source}: [sensor] {option}: {where}")
 
 
 def _check_relay_names(config: Config, source: str) -> None:
-    """Each device has topics by its name."""
+    """Each device has topics by its name. The lamp is "light"."""
     _check_once(source, "[relay] name", [relay.name for relay in config.relay])
     others = {sensor.name for sensor in config.sensor} | {"light"}
     for relay in config.relay:
         if relay.name in others:
             raise ConfigError(f"{source}: [relay] name: {relay.name} is the name of another device")
+    if any(sensor.name == "light" for sensor in config.sensor):
+        raise ConfigError(f"{source}: [sensor] name: light is the name of the lamp")
+
+
+def _check_relays_of_one_variable(config: Config, source: str) -> None:
+    """They have one controller, so what that goes by is the same for all of them."""
+    first: dict[str, Relay] = {}
+    for relay in config.relay:
+        other = first.setdefault(relay.variable, relay)
+        for option in ("needs", "override_s"):
+            if getattr(relay, option) != getattr(other, option):
+                both = f"{other.name} and {relay.name} are both for {relay.variable}"
+                raise ConfigError(f"{source}: [relay] {option}: {both}, and must have the same")
 
 
 def _check_pins(config: Config, source: str) -> None:
-    """A pin has one device. The pins of an I2C bus are taken where a sensor is on it."""
-    buses = {sensor.bus for sensor in config.sensor if sensor.port is None}
-    taken = {pin: f"I2C bus {bus}" for bus in buses for pin in _I2C_PINS.get(bus, ())}
+    """A pin has one device. Those of an I2C bus or of the serial port are taken where a sensor is on it."""
+    taken = {pin: user for sensor in config.sensor for pin, user in _pins_of(sensor).items()}
     channels = config.light.channel if config.light.enabled else ()
     lamps = [("[light] channel.pin", f"channel {channel.name}", channel.pin) for channel in channels]
     for option, user, pin in lamps + [("[relay] pin", relay.name, relay.pin) for relay in config.relay]:
         if pin in taken:
             raise ConfigError(f"{source}: {option}: {user} and {taken[pin]} are both on GPIO {pin}")
         taken[pin] = user
+
+
+def _pins_of(sensor: Sensor) -> dict[int, str]:
+    """The pins that a sensor's bus or line takes, with their user."""
+    if sensor.port is None:
+        return dict.fromkeys(_I2C_PINS.get(sensor.bus, ()), f"I2C bus {sensor.bus}")
+    is_on_header = any(fnmatchcase(uart, sensor.port) for uart in _UARTS)
+    return dict.fromkeys(_UART_PINS if is_on_header else (), f"sensor {sensor.name} at {sensor.port}")
 
 
 def _check_once(source: str, option: str, values: Sequence[object]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.fields import Field, Kind
 from growd.config import ConfigError
 from growd.control.device_services import DeviceService
-from growd_drivers import bh1750, mhz19, scd30, tsl2591
+from growd_drivers import bh1750, mhz19, sc16is750, scd30, tsl2591
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class SensorKind:
     """A kind of sensor: its usual address, how it is opened, and which variable each field of a sample is.
 
-    The address is 0 where the sensor has a serial line for itself. A sensor that was switched on has no
-    reading for `warm_up_s` seconds. The `call` of each of its `services` takes the driver first.
+    The address is 0 where the sensor has a serial line, and that of the bridge has to be given where it is
+    behind one. A sensor that was switched on has no reading for `warm_up_s` seconds. The `call` of each of
+    its `services` takes the driver first.
     """
 
     address: int
@@ -74,9 +75,10 @@ def _open_tsl2591(hardware: Hardware, sensor: Sensor, address: int) -> Any:
     return tsl2591.Tsl2591(hardware.i2c(sensor.bus), sleep=hardware.sleep, address=address)
 
 
-def _open_mhz19(device: str, hardware: Hardware, sensor: Sensor, _address: int) -> Any:
+def _open_mhz19(device: str, hardware: Hardware, sensor: Sensor, address: int) -> Any:
+    place = sensor.port or sc16is750.place_of(sensor.bus, address)
     return mhz19.Mhz19(
-        hardware.serial(sensor.port or "", baud=mhz19.BAUD, timeout_s=mhz19.ANSWER_S),
+        hardware.serial(place, baud=mhz19.BAUD, timeout_s=mhz19.ANSWER_S),
         monotonic=hardware.monotonic,
         device=device,
         range_ppm=sensor.range_ppm,

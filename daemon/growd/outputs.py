@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from growd.config import ConfigError
+from growd_drivers.errors import DriverError
+from growd_drivers.hardware_pwm import HardwarePwmGpio, channels_on
 from growd_drivers.pwm_light import PwmLight
 from growd_drivers.relay import Relay
 
@@ -11,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from growd import config
+    from growd.config import Channel
+    from growd_drivers.gpio import GpioLike
     from growd_drivers.hardware import Hardware
 
 
@@ -50,12 +55,32 @@ class OutputDevice(Generic[D]):
             self.use().close()
 
 
+def check_lamp(hardware: Hardware, light: config.Light) -> None:
+    """No two channels of the lamp are on one channel of the PWM chip, which depends on the model. Blocking.
+
+    Raises `ConfigError` with both names. A chip that is not there is for `light_device` to find.
+    """
+    try:
+        places = _pwm_places(hardware, light) if light.enabled else {}
+    except DriverError:
+        return
+    taken: dict[tuple[int, int], Channel] = {}
+    for channel in light.channel:
+        place = places.get(channel.pin)
+        if place in taken:
+            other = taken[place]
+            both = f"{other.name} and {channel.name}, on GPIO {other.pin} and {channel.pin},"
+            raise ConfigError(f"[light] channel.pin: {both} have one PWM between them on this machine")
+        if place is not None:
+            taken[place] = channel
+
+
 def light_device(hardware: Hardware, light: config.Light) -> OutputDevice[PwmLight]:
     """The lamp."""
     return OutputDevice(
         "the lamp",
         lambda: PwmLight(
-            hardware.gpio,
+            lamp_gpio(hardware, light),
             {channel.name: channel.pin for channel in light.channel},
             sleep=hardware.sleep,
             frequency_hz=light.frequency_hz,
@@ -64,6 +89,22 @@ def light_device(hardware: Hardware, light: config.Light) -> OutputDevice[PwmLig
             gamma=light.gamma,
         ),
     )
+
+
+def lamp_gpio(hardware: Hardware, light: config.Light) -> GpioLike:
+    """What drives the lamp's pins. Raises `DriverError` where the PWM chip is not there."""
+    places = _pwm_places(hardware, light)
+    if not places:
+        return hardware.gpio
+    return HardwarePwmGpio(hardware.gpio, places, sleep=hardware.sleep, files=hardware.pwm_files)
+
+
+def _pwm_places(hardware: Hardware, light: config.Light) -> dict[int, tuple[int, int]]:
+    """PWM chip and channel of those of the lamp's pins that are dimmed by hardware. Raises `DriverError`."""
+    if not light.hardware_pwm:
+        return {}
+    places = channels_on(light.pwm_chip, hardware.pwm_files)
+    return {channel.pin: places[channel.pin] for channel in light.channel if channel.pin in places}
 
 
 def relay_device(hardware: Hardware, relay: config.Relay) -> OutputDevice[Relay]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 
 import pytest
 
 from growd.bus.params import MAX_PARAMETERS
 from growd.http.api import Limits
+from growd.http.requests import _decoded as decoded
 from support.daemon import CALIBRATE, CO2, LIGHT, POSITION, START, STOP, serving
 from support.raw_http import raw_client
 
@@ -216,6 +218,35 @@ class TestBrokenBodies:
     async def test_a_body_counts_until_it_is_answered(self, daemon, body):
         await daemon.post(TOPIC, body)
         assert daemon.api.bodies.held == 0
+
+    async def test_large_bodies_that_come_together_are_decoded_in_turns_of_their_own(
+        self, daemon, monkeypatch
+    ):
+        turn, decoded_at = 0, []
+
+        def noted(body):
+            decoded_at.append(turn)
+            return decoded(body)
+
+        async def count_turns():
+            nonlocal turn
+            while True:
+                turn += 1
+                await asyncio.sleep(0)
+
+        monkeypatch.setattr("growd.http.requests._decoded", noted)
+        counting = asyncio.create_task(count_turns())
+        async with AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(raw_client(daemon.port)) for _ in range(4)]
+            for client in clients:
+                await client.send(post_head(daemon, TOPIC, "Content-Length: 20000") + b"[" + b" " * 19_998)
+            await held(daemon, 4 * 19_999)
+            for client in clients:
+                client.writer.write(b"]")
+            for client in clients:
+                assert (await client.answer()).status == 400
+        counting.cancel()
+        assert len(set(decoded_at)) == len(decoded_at) == 4
 
     async def test_a_client_that_goes_away_in_the_middle(self, daemon):
         async with raw_client(daemon.port) as client:

@@ -1,0 +1,72 @@
+"""Services of the simulator: faults at run time, for whoever wants to see what growd does."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from growd.bus.errors import counted
+from growd.bus.fields import Field, Kind
+from growd_hwsim.errors import FaultError
+from growd_hwsim.faults import parse_fault
+
+if TYPE_CHECKING:
+    from growd.bus import Bus
+    from growd_hwsim.faults import Faults
+
+logger = logging.getLogger(__name__)
+
+_ARGUMENTS = (
+    Field("kind", Kind.STRING, max_length=32, doc="what fails; see growd_hwsim.faults"),
+    Field("device", Kind.STRING, max_length=256, doc="a kind of sensor, or a place such as i2c-1 or gpio-18"),
+    Field("at", Kind.FLOAT64, 0, unit="s", default=0.0, doc="from now"),
+    Field("for", Kind.FLOAT64, 0, unit="s", default=0.0, doc="how long; 0 is until it is cleared"),
+    Field("probability", Kind.FLOAT64, 0, 1, default=1.0, doc="of each message"),
+    Field("seed", Kind.INT64, default=0, doc="of the dice"),
+    Field("amount", Kind.FLOAT64, default=0.0, doc="of noise, and of drift in an hour; 0 where it has none"),
+)
+MOST_FAULTS = 1_000
+_ZERO_IS_NONE = {"for", "amount"}
+_DEVICE = Field(
+    "device", Kind.STRING, max_length=256, default="", doc="as the fault names it; all without it"
+)
+
+
+class FaultServices:
+    """`simulator/inject_fault` and `simulator/clear_faults`; the node tells which faults there are."""
+
+    def __init__(self, bus: Bus, faults: Faults) -> None:
+        self._faults = faults
+        self.node = bus.node("simulator")
+        self.node.serve(
+            "simulator/inject_fault",
+            "growd/InjectFault",
+            self._inject,
+            arguments=_ARGUMENTS,
+            doc="Let a part of the simulated machine fail, as an entry of a faults file does.",
+        )
+        self.node.serve(
+            "simulator/clear_faults",
+            "growd/ClearFaults",
+            self._clear,
+            arguments=(_DEVICE,),
+            doc="Take faults away.",
+        )
+        self.node.describe("faults", lambda: [asdict(fault) for fault in faults.active()])
+
+    async def _inject(self, **entry: Any) -> dict[str, Any]:
+        given = {name: value for name, value in entry.items() if value or name not in _ZERO_IS_NONE}
+        try:
+            fault = parse_fault(given)
+        except FaultError as error:
+            return {"success": False, "message": str(error)}
+        if len(self._faults.active()) >= MOST_FAULTS:
+            return {"success": False, "message": f"there are {MOST_FAULTS} faults already; clear some"}
+        self._faults.inject(fault)
+        logger.info("simulated fault: %s at %s", fault.kind, fault.device)
+        return {"success": True, "message": f"{fault.kind} at {fault.device}"}
+
+    async def _clear(self, device: str) -> dict[str, Any]:
+        number = self._faults.clear(device or None)
+        return {"success": True, "message": f"{counted(number, 'fault')} cleared"}

@@ -1,0 +1,256 @@
+"""The plant, as control engineers say: all between the hardware and the bus, as the configuration has it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.config import ConfigError
+from growd.control.actuation import Actuator, LightActuator, SwitchActuator
+from growd.control.combining import Combiner
+from growd.control.controllers import DirectController, LightController, Need
+from growd.control.filters import Filter
+from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
+from growd.control.topics import declare_environment
+from growd.devices import SENSOR_KINDS, SensorDevice, line_of
+from growd.outputs import light_device, relay_device
+from growd.supervisor import Supervisor
+from growd.worker import WorkerError, Workers
+from growd_drivers.errors import DriverError, NotReadyError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from growd import config
+    from growd.bus import Bus
+    from growd.config import Config
+    from growd.outputs import OutputDevice
+    from growd.worker import Worker
+    from growd_drivers.hardware import Hardware
+    from growd_drivers.relay import Relay
+
+USUALLY_NEEDED: Final = {"air_carbon_dioxide_valve_on": "air_carbon_dioxide"}
+DEVICE_TIMEOUT_S: Final = 2.0
+DEVICE_CLOSE_S: Final = 0.5  # an output that hangs holds up the way down for no longer
+LAST_READ_S: Final = 2.0  # nor a reading: a BH1750 in the dark takes two thirds of a second
+
+
+def declare_topics(config: Config, bus: Bus) -> None:
+    """Declare the topics of the environment, which clients may know before any device is there."""
+    declare_environment(bus, config.environment.id, sensed(config))
+
+
+def check_variables(config: Config) -> None:
+    """What the configuration says of variables fits its sensors. Raises `ConfigError`."""
+    measured = sensed(config)
+    for variable in config.combine:
+        if len(sensors_of(config, variable)) < 2:  # noqa: PLR2004  several
+            raise ConfigError(f"[combine] {variable}: only a variable of two sensors or more can be combined")
+    for relay in config.relay:
+        if relay.needs and relay.needs not in measured:
+            raise ConfigError(f"[relay] needs: {relay.name} needs {relay.needs}, which no sensor measures")
+    if config.light.needs_sensor and "light_illuminance" not in measured:
+        raise ConfigError("[light] needs_sensor: no sensor measures light_illuminance")
+
+
+def sensors_of(config: Config, variable: str) -> list[str]:
+    """The names of the sensors that measure a variable, in their order."""
+    return [
+        sensor.name for sensor in config.sensor if variable in SENSOR_KINDS[sensor.kind].variables.values()
+    ]
+
+
+def sensed(config: Config) -> list[str]:
+    """The variables that some sensor measures."""
+    kinds = [SENSOR_KINDS[sensor.kind] for sensor in config.sensor]
+    return sorted({variable for kind in kinds for variable in kind.variables.values()})
+
+
+class Plant:
+    """Samplers, filters, controllers and actuators on `hardware`; whoever opened that closes it.
+
+    `complain` is told, in a sentence for a person, of an output that may not be safe in the end.
+    """
+
+    def __init__(
+        self, config: Config, bus: Bus, hardware: Hardware, *, complain: Callable[[str], None]
+    ) -> None:
+        self.config = config
+        self._bus = bus
+        self._hardware = hardware
+        self._complain = complain
+        self.workers = Workers(bus.clock.monotonic)
+        """One thread for each bus, each serial line and each output, by its name."""
+        self._outputs: list[tuple[Worker, OutputDevice[Any]]] = []
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run all parts around the body. At the end the outputs are safe, and closed."""
+        try:
+            actuators = [*self._lamps(), *self._relays()]
+            async with Supervisor(self._bus.clock) as parts:
+                for part in (*actuators, *self.controllers(), *self.combiners(), *self.samplers()):
+                    parts.start(part.node.name, part.run)
+                yield
+            await asyncio.gather(*(actuator.make_safe() for actuator in actuators))
+        finally:
+            await asyncio.gather(*(self._close(worker, device) for worker, device in self._outputs))
+            await self.workers.close(LAST_READ_S)
+
+    def _lamps(self) -> Iterator[Actuator]:
+        light = self.config.light
+        if not light.enabled:
+            return
+        lamp = light_device(self._hardware, light)
+        yield LightActuator(
+            self._bus,
+            self.config.environment.id,
+            write=lambda channel, level: lamp.use().set(channel, level),
+            worker=self._output_worker("gpio", lamp),
+            mix={channel.name: channel.mix for channel in light.channel},
+            ramp_s=light.ramp_s,
+            stale_after_s=self._patient(light.stale_after_s),
+            write_timeout_s=self._patient(DEVICE_TIMEOUT_S),
+        )
+
+    def _relays(self) -> Iterator[Actuator]:
+        for settings in self.config.relay:
+            relay = relay_device(self._hardware, settings)
+            controller = f"{self.config.environment.id}/controllers/{settings.variable}"
+            yield SwitchActuator(
+                self._bus,
+                self.config.environment.id,
+                settings.name,
+                settings.variable,
+                write=functools.partial(_switch, relay),
+                worker=self._output_worker(f"gpio-{settings.name}", relay),
+                safe_on=settings.safe == "on",
+                stale_after_s=self._patient(settings.stale_after_s),
+                write_timeout_s=self._patient(DEVICE_TIMEOUT_S),
+                # a command by hand goes through the controller too, which knows whether it may be
+                follows=controller if self._needed_by(settings) else "",
+            )
+
+    def _output_worker(self, name: str, device: OutputDevice[Any]) -> Worker:
+        """The thread of one output: one that hangs keeps no other."""
+        worker = self.workers.named(name)
+        self._outputs.append((worker, device))
+        return worker
+
+    async def _close(self, worker: Worker, device: OutputDevice[Any]) -> None:
+        try:
+            async with asyncio.timeout(DEVICE_CLOSE_S):
+                await worker.run(device.close)
+        except TimeoutError:
+            self._complain(f"{device.name} does not answer: its outputs may not be safe")
+        except (DriverError, WorkerError) as error:
+            self._complain(f"{device.name}'s outputs may not be safe: {error}")
+
+    def controllers(self) -> Iterator[LightController | DirectController | Filter]:
+        """Filters and controllers: all that needs no hardware."""
+        environment, light = self.config.environment.id, self.config.light
+        for variable in sensed(self.config):
+            yield Filter(
+                self._bus,
+                environment,
+                variable,
+                weight=self.config.filter.weight,
+                stale_after_s=self._stale_after(variable),
+            )
+        if light.enabled:
+            yield LightController(
+                self._bus,
+                environment,
+                full_scale_lux=light.full_scale_lux,
+                measured_stale_after_s=self._stale_after("light_illuminance"),
+                override_s=light.override_s,
+                needs=self._need("light_illuminance") if light.needs_sensor else None,
+            )
+            for channel in light.channel:
+                variable = f"light_intensity_{channel.name}"
+                yield DirectController(self._bus, environment, variable, override_s=light.override_s)
+        for relay in {relay.variable: relay for relay in self.config.relay}.values():
+            yield DirectController(
+                self._bus,
+                environment,
+                relay.variable,
+                override_s=relay.override_s,
+                needs=self._need(self._needed_by(relay)),
+            )
+
+    def combiners(self) -> Iterator[Combiner]:
+        """One for each variable that several sensors measure."""
+        for variable in self._shared():
+            yield Combiner(
+                self._bus,
+                self.config.environment.id,
+                variable,
+                sensors_of(self.config, variable),
+                method=self.config.combine.get(variable, "first"),
+                stale_after_s=self._stale_after(variable),
+            )
+
+    def samplers(self) -> Iterator[Sampler]:
+        """One sampler for each sensor."""
+        for sensor in self.config.sensor:
+            device = SensorDevice(self._hardware, sensor)
+            line = line_of(sensor)
+            sampler = Sampler(
+                self._bus,
+                self.config.environment.id,
+                device.name,
+                read=device.read,
+                variables=device.variables,
+                worker=self.workers.named(line, functools.partial(self._hardware.take_over, line)),
+                interval_s=sensor.interval_s,
+                read_timeout_s=self._patient(DEVICE_TIMEOUT_S),
+                not_ready=NotReadyError,
+                not_ready_limit_s=max(
+                    NOT_READY_LIMIT_S + SENSOR_KINDS[sensor.kind].warm_up_s, sensor.interval_s
+                ),
+                services=device.services,
+                shared=self._shared(),
+            )
+            sampler.node.describe("line", functools.partial(self._told_of_line, line))
+            yield sampler
+
+    def _told_of_line(self, name: str) -> dict[str, Any]:
+        """For people: the bus or serial line of a sensor, and what had to be done to it."""
+        return {
+            "name": name,
+            "recoveries": self._hardware.recoveries(name),
+            "threads_left_behind": self.workers[name].replaced,
+        }
+
+    def _shared(self) -> list[str]:
+        """The variables that several sensors measure."""
+        return [variable for variable in sensed(self.config) if len(sensors_of(self.config, variable)) > 1]
+
+    def _needed_by(self, relay: config.Relay) -> str:
+        """The variable without which a relay must not be on, "" for none."""
+        if relay.needs is not None:
+            return relay.needs
+        usual = USUALLY_NEEDED.get(relay.variable, "")
+        return usual if usual in sensed(self.config) else ""
+
+    def _need(self, variable: str) -> Need | None:
+        return Need(variable, self._stale_after(variable)) if variable else None
+
+    def _stale_after(self, variable: str) -> float:
+        """Seconds of the clock after which a variable is stale: never before two readings are missed."""
+        missed = [
+            2 * sensor.interval_s
+            for sensor in self.config.sensor
+            if variable in SENSOR_KINDS[sensor.kind].variables.values()
+        ]
+        return max([self._patient(self.config.filter.stale_after_s), *missed])
+
+    def _patient(self, seconds: float) -> float:
+        """A time limit on this machine's work, in seconds of the clock: simulated time runs faster."""
+        return seconds * max(1.0, self.config.simulator.speed)
+
+
+def _switch(relay: OutputDevice[Relay], on: bool) -> None:  # noqa: FBT001  what an actuator writes
+    relay.use().set(on)

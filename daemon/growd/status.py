@@ -1,0 +1,164 @@
+"""How the devices of a running daemon are, asked over its REST API."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from growd.control.health import State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from growd.config import Http
+
+_HEADINGS: Final = ("device", "state", "for", "successes", "failures", "outages", "last error")
+_NUMBERS: Final = ("successes", "failures", "outages")
+_API: Final = "api/0.0.1/node"
+_TIMEOUT_S: Final = 10.0
+_LEEWAY_S: Final = 5.0
+_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where a daemon that is there listens
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+class StatusError(Exception):
+    """The daemon can't be asked; the sentence says where and why."""
+
+
+class Counters(msgspec.Struct, frozen=True):
+    """What a device did since growd started; `last_error_time` in UNIX seconds, 0 for never."""
+
+    successes: int
+    failures: int
+    outages: int
+    outage_seconds: float
+    last_error: str
+    last_error_time: float
+
+
+class DeviceStatus(msgspec.Struct, frozen=True):
+    """The state of a device, `since` when (UNIX seconds), and why."""
+
+    name: str
+    state: str
+    since: float
+    message: str
+    counters: Counters
+
+    @property
+    def has_failed(self) -> bool:
+        """It does not do what it is asked for."""
+        return self.state == State.FAILED
+
+
+class _Names(msgspec.Struct):
+    results: list[str]
+
+
+class _Node(msgspec.Struct):
+    device: DeviceStatus | None = None
+
+
+def address_of(http: Http, url: str | None) -> URL:
+    """Where the daemon's own segment is: as `url` says, or as the configuration does.
+
+    Raises `StatusError` for what can't be an address.
+    """
+    if url is None:
+        host = _EVERYWHERE.get(http.host, http.host)
+        if not http.port:
+            raise StatusError("[http] port is 0, any free one: give the address that growd said with --url")
+        return URL.build(scheme="http", host=host, port=http.port) / f"_{http.name}"
+    try:
+        address = URL(url)
+    except ValueError:
+        address = URL()
+    if address.scheme not in {"http", "https"} or not address.host:
+        raise StatusError(f"--url must be http://host:port, got {url}")
+    return address / f"_{http.name}" if address.path in {"", "/"} else address
+
+
+async def is_running(address: URL) -> bool:
+    """Whether a daemon answers there."""
+    async with _session() as session:
+        try:
+            await _get(session, address, "", _Names)
+        except StatusError:
+            return False
+        return True
+
+
+async def devices(address: URL) -> list[DeviceStatus]:
+    """All devices, by the names of their nodes. Raises `StatusError` where no daemon answers."""
+    found = []
+    async with _session() as session:
+        for name in (await _get(session, address, "", _Names)).results:
+            node = await _get(session, address, name, _Node)
+            if node.device is not None:
+                found.append(node.device)
+    return found
+
+
+def table(found: Sequence[DeviceStatus], now: float) -> str:
+    """The devices in aligned columns, at the UNIX time `now`."""
+    rows = [_HEADINGS, *(_row(device, now) for device in found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(_aligned(row, widths) for row in rows)
+
+
+def _session() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S))
+
+
+async def _get(session: aiohttp.ClientSession, address: URL, node: str, kind: type[Any]) -> Any:
+    """The answer about a node, "" for all names. A node that has left meanwhile is an empty answer."""
+    place = address.with_user(None)  # the login that may be in it is not shown
+    url = address.joinpath(*_API.split("/"), *filter(None, node.split("/")))
+    try:
+        async with session.get(url, allow_redirects=False) as response:
+            if response.status == HTTPStatus.NOT_FOUND and node:
+                return kind()
+            if response.status != HTTPStatus.OK:
+                raise StatusError(f"what answers at {place} is not growd (HTTP status {response.status})")
+            return msgspec.json.decode(await response.read(), type=kind)
+    except TimeoutError:
+        raise StatusError(f"growd has not answered at {place} within {_TIMEOUT_S:g} s") from None
+    except aiohttp.ClientError:
+        raise StatusError(f"growd does not answer at {place}: is it running?") from None
+    except msgspec.DecodeError as error:
+        raise StatusError(f"what answers at {place} is not growd ({error})") from None
+
+
+def _row(device: DeviceStatus, now: float) -> tuple[str, ...]:
+    counted = device.counters
+    error = (
+        f"{counted.last_error} ({_lasted(now - counted.last_error_time)} ago)" if counted.last_error else "-"
+    )
+    numbers = map(str, (counted.successes, counted.failures, counted.outages))
+    return (device.name, device.state, _lasted(now - device.since), *numbers, error)
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    """Numbers to the right."""
+    cells = [
+        cell.rjust(width) if heading in _NUMBERS else cell.ljust(width)
+        for heading, cell, width in zip(_HEADINGS, row, widths, strict=True)
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _lasted(seconds: float) -> str:
+    """In the two largest units; "?" where the daemon's clock is ahead, as one of a simulation may be."""
+    if seconds < -_LEEWAY_S:
+        return "?"
+    left = max(0, round(seconds))
+    parts = []
+    for length, unit in _UNITS:
+        if left >= length:
+            parts.append(f"{left // length} {unit}")
+            left %= length
+    return " ".join(parts[:2]) or "0 s"

@@ -1,0 +1,238 @@
+"""A small chamber of which one part is struck by a fault, and what was seen and stored meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from bisect import bisect_left, bisect_right
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from growd.config import Config, Light, Relay, Sensor
+from growd.devices import SENSOR_KINDS
+from growd.plant import sensed
+from growd.store.points import PointMaker
+from growd.store.recorder import Recorder
+from support.jumping import rigged
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from growd.bus.messages import Quality
+    from growd.store.points import DataPoint
+    from growd_hwsim.faults import Fault
+    from support.jumping import Rig
+
+ENVIRONMENT = "environment_1"
+VALVE, WHITE_PIN, VALVE_PIN = "air_carbon_dioxide_valve_on", 12, 21
+FIRST_LUX, THEN_LUX = 8_000.0, 6_000.0
+FULL_LUX = 20_000.0
+INTERVAL_S = 2.0
+STEADY_S = 60.0
+"""After which all is well and the lamp trimmed, but for a sensor that warms up."""
+
+LAG_S = 20.0
+"""Within which the filter has come up with a step of the light."""
+
+_VALVE_FLOW_L_MIN = 0.002  # that the air changes by less than 1 ppm/s, whether the valve is open or not
+_ACCURACIES: dict[str, Callable[[float], float]] = {  # of the worst of the sensors, by their data sheets
+    "air_carbon_dioxide": lambda ppm: 50 + 0.05 * ppm,
+    "air_temperature": lambda degc: 0.4 + 0.023 * abs(degc - 25),
+    "air_humidity": lambda _: 3.0,
+    "light_illuminance": lambda lux: 0.2 * lux + 1,
+}
+
+
+def sensor(kind: str, name: str = "air", **options: Any) -> Sensor:
+    """A sensor of that kind where it usually is: on bus 1, or on its serial line."""
+    ports = {"mhz19": "/dev/serial0", "mhz16": "/dev/ttyUSB*"}
+    chosen = {"interval_s": INTERVAL_S, "port": ports.get(kind), **options}
+    return Sensor(name=name, kind=kind, **chosen)
+
+
+def chamber_of(*sensors: Sensor, needs_sensor: bool = False, **options: Any) -> Config:
+    """These sensors, a lamp, and a CO2 valve that needs to know the air."""
+    return Config(
+        sensor=sensors,
+        light=Light(needs_sensor=needs_sensor, full_scale_lux=FULL_LUX),
+        relay=(Relay(name="valve", pin=VALVE_PIN, variable=VALVE),),
+        **options,
+    )
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What was to be seen at a time: of each device its state, of each variable the two qualities."""
+
+    at: float
+    states: dict[str, str]
+    raw: dict[str, Quality | None]
+    measured: dict[str, Quality | None]
+    truth: dict[str, float]
+    is_valve_open: bool
+    lamp: float
+
+
+_at = attrgetter("at")
+
+
+class Scene:
+    """A rig that is looked at each second. All times in seconds of its clock."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.moments: list[Moment] = []
+        self.points: list[DataPoint] = []
+        self.variables = sensed(rig.config)
+        self.steady_at = 0.0
+        self._nodes = {sensor.name: f"samplers/{sensor.name}" for sensor in rig.config.sensor}
+        self._nodes |= {"light": "actuators/light", "valve": "actuators/valve"}
+        self._client = rig.bus.node("client")
+
+    @property
+    def now(self) -> float:
+        return self.rig.clock.monotonic()
+
+    def want(self, variable: str, value: float) -> None:
+        """Set what is desired, as a client does."""
+        self._client.publish_arguments(f"{ENVIRONMENT}/desired/{variable}", [value])
+
+    def device(self, name: str) -> dict[str, Any]:
+        """What the node of a device tells of it."""
+        return self.rig.device(self._nodes[name])
+
+    def strike(self, fault: Fault) -> None:
+        """Let a fault be, from now on."""
+        self.rig.machine.faults.inject(fault)
+
+    async def clear(self) -> None:
+        """End all faults, and let what hung return."""
+        faults = self.rig.machine.faults
+        faults.clear()
+        async with asyncio.timeout(10):
+            while faults.hanging:  # noqa: ASYNC110  a thread, with no event of its own
+                await asyncio.sleep(0)
+
+    async def watch(self, seconds: float) -> None:
+        """Let so much time pass, and note what is to be seen."""
+        end = self.now + seconds
+        while self.now < end:
+            await self.rig.clock.advance(min(1.0, end - self.now))
+            self.moments.append(self._moment())
+
+    async def until(self, condition: Callable[[Moment], bool], *, within: float) -> float:
+        """Let time pass until `condition` holds of a moment; how many seconds that took."""
+        began = self.now
+        while True:
+            await self.watch(1.0)
+            if condition(self.moments[-1]):
+                return self.now - began
+            if self.now - began > within:
+                raise AssertionError(f"not within {within:g} s: {self.moments[-1]}")
+
+    def seen(self, begin: float, end: float) -> list[Moment]:
+        """The moments between two times."""
+        first = bisect_left(self.moments, begin, key=_at)
+        return self.moments[first : bisect_right(self.moments, end, key=_at)]
+
+    def stored(self, variable: str, begin: float, end: float) -> list[DataPoint]:
+        """The points of what was measured between two times."""
+        return [
+            point
+            for point in self.points
+            if point.variable == variable and not point.is_desired and begin <= self.time_of(point) <= end
+        ]
+
+    def time_of(self, point: DataPoint) -> float:
+        """When it was measured, on the scene's clock."""
+        return point.timestamp - self.rig.clock.time() + self.now
+
+    def false_points(self, begin: float = 0.0, end: float = float("inf")) -> list[DataPoint]:
+        """The points, since all was steady, that are further from the truth than a sensor's accuracy.
+
+        The truth is that of the last `LAG_S`, for sensor and filter come from there; after a gap, which the
+        filter bridges while it is not longer than `Filter.stale_after_s`, that from `LAG_S` before the gap.
+        """
+        bridged_s = self.rig.config.filter.stale_after_s
+        false = []
+        for variable in self.variables:
+            before = self.steady_at
+            for point in self.stored(variable, self.steady_at, end):
+                at = self.time_of(point)
+                if at >= begin and not self._is_true(
+                    point, variable, max(before, at - bridged_s) - LAG_S, at + 1
+                ):
+                    false.append(point)
+                before = at
+        return false
+
+    def _is_true(self, point: DataPoint, variable: str, begin: float, end: float) -> bool:
+        truths = [moment.truth[variable] for moment in self.seen(begin, end)]
+        accuracy = max(_ACCURACIES[variable](truth) for truth in truths)
+        assert isinstance(point.value, float)
+        return min(truths) - accuracy <= point.value <= max(truths) + accuracy
+
+    def _moment(self) -> Moment:
+        chamber = self.rig.machine.chamber
+        air = chamber.air()
+        truth = {
+            "air_carbon_dioxide": air.carbon_dioxide_ppm,
+            "air_temperature": air.temperature_degc,
+            "air_humidity": air.humidity_percent,
+            "light_illuminance": chamber.illuminance_lux(),
+        }
+        return Moment(
+            self.now,
+            {name: self.device(name)["state"] for name in self._nodes},
+            {variable: self._quality(f"raw/{variable}") for variable in self.variables},
+            {variable: self._quality(f"measured/{variable}") for variable in self.variables},
+            truth,
+            self.rig.machine.gpio.high(VALVE_PIN) > 0,
+            self.rig.machine.gpio.high(WHITE_PIN),
+        )
+
+    def _quality(self, topic: str) -> Quality | None:
+        last = self.rig.last(topic)
+        return None if last is None else last.quality
+
+
+class _Kept:
+    """An outbox that keeps what is added."""
+
+    def __init__(self, points: list[DataPoint]) -> None:
+        self.add = points.append
+
+
+@asynccontextmanager
+async def steady_scene(config: Config) -> AsyncIterator[Scene]:
+    """A scene in which all devices are well, the valve is open and the lamp at `FIRST_LUX`."""
+    async with rigged(config) as rig:
+        chamber = rig.machine.chamber
+        chamber.parameters = dataclasses.replace(chamber.parameters, valve_flow_l_min=_VALVE_FLOW_L_MIN)
+        scene = Scene(rig)
+        outbox: Any = _Kept(scene.points)
+        recorder = Recorder(
+            rig.bus,
+            outbox,
+            PointMaker("0123456789ab"),
+            [ENVIRONMENT],
+            minimum_interval=0.0,
+            maximum_interval=INTERVAL_S / 2,
+        )
+        records = asyncio.create_task(recorder.run(), name="recorder")
+        try:
+            scene.want(VALVE, 1)
+            scene.want("light_illuminance", FIRST_LUX)
+            warm_up_s = max(SENSOR_KINDS[sensor.kind].warm_up_s for sensor in config.sensor)
+            await rig.clock.advance(STEADY_S + warm_up_s - LAG_S)
+            await scene.watch(LAG_S)
+            for name, state in scene.moments[-1].states.items():
+                assert state == "ok", scene.device(name)
+            assert scene.moments[-1].is_valve_open
+            scene.steady_at = scene.now
+            yield scene
+        finally:
+            records.cancel()
+            await asyncio.wait([records])
