@@ -80,8 +80,7 @@ def test_growd_loses_no_message_on_its_streams():
 
 def test_sensors_are_read_over_real_drivers():
     with server("many_sensors", "--sensors", 3) as growd:
-        assert growth.readings_of(growd, 3) >= 3
-        assert growth.last_number(growd, "chamber/measured/light_illuminance") >= 1
+        assert growth.readings_of(growd) >= 3
 
 
 def test_a_row_compares_the_most_with_one():

@@ -1,0 +1,115 @@
+"""Parts that hang: what is closed, cleared, left behind and replaced, and what is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd.bus import Bus
+from growd.clock import RealClock
+from growd.control.calls import STUCK_AFTER
+from growd.plant import DEVICE_TIMEOUT_S, Plant, declare_topics
+from growd.simulation import simulated_hardware
+from growd_hwsim.faults import Fault
+from growd_hwsim.i2c import CLEARING_PULSES, I2CKernel
+from support.scene import INTERVAL_S, chamber_of, sensor, steady_scene
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GIVEN_UP_S = STUCK_AFTER * DEVICE_TIMEOUT_S
+SIBLING_S = 3 * GIVEN_UP_S
+"""Until another sensor on the bus is read in the new thread: its tries have become as far apart meanwhile."""
+
+TWO_BUSES = chamber_of(sensor("scd30", "air"), sensor("bh1750", "lux"), sensor("tsl2591", "other_lux", bus=2))
+LEFT_BEHIND = "i2c-1: a call hangs; its thread is left behind for a new one"
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each bus is opened."""
+    paths: Counter[str] = Counter()
+    open_path = I2CKernel.open
+
+    def counted(kernel: I2CKernel, path: str, flags: int) -> int:
+        paths[path] += 1
+        return open_path(kernel, path, flags)
+
+    monkeypatch.setattr(I2CKernel, "open", counted)
+    return paths
+
+
+async def test_a_bus_that_is_stuck_is_closed_cleared_and_opened_again_and_the_other_is_left_alone(opened):
+    async with steady_scene(TWO_BUSES) as scene:
+        assert opened == {"/dev/i2c-1": 1, "/dev/i2c-2": 1}
+        read = scene.device("other_lux")["counters"]["successes"]
+        scene.strike(Fault("stuck", "i2c-1"))
+        await scene.watch(60.0)
+        adapters = scene.rig.machine.adapters
+        assert opened == {"/dev/i2c-1": 2, "/dev/i2c-2": 1}
+        assert (adapters[1].pulses, adapters[2].pulses) == (CLEARING_PULSES, 0)
+        assert scene.rig.machine.i2c(1).recoveries == 1
+        assert set(scene.moments[-1].states.values()) == {"ok"}
+        counters = scene.device("other_lux")["counters"]
+        assert counters["successes"] - read >= 60 / INTERVAL_S - 1
+        assert counters["failures"] == 0
+
+
+async def test_a_bus_that_stays_stuck_is_cleared_with_each_try_and_they_become_fewer(opened):
+    async with steady_scene(TWO_BUSES) as scene:
+        scene.strike(Fault("timeout", "i2c-1"))
+        await scene.watch(60.0)
+        cleared_at_first = scene.rig.machine.i2c(1).recoveries
+        await scene.watch(300.0)
+        cleared = scene.rig.machine.i2c(1).recoveries
+        assert scene.rig.machine.adapters[1].pulses == cleared * CLEARING_PULSES
+        assert (cleared - cleared_at_first) / 5 < cleared_at_first
+        assert opened["/dev/i2c-2"] == 1
+        assert {moment.states["other_lux"] for moment in scene.moments[-360:]} == {"ok"}
+
+
+async def test_a_thread_that_hangs_is_told_and_left_behind_and_its_bus_goes_on_in_a_new_one(caplog, opened):
+    async with steady_scene(TWO_BUSES) as scene:
+        worker = scene.rig.plant.workers["i2c-1"]
+        scene.strike(Fault("hang", "scd30"))
+        await scene.until(lambda _: worker.replaced == 1, within=INTERVAL_S + GIVEN_UP_S + INTERVAL_S)
+        assert LEFT_BEHIND in [record.getMessage() for record in caplog.records]
+        assert "has not answered for" in scene.rig.last("diagnostics/air").value["message"]
+        await scene.until(lambda moment: moment.states["lux"] == "ok", within=SIBLING_S)
+        assert scene.device("air")["state"] == "failed"
+        replaced = {name: other.replaced for name, other in scene.rig.plant.workers.items() if other.replaced}
+        assert replaced.keys() == {"i2c-1"}
+        assert scene.rig.machine.i2c(1).recoveries == replaced["i2c-1"]
+        assert opened == {"/dev/i2c-1": 1 + replaced["i2c-1"], "/dev/i2c-2": 1}
+        threads = [thread.name for thread in threading.enumerate()]
+        assert (threads.count("i2c-1"), threads.count("i2c-2")) == (1 + replaced["i2c-1"], 1)
+        await scene.clear()
+        await scene.until(lambda moment: moment.states["air"] == "ok", within=70.0)
+        assert [thread.name for thread in threading.enumerate()].count("i2c-1") == 1
+
+
+async def test_what_hangs_does_not_hold_up_the_end(monkeypatch):
+    monkeypatch.setattr("growd.plant.DEVICE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("growd.plant.DEVICE_CLOSE_S", 0.05)
+    bus, complaints = Bus(RealClock()), []
+    declare_topics(TWO_BUSES, bus)
+    machine = simulated_hardware(TWO_BUSES, bus.clock)
+    plant = Plant(TWO_BUSES, bus, machine, complain=complaints.append)
+    async with plant.running():
+        machine.faults.inject(Fault("hang", "i2c-1"))
+        await until(lambda: plant.workers["i2c-1"].replaced == 1)
+        await until(lambda: machine.faults.hanging >= 1)
+    assert machine.faults.hanging >= 1
+    assert complaints == []  # of outputs
+    machine.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop and the threads run until `condition` holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  it is any condition, with no event of its own
+            await asyncio.sleep(0)

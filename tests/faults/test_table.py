@@ -1,0 +1,471 @@
+"""Faults x devices: what each pair shows, what is stored of it, what the outputs do, and for how long.
+
+Each row of `TABLE` is played: in a chamber that is well a fault strikes a device for `lasts_s`, with the set
+point of the light changing at that moment, and ends. The columns:
+
+    kind, device    of `growd_hwsim.faults`
+    state           of the device while the fault lasts, `told_s` after its beginning: in its diagnostics and
+                    in its node's information
+    quality         what `raw` and `measured` show of the device's variables then
+    stored          what is stored of them then: NOTHING (nor anything false before it was told), the TRUTH,
+                    an OLD value until it was told and nothing then, or a LIE that a single sensor can't be
+                    caught at, for which see `test_three_sensors_outvote_one_that_lies`
+    output          what the output that depends on the device does then, see `OUTPUTS`
+    told_s          seconds after the beginning of the fault, within which all of this is so
+    recovers_s      seconds after its end, within which all is as if it had not been
+    words           in what the device's diagnostics say, now or as the last error
+
+Whatever the row, all other devices stay ok and keep their schedule, the outputs that depend on them follow
+their set points, no point that is stored before, during or after the fault is false (but for a LIE while it
+lasts), and an outage is logged once, and once when it is over.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from growd.bus.messages import Quality
+from growd.control.actuation import PERIOD_S
+from growd.control.actuation import RETRIES as OUTPUT_RETRIES
+from growd.control.sampling import NOT_READY_LIMIT_S, RETRIES, SECOND_TRY_S, SILENCE_S
+from growd.devices import SENSOR_KINDS
+from growd.plant import DEVICE_TIMEOUT_S
+from growd_drivers.mhz19 import WARM_UP_S
+from growd_hwsim.fault_kinds import ADDRESS, BUS, KINDS, PIN, PORT
+from growd_hwsim.faults import BUS_TIMEOUT_S, Fault
+from support.scene import (
+    FULL_LUX,
+    INTERVAL_S,
+    LAG_S,
+    THEN_LUX,
+    VALVE,
+    VALVE_PIN,
+    WHITE_PIN,
+    chamber_of,
+    sensor,
+    steady_scene,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.scene import Moment, Scene
+
+OK, DEGRADED, FAILED, WARM = "ok", "degraded", "failed", "warm-up"
+NOTHING, TRUTH, OLD, LIE = "nothing", "the truth", "an old value", "a lie"
+
+OPEN_LOOP: Final = THEN_LUX / FULL_LUX
+TRIM: Final = 0.2
+OUTPUTS: Final[dict[str, Callable[[Moment], bool]]] = {
+    "open": lambda moment: moment.is_valve_open,
+    "shut": lambda moment: not moment.is_valve_open,
+    "trimmed": lambda moment: abs(moment.lamp - OPEN_LOOP) < 0.05,
+    "open loop": lambda moment: moment.lamp == pytest.approx(OPEN_LOOP),
+    "misled": lambda moment: abs(moment.lamp - OPEN_LOOP) <= TRIM + 1e-9,
+    "not known": lambda _: True,
+}
+"""The valve is open as it should be, or shut because the air is not known. The lamp is trimmed to the light
+that is measured, or lit open loop, or trimmed by a lie, but no further than the trim may go. What an output
+does that can't be written nobody knows; a lamp that did not obey may have been trimmed so far, too."""
+
+READ_S: Final = 2.0
+"""The longest conversion (1.1 s) or the second in which an SCD30 has nothing new, and the next look."""
+
+FAILS_S: Final = INTERVAL_S + SECOND_TRY_S + READ_S
+TIMES_OUT_S: Final = FAILS_S + 2 * BUS_TIMEOUT_S
+HANGS_S: Final = FAILS_S + DEVICE_TIMEOUT_S
+SILENT_S: Final = SILENCE_S + FAILS_S
+FROZEN_S: Final = NOT_READY_LIMIT_S + FAILS_S
+STUCK_S: Final = 600.0 + FAILS_S  # the least that `stuck_after_s` can be; 4 h by default
+
+FIRST_S: Final = INTERVAL_S + READ_S
+AGAIN_S: Final = RETRIES.limit_s + FIRST_S
+WARM_S: Final = WARM_UP_S + FIRST_S
+WARM_AGAIN_S: Final = RETRIES.limit_s + WARM_S
+WRITTEN_S: Final = OUTPUT_RETRIES.limit_s + DEVICE_TIMEOUT_S + 2 * PERIOD_S
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row; the columns are told above."""
+
+    kind: str
+    device: str
+    state: str
+    quality: Quality | None
+    stored: str
+    output: str
+    told_s: float
+    recovers_s: float
+    words: str = ""
+    lasts_s: float = 150.0
+    by_itself: bool = False  # the fault has a duration, else it is cleared
+    probability: float = 1.0
+    seed: int = 0
+    amount: float | None = None
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind}-{self.device}{f'-for-{self.lasts_s:g}-s' if self.by_itself else ''}"
+
+    @property
+    def fault(self) -> Fault:
+        duration = self.lasts_s if self.by_itself else None
+        return Fault(
+            self.kind,
+            self.device,
+            duration=duration,
+            probability=self.probability,
+            seed=self.seed,
+            amount=self.amount,
+        )
+
+
+_FAULT, _WARM, _OK = Quality.FAULT, Quality.WARM_UP, Quality.OK
+_GONE = "does not answer: check its wiring"
+_BROKEN = "broke off the transfer"
+_HELD = "held the clock for too long"
+_HANGS = "has not answered for"
+_CRC = "wrong checksum"
+_NEW = "has had no new reading for"
+_RANGE = "the end of its range"
+_FULL = "is saturated"
+_OTHER = "is another chip"
+_FRAME = "sent no whole frame"
+_PORT = "is not there: plug it in"
+_BUSY = "can't be driven: 'GPIO busy'"
+
+BRIDGE: Final = "i2c-1:0x4d"
+
+# fmt: off
+TABLE: Final = (
+    #    kind          device    state    quality stored   output       told_s       recovers_s    words
+    Row("absent",      "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _GONE),
+    Row("absent",      "bh1750",  FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _GONE),
+    Row("absent",      "tsl2591", FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _GONE),
+    Row("absent",      "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
+    Row("absent",      "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
+    Row("absent",      "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _GONE),
+    Row("nak",         "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _GONE),
+    Row("nak",         "bh1750",  FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _GONE),
+    Row("nak",         "tsl2591", FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _GONE),
+    Row("nak",         "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _GONE),
+    Row("bus_error",   "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _BROKEN),
+    Row("bus_error",   "bh1750",  FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _BROKEN),
+    Row("bus_error",   "tsl2591", FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _BROKEN),
+    Row("bus_error",   "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _BROKEN),
+    Row("timeout",     "scd30",   FAILED, _FAULT, NOTHING, "shut",      TIMES_OUT_S, AGAIN_S,      _HELD),
+    Row("timeout",     "bh1750",  FAILED, _FAULT, NOTHING, "open loop", TIMES_OUT_S, AGAIN_S,      _HELD),
+    Row("timeout",     "tsl2591", FAILED, _FAULT, NOTHING, "open loop", TIMES_OUT_S, AGAIN_S,      _HELD),
+    Row("timeout",     "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      TIMES_OUT_S, AGAIN_S,      _HELD),
+    Row("stuck",       "i2c-1",   OK,     _OK,    TRUTH,   "open",      TIMES_OUT_S, FIRST_S,      _HELD),
+    Row("hang",        "scd30",   FAILED, _FAULT, NOTHING, "shut",      HANGS_S,     AGAIN_S,      _HANGS),
+    Row("hang",        "bh1750",  FAILED, _FAULT, NOTHING, "open loop", HANGS_S,     AGAIN_S,      _HANGS),
+    Row("hang",        "tsl2591", FAILED, _FAULT, NOTHING, "open loop", HANGS_S,     AGAIN_S,      _HANGS),
+    Row("hang",        "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      HANGS_S,     AGAIN_S,      _HANGS),
+    Row("hang",        "gpio-12", FAILED, None,   TRUTH,   "not known", HANGS_S,     WRITTEN_S,    _HANGS),
+    Row("hang",        "gpio-21", FAILED, None,   TRUTH,   "not known", HANGS_S,     WRITTEN_S,    _HANGS),
+    Row("refused",     "gpio-12", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
+    Row("refused",     "gpio-21", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
+    Row("bad_crc",     "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _CRC),
+    Row("short",       "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
+    Row("short",       "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
+    # The driver reads on and finds the frame.
+    Row("split",       "mhz19",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
+    Row("split",       "mhz16",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
+    Row("shifted",     "mhz19",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
+    Row("shifted",     "mhz16",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
+    Row("doubled",     "mhz19",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
+    Row("doubled",     "mhz16",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
+    Row("garbled",     "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
+    Row("garbled",     "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
+    Row("bad_checksum", "mhz19",  FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
+    Row("bad_checksum", "mhz16",  FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
+    # An SCD30's three floats never repeat. An MH-Z19's whole ppm do, for a while; counts of light for ever.
+    Row("frozen",      "scd30",   FAILED, _FAULT, NOTHING, "shut",      FROZEN_S,    AGAIN_S,      _NEW),
+    Row("frozen",      "mhz19",   FAILED, _FAULT, OLD,     "shut",      STUCK_S,     AGAIN_S,      "it hangs",
+        lasts_s=900.0),
+    Row("frozen",      "mhz16",   FAILED, _FAULT, OLD,     "shut",      STUCK_S,     AGAIN_S,      "it hangs",
+        lasts_s=900.0),
+    Row("frozen",      "bh1750",  OK,     _OK,    LIE,     "misled",    FAILS_S,     LAG_S),
+    Row("frozen",      "tsl2591", OK,     _OK,    LIE,     "misled",    FAILS_S,     LAG_S),
+    # The filter holds back what jumps: but for two spikes in a row that agree.
+    Row("noise",       "scd30",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
+        probability=0.03, amount=300.0),
+    Row("noise",       "mhz19",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
+        probability=0.03, amount=300.0),
+    Row("noise",       "mhz16",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
+        probability=0.03, amount=300.0),
+    Row("noise",       "bh1750",  OK,     _OK,    TRUTH,   "trimmed",   LAG_S,       FIRST_S,
+        probability=0.03, amount=9_000.0, seed=3),
+    Row("noise",       "tsl2591", OK,     _OK,    TRUTH,   "trimmed",   LAG_S,       FIRST_S,
+        probability=0.03, amount=1_500.0),
+    Row("drift",       "scd30",   OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=3_000.0),
+    Row("drift",       "mhz19",   OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=3_000.0),
+    Row("drift",       "mhz16",   OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=3_000.0),
+    Row("drift",       "bh1750",  OK,     _OK,    LIE,     "misled",    FAILS_S,     LAG_S, amount=60_000.0),
+    Row("drift",       "tsl2591", OK,     _OK,    LIE,     "misled",    FAILS_S,     LAG_S, amount=12_000.0),
+    Row("saturated",   "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _RANGE),
+    Row("saturated",   "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _RANGE),
+    Row("saturated",   "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _RANGE),
+    Row("saturated",   "bh1750",  FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _FULL),
+    Row("saturated",   "tsl2591", FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _FULL),
+    # A jump onto a constant that such sensors give when switched on is taken for that.
+    Row("warm_up",     "mhz19",   WARM,   _WARM,  NOTHING, "shut",      SILENT_S,    WARM_S, "no reading yet",
+        lasts_s=120.0),
+    Row("warm_up",     "mhz16",   WARM,   _WARM,  NOTHING, "shut",      SILENT_S,    WARM_S, "no reading yet",
+        lasts_s=120.0),
+    Row("unplugged",   "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _PORT),
+    Row("unplugged",   "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _PORT),
+    # By its pattern (/dev/ttyUSB*) it is found under its new name, and was without power on the way.
+    Row("renamed",     "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _PORT),
+    Row("renamed",     "mhz16",   WARM,   _WARM,  NOTHING, "shut",      SILENT_S,    WARM_S, "no reading yet",
+        lasts_s=120.0),
+
+    # An MH-Z16 behind an SC16IS750 bridge: silence may have been a power cut, a bus that fails is none.
+    Row("absent",      BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
+    Row("nak",         BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
+    Row("bus_error",   BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _BROKEN),
+    Row("timeout",     BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      TIMES_OUT_S, AGAIN_S,      _HELD),
+    Row("hang",        BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      HANGS_S,     AGAIN_S,      _HANGS),
+    Row("bad_crc",     BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _OTHER),
+    Row("frozen",      BRIDGE,    FAILED, _FAULT, OLD,     "shut",      STUCK_S,     AGAIN_S,      "it hangs",
+        lasts_s=900.0),
+    Row("noise",       BRIDGE,    OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
+        probability=0.03, amount=300.0),
+    Row("drift",       BRIDGE,    OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=3_000.0),
+    Row("saturated",   BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _RANGE),
+
+    # A short outage is over soon: tries are no further apart than it has lasted.
+    Row("absent",      "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S, 20.0 + FIRST_S,   _GONE,
+        lasts_s=20.0, by_itself=True),
+    Row("timeout",     "bh1750",  FAILED, _FAULT, NOTHING, "open loop", TIMES_OUT_S, 20.0 + FIRST_S, _HELD,
+        lasts_s=20.0, by_itself=True),
+    Row("short",       "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S, 20.0 + FIRST_S,   _FRAME,
+        lasts_s=20.0, by_itself=True),
+    Row("timeout",     "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      TIMES_OUT_S, 20.0 + FIRST_S, _HELD,
+        lasts_s=20.0, by_itself=True),
+    Row("refused",     "gpio-21", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY,
+        lasts_s=20.0, by_itself=True),
+)
+# fmt: on
+
+OF_PINS: Final = {f"gpio-{WHITE_PIN}": "light", f"gpio-{VALVE_PIN}": "valve"}
+STRUCK: Final = "struck"
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.id)
+async def test_what_a_fault_shows_and_stores_and_does_and_that_it_ends(row: Row, caplog):
+    caplog.set_level(logging.INFO, "growd")
+    async with steady_scene(config_of(row.device)) as scene:
+        before = counters_of(scene)
+        began = scene.now
+        await play(scene, row)
+        ended = scene.now
+        check_told(scene, row, scene.seen(began + row.told_s, ended))
+        check_others(scene, row, before, scene.seen(began, ended))
+        took = await scene.until(lambda moment: is_well(row, moment), within=row.recovers_s)
+        assert took <= row.recovers_s
+        await scene.watch(LAG_S)
+        check_stored(scene, row, began, ended)
+    check_log(row, [record.getMessage() for record in caplog.records])
+
+
+def config_of(device: str, **options: bool):
+    """A chamber with that device, or a sensor that depends on it, and another sensor on another bus."""
+    kind = kind_at(device) or "scd30"
+    other = "scd30" if kind in LIGHT_SENSORS else "bh1750"
+    more = {"stuck_after_s": 600.0} if kind.startswith("mhz") else {}
+    bridged = {"port": None, "address": 0x4D} if device == BRIDGE else {}
+    return chamber_of(sensor(kind, STRUCK, **more, **bridged), sensor(other, "other", bus=2), **options)
+
+
+def kind_at(device: str) -> str | None:
+    """The kind of the sensor that a fault of `device` strikes; none for a pin."""
+    return device if device in SENSOR_KINDS else {BRIDGE: "mhz16", "i2c-1": "scd30"}.get(device)
+
+
+LIGHT_SENSORS: Final = ("bh1750", "tsl2591")
+
+
+async def play(scene: Scene, row: Row) -> None:
+    """Let the fault strike, last and end. What meets a write meets one that changes the output."""
+    scene.strike(row.fault)
+    scene.want("light_illuminance", THEN_LUX)
+    if row.device == f"gpio-{VALVE_PIN}":
+        scene.want(VALVE, 0)
+    await scene.watch(row.lasts_s)
+    if not row.by_itself:
+        await scene.clear()
+
+
+def struck(row: Row) -> str:
+    return OF_PINS.get(row.device, STRUCK)
+
+
+def variables(row: Row) -> list[str]:
+    """The variables that are measured by what the fault strikes."""
+    kind = kind_at(row.device)
+    return list(SENSOR_KINDS[kind].variables.values()) if kind else []
+
+
+def check_told(scene: Scene, row: Row, moments: list[Moment]) -> None:
+    told = scene.device(struck(row))
+    diagnostics = scene.rig.last(f"diagnostics/{struck(row)}").value["message"]
+    assert {moment.states[struck(row)] for moment in moments} == {row.state}
+    assert row.words in f"{diagnostics} {told['counters']['last_error']}"
+    for variable in variables(row):
+        assert {moment.raw[variable] for moment in moments} == {row.quality}
+        assert moments[0].measured[variable] is row.quality
+        is_known = row.stored in (TRUTH, LIE)
+        assert all((moment.measured[variable] is Quality.OK) == is_known for moment in moments)
+    if row.output == "not known":
+        topic = "light_channels" if struck(row) == "light" else "switches/valve"
+        assert scene.rig.last(topic).quality is Quality.FAULT
+    assert all(OUTPUTS[row.output](moment) for moment in moments)
+
+
+def check_others(scene: Scene, row: Row, before: dict[str, int], moments: list[Moment]) -> None:
+    """They are well, on schedule, and what depends on them follows its set point."""
+    others = set(moments[0].states) - {struck(row)}
+    assert {moment.states[name] for moment in moments for name in others} == {"ok"}
+    elapsed = moments[-1].at - moments[0].at
+    for name in others - {"light", "valve"}:
+        assert counters_of(scene)[name] - before[name] >= elapsed // INTERVAL_S - 1
+    if row.device not in LIGHT_SENSORS and struck(row) != "light":
+        assert OUTPUTS["trimmed"](moments[-1])
+    if row.device in LIGHT_SENSORS or struck(row) == "light":
+        assert all(moment.is_valve_open for moment in moments)
+
+
+def counters_of(scene: Scene) -> dict[str, int]:
+    """How often each sensor was read."""
+    return {
+        sensor.name: scene.device(sensor.name)["counters"]["successes"] for sensor in scene.rig.config.sensor
+    }
+
+
+def is_well(row: Row, moment: Moment) -> bool:
+    return (
+        set(moment.states.values()) == {"ok"}
+        and set(moment.measured.values()) == {Quality.OK}
+        and moment.is_valve_open == (row.device != f"gpio-{VALVE_PIN}")
+        and OUTPUTS["misled" if row.stored == LIE or struck(row) == "light" else "trimmed"](moment)
+    )
+
+
+def check_stored(scene: Scene, row: Row, began: float, ended: float) -> None:
+    for variable in variables(row):
+        stored = scene.stored(variable, began + row.told_s, ended)
+        least = 0.8 * row.lasts_s / INTERVAL_S if row.stored in (TRUTH, LIE) else 0
+        assert bool(stored) == bool(least)
+        assert len(stored) >= least
+    false = {
+        OLD: (began, began + row.told_s),
+        LIE: (began, ended + row.recovers_s),
+    }.get(row.stored)
+    if false is None:
+        assert scene.false_points() == []
+    else:
+        assert scene.false_points(*false)
+        assert scene.false_points(0.0, false[0]) == scene.false_points(false[1]) == []
+
+
+def check_log(row: Row, lines: list[str]) -> None:
+    """An outage is one line, and one with its length when it is over."""
+    failures = [line for line in lines if " is failed: " in line]
+    recoveries = [line for line in lines if " is ok again after " in line]
+    if row.state != FAILED:
+        assert failures == recoveries == []
+        return
+    (failure,), (recovery,) = failures, recoveries
+    assert failure.startswith(f"environment_1/{struck(row)} is failed: ")
+    found = re.fullmatch(f"environment_1/{struck(row)} is ok again after ([0-9.]+) s", recovery)
+    assert found is not None
+    assert row.lasts_s - row.told_s <= float(found[1]) <= row.lasts_s + row.recovers_s
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if row.output == "open loop"], ids=lambda row: row.id)
+async def test_a_lamp_that_needs_its_sensor_is_dark_without_it_and_lit_again_with_it(row: Row):
+    async with steady_scene(config_of(row.device, needs_sensor=True)) as scene:
+        began = scene.now
+        await play(scene, replace(row, lasts_s=min(row.lasts_s, 60.0)))
+        assert {moment.lamp for moment in scene.seen(began + row.told_s, scene.now)} == {0.0}
+        await scene.until(lambda moment: is_well(row, moment), within=row.recovers_s)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in TABLE if row.stored == LIE and row.device != BRIDGE], ids=lambda row: row.id
+)
+async def test_three_sensors_outvote_one_that_lies(row: Row):
+    ports = {"first": "/dev/serial0", "second": "/dev/ttyAMA1", "third": "/dev/ttyAMA2"}
+    is_serial = row.device.startswith("mhz")
+    sensors = [
+        sensor(row.device, name, **({"port": port} if is_serial else {"bus": bus}))
+        for bus, (name, port) in enumerate(ports.items(), start=1)
+    ]
+    place = ports["first"] if is_serial else f"i2c-1:{SENSOR_KINDS[row.device].address:#04x}"
+    config = chamber_of(*sensors, combine={variables(row)[0]: "median"})
+    async with steady_scene(config) as scene:
+        await play(scene, replace(row, device=place))
+        elapsed = scene.now - scene.steady_at
+        assert len(scene.stored(variables(row)[0], scene.steady_at, scene.now)) > 0.8 * elapsed / INTERVAL_S
+        assert scene.false_points() == []
+        assert set(scene.moments[-1].states.values()) == {"ok"}
+
+
+@dataclass(frozen=True)
+class Rare:
+    """A fault that meets a message now and then: 300 s of it."""
+
+    kind: str
+    device: str
+    probability: float  # of each message; a reading of an SCD30 has four, of a BH1750 five or more
+    hiccups: int  # failures that are counted, at least
+    outages: int  # of two failures in a row, at most
+    unheard_s: float  # the longest time without a point, at most
+
+
+RARELY: Final = (
+    Rare("absent", "scd30", 0.02, hiccups=10, outages=4, unheard_s=10.0),
+    Rare("bus_error", "bh1750", 0.02, hiccups=10, outages=4, unheard_s=10.0),
+    Rare("nak", "tsl2591", 0.02, hiccups=10, outages=4, unheard_s=10.0),
+    Rare("timeout", "i2c-1", 0.02, hiccups=10, outages=4, unheard_s=10.0),
+    Rare("bad_crc", "scd30", 0.05, hiccups=10, outages=4, unheard_s=10.0),
+    Rare("bad_checksum", "mhz19", 0.3, hiccups=30, outages=25, unheard_s=20.0),
+    Rare("garbled", "mhz16", 0.3, hiccups=30, outages=25, unheard_s=20.0),
+)
+
+
+@pytest.mark.parametrize("rare", RARELY, ids=lambda rare: f"{rare.kind}-{rare.device}")
+async def test_a_fault_that_comes_and_goes_is_counted_and_seldom_an_outage(rare: Rare, caplog):
+    caplog.set_level(logging.INFO, "growd")
+    variable = "light_illuminance" if rare.device in LIGHT_SENSORS else "air_carbon_dioxide"
+    async with steady_scene(config_of(rare.device)) as scene:
+        scene.strike(Fault(rare.kind, rare.device, probability=rare.probability, seed=1))
+        await scene.watch(300.0)
+        counters = scene.device(STRUCK)["counters"]
+        times = [scene.time_of(point) for point in scene.stored(variable, scene.steady_at, scene.now)]
+        assert counters["failures"] >= rare.hiccups
+        assert counters["outages"] <= rare.outages
+        assert max(after - before for before, after in pairwise(times)) <= rare.unheard_s
+        assert scene.false_points() == []
+    failures = [record for record in caplog.records if " is failed: " in record.getMessage()]
+    assert len(failures) == counters["outages"]
+
+
+def test_the_table_has_every_kind_of_fault_at_every_device_where_it_can_be():
+    places = {BUS: ("i2c-1",), PIN: tuple(OF_PINS), ADDRESS: (BRIDGE,), PORT: ()}  # a port names its sensor
+    possible = {
+        (kind, device)
+        for kind, there in KINDS.items()
+        for place in there
+        for device in places.get(place, (place,))
+    }
+    assert {(row.kind, row.device) for row in TABLE} == possible
