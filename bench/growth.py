@@ -7,7 +7,6 @@ alone, of all its threads; of the rounds the lowest counts, as whatever else run
 from __future__ import annotations
 
 import importlib.util
-import re
 import sys
 import time
 from contextlib import ExitStack
@@ -153,7 +152,7 @@ def sensor_costs(options: Options) -> list[Costs]:
     cpu, reading, memory, middle, slow = {}, {}, {}, {}, {}
     for size in SENSORS:
         with server("many_sensors", "--sensors", size) as growd:
-            cpu[size], reading[size] = reading_cost(growd, size, max(4 * options.seconds, 4.0))
+            cpu[size], reading[size] = reading_cost(growd, max(4 * options.seconds, 4.0))
             memory[size] = growd.rss_mb()
             answers = quantiles(answer_times_ms(growd, options.seconds), n=100)
             middle[size], slow[size] = answers[49], answers[98]
@@ -166,26 +165,21 @@ def sensor_costs(options: Options) -> list[Costs]:
     ]
 
 
-def reading_cost(process: Process, sensors: int, seconds: float) -> tuple[float, float]:
+def reading_cost(process: Process, seconds: float) -> tuple[float, float]:
     """CPU at rest in percent of a core, and for each reading in microseconds."""
-    readings, before, began = readings_of(process, sensors), process.cpu_s(), time.perf_counter()
+    readings, before, began = readings_of(process), process.cpu_s(), time.perf_counter()
     time.sleep(seconds)
     took, lasted = process.cpu_s() - before, time.perf_counter() - began
-    return took / lasted * 100, took / (readings_of(process, sensors) - readings) * 1e6
+    came = readings_of(process) - readings
+    if not came:
+        raise RuntimeError(f"no sensor was read in {seconds:g} s")
+    return took / lasted * 100, took / came * 1e6
 
 
-def readings_of(process: Process, sensors: int) -> int:
-    """How often sensors were read so far: each reading is a message on one of these topics."""
-    topics = ("chamber/raw/air_carbon_dioxide", "chamber/raw/light_illuminance")[:sensors]
-    return sum(last_number(process, topic) for topic in topics)
-
-
-def last_number(process: Process, topic: str) -> int:
-    """The number of a topic's last message, with which a stream begins."""
-    with Connection(process.port) as connection:
-        connection.send("GET", f"{API}/topic_stream/{topic}")
-        line = connection.read_until(b"}\n\r\n")
-    return int(re.findall(rb'"number":(\d+)', line)[-1])  # another may have come meanwhile
+def readings_of(process: Process) -> int:
+    """How often sensors were read so far."""
+    readings: int = process.call("bench/sensors")["readings"]
+    return readings
 
 
 def answer_times_ms(process: Process, seconds: float) -> list[float]:

@@ -19,10 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from growd.cli import allow_open_files
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 API = "/_svc/api/0.0.1"
+CALL_S = 600.0  # a service that measures takes its time
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,15 @@ class Process:
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
+
+    def call(self, service: str, **arguments: object) -> dict[str, Any]:
+        """What a service of the API answers."""
+        body = json.dumps(arguments).encode()
+        fields = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.url(f"{API}/service/{service}"), body, fields)  # noqa: S310  ours
+        with urllib.request.urlopen(request, timeout=CALL_S) as answer:  # noqa: S310  as above
+            told: dict[str, Any] = json.load(answer)
+        return told
 
     def cpu_s(self) -> float:
         """Seconds of CPU so far, of all threads, in user and kernel mode, to the nanosecond.
