@@ -64,6 +64,11 @@ def test_a_file_is_read_and_settings_stand_above_it(tmp_path: Path):
         ("couchdb.url=ftp://x", ["[couchdb] url", "ftp://x"]),
         ("couchdb.url=http://host:port", ["[couchdb] url", "must be http://host:port or"]),
         ("couchdb.url=http://", ["[couchdb] url"]),
+        ("replication.url=ftp://x", ["[replication] url", "must be http://host:port or", "ftp://x"]),
+        ("replication.url=https://far/?q=1", ["[replication] url", "without ? and #"]),
+        ("replication.points=down", ["[replication] points", "down"]),
+        ("replication.recipes=up", ["[replication] recipes", "up"]),
+        ("replication.environments=['a b']", ["[replication] environments.0", "a b"]),
         ("simulator.speed=0", ["[simulator] speed", "0"]),
         ("light.channel=[{name='green', pin=1}]", ["[light] channel.0.name", "green"]),
         ("light.channel=[{name='red'}]", ["[light] channel.0.pin", "missing"]),
@@ -100,6 +105,36 @@ def test_a_wrong_address_is_shown_without_its_password():
     sentence = refusal("couchdb.url=htp://grower:secret@host:5985")
     assert "htp://host:5985" in sentence
     assert "secret" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("address", "option", "words"),
+    [
+        ("https://grower:secret@far", "points=up", "url: a login stands in credentials_file, not in the"),
+        ("http://far:5984", "ca_file=/etc/ca.pem", "ca_file: is for an https url, got http://far:5984"),
+        ("http://far", "points_database=Points", "points_database: must begin with one of a-z"),
+        ("http://far", "points_database={device}_points", "points_database: must begin with one of a-z"),
+        ("http://far", "recipes_database=a b", "recipes_database: must begin with one of a-z"),
+    ],
+)
+def test_what_can_not_be_replicated_is_said_without_a_password(address: str, option: str, words: str):
+    sentence = refusal(f"replication.url={address}", f"replication.{option}")
+    assert f"[replication] {words}" in sentence
+    assert "secret" not in sentence
+
+
+def test_options_of_replication_that_exclude_each_other_are_refused():
+    https = "replication.url=https://far"
+    both_off = refusal(https, "replication.points=off", "replication.recipes=off")
+    assert "[replication] points: is off as recipes is" in both_off
+    unverified = refusal(https, "replication.ca_file=/etc/ca.pem", "replication.verify_tls=false")
+    assert "[replication] ca_file: is of no use with verify_tls = false" in unverified
+
+
+def test_replication_is_off_until_an_address_is_given():
+    assert load(None).replication.url == ""
+    given = load(None, ("replication.url=https://far", "replication.points_database=p/{device}"))
+    assert (given.replication.points, given.replication.recipes) == ("up", "down")
 
 
 @pytest.mark.parametrize("option", ["speed=10", "replay=a.csv", "faults=a.toml"])

@@ -88,6 +88,33 @@ class Couchdb(Section, frozen=True):
     node: Annotated[str, Meta(min_length=1)] = "node"
 
 
+class Replication(Section, frozen=True):
+    """What CouchDB copies to and from another server, for as long as both are there; without `url`, nothing.
+
+    `url` is that server, without a database and without a login, which stands in `credentials_file`: two
+    lines, user and password, that others can't read. Points go up. Recipes come down, or both ways; down is
+    the default, so that no device changes what all others get. Of several `environments` (none named: all)
+    only the points of those go.
+
+    In `points_database`, `{device}` stands for the device's id: with it each device has a database of its
+    own, without it they share one, which may be partitioned.
+
+    Over https the server is believed where its certificate is good for the certificate authorities of
+    `ca_file` (PEM), else of this machine. With `verify_tls` off, nothing is checked by growd, and by CouchDB
+    what its own settings say.
+    """
+
+    url: str = ""
+    credentials_file: str = ""
+    ca_file: str = ""
+    verify_tls: bool = True
+    points: Literal["up", "off"] = "up"
+    recipes: Literal["down", "both", "off"] = "down"
+    environments: tuple[Name, ...] = ()
+    points_database: Annotated[str, Meta(max_length=128)] = "environmental_data_point"
+    recipes_database: Annotated[str, Meta(max_length=128)] = "recipes"
+
+
 class Store(Section, frozen=True):
     """When points are committed and shipped."""
 
@@ -151,6 +178,9 @@ _I2C_PINS = {0: (0, 1), 1: (2, 3)}
 _UART_PINS = (14, 15)
 _UARTS = ("/dev/serial0", "/dev/ttyAMA0", "/dev/ttyS0")
 """The names that the serial port on the header's pins (TXD and RXD, BCM) has, by model and settings."""
+
+_DATABASE_NAME = re.compile(r"[a-z][a-z0-9_$()+/-]*")
+"""Of CouchDB: docs.couchdb.org/en/3.5.x/api/database/common.html#put--db."""
 
 _PWM_PINS = (12, 13, 18, 19)
 """Those of the header (BCM) that some Raspberry Pi's PWM chip can drive."""
@@ -253,6 +283,7 @@ class Config(Section, frozen=True):
     environment: Environment = Environment()
     http: Http = Http()
     couchdb: Couchdb = Couchdb()
+    replication: Replication = Replication()
     store: Store = Store()
     simulator: Simulator = Simulator()
     sensor: tuple[Sensor, ...] = _SENSORS
@@ -367,7 +398,9 @@ def _check_together(config: Config, source: str) -> None:
     if config.environment.id == "environments":
         # older clients begin their names for every environment with this word
         raise ConfigError(f"{source}: [environment] id: environments is reserved, choose another")
-    _check_address(config.couchdb.url, source)
+    _check_address(config.couchdb.url, source, "couchdb")
+    if config.replication.url:
+        _check_replication(config.replication, source)
     if not config.simulator.enabled and config.simulator.speed != 1:
         raise ConfigError(f"{source}: [simulator] speed: only simulated hardware can run at another speed")
     if not config.simulator.enabled and config.simulator.replay:
@@ -448,7 +481,31 @@ def _check_once(source: str, option: str, values: Sequence[object]) -> None:
             raise ConfigError(f"{source}: {option}: {value} is given {count} times")
 
 
-def _check_address(url: str, source: str) -> None:
+def _check_replication(replication: Replication, source: str) -> None:
+    where = f"{source}: [replication]"
+    _check_address(replication.url, source, "replication")
+    parts = urlsplit(replication.url)
+    if parts.username is not None:
+        shown = re.sub(r"//.*@", "//", replication.url)
+        raise ConfigError(f"{where} url: a login stands in credentials_file, not in the address of {shown}")
+    if parts.query or parts.fragment:
+        raise ConfigError(f"{where} url: is the address of a server, without ? and #, got {replication.url}")
+    if (replication.points, replication.recipes) == ("off", "off"):
+        raise ConfigError(f"{where} points: is off as recipes is; with nothing to copy, leave url out")
+    if replication.ca_file and parts.scheme != "https":
+        raise ConfigError(f"{where} ca_file: is for an https url, got {replication.url}")
+    if replication.ca_file and not replication.verify_tls:
+        raise ConfigError(f"{where} ca_file: is of no use with verify_tls = false; choose one of them")
+    for option in ("points_database", "recipes_database"):
+        name = getattr(replication, option)
+        if not _DATABASE_NAME.fullmatch(name.replace("{device}", "0" * 12)):
+            raise ConfigError(
+                f"{where} {option}: must begin with one of a-z and go on with a-z, 0-9 and _$()+/-, "
+                f"or {{device}}, got {name!r}"
+            )
+
+
+def _check_address(url: str, source: str, section: str) -> None:
     """The address may hold a password, so the sentence shows it without the login."""
     if not url:
         return
@@ -460,7 +517,7 @@ def _check_address(url: str, source: str) -> None:
     shown = re.sub(r"//.*@", "//", url)
     if not sound:
         raise ConfigError(
-            f"{source}: [couchdb] url: must be http://host:port or https://host:port, got {shown}"
+            f"{source}: [{section}] url: must be http://host:port or https://host:port, got {shown}"
         )
     if ":" in unquote(parts.username or ""):  # which ends the user in Basic authentication (RFC 7617)
-        raise ConfigError(f"{source}: [couchdb] url: a user can't have a colon, in the address of {shown}")
+        raise ConfigError(f"{source}: [{section}] url: a user can't have a colon, in the address of {shown}")
