@@ -58,6 +58,13 @@ class Parameter:
         """Set it as its own node does; returns when it is kept."""
         await self._tree.set(self.name, value, node=self.node)
 
+    def tell(self, value: Any) -> None:
+        """Show a value that is true at this moment: it is not kept, and after a restart the default holds.
+
+        For a read-only parameter, which nobody else sets. Raises `InvalidValueError`.
+        """
+        self._tree.tell(self, value)
+
 
 @dataclass(eq=False, slots=True)
 class _Set:
@@ -110,7 +117,7 @@ class Parameters:
         self._declared: dict[str, Parameter] = {}
         self._store = store
         self._astray: frozenset[str] = frozenset()  # leaves that the store may keep otherwise than the tree
-        self._declarations = 0  # how many there have been
+        self._declarations = 0  # how often the tree has changed beside what is set
         self._waiting: list[_Set] = []
         self._under_way: list[_Set] = []
         self._keeping: asyncio.Task[None] | None = None
@@ -168,6 +175,13 @@ class Parameters:
         self._tree.put(name, value)
         parameter = self._declared[name] = Parameter(self, name, field, node, read_only=read_only)
         return parameter
+
+    def tell(self, parameter: Parameter, value: Any) -> None:
+        """Change a declared leaf in the tree alone; see `Parameter.tell`."""
+        checked = parameter.field.check(value)
+        if self._declared.get(parameter.name) is parameter:
+            self._declarations += 1  # a set that is being kept must not bring the old value back
+            self._tree.put(parameter.name, checked)
 
     def undeclare(self, parameter: Parameter) -> None:
         """Its value stays, as a parameter like any other."""
