@@ -29,6 +29,7 @@ _TOO_MANY: Final = 429
 _SERVER_ERROR: Final = 500
 _CHUNK: Final = 64 * 1024
 _KEYS: Final = frozenset({"key", "keys", "startkey", "endkey"})
+_SETTINGS: Final = ("_node", "_local", "_config")
 _UNREADABLE: Final = object()
 
 
@@ -127,6 +128,43 @@ class Couch:
         """GET /{db}/_all_docs: its rows."""
         return _rows(await self._request("GET", _path(database, "_all_docs"), query=query))
 
+    async def changes(
+        self, database: str, since: Any, limit: int, selector: Document | None = None
+    ) -> Document:
+        """The first `limit` changes after `since`, as `results`, `last_seq` and `pending`.
+
+        With a selector (of `_find`) those that it matches; `pending` counts all that come after the last.
+        """
+        query = {"since": since if isinstance(since, str) else json.dumps(since), "limit": limit}
+        path = _path(database, "_changes")
+        if selector is None:
+            return _object(await self._request("GET", path, query=query))
+        query["filter"] = "_selector"
+        return _object(await self._request("POST", path, query=query, body={"selector": selector}))
+
+    async def scheduled(self, document_id: str) -> Document | None:
+        """GET /_scheduler/docs/_replicator/{docid}: how that replication is; None if it is not known yet."""
+        try:
+            path = _path("_scheduler", "docs", "_replicator", document_id)
+            return _object(await self._request("GET", path))
+        except CouchRefusedError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    async def setting(self, section: str, key: str) -> str | None:
+        """A setting of the server's node; None if it is not set (to a default of the server's code)."""
+        try:
+            return str(await self._request("GET", _path(*_SETTINGS, section, key)))
+        except CouchRefusedError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    async def change_setting(self, section: str, key: str, value: str) -> None:
+        """Set it from now on, also for the server's next start."""
+        await self._request("PUT", _path(*_SETTINGS, section, key), body=value)
+
     async def _request(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> Any:
@@ -178,6 +216,9 @@ class Couch:
 
 def _why(error: Exception) -> str:
     """In the system's words: aiohttp's repeat the address, which may not be shown, and name its options."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        problem = error.certificate_error
+        return f"its certificate is not good: {getattr(problem, 'verify_message', '') or problem}"
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno or 0
         return os.strerror(number) if number > 0 else error.os_error.strerror or "it can't be reached"

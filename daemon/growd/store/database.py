@@ -66,6 +66,14 @@ class Database:
             return self._embedded.url
         return str(self._external.with_user(None)).rstrip("/")
 
+    @property
+    def credentials(self) -> tuple[str, str] | None:
+        """User and password for it, given apart or in the address."""
+        url = self._external
+        if self._credentials is None and url is not None and url.user is not None:
+            return url.user, url.password or ""
+        return self._credentials
+
     def when_up(self, call: Callable[[], None]) -> None:
         """Call this each time the embedded server begins to listen."""
         self._embedded.on_up = call
