@@ -13,6 +13,9 @@ import { checkDocs, checkDocument, checkMultipart, checkNesting, checkRequestedD
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
 import { queryHandlers } from './queries.mjs';
 import { Replications } from './replication.mjs';
+import { REPLICATOR } from './replicator.mjs';
+import { validateReplicatorDocuments } from './replicatordocument.mjs';
+import { Scheduler } from './scheduler.mjs';
 import { databaseFolders, folderName } from './storage.mjs';
 import { installValidation } from './validation.mjs';
 import { readView, serveList } from './views.mjs';
@@ -35,7 +38,7 @@ const PARTS = [
 ];
 
 /** Server-wide paths; any other that begins with an underscore is not there. */
-const SERVER_PATHS = ['_active_tasks', '_replicate', '_session', '_uuids'];
+const SERVER_PATHS = ['_active_tasks', '_node', '_replicate', '_scheduler', '_session', '_uuids'];
 
 // after the database's name; an id or a name that begins with an underscore means something else
 const DOCUMENT = /^\/(?<db>[^/]+)\/(?<id>_design\/[^/]+|_local\/[^/]+|[^_/][^/]*)\/?$/;
@@ -54,13 +57,14 @@ const NOT_IMPLEMENTED = [
 const ENCODED_SLASH = /^\/_(?<kind>design|local)%2f/i; // CouchDB takes these ids in both forms
 
 const LARGEST_BODY_BYTES = 64 * 1024 * 1024; // `_bulk_docs` of 50 MB has to pass
+const LARGEST_SETTING_BYTES = 16 * 1024;
 
 /**
  * The application over the databases in `folder`, calling itself the server `uuid`.
  *
  * `stopping` is an AbortSignal: it ends the feeds, which would else go on for ever.
  */
-export async function createApp(Pouch, folder, uuid, stopping) {
+export async function createApp({ Pouch, folder, uuid, settings, replicator, stopping }) {
   const pouchApp = await createPouchApp(Pouch);
   const app = express();
   app.enable('case sensitive routing');
@@ -71,7 +75,8 @@ export async function createApp(Pouch, folder, uuid, stopping) {
   app.get('/_up', (req, res) => sendJSON(res, 200, { status: 'ok', seeds: {} }));
   app.get('/_all_dbs', async (req, res) => sendJSON(res, 200, await databases(folder)));
   app.use((req, res, next) => nameDatabase(folder, req, res, next).catch(next));
-  addServerRoutes(app, pouchApp, new Replications(Pouch, stopping));
+  addServerRoutes(app, pouchApp, new Replications(Pouch, settings, stopping), replicator);
+  addReplicatorRoutes(app, new Scheduler(replicator), settings);
   addDatabaseRoutes(app, Pouch, pouchApp, stopping);
   app.use((req, res) => sendError(res, new HttpError(404, 'not_found', 'missing')));
   // express knows an error handler by its four parameters
@@ -79,12 +84,35 @@ export async function createApp(Pouch, folder, uuid, stopping) {
   return app;
 }
 
-function addServerRoutes(app, pouchApp, replications) {
+function addServerRoutes(app, pouchApp, replications, replicator) {
   const body = express.json({ limit: LARGEST_BODY_BYTES, type: isJSON, verify: checkNesting });
-  serve(app, '/_active_tasks', { get: [(req, res) => sendJSON(res, 200, replications.tasks())] });
+  const tasks = () => [...replications.tasks(), ...replicator.tasks()];
+  serve(app, '/_active_tasks', { get: [(req, res) => sendJSON(res, 200, tasks())] });
   serve(app, '/_replicate', { post: [body, (req, res) => replications.serve(req, res)] });
   serve(app, '/_session', { get: [pouchApp], post: [pouchApp], delete: [pouchApp] });
   serve(app, '/_uuids', { get: [pouchApp] });
+}
+
+/** How the replications of `_replicator` are watched, and set up server-wide. */
+function addReplicatorRoutes(app, scheduler, settings) {
+  const text = express.text({ limit: LARGEST_SETTING_BYTES, type: () => true });
+  const answer = (object, method) => async (req, res) => {
+    await object[method](req, res).catch((error) => sendError(res, error));
+  };
+  serve(app, ['/_scheduler/docs', '/_scheduler/docs/:db'], { get: [answer(scheduler, 'docs')] });
+  serve(app, '/_scheduler/docs/:db/:id', { get: [answer(scheduler, 'doc')] });
+  serve(app, '/_scheduler/jobs', { get: [answer(scheduler, 'jobs')] });
+  serve(app, '/_scheduler/jobs/:id', { get: [answer(scheduler, 'job')] });
+  serve(app, '/_node/:node/_config/:section', { get: [answer(settings, 'getAll')] });
+  serve(app, '/_node/:node/_config/:section/:key', {
+    get: [answer(settings, 'get')],
+    put: [text, answer(settings, 'put')],
+    delete: [answer(settings, 'delete')],
+  });
+  app.all(['/_node*', '/_scheduler*'], (req, res) => sendError(res, new HttpError(404, 'not_found', 'missing')));
+  app.delete(`/${REPLICATOR}`, (req, res) => {
+    sendError(res, new HttpError(501, 'not_implemented', `the embedded server keeps its ${REPLICATOR}`));
+  });
 }
 
 /** What a database answers; express-pouchdb is asked only for what it answers well. */
@@ -171,7 +199,7 @@ async function createPouchApp(Pouch) {
   pouchApp.dbWrapper.registerWrapper((name, db, next) => {
     db.setMaxListeners(0); // one for each request under way
     db.on('error', (error) => console.error(`a map function of ${name} failed: ${error?.message ?? error}`));
-    installValidation(db);
+    installValidation(db, name === REPLICATOR ? [validateReplicatorDocuments] : []);
     return next();
   });
   await pouchApp.setPouchDB(Pouch);
@@ -233,10 +261,10 @@ function checkedFolder(segment) {
   } catch {
     // stays as it came, and is refused for its percent sign
   }
-  if (name.startsWith('_')) {
+  const folder = folderName(name);
+  if (folder === null && name.startsWith('_')) {
     throw new HttpError(404, 'not_found', `the embedded server has no ${name}`);
   }
-  const folder = folderName(name);
   if (folder === null) {
     const rule = 'lowercase letters, digits and _$()+-/ are allowed, and it must begin with a letter';
     throw new HttpError(400, 'illegal_database_name', `Name: '${name}': ${rule}.`);

@@ -7,6 +7,7 @@
 
 import { randomUUID } from 'node:crypto';
 
+import { Ends, FEED_OPTIONS } from './ends.mjs';
 import { HttpError, sendError, sendJSON } from './http.mjs';
 import { parseReplication } from './replicationrequest.mjs';
 
@@ -16,8 +17,8 @@ const MOST_AT_ONCE = 50;
 export class Replications {
   #jobs = new Map();
 
-  constructor(Pouch, stopping) {
-    this.Pouch = Pouch;
+  constructor(Pouch, settings, stopping) {
+    Object.assign(this, { Pouch, settings });
     stopping.addEventListener('abort', () => this.#jobs.forEach((job) => job.replication.cancel()));
   }
 
@@ -58,25 +59,24 @@ export class Replications {
     if (this.#jobs.size >= MOST_AT_ONCE) {
       throw new HttpError(503, 'too_many_replications', `${MOST_AT_ONCE} replications are running already`);
     }
-    const ends = [wanted.source, wanted.target].map(({ url, ...access }) => {
-      return new this.Pouch(url, { ...access, skip_setup: true }); // else PouchDB makes a database that is missing
-    });
+    const ends = new Ends(this.Pouch, wanted, this.settings.trust());
     try {
       await prepare(ends, wanted);
     } catch (error) {
-      close(ends);
+      ends.close();
       throw error;
     }
     const other = this.#jobs.get(wanted.id); // the same was asked for meanwhile
     if (other !== undefined) {
-      close(ends);
+      ends.close();
     }
     return other ?? this.#run(wanted, ends);
   }
 
   #run(wanted, ends) {
     const { continuous, options } = wanted;
-    const replication = this.Pouch.replicate(...ends, { ...options, continuous, retry: continuous });
+    const how = { ...options, ...FEED_OPTIONS, continuous, retry: continuous };
+    const replication = this.Pouch.replicate(ends.source, ends.target, how);
     const counts = { docs_read: 0, docs_written: 0, doc_write_failures: 0 };
     const job = { wanted, replication, startedOn: Math.floor(Date.now() / 1000), counts };
     this.#jobs.set(wanted.id, job);
@@ -86,7 +86,7 @@ export class Replications {
       if (this.#jobs.get(wanted.id) === job) {
         this.#jobs.delete(wanted.id);
       }
-      close(ends);
+      ends.close();
     };
     replication.then(end, end);
     return job;
@@ -102,10 +102,9 @@ export class Replications {
 }
 
 /** Both databases are there and open to us. One that can't be reached now is tried again if that goes on for ever. */
-async function prepare([source, target], { continuous, create_target: creates }) {
+async function prepare(ends, { continuous, create_target: creates }) {
   try {
-    await check(source, false);
-    await check(target, creates);
+    await ends.check();
   } catch (error) {
     if (error instanceof HttpError) {
       throw error;
@@ -114,28 +113,6 @@ async function prepare([source, target], { continuous, create_target: creates })
       throw new HttpError(500, 'error', error.message);
     }
   }
-}
-
-async function check(db, creates) {
-  const found = await ask(db, 'GET');
-  const status = found === 404 && creates ? await ask(db, 'PUT') : found;
-  if (status === 401 || status === 403) {
-    throw new HttpError(status, 'unauthorized', `unauthorized to access or create database ${db.name}`);
-  }
-  const wasMadeMeanwhile = status === 412;
-  if (status >= 400 && !wasMadeMeanwhile) {
-    throw new HttpError(status === 404 ? 404 : 500, 'db_not_found', `could not open ${db.name}`);
-  }
-}
-
-function close(ends) {
-  ends.forEach((db) => db.close().catch(() => undefined));
-}
-
-async function ask(db, method) {
-  const response = await db.fetch('', { method });
-  await response.text(); // frees the connection
-  return response.status;
 }
 
 function summary({ ok, status, start_time, end_time, last_seq, docs_read, docs_written, doc_write_failures }) {

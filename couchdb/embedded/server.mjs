@@ -12,6 +12,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
 import { createApp } from './app.mjs';
+import { Replicator } from './replicator.mjs';
+import { Settings } from './settings.mjs';
 import { lockDataFolder, openPouchDB } from './storage.mjs';
 
 const REQUESTS_MAY_TAKE_MS = 500; // the rest of the second is for closing the databases
@@ -23,14 +25,19 @@ await main();
 
 async function main() {
   const { folder, port } = parseArguments();
-  const uuid = await lockDataFolder(folder).catch((error) => fail(describeLock(folder, error)));
+  const state = await lockDataFolder(folder).catch((error) => fail(describeLock(folder, error)));
   const Pouch = openPouchDB(folder);
   const stopping = new AbortController();
-  const server = createServer(await createApp(Pouch, folder, uuid, stopping.signal));
+  const settings = await Settings.load(state);
+  const replicator = new Replicator(Pouch, settings, stopping.signal);
+  await replicator.open();
+  const parts = { Pouch, folder, uuid: state.uuid, settings, replicator, stopping: stopping.signal };
+  const server = createServer(await createApp(parts));
   server.requestTimeout = 0; // a large upload over a slow line takes as long as it takes
   server.on('error', (error) => fail(`can't listen on 127.0.0.1:${port}: ${error.message}`));
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
+  replicator.start();
   endWithParent(() => stop(server, Pouch, stopping));
   process.stdout.write(`${JSON.stringify({ port: server.address().port })}\n`);
 }

@@ -13,6 +13,7 @@ import { fastViews } from './mapreduce.mjs';
 
 // Not a database name that CouchDB allows, so it can't meet one.
 const SERVER_STATE = '.server';
+const SYSTEM_DATABASES = ['_replicator']; // of CouchDB's the one that is here
 const VIEW_INDEX = '-mrview-';
 
 /** LevelDB that has put a batch on the disk before it says so. View indexes can be built again: not they. */
@@ -33,7 +34,7 @@ function durableLevel(location) {
 durableLevel.destroy = leveldown.destroy;
 
 /**
- * Take the data folder for this process alone and return the server's lasting id.
+ * Take the data folder for this process alone and return the server's own storage, with its lasting id.
  *
  * A LevelDB holds a lock of the kernel (fcntl) while it is open: the lock goes with the process however it ends.
  */
@@ -41,13 +42,15 @@ export async function lockDataFolder(folder) {
   mkdirSync(folder, { recursive: true });
   const state = leveldown(path.join(folder, SERVER_STATE));
   await promisify(state.open.bind(state))({ createIfMissing: true });
-  try {
-    return String(await promisify(state.get.bind(state))('uuid'));
-  } catch {
-    const uuid = randomUUID().replaceAll('-', '');
-    await promisify(state.put.bind(state))('uuid', uuid, { sync: true });
-    return uuid;
+  const [get, put, del] = ['get', 'put', 'del'].map((method) => promisify(state[method].bind(state)));
+  const read = (name) => get(name).then(String, () => undefined);
+  const write = (name, value) => put(name, value, { sync: true });
+  const known = await read('uuid');
+  const uuid = known ?? randomUUID().replaceAll('-', '');
+  if (known === undefined) {
+    await write('uuid', uuid);
   }
+  return { uuid, read, write, erase: (name) => del(name, { sync: true }) };
 }
 
 /** The databases in `folder`, each by the name of its folder. */
@@ -68,6 +71,9 @@ export function openPouchDB(folder) {
 
 /** The folder's name of a database (as it stands in a URL, decoded once), or null for a name CouchDB refuses. */
 export function folderName(database) {
+  if (SYSTEM_DATABASES.includes(database)) {
+    return database;
+  }
   // https://docs.couchdb.org/en/stable/api/database/common.html#put--db
   return /^[a-z][a-z0-9_$()+/-]{0,237}$/.test(database) ? encodeURIComponent(database) : null;
 }

@@ -10,8 +10,12 @@ const REFUSALS = { forbidden: 403, unauthorized: 401 };
 const MALFORMED = ['doc_validation', 'badarg', 'TypeError']; // PouchDB calls these its own failures
 const LONGEST_RUN_MS = 5_000; // an endless loop must not take the server with it
 
-/** Put validation before `db.bulkDocs`, through which PouchDB's put, post, remove and attachments pass as well. */
-export function installValidation(db) {
+/**
+ * Put validation before `db.bulkDocs`, through which PouchDB's put, post, remove and attachments pass as well.
+ *
+ * `builtIn` are functions of a list of jobs that go before those of the design documents.
+ */
+export function installValidation(db, builtIn = []) {
   const write = db.bulkDocs.bind(db);
   let functions = null;
   db.bulkDocs = (request, options, callback) => {
@@ -21,7 +25,7 @@ export function installValidation(db) {
       if (!Array.isArray(docs)) {
         return write(request, settings);
       }
-      functions ??= await loadFunctions(db);
+      functions ??= [...builtIn, ...(await loadFunctions(db))];
       const refused = await check(db, functions, docs);
       const accepted = { ...request, docs: docs.filter((doc) => !refused.has(doc)) };
       const results = await write(accepted, settings).catch((error) => {

@@ -361,7 +361,7 @@ async def test_no_malformed_body_ends_the_server_or_is_its_own_failure(
     assert "failed unseen" not in own_server.log.read_text()
 
 
-@pytest.mark.parametrize("path", ["/_utils", "/_config", "/_replicator", "/_users", "/db/_temp_view"])
+@pytest.mark.parametrize("path", ["/_utils", "/_config", "/_node/_local", "/_users", "/db/_temp_view"])
 async def test_what_is_not_wanted_is_not_there(node: Client, path: str) -> None:
     assert (await node("GET", path)).status == 404
     assert (await node("PUT", path, {})).status in {400, 404}

@@ -112,7 +112,7 @@ async def test_an_acknowledged_write_survives_being_killed(
     assert len(acknowledged) == 200
     with embedded_server(tmp_path) as again:
         async with client_of(again.url) as node:
-            assert (await node("GET", "/_all_dbs")).json == ["db"]
+            assert (await node("GET", "/_all_dbs")).json == ["_replicator", "db"]
             rows = (await node("GET", "/db/_all_docs")).json["rows"]
             assert sorted(row["id"] for row in rows) == sorted(acknowledged)
 
@@ -145,7 +145,7 @@ async def test_it_writes_nothing_outside_its_data_folder(own_server: EmbeddedPro
     await ended(own_server)
     assert names_in(tmp_path) == ["data", "log", "work"]
     assert names_in(tmp_path / "work") == []
-    assert names_in(own_server.data) == [".server", "db"]
+    assert names_in(own_server.data) == [".server", "_replicator", "db"]
 
 
 def names_in(folder: Path) -> list[str]:

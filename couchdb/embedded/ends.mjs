@@ -1,0 +1,121 @@
+// The two ends of a replication: databases reached over HTTP, this server's own ones as well.
+
+import { readFileSync } from 'node:fs';
+import http from 'node:http';
+import https from 'node:https';
+import { rootCertificates } from 'node:tls';
+
+import { HttpError } from './http.mjs';
+
+const SILENCE_MS = 60_000; // longer than the heartbeat of a `_changes` feed
+const HEARTBEAT_MS = 10_000;
+const AGENT = { keepAlive: true, timeout: SILENCE_MS };
+
+/** Where systems keep the certificates that they trust; the first that is there counts, as in Erlang. */
+const SYSTEM_CERTIFICATES = [
+  '/etc/ssl/certs/ca-certificates.crt',
+  '/etc/pki/tls/certs/ca-bundle.crt',
+  '/etc/ssl/ca-bundle.pem',
+  '/etc/pki/tls/cacert.pem',
+  '/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem',
+  '/etc/ssl/cert.pem',
+];
+
+/** PouchDB's option for feeds that a proxy or a dead line must not hold for ever. */
+export const FEED_OPTIONS = { heartbeat: HEARTBEAT_MS };
+
+/** Both ends of a replication, open until `close`, which breaks off what is under way. */
+export class Ends {
+  #ended = false;
+
+  /** `wanted` has source and target, as parseReplication gives them; `trust` says which certificates are good. */
+  constructor(Pouch, wanted, trust) {
+    this.wanted = wanted;
+    const secure = tlsOptions([wanted.source.url, wanted.target.url], trust);
+    const agents = [new http.Agent(AGENT), new https.Agent({ ...AGENT, ...secure })];
+    this.agents = Object.fromEntries(agents.map((agent) => [agent.protocol, withTimeout(agent)]));
+    [this.source, this.target] = [wanted.source, wanted.target].map((end) => this.#open(Pouch, end));
+  }
+
+  /** Refuse when a database is missing or closed to us; make the target when that is wished. */
+  async check() {
+    await check(this.source, this.wanted.source.url, false);
+    await check(this.target, this.wanted.target.url, this.wanted.create_target);
+  }
+
+  close() {
+    this.#ended = true;
+    Object.values(this.agents).forEach((agent) => agent.destroy());
+    [this.source, this.target].forEach((db) => db.close().catch(() => undefined));
+  }
+
+  #open(Pouch, { url, headers, auth }) {
+    const fetch = (address, options) => {
+      if (this.#ended) {
+        throw new Error('the replication has ended');
+      }
+      return Pouch.fetch(address, { ...options, agent: ({ protocol }) => this.agents[protocol] });
+    };
+    const db = new Pouch(url, { headers, auth, fetch, skip_setup: true }); // else it makes a database that is missing
+    db.id = async () => url; // PouchDB would ask the server for its id, and go without when that fails
+    const info = db.info.bind(db);
+    db.info = () => info().catch(() => ({ update_seq: 0 })); // nobody catches what goes wrong in there
+    return db;
+  }
+}
+
+/** An agent whose connections end when the far side is silent for too long. */
+function withTimeout(agent) {
+  const connect = agent.createConnection.bind(agent);
+  agent.createConnection = (options, callback) => {
+    const socket = connect(options, callback);
+    socket.setTimeout(SILENCE_MS);
+    return socket.on('timeout', () => socket.destroy(new Error(`nothing heard for ${SILENCE_MS / 1000} s`)));
+  };
+  return agent;
+}
+
+/** CouchDB's `[replicator]` settings: without `verify` every certificate is good, with it those of `file`. */
+function tlsOptions(urls, { verify, file }) {
+  if (!verify || !urls.some((url) => url.startsWith('https:'))) {
+    return { rejectUnauthorized: false };
+  }
+  return { rejectUnauthorized: true, ca: file === undefined ? systemCertificates() : readCertificates(file) };
+}
+
+function readCertificates(file) {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new HttpError(500, 'ssl_trusted_certificates_file', `can't read ${file}: ${error.code}`);
+  }
+}
+
+function systemCertificates() {
+  for (const file of SYSTEM_CERTIFICATES) {
+    try {
+      return readFileSync(file);
+    } catch {
+      // the next place
+    }
+  }
+  return [...rootCertificates];
+}
+
+async function check(db, url, creates) {
+  const found = await ask(db, 'GET');
+  const status = found === 404 && creates ? await ask(db, 'PUT') : found;
+  if (status === 401 || status === 403) {
+    throw new HttpError(status, 'unauthorized', `unauthorized to access or create database ${url}`);
+  }
+  const wasMadeMeanwhile = status === 412;
+  if (status >= 400 && !wasMadeMeanwhile) {
+    throw new HttpError(status === 404 ? 404 : 500, 'db_not_found', `could not open ${url}`);
+  }
+}
+
+async function ask(db, method) {
+  const response = await db.fetch('', { method });
+  await response.text(); // frees the connection
+  return response.status;
+}
