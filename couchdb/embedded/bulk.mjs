@@ -4,17 +4,19 @@
 
 import { isRevision } from './guards.mjs';
 import { queryStrings, sendError, sendJSON } from './http.mjs';
-import { checkReduce } from './queries.mjs';
+import { checkNoStartId, checkReduce } from './queries.mjs';
 
 /** `_all_docs`. */
 export async function readAllDocs(req, options) {
   checkReduce(options, false);
+  checkNoStartId(options);
   return req.db.allDocs(options);
 }
 
 /** `_design_docs`: design documents only, also in the number of rows. */
 export async function readDesignDocs(req, options) {
   checkReduce(options, false);
+  checkNoStartId(options);
   const { rows } = await req.db.allDocs({ startkey: '_design/', endkey: '_design0', inclusive_end: false });
   const ids = rows.map((row) => row.id);
   const { include_docs, conflicts, attachments, skip = 0, limit = Infinity } = options;

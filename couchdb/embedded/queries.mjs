@@ -18,7 +18,8 @@ const STALE = {
   stale: { ok: 'ok', update_after: 'update_after' },
   update: { true: undefined, lazy: 'update_after', false: 'ok' },
 };
-const DOC_IDS = ['startkey_docid', 'start_key_doc_id', 'endkey_docid', 'end_key_doc_id'];
+const START_IDS = ['startkey_docid', 'start_key_doc_id'];
+const END_IDS = ['endkey_docid', 'end_key_doc_id'];
 
 /**
  * Handlers of one query and of several in `{"queries": [...]}`.
@@ -49,6 +50,13 @@ export function checkReduce(options, isReducing) {
   const isMap = !isReducing || options.reduce === false;
   if (isMap && (options.group === true || options.group_level > 0)) {
     throw parseError('Invalid use of grouping on a map view.');
+  }
+}
+
+/** Refuse to start at a document id where nothing but a view's own rows can. */
+export function checkNoStartId({ startkey_docid: start }) {
+  if (start !== undefined) {
+    throw new HttpError(501, 'not_implemented', 'the embedded server does not start there at a document id (startkey_docid)');
   }
 }
 
@@ -90,8 +98,10 @@ function toOptions(parameters) {
       options[name] = checkFlag(name, value);
     } else if (Object.hasOwn(STALE, name)) {
       options.stale = checkWord(name, value);
-    } else if (DOC_IDS.includes(name)) {
-      throw new HttpError(501, 'not_implemented', `the embedded server does not start or end at a document id (${name})`);
+    } else if (START_IDS.includes(name)) {
+      options.startkey_docid = String(value);
+    } else if (END_IDS.includes(name)) {
+      throw new HttpError(501, 'not_implemented', `the embedded server does not end at a document id (${name})`);
     }
   }
   return options;

@@ -3,7 +3,7 @@
 // https://docs.couchdb.org/en/stable/api/ddoc/views.html, https://docs.couchdb.org/en/stable/ddocs/ddocs.html#list-functions
 
 import { HttpError, sendError } from './http.mjs';
-import { checkReduce, queryOptions } from './queries.mjs';
+import { checkNoStartId, checkReduce, queryOptions } from './queries.mjs';
 import { compileLimited } from './sandbox.mjs';
 
 const LONGEST_RUN_MS = 60_000;
@@ -34,8 +34,23 @@ export async function serveList(req, res) {
 
 async function queryView(db, ddoc, view, options) {
   const { views } = await db.get(`_design/${ddoc}`);
-  checkReduce(options, Object.hasOwn(views ?? {}, view) && Boolean(views[view]?.reduce));
-  return db.query(`${ddoc}/${view}`, options);
+  const isReducing = Object.hasOwn(views ?? {}, view) && Boolean(views[view]?.reduce);
+  checkReduce(options, isReducing);
+  const { startkey_docid: start, ...rest } = options;
+  if (start === undefined || rest.startkey === undefined) {
+    return db.query(`${ddoc}/${view}`, rest);
+  }
+  if (isReducing && rest.reduce !== false) {
+    checkNoStartId(options);
+  }
+  const skipped = await rowsBefore(db, `${ddoc}/${view}`, rest, start);
+  return db.query(`${ddoc}/${view}`, { ...rest, skip: (rest.skip ?? 0) + skipped });
+}
+
+/** How many rows of `startkey` itself lie before those of the document `start`, in the order of the view. */
+async function rowsBefore(db, name, { startkey, descending, stale }, start) {
+  const { rows } = await db.query(name, { key: startkey, reduce: false, stale });
+  return rows.filter(({ id }) => (descending ? id > start : id < start)).length;
 }
 
 /** The request as a list function sees it: query values are strings. */

@@ -22,9 +22,10 @@ from growd.clock import AcceleratedClock, Clock, RealClock
 from growd.config import ConfigError
 from growd.devices import check_addresses
 from growd.fault_services import FaultServices
-from growd.folders import StartError, couchdb_folder, own_folder, read_credentials
+from growd.folders import StartError, couchdb_folder, own_folder, read_credentials, read_trust
 from growd.http.api import Api, Limits
 from growd.http.connections import ConnectionLimits
+from growd.http.export import Exports
 from growd.http.gateway import Gateway
 from growd.http.server import AddressError, Server
 from growd.outputs import check_lamp
@@ -39,6 +40,7 @@ from growd.store.outbox import Outbox
 from growd.store.parameters import ParameterKeeper
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
+from growd.store.replication import Replication
 from growd.store.shipper import Shipper
 from growd.supervisor import Supervisor
 from growd_drivers.errors import DriverError
@@ -167,6 +169,13 @@ class App:
             node=couchdb.node,
         )
 
+    async def _replication(self, bus: Bus, local: LocalStore, database: Database) -> Replication:
+        wanted = self.config.replication
+        file = wanted.credentials_file
+        credentials = await asyncio.to_thread(read_credentials, file, "replication", is_secret=True)
+        trust = await asyncio.to_thread(read_trust, wanted)
+        return Replication(bus, database, wanted, local.device, credentials=credentials, trust=trust)
+
     @contextlib.asynccontextmanager
     async def _storing(self, bus: Bus, local: LocalStore, database: Database) -> AsyncIterator[Outbox]:
         """The database, and all between it and the bus. At the end the last points are kept and shipped."""
@@ -183,6 +192,8 @@ class App:
             max_age=store.max_age_s,
         )
         database.when_up(shipper.retry_now)  # a back-off may have a minute to go
+        replication = await self._replication(bus, local, database)
+        database.when_up(replication.look_now)
         recorder = Recorder(
             bus,
             outbox,
@@ -198,6 +209,7 @@ class App:
                     parts.start("outbox", outbox.run)
                     parts.start("shipper", shipper.run)
                     parts.start("recorder", recorder.run)
+                    parts.start("replication", replication.run)
                     if isinstance(self._clock, AcceleratedClock):
                         parts.start("simulated time", functools.partial(self._save_time, local))
                     yield outbox
@@ -232,7 +244,8 @@ class App:
         )
         connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
         gateway = Gateway(lambda: database.address)
-        server = Server(Api(bus, bus.node("http"), f"_{http.name}", limits), gateway, connections)
+        exports = Exports(gateway, database.names.points, http.name)
+        server = Server(Api(bus, bus.node("http"), f"_{http.name}", limits), exports, connections)
         try:
             await server.open(http.host, http.port)
             yield server

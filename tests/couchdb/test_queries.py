@@ -220,6 +220,7 @@ async def test_settings_can_be_read(couch: Client, database: str) -> None:
         ("GET", "_design/d/_info"),
         ("GET", "_design/d/_show/f/a"),
         ("GET", f"{ALL}?startkey_docid=a"),
+        ("GET", f"{SUMS}?startkey=1&startkey_docid=a"),
         ("GET", f"{SUMS}?startkey=1&endkey_docid=a"),
     ],
 )
@@ -230,3 +231,29 @@ async def test_what_the_embedded_server_lacks_it_says(
     answer = await node(method, f"{store}/{path}", None if method == "GET" else {})
     assert (answer.status, answer.json["error"]) == (501, "not_implemented")
     assert "the embedded server" in answer.json["reason"]
+
+
+SAME_KEY = [{"_id": name, "n": n} for name, n in (("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 3))]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("startkey=2&startkey_docid=c", ["c", "d", "e"]),
+        ("startkey=2&start_key_doc_id=c", ["c", "d", "e"]),
+        ("startkey=2&startkey_docid=bb", ["c", "d", "e"]),
+        ("startkey=2&startkey_docid=c&skip=1&limit=1", ["d"]),
+        ("startkey=2&startkey_docid=c&descending=true", ["c", "b", "a"]),
+        ("startkey=2&startkey_docid=cc&descending=true&endkey=2", ["c", "b"]),
+        ("startkey=1.5&startkey_docid=z", ["b", "c", "d", "e"]),  # it matters at equal keys only
+        ("startkey_docid=c", ["a", "b", "c", "d", "e"]),
+    ],
+)
+@pytest.mark.parametrize("view", [PLAIN, f"{SUMS}?reduce=false"])
+async def test_a_view_starts_at_a_document_id(
+    couch: Client, database: str, view: str, query: str, found: list[str]
+) -> None:
+    await couch("PUT", f"{database}/_design/d", DESIGN)
+    await couch("POST", f"{database}/_bulk_docs", {"docs": SAME_KEY})
+    answer = await couch("GET", f"{database}/{view}{'&' if '?' in view else '?'}{query}")
+    assert ids(answer.json["rows"]) == found

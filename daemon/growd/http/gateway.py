@@ -8,6 +8,7 @@ import logging
 import socket
 import struct
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import hdrs, web
@@ -15,6 +16,7 @@ from aiohttp import hdrs, web
 from growd.http.headers import Outside, answer_headers, request_head
 from growd.http.upstream import Answer, Connection, ConnectionPool, Upstream
 from growd.http.upstream_errors import (
+    AnswerTooLargeError,
     RequestRefusedError,
     StaleConnectionError,
     UpstreamBrokenError,
@@ -49,6 +51,16 @@ _LAST_CHUNK = b"0\r\n\r\n"
 _SMALL = 64 * 1024  # bytes of a body that goes out in one piece with its head
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An answer of the database, all of it, and what it takes to send its headers on."""
+
+    head: AnswerHead
+    body: bytes
+    upstream: Upstream
+    outside: Outside
+
+
 class Gateway:
     """Hands requests on to the database that `upstream()` names at the time, `None` while there is none.
 
@@ -64,8 +76,8 @@ class Gateway:
         connect_timeout: float = 5.0,
         stall_limit: float = 300.0,
     ) -> None:
+        self.stall_limit = stall_limit
         self._upstream = upstream
-        self._stall_limit = stall_limit
         self._pool = ConnectionPool(connect_timeout=connect_timeout)
 
     async def close(self) -> None:
@@ -88,13 +100,47 @@ class Gateway:
         except (ConnectionError, TimeoutError):
             return _gone(request)
 
-    async def _hand_on(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def ask(
+        self, request: web.BaseRequest, target: bytes, *, most: int, dropped: frozenset[bytes] = frozenset()
+    ) -> Whole:
+        """What the database says to a GET of `target` in the name of a client, of up to `most` bytes.
+
+        The headers are those of the client's request, without those `dropped`. Raises `GatewayError`,
+        `AnswerTooLargeError` among them.
+        """
+        upstream = self._present_upstream()
+        head, outside = request_head(request, upstream, instead=target, dropped=dropped)
+        try:
+            answered = await self._read_whole(await self._pool.acquire(upstream), head, most)
+        except StaleConnectionError:
+            answered = await self._read_whole(await self._pool.acquire(upstream, fresh=True), head, most)
+        return Whole(*answered, upstream, outside)
+
+    async def _read_whole(self, connection: Connection, head: bytes, most: int) -> tuple[AnswerHead, bytes]:
+        answer = None
+        try:
+            connection.write(head)
+            while (found := await connection.read_head()).interim:
+                pass
+            answer = Answer(connection, found, hdrs.METH_GET)
+            body = await _whole_body(answer, most)
+        finally:
+            if answer is not None and answer.reusable:
+                self._pool.release(connection)
+            else:
+                connection.abort()
+        return found, body
+
+    def _present_upstream(self) -> Upstream:
         base = self._upstream()
         if base is None:
             raise UpstreamUnreachableError("the database is not up")
-        upstream = Upstream.parse(base)
+        return Upstream.parse(base)
+
+    async def _hand_on(self, request: web.BaseRequest) -> web.StreamResponse:
+        upstream = self._present_upstream()
         head, outside = request_head(request, upstream)
-        exchange = _Exchange(request, head, outside, self._stall_limit)
+        exchange = _Exchange(request, head, outside, self.stall_limit)
         try:
             return await self._converse(exchange, await self._pool.acquire(upstream))
         except StaleConnectionError:
@@ -215,7 +261,10 @@ class _Exchange:
 
     async def _relay(self, answer: Answer, upstream: Upstream) -> web.StreamResponse:
         """Send the answer to the client, each piece as soon as it is there."""
-        relay = _Relay(self._request, answer, upstream, self._outside, may_persist=self._uploaded)
+        headers = answer_headers(answer.head.headers, upstream, self._outside)
+        relay = Relay(
+            self._request, answer.head, headers, bodiless=answer.complete, may_persist=self._uploaded
+        )
         waiting = [relay.head]
         try:
             while not answer.complete:
@@ -236,44 +285,41 @@ class _Exchange:
         return relay
 
     async def _send(self, pieces: list[bytes]) -> None:
-        writer = cast("StreamWriter", self._request.writer)
-        await writer.write(b"".join(pieces), drain=False)
-        if self._request.protocol.writing_paused:
-            async with asyncio.timeout(self._stall_limit):
-                await writer.drain()
+        await send(self._request, pieces, self._stall_limit)
 
 
-class _Relay(web.StreamResponse):
+class Relay(web.StreamResponse):
     """Tells aiohttp of an answer that goes out by our hand.
 
     aiohttp's own would add Date, Server and Content-Type where the database sent none, and re-encode headers.
+    `headers` are those of `answered` as the client is to get them, but for framing and Connection. No body
+    follows if it is `bodiless`.
     """
 
     def __init__(
         self,
         request: web.BaseRequest,
-        answer: Answer,
-        upstream: Upstream,
-        outside: Outside,
+        answered: AnswerHead,
+        headers: list[tuple[bytes, bytes]],
         *,
-        may_persist: bool,
+        bodiless: bool = False,
+        may_persist: bool = True,
     ) -> None:
-        super().__init__(status=answer.head.status)
+        super().__init__(status=answered.status)
         self._request = request
-        self._sized = answer.complete or b"content-length" in answer.head.headers
+        self._sized = bodiless or b"content-length" in answered.headers
         self._chunks = not self._sized and request.version >= _HTTP_1_1
         self._persists = may_persist and request.keep_alive and (self._sized or self._chunks)
-        headers = answer_headers(answer.head.headers, upstream, outside)
         # an answer to HEAD, or 304, may tell how its body would have been sent (RFC 9112 section 6.1)
-        told = answer.complete and b"transfer-encoding" in answer.head.headers
-        may_tell = request.version >= _HTTP_1_1 and answer.head.status != _NO_CONTENT
+        told = bodiless and b"transfer-encoding" in answered.headers
+        may_tell = request.version >= _HTTP_1_1 and answered.status != _NO_CONTENT
         if self._chunks or (told and may_tell):
-            headers.append((b"Transfer-Encoding", b"chunked"))
+            headers = [*headers, (b"Transfer-Encoding", b"chunked")]
         if not self._persists:
-            headers.append((b"Connection", b"close"))
+            headers = [*headers, (b"Connection", b"close")]
         elif request.version < _HTTP_1_1:
-            headers.append((b"Connection", b"keep-alive"))
-        self.head = _head_bytes(answer.head, headers)
+            headers = [*headers, (b"Connection", b"keep-alive")]
+        self.head = _head_bytes(answered, headers)
 
     @property
     def keep_alive(self) -> bool:
@@ -308,6 +354,26 @@ class _Relay(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Everything was sent."""
+
+
+async def send(request: web.BaseRequest, pieces: list[bytes], stall_limit: float) -> None:
+    """Send bytes as fast as the client takes them; `TimeoutError` if it takes none for `stall_limit` s."""
+    writer = cast("StreamWriter", request.writer)
+    await writer.write(b"".join(pieces), drain=False)
+    if request.protocol.writing_paused:
+        async with asyncio.timeout(stall_limit):
+            await writer.drain()
+
+
+async def _whole_body(answer: Answer, most: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while not answer.complete:
+        pieces += (new := await answer.read())
+        size += sum(map(len, new))
+        if size > most:
+            raise AnswerTooLargeError(f"the database's answer is larger than {most} bytes")
+    return b"".join(pieces)
 
 
 def _gone(request: web.BaseRequest) -> web.Response:

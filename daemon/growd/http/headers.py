@@ -52,15 +52,23 @@ class Outside:
         return self.scheme + b"://" + self.host
 
 
-def request_head(request: web.BaseRequest, upstream: Upstream) -> tuple[bytes, Outside]:
+def request_head(
+    request: web.BaseRequest,
+    upstream: Upstream,
+    *,
+    instead: bytes | None = None,
+    dropped: frozenset[bytes] = frozenset(),
+) -> tuple[bytes, Outside]:
     """The head as the database gets it, and the address that the client used.
 
+    With `instead` it asks for that target, in the name of the client; the headers `dropped` are left out.
     `RequestRefusedError` for what can't be handed on unambiguously.
     """
     headers = Headers(request.raw_headers)
     _check_framing(request, headers)
     _check_loop(headers)
     target, authority = _target(request)
+    target = instead or target
     host = authority or _first(headers, b"host") or _local_address(request)
     outside = Outside(
         _outermost(headers, b"x-forwarded-proto") or request.scheme.encode(),
@@ -68,7 +76,7 @@ def request_head(request: web.BaseRequest, upstream: Upstream) -> tuple[bytes, O
     )
     start = b" ".join((request.method.encode(), upstream.prefix * (target != b"*") + target, b"HTTP/1.1"))
     lines = [start, b"Host: " + host]
-    lines += [name + b": " + value for name, value in _end_to_end(headers, _NOT_SENT_ON)]
+    lines += [name + b": " + value for name, value in _end_to_end(headers, _NOT_SENT_ON | dropped)]
     lines += _forwarded(request, headers, outside)
     lines.append(b"Via: " + b", ".join([*headers.values(b"via"), _hop(request)]))
     if b"transfer-encoding" in headers:

@@ -19,6 +19,10 @@ class StaleConnectionError(UpstreamBrokenError):
     """A connection that was kept from an earlier request turned out closed: no byte of an answer came."""
 
 
+class AnswerTooLargeError(GatewayError):
+    """The database's answer is larger than what may be held of it."""
+
+
 class RequestRefusedError(GatewayError, ValueError):
     """A request that can't be handed on. `status`, `error` and `reason` are those of the answer."""
 

@@ -21,6 +21,10 @@ class LocalStoreError(StoreError, OSError):
     """The local file can't be opened, read or written."""
 
 
+class LogFullError(StoreError):
+    """The log of new points has no room: those it holds have to go elsewhere first."""
+
+
 class CouchError(StoreError):
     """Base of what can go wrong with the database."""
 
@@ -52,3 +56,7 @@ class DesignFileError(StoreError, ValueError):
 
 class EmbeddedDatabaseError(StoreError, RuntimeError):
     """The embedded database did not start, or ended."""
+
+
+class PageError(StoreError):
+    """The database answered with something else than the page of a view that it was asked for."""

@@ -1,4 +1,25 @@
 function (head, req) {
+  var units = {
+    "air_carbon_dioxide": "ppm",
+    "air_temperature": "degC",
+    "air_humidity": "percent",
+    "air_carbon_dioxide_valve_on": "switch",
+    "air_flush_on": "switch",
+    "light_illuminance": "lux",
+    "light_ppfd": "umol/m2/s",
+    "light_intensity_white": "fraction",
+    "light_intensity_red": "fraction",
+    "light_intensity_blue": "fraction",
+    "water_temperature": "degC",
+    "water_potential_hydrogen": "pH",
+    "water_electrical_conductivity": "mS/cm",
+    "water_oxidation_reduction_potential": "mV",
+    "water_dissolved_oxygen": "mg/L",
+    "water_level_low": "switch",
+    "water_level_high": "switch",
+    "nutrient_flora_duo_a": "fraction",
+    "nutrient_flora_duo_b": "fraction"
+  };
   function columns(text) {
     var asked;
     try {
@@ -21,6 +42,31 @@ function (head, req) {
     }
     return /[",\r\n]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
   }
+  function time(timestamp) {
+    var milliseconds = typeof timestamp === "number" ? Math.round(timestamp * 1000) : NaN;
+    return Math.abs(milliseconds) <= 8.64e15 ? new Date(milliseconds).toISOString() : null;
+  }
+  function own(point, column) {
+    var found = Object.prototype.hasOwnProperty.call(point, column) ? point[column] : null;
+    return found === undefined ? null : found;
+  }
+  function field(point, column) {
+    if (column === "time") {
+      return time(own(point, "timestamp"));
+    }
+    var found = own(point, column);
+    if (found !== null) {
+      return found;
+    }
+    if (column === "category") {
+      return own(point, "is_desired") ? "desired" : "measured";
+    }
+    if (column === "unit") {
+      var variable = own(point, "variable");
+      return typeof variable === "string" ? own(units, variable) : null;
+    }
+    return column === "quality" ? "ok" : null;
+  }
   function line(cells) {
     send(cells.map(cell).join(",") + "\r\n");
   }
@@ -38,7 +84,7 @@ function (head, req) {
   while ((row = getRow())) {
     var point = row.value || {};
     line(cols.map(function (column) {
-      return Object.prototype.hasOwnProperty.call(point, column) ? point[column] : null;
+      return field(point, column);
     }));
   }
 }
