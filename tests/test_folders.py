@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import ssl
 from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.folders import StartError, own_folder, read_credentials
+from growd.config import Replication
+from growd.folders import StartError, own_folder, read_credentials, read_trust
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,3 +44,38 @@ def test_credentials_that_can_not_be_sent_are_said_but_not_shown(tmp_path: Path,
     with pytest.raises(StartError, match=f"credentials_file: .*{reason}") as caught:
         read_credentials(str(file))
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o660])
+def test_credentials_that_others_can_read_are_refused(tmp_path: Path, mode: int):
+    file = tmp_path / "login"
+    file.write_text("grower\npassword\n", encoding="utf-8")
+    file.chmod(mode)
+    words = rf"\[replication\] credentials_file: .*login is open to others \(mode {mode:04o}\)"
+    with pytest.raises(StartError, match=words) as caught:
+        read_credentials(str(file), "replication", is_secret=True)
+    assert "password" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o640])
+def test_credentials_that_their_owner_and_group_can_read_are_taken(tmp_path: Path, mode: int):
+    file = tmp_path / "login"
+    file.write_text("grower\nsecret\n", encoding="utf-8")
+    file.chmod(mode)
+    assert read_credentials(str(file), "replication", is_secret=True) == ("grower", "secret")
+
+
+def test_a_server_is_believed_by_the_certificates_of_this_machine_unless_a_file_is_named():
+    assert read_trust(Replication(url="http://far")).ca_file == ""
+    assert read_trust(Replication(url="https://far", verify_tls=False)).context is False
+    trust = read_trust(Replication(url="https://far"))
+    assert trust.ca_file == ssl.get_default_verify_paths().cafile
+
+
+@pytest.mark.parametrize(("text", "reason"), [(None, "can't be read"), ("x", "holds no certificate")])
+def test_certificates_that_can_not_be_read_are_named(tmp_path: Path, text: str | None, reason: str):
+    file = tmp_path / "ca.pem"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(StartError, match=rf"\[replication\] ca_file: {file} {reason}"):
+        read_trust(Replication(url="https://far", ca_file=str(file)))

@@ -5,7 +5,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import ssl
+import stat
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from growd.store.replication import Trust
+
+if TYPE_CHECKING:
+    from growd.config import Replication
+
+_OPEN_TO_OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
 
 
 class StartError(Exception):
@@ -18,19 +28,48 @@ def couchdb_folder() -> Path:
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "couchdb"
 
 
-def read_credentials(file: str) -> tuple[str, str] | None:
-    """User and password from a file of two lines."""
+def read_credentials(
+    file: str, section: str = "couchdb", *, is_secret: bool = False
+) -> tuple[str, str] | None:
+    """User and password from a file of two lines, as `[section] credentials_file` names it.
+
+    A secret file is refused where others than its owner and group can read it, or others than its owner
+    write. Blocking.
+    """
     if not file:
         return None
+    where = f"[{section}] credentials_file: {file}"
     try:
-        user, password = Path(file).read_text(encoding="utf-8").splitlines()[:2]
+        with Path(file).open(encoding="utf-8") as opened:
+            mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
+            user, password = opened.read().splitlines()[:2]
     except OSError as error:
-        raise StartError(f"[couchdb] credentials_file: {file} can't be read: {error.strerror}") from None
+        raise StartError(f"{where} can't be read: {error.strerror}") from None
     except ValueError:
-        raise StartError(f"[couchdb] credentials_file: {file} must have two lines: user, password") from None
+        raise StartError(f"{where} must have two lines: user, password") from None
     if ":" in user:  # which ends the user in Basic authentication (RFC 7617, section 2)
-        raise StartError(f"[couchdb] credentials_file: {file}: a user can't have a colon")
+        raise StartError(f"{where}: a user can't have a colon")
+    if is_secret and mode & _OPEN_TO_OTHERS:
+        raise StartError(f"{where} is open to others (mode {mode:04o}); chmod 600 closes it")
     return user, password
+
+
+def read_trust(replication: Replication) -> Trust:
+    """Which certificates a server is believed by. Blocking: reads them."""
+    if not replication.url.startswith("https:"):
+        return Trust()
+    if not replication.verify_tls:
+        return Trust(context=False)
+    file = replication.ca_file or ssl.get_default_verify_paths().cafile
+    if not file:
+        raise StartError("[replication] ca_file: is missing, and this system has no file of certificates")
+    path = Path(file).absolute()  # CouchDB has a working directory of its own
+    try:
+        return Trust(ssl.create_default_context(cafile=path), str(path))
+    except ssl.SSLError:
+        raise StartError(f"[replication] ca_file: {path} holds no certificate (PEM)") from None
+    except OSError as error:
+        raise StartError(f"[replication] ca_file: {path} can't be read: {error.strerror}") from None
 
 
 def own_folder(folder: Path) -> contextlib.AbstractContextManager[object]:

@@ -75,8 +75,14 @@ class Database:
         return self._credentials
 
     def when_up(self, call: Callable[[], None]) -> None:
-        """Call this each time the embedded server begins to listen."""
-        self._embedded.on_up = call
+        """Call this too, each time the embedded server begins to listen."""
+        earlier = self._embedded.on_up
+
+        def call_all() -> None:
+            earlier()
+            call()
+
+        self._embedded.on_up = call_all
 
     async def run(self) -> None:
         """Keep the embedded server running until cancelled; with a server of somebody else's, nothing."""
