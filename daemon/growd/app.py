@@ -25,6 +25,7 @@ from growd.fault_services import FaultServices
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials, read_trust
 from growd.http.api import Api, Limits
 from growd.http.connections import ConnectionLimits
+from growd.http.export import Exports
 from growd.http.gateway import Gateway
 from growd.http.server import AddressError, Server
 from growd.outputs import check_lamp
@@ -243,7 +244,8 @@ class App:
         )
         connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
         gateway = Gateway(lambda: database.address)
-        server = Server(Api(bus, bus.node("http"), f"_{http.name}", limits), gateway, connections)
+        exports = Exports(gateway, database.names.points, http.name)
+        server = Server(Api(bus, bus.node("http"), f"_{http.name}", limits), exports, connections)
         try:
             await server.open(http.host, http.port)
             yield server
