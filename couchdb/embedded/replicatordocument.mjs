@@ -6,6 +6,19 @@ import { createHash } from 'node:crypto';
 
 import { parseReplication } from './replicationrequest.mjs';
 
+const DEFAULT_TIMEOUT_MS = 30_000; // CouchDB's, of `[replicator] connection_timeout`
+
+/** Options of CouchDB's that do nothing here; a change of one begins the replication anew all the same. */
+const TUNING = [
+  'checkpoint_interval',
+  'http_connections',
+  'retries_per_request',
+  'use_bulk_get',
+  'use_checkpoints',
+  'worker_batch_size',
+  'worker_processes',
+];
+
 /** For installValidation: a document that asks for what can't be is refused, as CouchDB does. */
 export function validateReplicatorDocuments(jobs) {
   for (const { newDoc, thrown } of jobs) {
@@ -17,7 +30,11 @@ export function validateReplicatorDocuments(jobs) {
   }
 }
 
-/** The replication that a document asks for; throws when it makes no sense. */
+/**
+ * The replication that a document asks for; throws when it makes no sense.
+ *
+ * As of parseReplication, with an `id` like CouchDB's, `timeout` (ms) and `tuning`, which make no part of it.
+ */
 export function parseReplicatorDocument(doc) {
   const reason = ['source', 'target'].map((end) => wrongEnd(end, doc[end])).find((wrong) => wrong !== undefined);
   if (reason !== undefined) {
@@ -30,7 +47,8 @@ export function parseReplicatorDocument(doc) {
   const users = [source, target].map(({ auth }) => auth?.username);
   const digest = createHash('md5').update(JSON.stringify([source.url, target.url, users, options])).digest('hex');
   const extension = (continuous ? '+continuous' : '') + (create_target ? '+create_target' : '');
-  return { id: digest + extension, source, target, continuous, create_target, options };
+  const tuning = TUNING.map((name) => doc[name] ?? null);
+  return { id: digest + extension, source, target, continuous, create_target, options, timeout: parseTimeout(doc), tuning };
 }
 
 /** The address of an end without its credentials; null when it is no address. */
@@ -69,6 +87,13 @@ function wrongAddress(text) {
 
 function isAddress(text) {
   return typeof text === 'string' && /^https?:\/\//i.test(text) && URL.canParse(text);
+}
+
+function parseTimeout({ connection_timeout: value = DEFAULT_TIMEOUT_MS }) {
+  if (!/^[1-9]\d{0,8}$/.test(String(value))) {
+    throw new Error('connection_timeout must be a number of milliseconds');
+  }
+  return Number(value);
 }
 
 function checkFilter(filter) {
