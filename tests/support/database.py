@@ -46,7 +46,7 @@ class EmbeddedProcess:
 @pytest.fixture(scope="session")
 def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatabaseServer]:
     if address := os.environ.get(COUCHDB_ADDRESS):
-        yield _named_server(address)
+        yield named_server(address)
         return
     with embedded_server(tmp_path_factory.mktemp("database")) as embedded:
         yield DatabaseServer(embedded.url, None, is_embedded=True)
@@ -86,7 +86,8 @@ def start_node(
     )
 
 
-def _named_server(address: str) -> DatabaseServer:
+def named_server(address: str) -> DatabaseServer:
+    """The CouchDB at `http://user:password@host:port`."""
     parts = urlsplit(address)
     assert parts.hostname, f"{COUCHDB_ADDRESS} must be http://user:password@host:port"
     auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
