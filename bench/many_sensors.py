@@ -238,6 +238,7 @@ async def core(config: Config, folder: Path) -> AsyncIterator[tuple[Bus, int]]:
         await server.open("127.0.0.1", 0)
         stack.push_async_callback(server.close)
         outbox = await Outbox.open(local, clock)
+        stack.push_async_callback(outbox.close)
         parts = await stack.enter_async_context(Supervisor(clock))
         parts.start("outbox", outbox.run)
         parts.start("recorder", Recorder(bus, outbox, PointMaker(local.device), [ENVIRONMENT]).run)

@@ -180,7 +180,9 @@ class App:
     async def _storing(self, bus: Bus, local: LocalStore, database: Database) -> AsyncIterator[Outbox]:
         """The database, and all between it and the bus. At the end the last points are kept and shipped."""
         store = self.config.store
-        outbox = await Outbox.open(local, self._clock, commit_interval=store.commit_interval_s)
+        outbox = await Outbox.open(
+            local, self._clock, commit_interval=store.commit_interval_s, budget=store.budget_mb
+        )
         shipper = Shipper(
             database.couch,
             outbox,
@@ -190,6 +192,7 @@ class App:
             batch=store.batch,
             max_batch=store.max_batch,
             max_age=store.max_age_s,
+            watched_age=store.watched_age_s,
         )
         database.when_up(shipper.retry_now)  # a back-off may have a minute to go
         replication = await self._replication(bus, local, database)
@@ -216,6 +219,7 @@ class App:
             finally:
                 await self._keep_last_points(outbox)
                 await shipper.drain(DRAIN_S)
+                await outbox.close()
         if isinstance(self._clock, AcceleratedClock):
             await local.save_state("simulated_time", self._clock.time())
 

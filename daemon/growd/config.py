@@ -115,15 +115,36 @@ class Replication(Section, frozen=True):
     recipes_database: Annotated[str, Meta(max_length=128)] = "recipes"
 
 
+class StorageRule(Section, frozen=True):
+    """When values of one variable are stored, where that is not as `store` and the table of variables say.
+
+    At most one each minimum interval, at least one each maximum interval, and between them one that moved by
+    more than the larger of the bands: absolute in the variable's unit, relative to the last stored value.
+    """
+
+    absolute_band: Annotated[float, Meta(ge=0)] | None = None
+    relative_band: Annotated[float, Meta(ge=0, le=1)] | None = None
+    minimum_interval_s: Annotated[float, Meta(ge=0, le=86_400)] | None = None
+    maximum_interval_s: Annotated[float, Meta(gt=0, le=604_800)] | None = None
+
+
 class Store(Section, frozen=True):
-    """When points are committed and shipped."""
+    """When points are stored, committed and shipped.
+
+    A batch leaves for the database when it has `batch` points or its oldest is `max_age_s` old: each costs
+    the card about the same, whatever is in it. While somebody reads the points through the front door it
+    leaves after `watched_age_s`. `budget_mb` is how much may wait on the disk while the database is away.
+    """
 
     commit_interval_s: Annotated[float, Meta(gt=0, le=60)] = 1.0
-    batch: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    batch: Annotated[int, Meta(ge=1, le=10_000)] = 250
     max_batch: Annotated[int, Meta(ge=1, le=10_000)] = 500
-    max_age_s: Annotated[float, Meta(gt=0, le=3_600)] = 5.0
+    max_age_s: Annotated[float, Meta(gt=0, le=86_400)] = 300.0
+    watched_age_s: Annotated[float, Meta(gt=0, le=3_600)] = 5.0
+    budget_mb: Annotated[float, Meta(ge=1, le=1_000_000)] = 256.0
     minimum_interval_s: Annotated[float, Meta(ge=0, le=86_400)] = 5.0
     maximum_interval_s: Annotated[float, Meta(gt=0, le=604_800)] = 600.0
+    variable: dict[Name, StorageRule] = {}
 
 
 class Simulator(Section, frozen=True):
@@ -391,8 +412,7 @@ def _check_together(config: Config, source: str) -> None:
     _check_relay_names(config, source)
     _check_relays_of_one_variable(config, source)
     _check_pins(config, source)
-    if config.store.minimum_interval_s > config.store.maximum_interval_s:
-        raise ConfigError(f"{source}: [store] minimum_interval_s: is above maximum_interval_s")
+    _check_intervals(config.store, source)
     if config.store.batch > config.store.max_batch:
         raise ConfigError(f"{source}: [store] batch: is above max_batch")
     if config.environment.id == "environments":
@@ -407,6 +427,17 @@ def _check_together(config: Config, source: str) -> None:
         raise ConfigError(f"{source}: [simulator] replay: only simulated hardware can replay a recording")
     if not config.simulator.enabled and config.simulator.faults:
         raise ConfigError(f"{source}: [simulator] faults: only simulated hardware has faults from a file")
+
+
+def _check_intervals(store: Store, source: str) -> None:
+    """For each variable the minimum is not above the maximum, whichever of them is its own."""
+    own = [(f"variable.{name}.", rule) for name, rule in store.variable.items()]
+    for place, rule in [("", StorageRule()), *own]:
+        minimum = store.minimum_interval_s if rule.minimum_interval_s is None else rule.minimum_interval_s
+        maximum = store.maximum_interval_s if rule.maximum_interval_s is None else rule.maximum_interval_s
+        if minimum > maximum:
+            where = f"{source}: [store] {place}minimum_interval_s"
+            raise ConfigError(f"{where}: {minimum:g} is above maximum_interval_s, {maximum:g}")
 
 
 def _check_kinds(source: str, sensors: Sequence[Sensor]) -> None:

@@ -423,7 +423,7 @@ async def soaking(folder: Path) -> AsyncIterator[Soak]:
         room = rig.machine.chamber
         room.parameters = dataclasses.replace(room.parameters, valve_flow_l_min=0.001, daylight_lux=0.0)
         local = await LocalStore.open(folder / "growd.sqlite3")
-        outbox = Outbox(local, rig.clock, commit_interval=HOUR_S)
+        outbox = await Outbox.open(local, rig.clock, commit_interval=HOUR_S)
         recorder = Recorder(rig.bus, outbox, PointMaker(local.device), ["environment_1"])
         soak = Soak(rig, local, outbox, schedule(random.Random(SEED)))
         logger = logging.getLogger("growd.control.health")
@@ -437,6 +437,7 @@ async def soaking(folder: Path) -> AsyncIterator[Soak]:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+            await outbox.close()
             await local.close()
         assert all(task.cancelled() for task in tasks)
 

@@ -26,7 +26,8 @@ async def main(path: Path) -> None:
 async def _write(outbox: Outbox, maker: PointMaker, variable: str) -> None:
     for number in itertools.count():
         point = maker.make("environment_1", variable, number, float(number), is_desired=False)
-        await outbox.add_durably([point])
+        outbox.add(point)
+        await outbox.flush()
         print(variable, number, point.id, flush=True)  # noqa: T201  what the test reads
 
 

@@ -14,15 +14,15 @@ import pytest
 from growd.store.bootstrap import Databases, bootstrap, read_design, supports_last
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, DesignFileError
-from growd.store.local import LocalStore
-from growd.store.outbox import Outbox
 from growd.store.points import DataPoint, PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
+from support.outbox import add_durably, opened_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from growd.store.outbox import Outbox
     from support.database import DatabaseServer
 
 FILES = Path(__file__).parents[2] / "couchdb"
@@ -54,9 +54,8 @@ async def databases(couch: Couch) -> AsyncIterator[Databases]:
 
 @pytest.fixture
 async def outbox(tmp_path: Path) -> AsyncIterator[Outbox]:
-    local = await LocalStore.open(tmp_path / "growd.sqlite3")
-    yield Outbox(local, ManualClock())
-    await local.close()
+    async with opened_at(tmp_path / "growd.sqlite3", ManualClock()) as outbox:
+        yield outbox
 
 
 MAKER = PointMaker("0123456789ab")
@@ -150,7 +149,7 @@ async def test_bootstrap_opens_nothing_to_anybody(couch, databases, database_ser
 async def test_points_arrive_as_they_were_made_each_once(couch, databases, outbox):
     await bootstrap(couch, FILES, "svc", databases)
     made = [point(value, 1_700_000_000.0 + at) for at, value in enumerate([0, 0.0, 1e-9, True, "text", None])]
-    await outbox.add_durably(made)
+    await add_durably(outbox, made)
     shipper = Shipper(couch, outbox, ManualClock(), database=databases.points)
     assert await shipper.drain(20) == 0
     for expected in made:
@@ -158,7 +157,7 @@ async def test_points_arrive_as_they_were_made_each_once(couch, databases, outbo
         del document["_rev"]
         assert document == expected.document()
     # the answer got lost: the same points once more
-    await outbox.add_durably(made)
+    await add_durably(outbox, made)
     assert await shipper.drain(20) == 0
     assert await outbox.rejected() == []
     rows = await couch.all_docs(databases.points, startkey="0", endkey="9")
@@ -172,7 +171,7 @@ async def test_what_the_validation_refuses_is_set_aside_and_the_rest_is_stored(
     folder = write(tmp_path / "couchdb", {"design/environmental_data_point/validate_doc_update.js": VALIDATE})
     await bootstrap(couch, folder, "svc", databases)
     values = [1, "forbidden", 2, "unauthorized", 3, "crash", 4]
-    await outbox.add_durably([point(value, 1e9 + at) for at, value in enumerate(values)])
+    await add_durably(outbox, [point(value, 1e9 + at) for at, value in enumerate(values)])
     shipper = Shipper(couch, outbox, ManualClock(), database=databases.points)
     for _ in range(10):  # a validation that crashes may pass next time: a few tries
         if await shipper.drain(20) == 0:
@@ -192,10 +191,10 @@ async def test_the_shipper_makes_the_database_when_it_is_gone(couch, databases, 
     shipper = Shipper(
         couch, outbox, ManualClock(), database=databases.points, prepare=prepare, first_backoff=0.01
     )
-    await outbox.add_durably([point(1)])
+    await add_durably(outbox, [point(1)])
     assert await shipper.drain(20) == 0
     await couch.delete(databases.points)
-    await outbox.add_durably([point(2)])
+    await add_durably(outbox, [point(2)])
     running = asyncio.create_task(shipper.run(), name="shipper")
     await ManualClock().until(lambda: outbox.depth() == 0)
     running.cancel()

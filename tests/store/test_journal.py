@@ -33,10 +33,12 @@ def journal_of(local: LocalStore, outbox: Outbox, environment: str = "environmen
 
 async def test_a_run_and_its_point_are_there_after_a_restart(path):
     local = await LocalStore.open(path)
-    journal = journal_of(local, Outbox(local, ManualClock()))
+    outbox = await Outbox.open(local, ManualClock())
+    journal = journal_of(local, outbox)
     assert await journal.load() is None
     await journal.commit(RUN, "recipe_start", "lettuce", 5.0)
     await journal.progress(RUN | {"elapsed": 60.0, "seen": 65.0})
+    await outbox.close()
     await local.close()
 
     local = await LocalStore.open(path)
@@ -51,15 +53,18 @@ async def test_a_run_and_its_point_are_there_after_a_restart(path):
         5.0,
     )
     assert document["is_desired"] is True
+    await outbox.close()
     await local.close()
 
 
 async def test_a_recipe_with_half_a_surrogate_pair_is_kept_as_it_is(path):
     local = await LocalStore.open(path)
-    journal = journal_of(local, Outbox(local, ManualClock()))
+    outbox = await Outbox.open(local, ManualClock())
+    journal = journal_of(local, outbox)
     run = RUN | {"recipe": {"operations": [], "note": "\ud800 é"}}  # the database takes it as an escape
     await journal.commit(run, "recipe_start", "lettuce", 5.0)
     assert await journal.load() == run
+    await outbox.close()
     await local.close()
 
 
@@ -76,6 +81,7 @@ async def test_a_new_run_does_not_take_over_the_progress_of_the_old_one(path):
     assert [waiting.document["value"] for waiting in await outbox.next_batch(10)] == [
         "lettuce", "lettuce", "basil",
     ]  # fmt: skip
+    await outbox.close()
     await local.close()
 
 
@@ -92,6 +98,7 @@ async def test_what_goes_with_a_point_fails_with_it(path):
         await outbox.add_with(point, half)
     assert await local.state("half") is None
     assert (outbox.depth(), await outbox.next_batch(10)) == (0, [])
+    await outbox.close()
     await local.close()
 
 

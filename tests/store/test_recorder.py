@@ -9,15 +9,16 @@ import pytest
 
 from growd.bus import Bus
 from growd.bus.messages import BOOL, FLOAT64, STRING, VECTOR3, Quality
-from growd.store.local import LocalStore
-from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from support.clock import ManualClock
+from support.outbox import opened_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from growd.store.outbox import Outbox
 
 TOPICS = {
     "environment_1/measured/air_carbon_dioxide": FLOAT64,
@@ -33,10 +34,10 @@ TOPICS = {
 
 
 class Rig:
-    def __init__(self, local: LocalStore) -> None:
-        self.clock = ManualClock(time=1_700_000_000.0)
+    def __init__(self, outbox: Outbox, clock: ManualClock) -> None:
+        self.clock = clock
         self.bus = Bus(self.clock)
-        self.outbox = Outbox(local, self.clock)
+        self.outbox = outbox
         for name, kind in TOPICS.items():
             self.bus.topics.declare(name, kind)
         self.driver = self.bus.node("driver")
@@ -63,14 +64,14 @@ class Rig:
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    local = await LocalStore.open(tmp_path / "growd.sqlite3")
-    rig = Rig(local)
-    task = asyncio.create_task(rig.recorder.run(), name="recorder")
-    await rig.clock.settle()
-    yield rig
-    task.cancel()
-    await asyncio.wait([task])
-    await local.close()
+    clock = ManualClock(time=1_700_000_000.0)
+    async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
+        rig = Rig(outbox, clock)
+        task = asyncio.create_task(rig.recorder.run(), name="recorder")
+        await rig.clock.settle()
+        yield rig
+        task.cancel()
+        await asyncio.wait([task])
 
 
 CO2 = "environment_1/measured/air_carbon_dioxide"

@@ -19,16 +19,17 @@ from faulty_server import (
 
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError
-from growd.store.local import LocalStore
-from growd.store.outbox import Outbox
 from growd.store.points import DataPoint, PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
+from support.outbox import add_durably, opened_at
 from support.running import in_tasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from growd.store.outbox import Outbox
 
 MAKER = PointMaker("0123456789ab")
 
@@ -42,10 +43,12 @@ def points(values: range) -> list[DataPoint]:
 class Rig:
     """An outbox, a server with a script, and a shipper between them."""
 
-    def __init__(self, session: aiohttp.ClientSession, server: FaultyServer, local: LocalStore) -> None:
-        self.clock = ManualClock()
+    def __init__(
+        self, session: aiohttp.ClientSession, server: FaultyServer, outbox: Outbox, clock: ManualClock
+    ) -> None:
+        self.clock = clock
         self.server = server
-        self.outbox = Outbox(local, self.clock)
+        self.outbox = outbox
         self.session = session
         self.couch = Couch(session, server.url)
 
@@ -66,10 +69,13 @@ class Rig:
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    local = await LocalStore.open(tmp_path / "growd.sqlite3")
-    async with aiohttp.ClientSession() as session, FaultyServer() as server:
-        yield Rig(session, server, local)
-    await local.close()
+    clock = ManualClock()
+    async with (
+        opened_at(tmp_path / "growd.sqlite3", clock) as outbox,
+        aiohttp.ClientSession() as session,
+        FaultyServer() as server,
+    ):
+        yield Rig(session, server, outbox, clock)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,7 @@ async def test_a_request_that_fails_is_tried_again_and_nothing_is_lost_or_stored
     if step is never:
         rig.couch = Couch(rig.session, rig.server.url, timeout=0.3)
     made = points(range(30))
-    await rig.outbox.add_durably(made)
+    await add_durably(rig.outbox, made)
     rig.server.script.extend([step, step])
     await rig.ship_all(rig.shipper(max_batch=10))
     assert rig.written() == list(range(30))
@@ -103,12 +109,12 @@ async def test_a_request_that_fails_is_tried_again_and_nothing_is_lost_or_stored
 
 async def test_nobody_listening_for_a_while(rig):
     await rig.server.stop()
-    await rig.outbox.add_durably(points(range(5)))
+    await add_durably(rig.outbox, points(range(5)))
     shipper = rig.shipper()
     async with in_tasks(shipper):
         await rig.clock.until(lambda: shipper.fault is not None)
         assert "no answer from the database" in shipper.fault
-        await rig.outbox.add_durably(points(range(5, 8)))
+        await add_durably(rig.outbox, points(range(5, 8)))
         assert rig.outbox.depth() == 8
         await rig.server.start()
         await rig.until_shipped(shipper)
@@ -118,7 +124,7 @@ async def test_nobody_listening_for_a_while(rig):
 
 async def test_a_failure_is_logged_once_and_the_recovery_once(rig, caplog):
     caplog.set_level(logging.INFO)
-    await rig.outbox.add_durably(points(range(3)))
+    await add_durably(rig.outbox, points(range(3)))
     rig.server.script.extend([status(503)] * 4 + [status(401), answer_lost])
     await rig.ship_all(rig.shipper())
     lines = [record.message for record in caplog.records if record.name == "growd.store.shipper"]
@@ -128,7 +134,7 @@ async def test_a_failure_is_logged_once_and_the_recovery_once(rig, caplog):
 
 
 async def test_one_bad_document_is_set_aside_and_holds_up_nobody(rig):
-    await rig.outbox.add_durably(points(range(20)))
+    await add_durably(rig.outbox, points(range(20)))
     rig.server.refuse = {
         7: {"error": "forbidden", "reason": "no such variable"},
         13: {"error": "unauthorized", "reason": "not you"},
@@ -145,7 +151,7 @@ async def test_one_bad_document_is_set_aside_and_holds_up_nobody(rig):
 
 @pytest.mark.parametrize(("code", "bad"), [(413, {3}), (400, {0, 9}), (400, {15}), (500, {6})])
 async def test_a_batch_refused_for_what_is_in_it_is_halved_until_the_document_is_found(rig, code, bad):
-    await rig.outbox.add_durably(points(range(16)))
+    await add_durably(rig.outbox, points(range(16)))
     rig.server.script.extend([status_if(bad, code)] * 60)
     await rig.ship_all(rig.shipper(max_batch=16))
     assert rig.written() == [value for value in range(16) if value not in bad]
@@ -156,7 +162,7 @@ async def test_a_batch_refused_for_what_is_in_it_is_halved_until_the_document_is
 
 @pytest.mark.parametrize("code", [400, 413, 500])
 async def test_a_server_that_takes_nothing_at_all_is_not_believed(rig, code):
-    await rig.outbox.add_durably(points(range(16)))
+    await add_durably(rig.outbox, points(range(16)))
     rig.server.script.extend([status(code)] * 200)
     shipper = rig.shipper()
     async with in_tasks(shipper):
@@ -167,7 +173,7 @@ async def test_a_server_that_takes_nothing_at_all_is_not_believed(rig, code):
 
 
 async def test_a_document_refused_for_a_reason_that_may_pass_is_tried_again(rig):
-    await rig.outbox.add_durably(points(range(4)))
+    await add_durably(rig.outbox, points(range(4)))
     rig.server.refuse = {1: {"error": "internal_server_error", "reason": "shard busy"}}
     shipper = rig.shipper()
     async with in_tasks(shipper):
@@ -182,12 +188,12 @@ async def test_a_document_refused_for_a_reason_that_may_pass_is_tried_again(rig)
 
 async def test_a_document_that_never_passes_while_others_do_is_set_aside(rig):
     rig.server.refuse = {1: {"error": "unknown_error", "status": 500, "reason": "it breaks the server"}}
-    await rig.outbox.add_durably(points(range(2)))
+    await add_durably(rig.outbox, points(range(2)))
     shipper = rig.shipper()
     async with in_tasks(shipper):
         for value in range(2, 5):
             await rig.clock.until(lambda: shipper.fault is not None)
-            await rig.outbox.add_durably(points(range(value, value + 1)))
+            await add_durably(rig.outbox, points(range(value, value + 1)))
             await rig.clock.until(lambda value=value: len(rig.server.writes) == value)
         await rig.until_shipped(shipper)
     (aside,) = await rig.outbox.rejected()
@@ -199,23 +205,23 @@ async def test_points_leave_when_the_batch_is_full_or_old_enough(rig):
     shipper = rig.shipper(batch=5, max_age=10)
     async with in_tasks(shipper):
         await rig.clock.settle()
-        await rig.outbox.add_durably(points(range(4)))
+        await add_durably(rig.outbox, points(range(4)))
         await rig.clock.advance(9)
         assert rig.server.batches == []
         await rig.clock.advance(2)
         await rig.until_shipped(shipper)
         assert rig.server.batches == [4]
 
-        await rig.outbox.add_durably(points(range(4, 8)))
+        await add_durably(rig.outbox, points(range(4, 8)))
         await rig.clock.advance(1)
         assert rig.server.batches == [4]
-        await rig.outbox.add_durably(points(range(8, 9)))
+        await add_durably(rig.outbox, points(range(8, 9)))
         await rig.until_shipped(shipper)
         assert rig.server.batches == [4, 5]
 
 
 async def test_what_piled_up_leaves_at_once_in_large_batches(rig):
-    await rig.outbox.add_durably(points(range(25)))
+    await add_durably(rig.outbox, points(range(25)))
     await rig.ship_all(rig.shipper(batch=5, max_batch=10))
     assert rig.server.batches == [10, 10, 5]
 
@@ -229,7 +235,7 @@ async def test_the_database_is_prepared_before_the_first_batch_and_again_when_it
 
     serve = FaultyServer.serve_step
     rig.server.script.extend([status(503), serve, serve, status(404, "not_found")])
-    await rig.outbox.add_durably(points(range(20)))
+    await add_durably(rig.outbox, points(range(20)))
     await rig.ship_all(rig.shipper(prepare=prepare, max_batch=10))
     # the first try failed, the second stood before the first batch, the third after the answer 404
     assert prepared == [0, 0, 2]
@@ -240,7 +246,7 @@ async def test_an_account_that_may_only_write_points_is_enough(rig, caplog):
     async def prepare() -> None:
         raise CouchRefusedError("401 for PUT /db", 401, "unauthorized", "You are not a server admin.")
 
-    await rig.outbox.add_durably(points(range(3)))
+    await add_durably(rig.outbox, points(range(3)))
     await rig.ship_all(rig.shipper(prepare=prepare))
     assert rig.written() == [0, 1, 2]
     assert caplog.text.count("can't set up the database: 401 for PUT /db") == 1
@@ -248,7 +254,7 @@ async def test_an_account_that_may_only_write_points_is_enough(rig, caplog):
 
 async def test_a_long_pause_ends_when_the_database_is_known_to_be_back(rig):
     rig.server.script.append(status(503))
-    await rig.outbox.add_durably(points(range(3)))
+    await add_durably(rig.outbox, points(range(3)))
     shipper = rig.shipper(first_backoff=3600, max_backoff=3600)
     async with in_tasks(shipper):
         await rig.clock.until(lambda: shipper.fault is not None)
@@ -260,12 +266,12 @@ async def test_a_long_pause_ends_when_the_database_is_known_to_be_back(rig):
 
 async def test_draining_ships_what_waits_and_keeps_to_its_deadline(rig):
     shipper = rig.shipper()
-    await rig.outbox.add_durably(points(range(3)))
+    await add_durably(rig.outbox, points(range(3)))
     assert await shipper.drain(5) == 0
     assert rig.written() == [0, 1, 2]
 
     rig.server.script.append(never)
-    await rig.outbox.add_durably(points(range(3, 5)))
+    await add_durably(rig.outbox, points(range(3, 5)))
     assert await shipper.drain(0.05) == 2
     assert rig.written() == [0, 1, 2]
 
@@ -275,7 +281,7 @@ async def test_draining_ships_what_waits_and_keeps_to_its_deadline(rig):
 
 
 async def test_a_fault_of_the_local_file_is_survived(rig):
-    await rig.outbox.add_durably(points(range(3)))
+    await add_durably(rig.outbox, points(range(3)))
     local = rig.outbox._local
     await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
     shipper = rig.shipper()

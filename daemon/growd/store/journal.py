@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from growd.store.local import to_json
+from growd.store.encoding import to_json
 
 if TYPE_CHECKING:
     import sqlite3

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import msgspec
-
+from growd.store.damage import find_damage, salvage, set_aside
+from growd.store.encoding import point_to_json, to_json
 from growd.store.errors import LocalStoreError
-from growd.store.points import PointMaker
+from growd.store.points import DataPoint, PointMaker
 from growd.worker import Worker
 
 if TYPE_CHECKING:
@@ -24,25 +25,31 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 _MAX_PENDING: Final = 1000
-_encode: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
-_SCHEMA: Final = """
-CREATE TABLE waiting (sequence INTEGER PRIMARY KEY, document TEXT NOT NULL);
+_TABLES: Final = ("waiting", "rejected", "parameters", "state")
+_POINTS: Final = """
+CREATE TABLE waiting (number INTEGER PRIMARY KEY, point TEXT NOT NULL);
 CREATE TABLE rejected (
-    id TEXT PRIMARY KEY, document TEXT NOT NULL, reason TEXT NOT NULL, rejected_at REAL NOT NULL
+    id TEXT PRIMARY KEY, point TEXT NOT NULL, reason TEXT NOT NULL, rejected_at REAL NOT NULL
 ) WITHOUT ROWID;
+"""
+_SCHEMA: Final = f"""{_POINTS}
 CREATE TABLE parameters (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
 class LocalStore:
-    """An open local file. Make one with `await LocalStore.open(path)` and `await close()` it."""
+    """An open local file. Make one with `await LocalStore.open(path)` and `await close()` it.
+
+    `notices` says, for a person, what was found damaged when it was opened and what was saved of it.
+    """
 
     def __init__(self, path: Path, worker: Worker, connection: sqlite3.Connection, device: str) -> None:
         self.path = path
         self.device = device
+        self.notices: list[str] = []
         self._worker = worker
         self._connection = connection
         self._pending: list[_Write] = []
@@ -53,14 +60,19 @@ class LocalStore:
 
     @classmethod
     async def open(cls, path: Path) -> LocalStore:
-        """Open the file, or make it. `LocalStoreError` if it can't be used, also for a newer schema."""
+        """Open the file, or make it. `LocalStoreError` if it can't be used, also for a newer schema.
+
+        A damaged file is set aside, and what can be read of it is taken over into a new one.
+        """
         worker = Worker("sqlite")
         try:
-            connection, device = await worker.run(_open, path)
+            connection, device, notices = await worker.run(_open, path)
         except BaseException:
             await worker.close()
             raise
-        return cls(path, worker, connection, device)
+        local = cls(path, worker, connection, device)
+        local.notices = notices
+        return local
 
     async def close(self) -> None:
         """Commit what waits, then close the file. Nothing can be written any more."""
@@ -159,28 +171,46 @@ class _Write:
             self.future.set_result(outcome)
 
 
-def to_json(value: Any) -> str:
-    """Compact JSON; NaN and infinity raise ValueError, for JSON has neither.
-
-    Half a surrogate pair, which a document may hold as an escape, stays an escape: it is no text for SQLite.
-    """
+def _open(path: Path) -> tuple[sqlite3.Connection, str, list[str]]:
+    notices = []
+    damage = _translated(path, _damage_of, path)
+    if damage:
+        notices.append(_translated(path, _replace, path, damage))
+    connection = _connect(path)
     try:
-        text = msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, OverflowError):  # half a pair, or an integer of more than 64 bits
-        return _encode(value)
-    return _encode(value) if "null" in text else text  # msgspec writes NaN so, and the slow way refuses it
-
-
-def _open(path: Path) -> tuple[sqlite3.Connection, str]:
-    try:
-        connection = sqlite3.connect(path, isolation_level=None)
-    except sqlite3.Error as error:
-        raise LocalStoreError(f"{path} can't be opened: {error}") from error
-    try:
-        return connection, _translated(path, _prepare, connection, path)
+        return connection, _translated(path, _prepare, connection, path), notices
     except BaseException:
         connection.close()
         raise
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(path, isolation_level=None)
+    except sqlite3.Error as error:
+        raise LocalStoreError(f"{path} can't be opened: {error}") from error
+
+
+def _damage_of(path: Path) -> str:
+    if not path.exists():
+        return ""
+    with closing(_connect(path)) as connection:
+        return find_damage(connection)
+
+
+def _replace(path: Path, damage: str) -> str:
+    """Set a damaged file aside and put a new one in its place, with what can be read; says so."""
+    kept = set_aside(path)
+    rows = {table: salvage(kept, table) for table in _TABLES}
+    with closing(_connect(path)) as connection:
+        _prepare(connection, path)
+        connection.execute("BEGIN IMMEDIATE")
+        for table, saved in rows.items():
+            marks = ", ".join("?" * len(saved[0])) if saved else ""
+            connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", saved)  # noqa: S608  ours
+        connection.execute("COMMIT")
+    numbers = ", ".join(f"{len(saved)} of {table}" for table, saved in rows.items())
+    return f"{path} was damaged ({damage}); it is kept as {kept}, and this was saved of it: {numbers}"
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> str:
@@ -193,26 +223,49 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> str:
         )
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    if version == 0:
-        _create(connection)
+    if version < SCHEMA_VERSION:
+        connection.execute("BEGIN IMMEDIATE")
+        _create(connection) if version == 0 else _upgrade_from_1(connection)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("COMMIT")
     device: str = json.loads(connection.execute("SELECT value FROM state WHERE key = 'device'").fetchone()[0])
     return device
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")
     for statement in filter(str.strip, _SCHEMA.split(";")):
         connection.execute(statement)
     connection.execute("INSERT INTO state VALUES ('device', ?)", (to_json(PointMaker.new_device()),))
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    connection.execute("COMMIT")
+
+
+def _upgrade_from_1(connection: sqlite3.Connection) -> None:
+    """Version 1 kept whole documents."""
+    waiting = connection.execute("SELECT document FROM waiting ORDER BY sequence").fetchall()
+    rejected = connection.execute("SELECT id, document, reason, rejected_at FROM rejected").fetchall()
+    for statement in ("DROP TABLE waiting", "DROP TABLE rejected", *filter(str.strip, _POINTS.split(";"))):
+        connection.execute(statement)
+    connection.executemany(
+        "INSERT INTO waiting (point) VALUES (?)", ((_point_of(document),) for (document,) in waiting)
+    )
+    connection.executemany(
+        "INSERT INTO rejected VALUES (?, ?, ?, ?)",
+        ((name, _point_of(document), reason, at) for name, document, reason, at in rejected),
+    )
+
+
+def _point_of(text: str) -> str:
+    document = json.loads(text)
+    document["id"] = document.pop("_id")
+    return point_to_json(DataPoint(**document))
 
 
 def _translated(path: Path, function: Callable[..., T], *arguments: Any) -> T:
-    """Call `function`; what SQLite raises becomes `LocalStoreError`."""
+    """Call `function`; what SQLite or the disk raises becomes `LocalStoreError`."""
     try:
         return function(*arguments)
-    except sqlite3.Error as error:
+    except LocalStoreError:
+        raise
+    except (sqlite3.Error, OSError) as error:
         raise LocalStoreError(f"{path}: {error}") from error
 
 

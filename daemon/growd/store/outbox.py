@@ -1,130 +1,172 @@
-"""Points on their way to the database: safe on the disk first, gone once the database has them."""
+"""Points on their way to the database: safe on the disk first, gone once the database has them.
+
+While the database is well a point costs the card next to nothing here: it is written once, into the log,
+whose smallest write is a block of 512 bytes for all points of a second, and stays in memory until the
+database has it; that it may go is said in the header of a later frame. Only when the log is full, which takes
+the database to be away for half an hour or more, points move on into the local file, a thousand or so in one
+transaction.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import itertools
 import logging
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from growd.store.errors import LocalStoreError
-from growd.store.local import to_json
+from growd.store import waiting
+from growd.store.block_file import BlockFile
+from growd.store.damage import set_aside
+from growd.store.encoding import point_to_json
+from growd.store.errors import LocalStoreError, LogFullError
+from growd.store.point_log import PointLog
+from growd.store.thinning import WIDTHS, is_expendable, thinned
+from growd.worker import Worker
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from growd.clock import Clock
     from growd.store.local import LocalStore
     from growd.store.points import DataPoint
+    from growd.store.waiting import RejectedPoint
 
 _log = logging.getLogger(__name__)
 
+LOG_NAME: Final = "points.log"
+LOG_BYTES: Final = 1024 * 1024
+_MEGABYTE: Final = 1_000_000
+_FRAME_POINTS: Final = 500  # at most in one write of the log
+_NEAR: Final = 0.9  # of the budget: from here on what waits is thinned
+_LOOKED_AT: Final = 2_000  # points in memory that are thinned at a time, on the event loop
 
-@dataclass(frozen=True, slots=True)
+
 class WaitingPoint:
-    """A point in the outbox: its place in the order, and the document as it will be sent."""
+    """A point that the database does not have yet, and where it is kept.
 
-    sequence: int
-    document: dict[str, Any]
+    By its number in the log, by its row in the local file, or, while the disk takes nothing, in memory alone.
+    """
+
+    __slots__ = ("is_settled", "number", "point", "row")
+
+    def __init__(self, point: DataPoint, *, number: int | None = None, row: int | None = None) -> None:
+        self.point = point
+        self.number = number
+        self.row = row
+        self.is_settled = False
 
     @property
     def id(self) -> str:
-        point_id: str = self.document["_id"]
-        return point_id
+        return self.point.id
 
-
-@dataclass(frozen=True, slots=True)
-class RejectedPoint:
-    """A point that the database refused, with its reason; `rejected_at` in UNIX seconds."""
-
-    document: dict[str, Any]
-    reason: str
-    rejected_at: float
+    @property
+    def document(self) -> dict[str, Any]:
+        """As it will be sent."""
+        return self.point.document()
 
 
 class Outbox:
     """Keeps points, in order, until the database has them.
 
     `add` puts a point in memory; `run` commits what came together each `commit_interval` seconds of the
-    clock, so that the card sees one sync and not one for each point. Who promises something uses
-    `add_durably`. At most `buffer` points wait for a commit in memory: when the disk takes none, the oldest
-    is dropped for a new one, which `dropped` counts.
+    clock, so that the card sees one write and not one for each point. Who promises something uses `flush` or
+    `add_with`.
+
+    It is bounded. At most `buffer` points wait for a commit in memory, when the disk takes none, and the
+    local file holds at most `budget` megabytes: near that, series are thinned (`thinning`), and only where
+    that gives no room the oldest points are dropped. `thinned` and `dropped` count them.
     """
 
     def __init__(
         self,
         local: LocalStore,
+        log: PointLog,
         clock: Clock,
         *,
+        worker: Worker,
         commit_interval: float = 1.0,
         buffer: int = 10_000,
+        budget: float = 256.0,
     ) -> None:
+        self.thinned = 0
         self.dropped = 0
+        self.fault: str | None = None  # why points can't be saved at present
+        self.notices: list[str] = []  # what was found damaged at the start, for a person
         self.added = asyncio.Event()  # set when points were committed; whoever waits on it clears it
         self._local = local
+        self._log = log
+        self._worker = worker
         self._clock = clock
         self._interval = commit_interval
         self._limit = buffer
-        self._buffer: deque[str] = deque()
+        self._budget = budget * _MEGABYTE
+        self._saved = deque(WaitingPoint(point, number=number) for number, point in log.recovered.items())
+        self._fresh: deque[WaitingPoint] = deque()
+        self._in_file = 0
+        self._set_aside = 0
+        self._thinning = _Thinning()
         self._buffered = asyncio.Event()
         self._flushing = asyncio.Lock()
-        self._waiting = 0
 
     @classmethod
-    async def open(
-        cls, local: LocalStore, clock: Clock, *, commit_interval: float = 1.0, buffer: int = 10_000
-    ) -> Outbox:
-        """An outbox that knows how many points wait from before."""
-        outbox = cls(local, clock, commit_interval=commit_interval, buffer=buffer)
-        outbox._waiting = await local.read(_count_waiting)
-        if outbox._waiting:
+    async def open(cls, local: LocalStore, clock: Clock, **options: Any) -> Outbox:
+        """An outbox with what waits from before, its log beside the local file.
+
+        A damaged log is set aside and what can be read of it taken over, which `notices` says.
+        `LocalStoreError` if there can be no log.
+        """
+        worker = Worker("point log")
+        try:
+            log, notices = await worker.run(_open_log, local.path.with_name(LOG_NAME))
+            outbox = cls(local, log, clock, worker=worker, **options)
+            outbox.notices = notices
+            outbox._in_file = await local.read(waiting.count)
+            outbox._set_aside = await local.read(waiting.count_rejected)
+        except BaseException:
+            await worker.close()
+            raise
+        if outbox.waiting:
             outbox.added.set()
         return outbox
 
+    async def close(self) -> None:
+        """Close the log. What was not flushed is lost."""
+        try:
+            await self._worker.run(self._log.close, self._released())
+        except (OSError, LogFullError) as error:
+            _log.info("the next start will send some points again: %s", error)
+        await self._worker.close()
+
     def add(self, point: DataPoint) -> None:
         """Take a point; it is safe with the next commit. Never waits."""
-        if len(self._buffer) >= self._limit:
-            self._drop_oldest()
-        self._buffer.append(to_json(point.document()))
+        if len(self._fresh) >= self._limit:
+            self._make_room()
+        self._fresh.append(WaitingPoint(point))
         self._buffered.set()
-
-    async def add_durably(self, points: Iterable[DataPoint]) -> None:
-        """Take points, and return once they and all before them are on the disk.
-
-        Raises `LocalStoreError` if the disk takes none; the points then stay in memory and are tried again.
-        """
-        for point in points:
-            self.add(point)
-        await self.flush()
 
     async def add_with(self, point: DataPoint, also: Callable[[sqlite3.Connection], None]) -> None:
         """Take a point and run `also(file)` in one durable transaction; `LocalStoreError` undoes both."""
-        documents = [to_json(point.document())]
 
         def write(file: sqlite3.Connection) -> int:
             also(file)
-            return _insert(file, documents)
+            return len(waiting.insert(file, [point]))
 
-        await self._local.write(write, self._count_added)
+        await self._local.write(write, self._count_in_file)
 
     async def flush(self) -> None:
         """Commit what waits in memory. Raises `LocalStoreError`; the points then stay in memory."""
         async with self._flushing:
-            documents = list(self._buffer)
-            if not documents:
-                return
-            self._buffer.clear()
-            self._buffered.clear()
             try:
-                await self._local.write(lambda file: _insert(file, documents), self._count_added)
-            except BaseException:
-                # Cut short by a cancel, SQLite may have committed them all the same. Then they wait twice
-                # under one _id, and the database keeps one.
-                self._put_back(documents)
+                while points := self._next_fresh():
+                    await self._save(points)
+            except LocalStoreError as error:
+                self.fault = str(error)
+                self.added.set()  # they can go to the database all the same
                 raise
+            self.fault = None
 
     async def run(self) -> None:
         """Commit added points, each interval at most once. Cancel it, then `flush` once more."""
@@ -132,9 +174,11 @@ class Outbox:
         while True:
             await self._buffered.wait()
             await self._clock.sleep(self._interval)
+            self._buffered.clear()
             try:
                 await self.flush()
             except LocalStoreError as error:
+                self._buffered.set()
                 if not failing:
                     _log.error("points can't be saved and stay in memory: %s", error)
                 failing = True
@@ -144,82 +188,225 @@ class Outbox:
                 failing = False
 
     async def next_batch(self, limit: int) -> list[WaitingPoint]:
-        """The `limit` oldest points that are on the disk; they stay until they are marked."""
-        rows = await self._local.read(
-            lambda file: file.execute(
-                "SELECT sequence, document FROM waiting ORDER BY sequence LIMIT ?", (limit,)
-            ).fetchall()
-        )
-        return [WaitingPoint(sequence, json.loads(document)) for sequence, document in rows]
+        """The `limit` oldest points that are on the disk; they stay until they are marked.
+
+        While the disk takes nothing, those in memory too.
+        """
+        rows = await self._oldest_in_file(limit) if self._in_file else []
+        batch = [WaitingPoint(point, row=row) for row, point in rows]
+        in_memory = itertools.chain(self._saved, self._fresh if self.fault else ())
+        unsettled = (point for point in in_memory if not point.is_settled)
+        return batch + list(itertools.islice(unsettled, limit - len(batch)))
 
     async def mark_stored(self, points: Sequence[WaitingPoint]) -> None:
         """The database has these: forget them."""
-        await self._local.write(lambda file: _delete(file, points), self._count_gone)
+        rows = [point.row for point in points if point.row is not None]
+        if rows:
+            await self._local.write(lambda file: -waiting.delete(file, rows), self._count_in_file)
+        self._settle(points)
 
     async def reject(self, point: WaitingPoint, reason: str) -> None:
         """The database will not have this one: set it aside with the reason."""
         now = self._clock.time()
 
-        def move(file: sqlite3.Connection) -> int:
-            file.execute(
-                "INSERT OR REPLACE INTO rejected VALUES (?, ?, ?, ?)",
-                (point.id, to_json(point.document), reason, now),
-            )
-            return _delete(file, [point])
+        def move(file: sqlite3.Connection) -> tuple[int, int]:
+            lost = waiting.set_aside(file, point.point, reason, now)
+            return lost, waiting.delete(file, [] if point.row is None else [point.row])
 
-        await self._local.write(move, self._count_gone)
+        lost, gone = await self._local.write(move)
+        self._count_in_file(-gone)
+        self._set_aside += 1 - lost
+        self.dropped += lost
+        self._settle([point])
 
     async def rejected(self, limit: int = 1000) -> list[RejectedPoint]:
         """Points that were set aside, oldest first."""
-        rows = await self._local.read(
-            lambda file: file.execute(
-                "SELECT document, reason, rejected_at FROM rejected ORDER BY rejected_at, id LIMIT ?",
-                (limit,),
-            ).fetchall()
-        )
-        return [RejectedPoint(json.loads(document), reason, at) for document, reason, at in rows]
+        return await self._local.read(lambda file: waiting.rejected(file, limit))
+
+    async def retry_rejected(self) -> int:
+        """Send all that was set aside again; how many. They may be set aside again."""
+        number = await self._local.write(waiting.take_back, self._count_in_file)
+        self._set_aside = 0
+        return number
 
     def depth(self) -> int:
         """Points that the database does not have yet, those in memory included."""
-        return self._waiting + len(self._buffer)
+        return self._in_file + len(self._saved) + len(self._fresh)
 
     @property
     def waiting(self) -> int:
-        """Points that are on the disk and can be shipped."""
-        return self._waiting
+        """Points that can be shipped: they are on the disk, or the disk takes none."""
+        return self._in_file + len(self._saved) + (len(self._fresh) if self.fault else 0)
 
-    def _count_added(self, number: int) -> None:
-        self._waiting += number
+    @property
+    def unsaved(self) -> int:
+        """Points that are in memory only."""
+        return len(self._fresh)
+
+    @property
+    def set_aside(self) -> int:
+        """Points that the database refused."""
+        return self._set_aside
+
+    async def _oldest_in_file(self, limit: int) -> list[tuple[int, DataPoint]]:
+        try:
+            return await self._local.read(lambda file: waiting.oldest(file, limit))
+        except ValueError:
+            gone = await self._local.write(waiting.drop_unreadable)
+            self._count_in_file(-gone)
+            self._count_dropped(gone)
+        return await self._local.read(lambda file: waiting.oldest(file, limit))
+
+    # on the way to the disk
+
+    def _next_fresh(self) -> list[WaitingPoint]:
+        """The next ones for one frame of the log."""
+        return list(itertools.islice(self._fresh, _FRAME_POINTS))
+
+    async def _save(self, points: list[WaitingPoint]) -> None:
+        texts = [point_to_json(point.point) for point in points]
+        try:
+            # Cut short by a cancel, it may have written them all the same. Then they are there twice under
+            # one _id, and the database keeps one.
+            first = await self._worker.run(self._log.append, texts, self._released())
+        except LogFullError:
+            await self._move_into_file([*self._saved, *points])
+        except OSError as error:
+            raise LocalStoreError(f"{LOG_NAME}: {error.strerror or error}") from error
+        else:
+            for number, point in enumerate(points, first):
+                point.number = number
+            self._sort_out()
         self.added.set()
 
-    def _count_gone(self, number: int) -> None:
-        self._waiting -= number
+    async def _move_into_file(self, points: list[WaitingPoint]) -> None:
+        moving = [point for point in points if not point.is_settled]
 
-    def _put_back(self, documents: list[str]) -> None:
-        self._buffer.extendleft(reversed(documents))
-        while len(self._buffer) > self._limit:
-            self._drop_oldest()
-        self._buffered.set()
+        def assign(rows: list[int]) -> None:
+            for point, row in zip(moving, rows, strict=True):
+                point.row = row
+            self._count_in_file(len(rows))
+            self._sort_out()
 
-    def _drop_oldest(self) -> None:
-        if not self.dropped:
-            _log.error("%d points wait in memory, the most there may be: the oldest are dropped", self._limit)
-        self._buffer.popleft()
-        self.dropped += 1
+        documents = [point.point for point in moving]
+        await self._local.write(lambda file: waiting.insert(file, documents), assign)
+        await self._keep_to_budget()
+
+    def _sort_out(self) -> None:
+        """Keep in memory what is nowhere else but in the log, in its order, and behind that what is fresh."""
+        while self._fresh and (self._fresh[0].is_settled or _is_kept(self._fresh[0])):
+            point = self._fresh.popleft()
+            if point.number is not None:
+                self._saved.append(point)
+        while self._saved and (self._saved[0].is_settled or self._saved[0].row is not None):
+            self._saved.popleft()
+
+    def _settle(self, points: Sequence[WaitingPoint]) -> None:
+        for point in points:
+            point.is_settled = True
+        self._sort_out()
+
+    def _released(self) -> int | None:
+        """Up to which number the log need not keep its points; None for all."""
+        numbers = (point.number for point in self._saved if point.number is not None)
+        first = next(numbers, None)
+        return None if first is None else first - 1
+
+    def _count_in_file(self, change: int) -> None:
+        self._in_file += change
+        if change > 0:
+            self.added.set()
+
+    # bounds
+
+    def _make_room(self) -> None:
+        """In memory, where the disk takes nothing: thin the oldest points there, or drop some."""
+        points = list(itertools.islice(self._fresh, _LOOKED_AT))
+        enough = max(1, len(points) // 10)
+        for width in WIDTHS:
+            gone = thinned([point.point for point in points], width)
+            if len(gone) >= enough:
+                self._remove_fresh(points, gone)
+                self._count_thinned(len(gone))
+                return
+        expendable = [index for index, point in enumerate(points) if is_expendable(point.point)]
+        gone = set((expendable or range(len(points)))[:enough])
+        self._remove_fresh(points, gone)
+        self._count_dropped(len(gone))
+
+    def _remove_fresh(self, points: Sequence[WaitingPoint], gone: set[int]) -> None:
+        for _ in points:
+            self._fresh.popleft()
+        self._fresh.extendleft(points[index] for index in reversed(range(len(points))) if index not in gone)
+
+    async def _keep_to_budget(self) -> None:
+        while await self._local.read(waiting.bytes_used) > _NEAR * self._budget:
+            place, width = self._thinning.place, self._thinning.width
+            if width is None:
+                gone = await self._local.write(waiting.drop_oldest)
+                self._count_in_file(-gone)
+                self._count_dropped(gone)
+                self._thinning.begin_again()
+                continue
+            last, gone = await self._local.write(lambda file: waiting.thin(file, place, width))  # noqa: B023  awaited here
+            self._count_in_file(-gone)
+            self._count_thinned(gone)
+            self._thinning.go_on(last)
+
+    def _count_thinned(self, number: int) -> None:
+        if number and not self.thinned:
+            _log.warning("there is little room for points that wait: they are thinned, extremes stay")
+        self.thinned += number
+
+    def _count_dropped(self, number: int) -> None:
+        if number and not self.dropped:
+            _log.error("there is no room for the points that wait: the oldest are dropped")
+        self.dropped += number
 
 
-def _count_waiting(file: sqlite3.Connection) -> int:
-    count: int = file.execute("SELECT count(*) FROM waiting").fetchone()[0]
-    return count
+class _Thinning:
+    """How far the file's points are thinned: row by row, and when all are, over a longer time.
+
+    What was thinned over the longest time is not looked at again.
+    """
+
+    def __init__(self) -> None:
+        self.place = 0
+        self.width: float | None = WIDTHS[0]
+        self._done = 0
+        self._newest = 0
+
+    def go_on(self, last: int) -> None:
+        """The rows up to `last` were looked at; 0: there were no more."""
+        if last:
+            self.place = last
+            self._newest = max(self._newest, last)
+            return
+        self.place = self._done
+        wider = [width for width in WIDTHS if self.width is not None and width > self.width]
+        self.width = wider[0] if wider else None
+
+    def begin_again(self) -> None:
+        """Some were dropped: look whether those that came since can be thinned before more are."""
+        self._done = self.place = self._newest
+        self.width = WIDTHS[0]
 
 
-def _insert(file: sqlite3.Connection, documents: list[str]) -> int:
-    rows = ((document,) for document in documents)
-    return file.executemany("INSERT INTO waiting (document) VALUES (?)", rows).rowcount
+def _is_kept(point: WaitingPoint) -> bool:
+    return point.number is not None or point.row is not None
 
 
-def _delete(file: sqlite3.Connection, points: Sequence[WaitingPoint]) -> int:
-    deleted = file.executemany(
-        "DELETE FROM waiting WHERE sequence = ?", ((point.sequence,) for point in points)
-    )
-    return deleted.rowcount
+def _open_log(path: Path) -> tuple[PointLog, list[str]]:
+    """The log at `path`, and what had to be said of it."""
+    try:
+        log = PointLog(BlockFile.open(path, LOG_BYTES))
+    except ValueError as error:
+        kept = set_aside(path)
+        log = PointLog(BlockFile.open(path, LOG_BYTES))
+        return log, [f"{path} can't be read ({error}); it is kept as {kept}"]
+    except OSError as error:
+        raise LocalStoreError(f"{path} can't be opened: {error.strerror or error}") from error
+    if not log.damage:
+        return log, []
+    kept = set_aside(path, copy=True)
+    return log, [f"{path} was damaged: {log.damage}; it is kept as {kept}"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from growd.bus.errors import NotKeptError
+from growd.store.encoding import to_json
 from growd.store.errors import LocalStoreError
-from growd.store.local import to_json
 
 if TYPE_CHECKING:
     import sqlite3

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from growd.store.errors import InvalidPointError
 
@@ -18,12 +19,14 @@ _RANDOM_BYTES: Final = 5
 Value = float | int | bool | str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DataPoint:
+class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One value of one variable at one time; `timestamp` is wall time in UNIX seconds.
 
     `id` is the document's `_id`, fixed when the point is made, so that sending the point again can never
-    store it twice.
+    store it twice. `category` is "" for what is measured or desired, which `is_desired` tells apart; points
+    of another one are stored beside those and are in none of their views.
+
+    As JSON it is an array of its fields in this order: it is kept so until the database has it.
     """
 
     id: str
@@ -33,10 +36,11 @@ class DataPoint:
     is_manual: bool
     value: Value
     timestamp: float
+    category: str = ""
 
     def document(self) -> dict[str, Any]:
-        """The point as the database stores it: `_id` and the six members that clients know."""
-        return {
+        """The point as the database stores it: `_id`, the six members that clients know, any category."""
+        document = {
             "_id": self.id,
             "environment": self.environment,
             "variable": self.variable,
@@ -45,17 +49,19 @@ class DataPoint:
             "value": self.value,
             "timestamp": self.timestamp,
         }
+        return document | {"category": self.category} if self.category else document
 
 
 class PointMaker:
     """Makes the points of one device.
 
-    An `_id` is `<time in ms, 13 digits>-<device, 12 hex digits>-<random, 10 hex digits>`:
+    An `_id` is `<device, 12 hex digits>:<time in ms, 13 digits>-<random, 10 hex digits>`:
 
-    - Time first, so that new documents land side by side at the end of the database's B-tree: random ids
-      make CouchDB rewrite a path of nodes for each document.
     - The device, drawn at random once for each data folder, because many devices that all call their
-      environment `environment_1` replicate into one database.
+      environment `environment_1` replicate into one database. Before a colon, as CouchDB wants it in a
+      database that is partitioned (docs.couchdb.org/en/3.5.x/partitioned-dbs/): by device, that is.
+    - Time next, so that new documents land side by side at the end of the database's B-tree: random ids
+      make CouchDB rewrite a path of nodes for each document.
     - A random rest and not a counter: a counter that begins again after a restart, with a wall clock that
       stepped back or a copied data folder, would make an id a second time. The database would answer
       "conflict", which stands for "stored already", and the point would be lost.
@@ -78,8 +84,9 @@ class PointMaker:
         value: Value,
         timestamp: float,
         *,
-        is_desired: bool,
+        is_desired: bool = False,
         is_manual: bool = False,
+        category: str = "",
     ) -> DataPoint:
         """A point with its final id. `InvalidPointError` for what JSON or the views have no place for.
 
@@ -92,12 +99,19 @@ class PointMaker:
         if not isinstance(timestamp, (int, float)) or not math.isfinite(timestamp):
             raise InvalidPointError("timestamp", "must be a finite number of UNIX seconds", timestamp)
         return DataPoint(
-            self._new_id(timestamp), environment, variable, is_desired, is_manual, value, float(timestamp)
+            self._new_id(timestamp),
+            environment,
+            variable,
+            is_desired,
+            is_manual,
+            value,
+            float(timestamp),
+            category,
         )
 
     def _new_id(self, timestamp: float) -> str:
         milliseconds = max(0, round(timestamp * 1000))
-        return f"{milliseconds:013d}-{self.device}-{secrets.token_hex(_RANDOM_BYTES)}"
+        return f"{self.device}:{milliseconds:013d}-{secrets.token_hex(_RANDOM_BYTES)}"
 
 
 class StorageRule:

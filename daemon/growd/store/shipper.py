@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from growd.clock import Clock
     from growd.store.couch import Couch, Document
@@ -27,6 +28,8 @@ _SERVER_ERROR: Final = 500
 _ABOUT_CONTENT: Final = frozenset({400, 413})
 # What CouchDB says of one document when it is not the document's fault (fabric_doc_update.erl).
 _TRANSIENT: Final = frozenset({"internal_server_error", "timeout"})
+CATCH_UP_S: Final = 0.5  # for which a reader waits for what is not in the database yet
+
 _ATTEMPTS: Final = 3  # answers 500 in a row before the documents are suspected, not the server
 _MAX_SUSPECTS: Final = 8  # documents refused alone, with none stored, before the server is suspected
 
@@ -34,9 +37,11 @@ _MAX_SUSPECTS: Final = 8  # documents refused alone, with none stored, before th
 class Shipper:
     """Takes points out of the outbox, oldest first, and puts them into the database with `_bulk_docs`.
 
-    A batch leaves when `batch` points wait or the oldest has waited `max_age` seconds of the clock; what
-    piled up leaves in batches of `max_batch`. `prepare` (the bootstrap) runs before the first batch, and
-    again when the database is gone. Back-off is in real seconds, for the far side is real.
+    A batch leaves when `batch` points wait or the oldest has waited `max_age` seconds of the clock, for each
+    batch costs the card the same few blocks, whatever is in it. While somebody reads the points (`reading`)
+    it leaves after `watched_age` seconds. What piled up leaves in batches of `max_batch`. `prepare` (the
+    bootstrap) runs before the first batch, and again when the database is gone. Back-off is in real seconds,
+    for the far side is real.
 
     What becomes of a document: `ok`, or `conflict` under its own fixed `_id` (an earlier try whose answer got
     lost): forgotten. Refused: set aside with the reason. When a whole batch is refused for what may be in it,
@@ -52,9 +57,10 @@ class Shipper:
         *,
         database: str = "environmental_data_point",
         prepare: Callable[[], Awaitable[None]] | None = None,
-        batch: int = 100,
+        batch: int = 250,
         max_batch: int = 500,
-        max_age: float = 10.0,
+        max_age: float = 300.0,
+        watched_age: float = 5.0,
         first_backoff: float = 1.0,
         max_backoff: float = 60.0,
     ) -> None:
@@ -67,6 +73,10 @@ class Shipper:
         self._batch = batch
         self._max_batch = max_batch
         self._max_age = max_age
+        self._watched_age = watched_age
+        self._readers = 0
+        self._oldest_since: float | None = None  # since when some point waits
+        self._caught_up = asyncio.Event()
         self._first_backoff = first_backoff
         self._max_backoff = max_backoff
         self._failures = 0
@@ -101,22 +111,50 @@ class Shipper:
         """End a back-off at once: the database is known to be there again."""
         self._wake.set()
 
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Somebody reads the points, and is to see all that was measured until `watched_age` seconds ago.
+
+        Begins once the database has what is older, and no later than after `CATCH_UP_S` real seconds.
+        """
+        self._readers += 1
+        try:
+            if self._is_behind(self._watched_age) and self.fault is None:
+                self._caught_up.clear()
+                self._outbox.added.set()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(CATCH_UP_S):
+                        await self._caught_up.wait()
+            yield
+        finally:
+            self._readers -= 1
+
     async def _until_due(self) -> None:
         if self._is_due:
             self._is_due = False
             return
         added = self._outbox.added
         while not self._outbox.waiting:
+            self._oldest_since = None
             added.clear()
             await added.wait()
-        age = asyncio.create_task(self._clock.sleep(self._max_age), name="shipper: age of the oldest point")
-        age.add_done_callback(lambda _: added.set())
-        try:
-            while self._outbox.waiting < self._batch and not age.done():
-                added.clear()
+        self._oldest_since = self._clock.monotonic()
+        while self._outbox.waiting < self._batch:
+            age = self._watched_age if self._readers else self._max_age
+            left = self._oldest_since + age - self._clock.monotonic()
+            if left <= 0:
+                return
+            added.clear()
+            timer = self._clock.call_later(left, added.set)
+            try:
                 await added.wait()
-        finally:
-            age.cancel()
+            finally:
+                timer.cancel()
+
+    def _is_behind(self, age: float) -> bool:
+        """Whether some point has waited for so long."""
+        since = self._oldest_since
+        return since is not None and self._clock.monotonic() - since >= age
 
     async def _ship_waiting(self) -> bool:
         """Ship all that waits. False, and `fault` says why, if that did not go."""
@@ -128,6 +166,8 @@ class Shipper:
             self._note_failure(error)
             return False
         self._note_success()
+        self._oldest_since = None
+        self._caught_up.set()
         return True
 
     async def _prepare_once(self) -> None:

@@ -1,0 +1,161 @@
+"""The log of new points: where they are safe until the database has them, for one block of the card.
+
+A ring of frames in a file of fixed size (`BlockFile`). Each `append` writes one frame, in place and at once:
+
+    magic   length  number  first   released  crc32   payload, JSON lines
+    4 bytes u32     u64     u64     u64       u32     `length` bytes, one point in each line
+
+All little-endian. `number` counts frames, `first` is the sequence number of the first point, and points up to
+`released` need not be kept any more: the database has them, or another file. What is released thus costs no
+write of its own. A frame is whole when its CRC-32 (of header and payload) holds; one that a power cut tore
+was not acknowledged, and is written over. Frames of earlier rounds are told by their numbers.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+from zlib import crc32
+
+from growd.store.encoding import points_from_json
+from growd.store.errors import LogFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from growd.store.points import DataPoint
+
+_HEADER: Final = struct.Struct("<4sIQQQ")
+_CRC: Final = struct.Struct("<I")
+_MAGIC: Final = b"gLOG"
+_OVERHEAD: Final = _HEADER.size + _CRC.size
+
+
+class Blocks(Protocol):
+    """What the log needs of a `BlockFile`."""
+
+    size: int
+    block: int
+
+    def read(self) -> bytes:
+        """All of it."""
+
+    def write(self, number: int, data: bytes) -> None:
+        """Write at the block of that number; on the disk when it returns."""
+
+    def close(self) -> None:
+        """Write no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    number: int
+    place: int  # in blocks
+    blocks: int
+    first: int
+    last: int  # first - 1 where there are no points in it
+    released: int
+
+    @property
+    def end(self) -> int:
+        return self.place + self.blocks
+
+
+class PointLog:
+    """An open log. `recovered` holds the points of before, by their sequence numbers, in order.
+
+    `damage` says in a sentence what of them can't be read, and is empty where all can. Blocking.
+    """
+
+    def __init__(self, file: Blocks) -> None:
+        self._file = file
+        self._blocks = file.size // file.block
+        found = sorted(_frames(file.read(), file.block), key=lambda pair: pair[0].number)
+        frames = [frame for frame, _ in found]
+        newest = frames[-1] if frames else None
+        self._released = newest.released if newest else 0
+        self._next_number = newest.number + 1 if newest else 1
+        self._place = newest.end if newest else 0
+        self._last = max((frame.last for frame in frames), default=0)
+        self._frames = deque(frame for frame in frames if frame.last > self._released)
+        points = {number: point for frame, payload in found for number, point in _numbered(frame, payload)}
+        self.recovered = {number: points[number] for number in sorted(points) if number > self._released}
+        missing = self._last - self._released - len(self.recovered)
+        self.damage = f"{missing} of its points can't be read" if missing else ""
+
+    @property
+    def last(self) -> int:
+        """The sequence number of the newest point, 0 for none."""
+        return self._last
+
+    def append(self, points: Sequence[str], released: int | None) -> int:
+        """Write these points, as `point_to_json` has them; the sequence number of the first.
+
+        They are on the disk when this returns. `released` is the number up to which no point is needed any
+        more, None for all there are. OSError if the disk can't; `LogFullError` if there is no room; then
+        nothing has changed.
+        """
+        first = self._last + 1
+        released = self._last if released is None else released
+        payload = "".join(f"{point}\n" for point in points).encode()
+        place = self._place_for(payload)
+        if place is None and released > self._released and (free := self._place_for(b"")) is not None:
+            self._write(free, first, 0, released, b"")  # what is released may be written over only now
+            place = self._place_for(payload)
+        if place is None:
+            raise LogFullError(f"the log has no room for {len(payload)} bytes more")
+        self._write(place, first, len(points), released, payload)
+        return first
+
+    def close(self, released: int | None) -> None:
+        """Keep what is released by now, so that the next start need not look after it again."""
+        try:
+            if (self._last if released is None else released) > self._released:
+                self.append([], released)
+        finally:
+            self._file.close()
+
+    def _place_for(self, payload: bytes) -> int | None:
+        """The block where the next frame goes; None while points that must be kept are in its way."""
+        while self._frames and self._frames[0].last <= self._released:
+            self._frames.popleft()
+        blocks = self._blocks_of(payload)
+        place = self._place if self._place + blocks <= self._blocks else 0
+        is_free = all(kept.end <= place or place + blocks <= kept.place for kept in self._frames)
+        return place if is_free and blocks <= self._blocks // 2 else None
+
+    def _write(self, place: int, first: int, points: int, released: int, payload: bytes) -> None:
+        header = _HEADER.pack(_MAGIC, len(payload), self._next_number, first, released)
+        self._file.write(place, header + _CRC.pack(crc32(payload, crc32(header))) + payload)
+        last = first + points - 1
+        frame = _Frame(self._next_number, place, self._blocks_of(payload), first, last, released)
+        self._frames.append(frame)
+        self._next_number += 1
+        self._place = frame.end
+        self._released = released
+        self._last = last
+
+    def _blocks_of(self, payload: bytes) -> int:
+        return -(-(_OVERHEAD + len(payload)) // self._file.block)
+
+
+def _frames(data: bytes, block: int) -> Iterator[tuple[_Frame, bytes]]:
+    """All whole frames, of whatever round, as they lie, and their payloads."""
+    for place in range(len(data) // block):
+        start = place * block
+        if data[start : start + len(_MAGIC)] != _MAGIC:
+            continue
+        _, length, number, first, released = _HEADER.unpack_from(data, start)
+        (check,) = _CRC.unpack_from(data, start + _HEADER.size)
+        header = data[start : start + _HEADER.size]
+        payload = data[start + _OVERHEAD : start + _OVERHEAD + length]
+        if len(payload) == length and crc32(payload, crc32(header)) == check:
+            last = first + payload.count(b"\n") - 1
+            yield _Frame(number, place, -(-(_OVERHEAD + length) // block), first, last, released), payload
+
+
+def _numbered(frame: _Frame, payload: bytes) -> Iterator[tuple[int, DataPoint]]:
+    points = points_from_json(payload.decode().split("\n")[:-1])  # a line may hold what Python takes for one
+    return zip(range(frame.first, frame.last + 1), points, strict=True)
