@@ -7,9 +7,7 @@ import { rootCertificates } from 'node:tls';
 
 import { HttpError } from './http.mjs';
 
-const SILENCE_MS = 60_000; // longer than the heartbeat of a `_changes` feed
-const HEARTBEAT_MS = 10_000;
-const AGENT = { keepAlive: true, timeout: SILENCE_MS };
+const DEFAULT_TIMEOUT_MS = 30_000;
 
 /** Where systems keep the certificates that they trust; the first that is there counts, as in Erlang. */
 const SYSTEM_CERTIFICATES = [
@@ -21,19 +19,22 @@ const SYSTEM_CERTIFICATES = [
   '/etc/ssl/cert.pem',
 ];
 
-/** PouchDB's option for feeds that a proxy or a dead line must not hold for ever. */
-export const FEED_OPTIONS = { heartbeat: HEARTBEAT_MS };
-
-/** Both ends of a replication, open until `close`, which breaks off what is under way. */
+/**
+ * Both ends of a replication, open until `close`, which breaks off what is under way.
+ *
+ * A connection that is silent for longer than the replication's `timeout` ends.
+ */
 export class Ends {
   #ended = false;
 
   /** `wanted` has source and target, as parseReplication gives them; `trust` says which certificates are good. */
   constructor(Pouch, wanted, trust) {
     this.wanted = wanted;
+    const { timeout = DEFAULT_TIMEOUT_MS } = wanted;
     const secure = tlsOptions([wanted.source.url, wanted.target.url], trust);
-    const agents = [new http.Agent(AGENT), new https.Agent({ ...AGENT, ...secure })];
-    this.agents = Object.fromEntries(agents.map((agent) => [agent.protocol, withTimeout(agent)]));
+    const agents = [http, https].map(({ Agent }) => new Agent({ keepAlive: true, timeout, ...secure }));
+    this.agents = Object.fromEntries(agents.map((agent) => [agent.protocol, withTimeout(agent, timeout)]));
+    this.feedOptions = { heartbeat: Math.ceil(timeout / 3) }; // of PouchDB; CouchDB does the same
     [this.source, this.target] = [wanted.source, wanted.target].map((end) => this.#open(Pouch, end));
   }
 
@@ -65,12 +66,12 @@ export class Ends {
 }
 
 /** An agent whose connections end when the far side is silent for too long. */
-function withTimeout(agent) {
+function withTimeout(agent, timeout) {
   const connect = agent.createConnection.bind(agent);
   agent.createConnection = (options, callback) => {
     const socket = connect(options, callback);
-    socket.setTimeout(SILENCE_MS);
-    return socket.on('timeout', () => socket.destroy(new Error(`nothing heard for ${SILENCE_MS / 1000} s`)));
+    socket.setTimeout(timeout);
+    return socket.on('timeout', () => socket.destroy(new Error(`nothing was heard for ${timeout / 1000} s`)));
   };
   return agent;
 }

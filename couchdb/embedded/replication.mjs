@@ -7,7 +7,7 @@
 
 import { randomUUID } from 'node:crypto';
 
-import { Ends, FEED_OPTIONS } from './ends.mjs';
+import { Ends } from './ends.mjs';
 import { HttpError, sendError, sendJSON } from './http.mjs';
 import { parseReplication } from './replicationrequest.mjs';
 
@@ -75,7 +75,7 @@ export class Replications {
 
   #run(wanted, ends) {
     const { continuous, options } = wanted;
-    const how = { ...options, ...FEED_OPTIONS, continuous, retry: continuous };
+    const how = { ...options, ...ends.feedOptions, continuous, retry: continuous };
     const replication = this.Pouch.replicate(ends.source, ends.target, how);
     const counts = { docs_read: 0, docs_written: 0, doc_write_failures: 0 };
     const job = { wanted, replication, startedOn: Math.floor(Date.now() / 1000), counts };

@@ -4,7 +4,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { Ends, FEED_OPTIONS } from './ends.mjs';
+import { Ends } from './ends.mjs';
 import { HttpError } from './http.mjs';
 import { Pending, readCheckpoint } from './pending.mjs';
 
@@ -13,7 +13,7 @@ const LONGEST_WAIT_MS = 300_000;
 const HEALTHY_AFTER_MS = 60_000; // the failures before a run of this length are forgotten
 const LONGEST_HISTORY = 20;
 const LONGEST_ERROR = 500;
-const COUNT_AGAIN_AFTER_MS = 2_000;
+const COUNT_AGAIN_AFTER_MS = 1_000;
 const COUNTING_MAY_TAKE_MS = 2_000;
 
 export class Job {
@@ -23,6 +23,7 @@ export class Job {
   startTime = timestamp();
   #stopping = new AbortController();
   #running = false;
+  #hasBegun = false;
   #pending = new Pending();
   #counting = null;
   #countedAt = -Infinity;
@@ -56,9 +57,12 @@ export class Job {
     return this.history[0].timestamp;
   }
 
-  /** What CouchDB calls `info`; a job that fails keeps its numbers. */
+  /** What CouchDB calls `info`: null until both ends agreed where to begin. A job that fails keeps its numbers. */
   get info() {
-    const seq = this.#through ?? 0;
+    if (!this.#hasBegun && this.error === null) {
+      return null;
+    }
+    const seq = this.#through ?? null;
     return {
       ...this.#stats,
       doc_write_failures: this.#failures,
@@ -107,8 +111,9 @@ export class Job {
       this.#start();
       healthy = setTimeout(() => this.#recover(), HEALTHY_AFTER_MS);
       this.#watch(ends);
-      const options = { ...this.wanted.options, ...FEED_OPTIONS, continuous: this.wanted.continuous, retry: false };
-      replication = this.Pouch.replicate(ends.source, ends.target, options);
+      const { continuous, options } = this.wanted;
+      const how = { ...options, ...ends.feedOptions, continuous, retry: false };
+      replication = this.Pouch.replicate(ends.source, ends.target, how);
       await Promise.race([replication, aborted(signal)]);
     } finally {
       clearTimeout(healthy);
@@ -122,7 +127,7 @@ export class Job {
   #watch({ source, target }) {
     const { changes } = source;
     source.changes = (options) => {
-      this.#through = options.since; // where both ends agree to begin
+      [this.#through, this.#hasBegun] = [options.since, true];
       source.changes = changes;
       return changes.call(source, options);
     };

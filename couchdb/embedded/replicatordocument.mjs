@@ -48,7 +48,8 @@ export function parseReplicatorDocument(doc) {
   const digest = createHash('md5').update(JSON.stringify([source.url, target.url, users, options])).digest('hex');
   const extension = (continuous ? '+continuous' : '') + (create_target ? '+create_target' : '');
   const tuning = TUNING.map((name) => doc[name] ?? null);
-  return { id: digest + extension, source, target, continuous, create_target, options, timeout: parseTimeout(doc), tuning };
+  const timeout = parseTimeout(doc);
+  return { id: digest + extension, source, target, continuous, create_target, options, timeout, tuning };
 }
 
 /** The address of an end without its credentials; null when it is no address. */

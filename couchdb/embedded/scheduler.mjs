@@ -92,7 +92,7 @@ function describeDoc(job) {
 }
 
 function describeJob(job) {
-  const { error, ...info } = job.info;
+  const { error, ...info } = job.info ?? {};
   return {
     database: REPLICATOR,
     id: job.wanted.id,
@@ -101,7 +101,7 @@ function describeJob(job) {
     target: shownAddress(job.wanted.target),
     user: null,
     doc_id: job.docId,
-    info,
+    info: job.info && info,
     history: job.history,
     node: NODE,
     start_time: job.startTime,

@@ -1,0 +1,51 @@
+"""A door with TLS in front of a server that has none; its certificate is in the folder `tls`."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+TLS = Path(__file__).parent / "tls"
+CA_FILE = TLS / "ca.pem"
+READ_LIMIT = 2**16
+
+
+@asynccontextmanager
+async def tls_door_to(port: int) -> AsyncIterator[int]:
+    """The port of a door that passes everything on to `port` of this machine."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(TLS / "server.pem", TLS / "server.key")
+    passing: set[asyncio.Task[None]] = set()
+
+    async def enter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        passing.add(task)
+        task.add_done_callback(passing.discard)
+        with suppress(ConnectionError, ssl.SSLError, asyncio.CancelledError):
+            inside, answer = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.gather(_pass(reader, answer), _pass(inside, writer))
+
+    server = await asyncio.start_server(enter, "127.0.0.1", 0, ssl=context)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for task in passing:
+            task.cancel()
+        await asyncio.gather(*passing, return_exceptions=True)
+
+
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while part := await reader.read(READ_LIMIT):
+            writer.write(part)
+            await writer.drain()
+    finally:
+        writer.close()
