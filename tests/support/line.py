@@ -1,4 +1,4 @@
-"""The line to a server: TCP that a test takes down and up, with TLS towards its clients where that is asked."""
+"""The line to a server, which a test takes down and up; with TLS towards the clients where that is asked."""
 
 from __future__ import annotations
 

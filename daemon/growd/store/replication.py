@@ -55,6 +55,11 @@ class Pace:
     first_restart_s: float = 30.0
     longest_restart_s: float = 3_600.0
 
+    def pause_s(self, writes: int) -> float:
+        """Before a document may be written again that was written so often: grows, half of it at random."""
+        grown = self.first_restart_s * 2.0 ** min(writes, 16)
+        return min(grown, self.longest_restart_s) * random.uniform(0.5, 1)  # noqa: S311  no secret
+
 
 @dataclass(frozen=True)
 class Trust:
@@ -228,7 +233,7 @@ class _Watch:
             return  # somebody wrote it in this moment: the next look compares again
         self.health.restarts += self._is_to_restart
         self._is_to_restart = False
-        self._write_due = now + self._delay()
+        self._write_due = now + self._pace.pause_s(self._writes)
         self._writes += 1
         self._probe_due = 0.0
 
@@ -251,6 +256,8 @@ class _Watch:
         await self._measure(report)
 
     async def _look_at_crash(self, report: Document) -> None:
+        if self.health.state is not ReplicationState.FAILING:
+            self._probe_due = 0.0
         await self._probe()
         self.health.failing(self._fault or _words(report))
         if self._fault is not None:
@@ -305,11 +312,6 @@ class _Watch:
             if isinstance(error, CouchRefusedError):
                 wait *= _REFUSED_PROBES
         self._probe_due = now + wait
-
-    def _delay(self) -> float:
-        """Until the document may be written again: doubles up to a limit, half of it at random."""
-        grown = self._pace.first_restart_s * 2.0 ** min(self._writes, 16)
-        return min(grown, self._pace.longest_restart_s) * random.uniform(0.5, 1)  # noqa: S311  no secret
 
 
 def _counts(report: Document) -> dict[str, Any]:
