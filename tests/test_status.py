@@ -8,6 +8,7 @@ import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from aiohttp import web
 from yarl import URL
@@ -16,6 +17,7 @@ from growd import status
 from growd.config import Http
 from growd.control.health import Health
 from growd.status import Counters, DeviceStatus, StatusError, address_of, devices, is_running, table
+from growd.store.replication_health import ReplicationHealth
 from support.daemon import serving
 from support.program import failed
 
@@ -61,6 +63,31 @@ async def test_a_device_that_has_failed_is_told_with_its_error():
     assert told["environment_1/bh1750_1"]["state"] == "failed"
     assert told["environment_1/bh1750_1"]["counters"]["last_error"] == "the wire is broken"
     assert told["environment_1/scd30_1"]["counters"]["successes"] == 1
+
+
+async def test_what_is_replicated_is_a_second_table():
+    async with serving() as daemon:
+        health(daemon, "scd30_1").succeeded()
+        node = daemon.bus.node("replication")
+        points = ReplicationHealth(node, "points", "points here", "http://far/points")
+        recipes = ReplicationHealth(node, "recipes_down", "http://far/recipes", "recipes here")
+        node.describe("replications", lambda: msgspec.to_builtins([points.status(), recipes.status()]))
+        points.lag = 12
+        points.failing("the far side: Connection refused")
+        recipes.running()
+        exit_status, printed = await asked(daemon)
+        assert exit_status == 0  # the chamber is well
+        _, told = await asked(daemon, "--json")
+    headings, first, second = printed.splitlines()[-3:]
+    assert headings.split()[:6] == ["replication", "state", "for", "lag", "refused", "restarts"]
+    assert first.startswith("points        failing  ")
+    assert "12        0         0  the far side: Connection refused (" in first
+    assert second.startswith("recipes_down  running  ")
+    assert second.endswith("?        0         0  -")
+    assert [(each["name"], each["lag"]) for each in json.loads(told)["replications"]] == [
+        ("points", 12),
+        ("recipes_down", None),
+    ]
 
 
 def test_the_table_is_aligned_and_tells_how_long_ago():

@@ -1,4 +1,4 @@
-"""How the devices of a running daemon are, asked over its REST API."""
+"""How the devices of a running daemon are, and its replications, asked over its REST API."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from yarl import URL
 
 from growd.control.health import State
+from growd.store.replication_health import ReplicationStatus  # noqa: TC001  msgspec reads it
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from growd.config import Http
 
 _HEADINGS: Final = ("device", "state", "for", "successes", "failures", "outages", "last error")
-_NUMBERS: Final = ("successes", "failures", "outages")
+_REPLICATION_HEADINGS: Final = ("replication", "state", "for", "lag", "refused", "restarts", "last error")
+_NUMBERS: Final = ("successes", "failures", "outages", "lag", "refused", "restarts")
 _API: Final = "api/0.0.1/node"
 _TIMEOUT_S: Final = 10.0
 _LEEWAY_S: Final = 5.0
@@ -63,6 +65,10 @@ class _Node(msgspec.Struct):
     device: DeviceStatus | None = None
 
 
+class _ReplicationNode(msgspec.Struct):
+    replications: list[ReplicationStatus] = []
+
+
 def address_of(http: Http, url: str | None) -> URL:
     """Where the daemon's own segment is: as `url` says, or as the configuration does.
 
@@ -103,11 +109,21 @@ async def devices(address: URL) -> list[DeviceStatus]:
     return found
 
 
+async def replications(address: URL) -> list[ReplicationStatus]:
+    """All replications, none where nothing is replicated. Raises `StatusError` where no daemon answers."""
+    async with _session() as session:
+        node: _ReplicationNode = await _get(session, address, "replication", _ReplicationNode)
+        return node.replications
+
+
 def table(found: Sequence[DeviceStatus], now: float) -> str:
     """The devices in aligned columns, at the UNIX time `now`."""
-    rows = [_HEADINGS, *(_row(device, now) for device in found)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_aligned(row, widths) for row in rows)
+    return _columns(_HEADINGS, [_row(device, now) for device in found])
+
+
+def replication_table(found: Sequence[ReplicationStatus], now: float) -> str:
+    """The replications in aligned columns, at the UNIX time `now`; the lag is in documents."""
+    return _columns(_REPLICATION_HEADINGS, [_replication_row(each, now) for each in found])
 
 
 def _session() -> aiohttp.ClientSession:
@@ -135,20 +151,33 @@ async def _get(session: aiohttp.ClientSession, address: URL, node: str, kind: ty
 
 def _row(device: DeviceStatus, now: float) -> tuple[str, ...]:
     counted = device.counters
-    error = (
-        f"{counted.last_error} ({_lasted(now - counted.last_error_time)} ago)" if counted.last_error else "-"
-    )
     numbers = map(str, (counted.successes, counted.failures, counted.outages))
+    error = _error(counted.last_error, counted.last_error_time, now)
     return (device.name, device.state, _lasted(now - device.since), *numbers, error)
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Numbers to the right."""
-    cells = [
-        cell.rjust(width) if heading in _NUMBERS else cell.ljust(width)
-        for heading, cell, width in zip(_HEADINGS, row, widths, strict=True)
-    ]
-    return "  ".join(cells).rstrip()
+def _replication_row(each: ReplicationStatus, now: float) -> tuple[str, ...]:
+    lag = "?" if each.lag is None else str(each.lag)
+    numbers = lag, str(each.refused), str(each.restarts)
+    error = _error(each.last_error, each.last_error_time, now)
+    return (each.name, each.state, _lasted(now - each.since), *numbers, error)
+
+
+def _error(sentence: str, at: float, now: float) -> str:
+    return f"{sentence} ({_lasted(now - at)} ago)" if sentence else "-"
+
+
+def _columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows beneath their headings; numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    lines = []
+    for row in (headings, *rows):
+        cells = [
+            cell.rjust(width) if heading in _NUMBERS else cell.ljust(width)
+            for heading, cell, width in zip(headings, row, widths, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 def _lasted(seconds: float) -> str:
