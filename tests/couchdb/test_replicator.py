@@ -1,4 +1,4 @@
-"""`_replicator` and `_scheduler`: of the embedded server and of CouchDB alike, and what is only the first's."""
+"""`_replicator` and `_scheduler` of the embedded server and of CouchDB alike; some of the first alone."""
 
 from __future__ import annotations
 
@@ -347,16 +347,17 @@ async def test_a_certificate_counts_when_the_settings_say_so(
 ) -> None:
     copy = replications.copy()
     inside = urlsplit(replications.server.url).port or 80
-    # two doors: through one that it believed once CouchDB goes again, over the connection that it kept
+    # Two doors: through one that it believed once CouchDB goes again, over the connection that it kept.
+    # By name: CouchDB on Erlang/OTP 25 finds no address in a certificate (`hostname_check_failed`).
     async with tls_door_to(inside) as careless_port, tls_door_to(inside) as port:
-        far = replications.end(copy, url=f"https://127.0.0.1:{careless_port}")
+        far = replications.end(copy, url=f"https://localhost:{careless_port}")
         await state_of(couch, await replications.begin(numbers, far), "completed")
-        assert (await couch("PUT", VERIFY, "true")).json == ""
-        far = replications.end(copy, url=f"https://127.0.0.1:{port}")
+        assert (await couch("PUT", VERIFY, "true")).status == 200
+        far = replications.end(copy, url=f"https://localhost:{port}")
         strict = await replications.begin(numbers, far, continuous=True)
         error = (await state_of(couch, strict, "crashing"))["info"]["error"]
         assert "unknown_ca" in error or "certificate" in error
-        assert (await couch("PUT", CA_SETTING, str(CA_FILE))).json == ""
+        assert (await couch("PUT", CA_SETTING, str(CA_FILE))).status == 200
         await couch("PUT", f"{numbers}/later", {})
         await replications.change(strict, connection_timeout=30_001)
         await until_there(couch, copy, "later")
