@@ -16,7 +16,7 @@ from yarl import URL
 from growd import status
 from growd.config import Http
 from growd.control.health import Health
-from growd.status import Counters, DeviceStatus, StatusError, address_of, devices, is_running, table
+from growd.status import Counters, DeviceStatus, StatusError, address_of, is_running, status_of, table
 from growd.store.replication_health import ReplicationHealth
 from support.daemon import serving
 from support.program import failed
@@ -180,7 +180,7 @@ async def test_what_is_not_growd_is_told(code: int, body: str, words: str):
 
     async with answering(answer) as address:
         with pytest.raises(StatusError, match=words):
-            await devices(address)
+            await status_of(address)
         assert not await is_running(address)
 
 
@@ -194,7 +194,7 @@ async def test_what_never_answers_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(status, "_TIMEOUT_S", 0.05)
     async with answering(wait) as address:
         with pytest.raises(StatusError, match=r"has not answered at \S+ within 0.05 s"):
-            await devices(address)
+            await status_of(address)
         never.set()
 
 
@@ -206,4 +206,4 @@ async def test_a_node_that_has_left_meanwhile_is_no_error():
 
     async with answering(answer) as address:
         assert await is_running(address)
-        assert await devices(address) == []
+        assert (await status_of(address)).devices == []

@@ -26,22 +26,21 @@ from growd.folders import StartError, couchdb_folder, own_folder, read_credentia
 from growd.http.api import Api, Limits
 from growd.http.connections import ConnectionLimits
 from growd.http.export import Exports
+from growd.http.freshness import Freshness
 from growd.http.gateway import Gateway
 from growd.http.server import AddressError, Server
 from growd.outputs import check_lamp
 from growd.plant import Plant, check_variables, declare_topics
 from growd.recipes.runner import RecipeRunner
 from growd.simulation import simulated_hardware
+from growd.storage import Storage
 from growd.store.database import Database
 from growd.store.errors import LocalStoreError
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
-from growd.store.outbox import Outbox
 from growd.store.parameters import ParameterKeeper
 from growd.store.points import PointMaker
-from growd.store.recorder import Recorder
 from growd.store.replication import Replication
-from growd.store.shipper import Shipper
 from growd.supervisor import Supervisor
 from growd_drivers.errors import DriverError
 from growd_drivers.hardware import Hardware, open_hardware
@@ -53,9 +52,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from growd.config import Config
+    from growd.store.outbox import Outbox
 
 READY_S: Final = 10.0  # how long the start waits for the database before it says so and goes on
-DRAIN_S: Final = 0.5  # how long the daemon tries to ship the last points when it leaves
 SAVE_TIME_S: Final = 10.0
 _log = logging.getLogger(__name__)
 
@@ -118,9 +117,9 @@ class App:
         self._declare_topics(bus)
 
         database = await stack.enter_async_context(await asyncio.to_thread(self._database))
-        outbox = await stack.enter_async_context(self._storing(bus, local, database))
-        server = await stack.enter_async_context(self._serving(bus, database))
-        await stack.enter_async_context(self._controlling(bus, local, outbox, database))
+        storage = await stack.enter_async_context(self._storing(bus, local, database))
+        server = await stack.enter_async_context(self._serving(bus, database, storage))
+        await stack.enter_async_context(self._controlling(bus, local, storage.outbox, database))
         await self._until_ready(database)
         return Running(_url(server), self._described(database), self.data)
 
@@ -177,57 +176,20 @@ class App:
         return Replication(bus, database, wanted, local.device, credentials=credentials, trust=trust)
 
     @contextlib.asynccontextmanager
-    async def _storing(self, bus: Bus, local: LocalStore, database: Database) -> AsyncIterator[Outbox]:
+    async def _storing(self, bus: Bus, local: LocalStore, database: Database) -> AsyncIterator[Storage]:
         """The database, and all between it and the bus. At the end the last points are kept and shipped."""
-        store = self.config.store
-        outbox = await Outbox.open(
-            local, self._clock, commit_interval=store.commit_interval_s, budget=store.budget_mb
-        )
-        shipper = Shipper(
-            database.couch,
-            outbox,
-            self._clock,
-            database=database.names.points,
-            prepare=database.prepare,
-            batch=store.batch,
-            max_batch=store.max_batch,
-            max_age=store.max_age_s,
-            watched_age=store.watched_age_s,
-        )
-        database.when_up(shipper.retry_now)  # a back-off may have a minute to go
+        storage = Storage(self.config, bus, local, database, self._complain)
         replication = await self._replication(bus, local, database)
         database.when_up(replication.look_now)
-        recorder = Recorder(
-            bus,
-            outbox,
-            PointMaker(local.device),
-            [self.config.environment.id],
-            minimum_interval=store.minimum_interval_s,
-            maximum_interval=store.maximum_interval_s,
-        )
         async with Supervisor(self._clock) as outer:
             outer.start("database", database.run)
-            try:
-                async with Supervisor(self._clock) as parts:
-                    parts.start("outbox", outbox.run)
-                    parts.start("shipper", shipper.run)
-                    parts.start("recorder", recorder.run)
-                    parts.start("replication", replication.run)
-                    if isinstance(self._clock, AcceleratedClock):
-                        parts.start("simulated time", functools.partial(self._save_time, local))
-                    yield outbox
-            finally:
-                await self._keep_last_points(outbox)
-                await shipper.drain(DRAIN_S)
-                await outbox.close()
+            async with storage.running(), Supervisor(self._clock) as parts:
+                parts.start("replication", replication.run)
+                if isinstance(self._clock, AcceleratedClock):
+                    parts.start("simulated time", functools.partial(self._save_time, local))
+                yield storage
         if isinstance(self._clock, AcceleratedClock):
             await local.save_state("simulated_time", self._clock.time())
-
-    async def _keep_last_points(self, outbox: Outbox) -> None:
-        try:
-            await outbox.flush()
-        except LocalStoreError as error:
-            self._complain(f"the last {outbox.depth() - outbox.waiting} points are lost: {error}")
 
     async def _save_time(self, local: LocalStore) -> None:
         while True:
@@ -237,7 +199,7 @@ class App:
     # the front door
 
     @contextlib.asynccontextmanager
-    async def _serving(self, bus: Bus, database: Database) -> AsyncIterator[Server]:
+    async def _serving(self, bus: Bus, database: Database, storage: Storage) -> AsyncIterator[Server]:
         http = self.config.http
         limits = Limits(
             body_bytes=http.max_body_bytes,
@@ -249,7 +211,8 @@ class App:
         connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
         gateway = Gateway(lambda: database.address)
         exports = Exports(gateway, database.names.points, http.name)
-        server = Server(Api(bus, bus.node("http"), f"_{http.name}", limits), exports, connections)
+        fresh = Freshness(exports, database.names.points, storage.shipper.reading)
+        server = Server(Api(bus, bus.node("http"), f"_{http.name}", limits), fresh, connections)
         try:
             await server.open(http.host, http.port)
             yield server

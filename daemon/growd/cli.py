@@ -20,15 +20,7 @@ from growd.config import Config, ConfigError, load
 from growd.event_loop import run_on_loop
 from growd.folders import StartError
 from growd.hardware_check import check_hardware, described
-from growd.status import (
-    StatusError,
-    address_of,
-    devices,
-    is_running,
-    replication_table,
-    replications,
-    table,
-)
+from growd.status import StatusError, address_of, is_running, report, status_of
 from growd_drivers.errors import DriverError
 from growd_hwsim.errors import SimulationError
 
@@ -162,26 +154,21 @@ def _check_not_running(config: Config) -> None:
 @click.option("--url", metavar="URL", help="Address of the daemon.  [default: http://127.0.0.1:5984/_svc]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(*, config: Path | None, settings: tuple[str, ...], url: str | None, as_json: bool) -> None:
-    """Tell how the devices of the running daemon are, and what is replicated.
+    """Tell how the devices and the store of the running daemon are, and what is replicated.
 
-    The exit status is 1 where a device has failed, 3 where no daemon answers.
+    The exit status is 1 where a device has failed or points can't be kept, 3 where no daemon answers.
     """
     try:
-        address = address_of(load(config, settings).http, url)
-        found = run_on_loop(devices(address))
-        copied = run_on_loop(replications(address))
+        found = run_on_loop(status_of(address_of(load(config, settings).http, url)))
     except ConfigError as error:
         _refuse(error)
     except StatusError as error:
         _refuse(error, NOT_REACHED)
     if as_json:
-        told = {"devices": msgspec.to_builtins(found), "replications": msgspec.to_builtins(copied)}
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(msgspec.to_builtins(found), indent=2))
     else:
-        click.echo(table(found, time.time()))
-        if copied:
-            click.echo(f"\n{replication_table(copied, time.time())}")
-    sys.exit(1 if any(device.has_failed for device in found) else 0)
+        click.echo(report(found, time.time()))
+    sys.exit(1 if found.has_failed else 0)
 
 
 def _refuse(error: Exception, exit_status: int = 1) -> NoReturn:

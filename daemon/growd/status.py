@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import aiohttp
 import msgspec
 from yarl import URL
 
+from growd.bus.errors import counted
 from growd.control.health import State
 from growd.store.replication_health import ReplicationStatus  # noqa: TC001  msgspec reads it
+from growd.store.store_node import StoreStatus  # noqa: TC001  likewise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from growd.config import Http
+
+T = TypeVar("T")
 
 _HEADINGS: Final = ("device", "state", "for", "successes", "failures", "outages", "last error")
 _REPLICATION_HEADINGS: Final = ("replication", "state", "for", "lag", "refused", "restarts", "last error")
@@ -57,15 +62,27 @@ class DeviceStatus(msgspec.Struct, frozen=True):
         return self.state == State.FAILED
 
 
+class Status(msgspec.Struct, frozen=True):
+    """How the daemon is: all devices by the names of their nodes, the store, and what is replicated."""
+
+    devices: list[DeviceStatus]
+    store: StoreStatus | None
+    replications: list[ReplicationStatus]
+
+    @property
+    def has_failed(self) -> bool:
+        """Something does not do what it is there for."""
+        store_failed = self.store is not None and self.store.has_failed
+        return store_failed or any(device.has_failed for device in self.devices)
+
+
 class _Names(msgspec.Struct):
     results: list[str]
 
 
 class _Node(msgspec.Struct):
     device: DeviceStatus | None = None
-
-
-class _ReplicationNode(msgspec.Struct):
+    store: StoreStatus | None = None
     replications: list[ReplicationStatus] = []
 
 
@@ -98,22 +115,26 @@ async def is_running(address: URL) -> bool:
         return True
 
 
-async def devices(address: URL) -> list[DeviceStatus]:
-    """All devices, by the names of their nodes. Raises `StatusError` where no daemon answers."""
-    found = []
+async def status_of(address: URL) -> Status:
+    """How the daemon there is. Raises `StatusError` where none answers."""
     async with _session() as session:
-        for name in (await _get(session, address, "", _Names)).results:
-            node = await _get(session, address, name, _Node)
-            if node.device is not None:
-                found.append(node.device)
-    return found
+        names = (await _get(session, address, "", _Names)).results
+        nodes = [await _get(session, address, name, _Node) for name in names]
+    return Status(
+        [node.device for node in nodes if node.device is not None],
+        next((node.store for node in nodes if node.store is not None), None),
+        [replication for node in nodes for replication in node.replications],
+    )
 
 
-async def replications(address: URL) -> list[ReplicationStatus]:
-    """All replications, none where nothing is replicated. Raises `StatusError` where no daemon answers."""
-    async with _session() as session:
-        node: _ReplicationNode = await _get(session, address, "replication", _ReplicationNode)
-        return node.replications
+def report(status: Status, now: float) -> str:
+    """For a person, at the UNIX time `now`: devices and replications as tables, how the store fares."""
+    parts = [table(status.devices, now)]
+    if status.store is not None:
+        parts.append("\n".join(_of_store(status.store, now)))
+    if status.replications:
+        parts.append(replication_table(status.replications, now))
+    return "\n\n".join(parts)
 
 
 def table(found: Sequence[DeviceStatus], now: float) -> str:
@@ -126,17 +147,49 @@ def replication_table(found: Sequence[ReplicationStatus], now: float) -> str:
     return _columns(_REPLICATION_HEADINGS, [_replication_row(each, now) for each in found])
 
 
+def _of_store(store: StoreStatus, now: float) -> Iterator[str]:
+    yield f"store: {counted(store.waiting, 'point')} on the way to the database"
+    if store.shipping:
+        yield f"  the database takes none, for {_lasted(now - store.since)}: {store.shipping}"
+    if store.saving:
+        yield f"  {store.unsaved} of them in memory only, the disk takes none: {store.saving}"
+    if store.thinned:
+        yield f"  {counted(store.thinned, 'point')} thinned out for want of room, extremes stayed"
+    if store.dropped:
+        yield f"  {counted(store.dropped, 'point')} LOST for want of room"
+    if store.rejected:
+        yield f"  {counted(store.rejected, 'point')} refused by the database: see `growd db rejected`"
+    yield from (f"  {notice}" for notice in store.notices)
+
+
 def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S))
 
 
-async def _get(session: aiohttp.ClientSession, address: URL, node: str, kind: type[Any]) -> Any:
+async def call(address: URL, service: str, arguments: dict[str, Any], kind: type[T]) -> T:
+    """The answer of a service of the daemon. Raises `StatusError` where none answers, or not so."""
+    url = address.joinpath("api", "0.0.1", "service", *service.split("/"))
+    async with _session() as session:
+        return await _ask(session.post(url, json=arguments, allow_redirects=False), address, kind)
+
+
+async def _get(session: aiohttp.ClientSession, address: URL, node: str, kind: type[T]) -> T:
     """The answer about a node, "" for all names. A node that has left meanwhile is an empty answer."""
-    place = address.with_user(None)  # the login that may be in it is not shown
     url = address.joinpath(*_API.split("/"), *filter(None, node.split("/")))
+    return await _ask(session.get(url, allow_redirects=False), address, kind, may_be_gone=bool(node))
+
+
+async def _ask(
+    request: AbstractAsyncContextManager[aiohttp.ClientResponse],
+    address: URL,
+    kind: type[T],
+    *,
+    may_be_gone: bool = False,
+) -> T:
+    place = address.with_user(None)  # the login that may be in it is not shown
     try:
-        async with session.get(url, allow_redirects=False) as response:
-            if response.status == HTTPStatus.NOT_FOUND and node:
+        async with request as response:
+            if response.status == HTTPStatus.NOT_FOUND and may_be_gone:
                 return kind()
             if response.status != HTTPStatus.OK:
                 raise StatusError(f"what answers at {place} is not growd (HTTP status {response.status})")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
-from growd.control.topics import LIGHT_CHANNELS, commanded, desired, measured
+from growd.control.topics import EVENT, LIGHT_CHANNELS, commanded, desired, events, measured
 
 if TYPE_CHECKING:
     from growd.bus import Bus, Node
@@ -60,6 +60,7 @@ class Controller(ABC):
         self._bus = bus
         self._clock = bus.clock
         self._output = self.node.publisher(commanded(environment, variable))
+        self._events = self.node.advertise(events(environment), EVENT)
         self._desired_topic = desired(environment, variable)
         self._needed = _Needed(environment, needs, self._clock) if needs else None
         needed = (self._needed.topic,) if self._needed else ()
@@ -130,12 +131,20 @@ class Controller(ABC):
             value = self._automatic()
         if self._needed is not None and not self._needed.is_known():
             self._commanding |= self._override is not None  # by hand: the output obeyed it and has to be told
+            self._hold_back(value)
             self._override = value = None
         if value is not None:
             self._output.publish(value)
         elif self._commanding:
             self._output.publish(None, Quality.STALE)
         self._commanding = value is not None
+
+    def _hold_back(self, value: float | None) -> None:
+        """Tell, once, of a command that is not given, where the output was on."""
+        if value and self._commanding and self._needed is not None:
+            message = f"off, for {self._needed.variable} is not known"
+            source = self._output.topic.name.rpartition("/")[2]
+            self._events.publish({"kind": "interlock", "source": source, "message": message})
 
     def _overridden(self) -> float | None:
         if self._override is None:
@@ -151,6 +160,7 @@ class _Needed:
     """Whether a needed variable is known now."""
 
     def __init__(self, environment: str, need: Need, clock: Clock) -> None:
+        self.variable = need.variable
         self.topic = measured(environment, need.variable)
         self._stale_after = need.stale_after_s
         self._clock = clock

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import DIAGNOSTIC_STATUS, MessageType
-from growd.control.topics import counters, diagnostics
+from growd.control.topics import EVENT, counters, diagnostics, events
 
 if TYPE_CHECKING:
     from growd.bus import Node
@@ -51,12 +51,13 @@ class Health:
     """The state of one device, on `<environment>/diagnostics/<device>` as a diagnostic status.
 
     Published when the state changes; the counters then too, and else each minute, on the topic's `/counters`.
-    A failure is logged once, and its recovery once with its length. All of it stands in the information of
-    the device's node as `device`.
+    A failure is logged once, and its recovery once with its length; both are events. All of it stands in the
+    information of the device's node as `device`.
     """
 
     def __init__(self, node: Node, environment: str, device: str, clock: Clock) -> None:
         self.state = State.STARTING
+        self._name = device
         self._device = f"{environment}/{device}"
         self._clock = clock
         self._message = "starting"
@@ -70,6 +71,7 @@ class Health:
         self._counters_at = clock.monotonic()
         self._status = node.advertise(diagnostics(environment, device), DIAGNOSTIC_STATUS)
         self._counters = node.advertise(counters(environment, device), DEVICE_COUNTERS)
+        self._events = node.advertise(events(environment), EVENT)
         node.describe("device", self.information)
         self._publish()
 
@@ -100,6 +102,7 @@ class Health:
         if self.state is not State.FAILED:
             self._is_logged = False  # more than what was said of it before
             self._counted["outages"] += 1
+            self._happened("fault", message)
         self._be(State.FAILED, message)
         if self._failed_since is None:
             self._failed_since = self._clock.monotonic()
@@ -127,12 +130,17 @@ class Health:
                 self._publish_counters()
             return
         if self._failed_since is not None:  # whatever comes next, the outage has ended
-            self._outage_s += self._clock.monotonic() - self._failed_since
+            lasted = self._clock.monotonic() - self._failed_since
+            self._outage_s += lasted
             self._failed_since = None
+            self._happened("recovery", f"{state} after {lasted:.1f} s")
         self.state, self._message, self._since = state, message, self._clock.time()
         if state is State.OK:
             self._log_recovery()
         self._publish()
+
+    def _happened(self, kind: str, message: str) -> None:
+        self._events.publish({"kind": kind, "source": self._name, "message": message})
 
     def _log_trouble(self, message: str) -> None:
         if not self._is_logged:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from growd.bus.fields import Field, Kind
 from growd.bus.messages import FLOAT64, STRING, VECTOR3, MessageType
 from growd.variables import VARIABLES
 
@@ -20,6 +21,12 @@ CHANNEL_LEVELS: Final = MessageType(
 )
 
 SWITCH_STATE: Final = FLOAT64.within(0, 1, "switch")
+
+EVENT: Final = MessageType(
+    "growd/Event",
+    (Field("kind", Kind.STRING), Field("source", Kind.STRING), Field("message", Kind.STRING)),
+)
+"""Something that happened once: a fault, a recovery or an interlock, of which device, and in words."""
 
 
 def raw(environment: str, variable: str, device: str = "") -> str:
@@ -50,6 +57,11 @@ def diagnostics(environment: str, device: str) -> str:
 def counters(environment: str, device: str) -> str:
     """The topic of a device's counters."""
     return f"{environment}/diagnostics/{device}/counters"
+
+
+def events(environment: str) -> str:
+    """The topic of what happens once: each is kept with the data."""
+    return f"{environment}/events"
 
 
 def light_channels(environment: str) -> str:
@@ -83,5 +95,6 @@ def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> No
         )
     for name in ("recipe_start", "recipe_end"):
         declare(desired(environment, name), STRING)
+    declare(events(environment), EVENT)
     declare(light_channels(environment), CHANNEL_LEVELS)
     declare(commanded(environment, "light_channels"), CHANNEL_LEVELS)

@@ -146,6 +146,10 @@ class StorageRule:
         self._stored, self._stored_at = value, now
         return True
 
+    def forget(self) -> None:
+        """Let the next value be stored whatever it is: something lay between it and the last one."""
+        self._stored_at = None
+
     def _is_due(self, value: Value, now: float) -> bool:
         if self._stored_at is None:
             return True

@@ -12,12 +12,16 @@ from growd.store.points import ChangeRule, DataPoint, PointMaker, StorageRule
 from growd.variables import VARIABLES, Variable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Topic
     from growd.store.outbox import Outbox
+
+COMMANDED: Final = "commanded"
+QUALITY: Final = "quality"
+EVENT: Final = "event"
 
 # The recipe runner keeps these two itself, in one transaction with the run they belong to.
 _KEPT_BY_THE_RUNNER: Final = frozenset({"recipe_start", "recipe_end"})
@@ -25,13 +29,25 @@ _HTTP_NODE: Final = "http"
 _DEPTH: Final = 1000
 
 
-class Recorder:
-    """Makes points of what is measured and desired, as the storage rules say, and adds them to the outbox.
+def usual_rule(variable: Variable) -> StorageRule:
+    """The rule of a variable of which nothing is configured."""
+    return StorageRule(variable)
 
-    It reads the topics `<environment>/measured/<variable>` and `<environment>/desired/<variable>` that exist
-    when it starts and whose messages are one value. Only messages of quality `ok` are stored. Measured values
-    are stored with the decimals that the table of variables holds worth storing; `is_manual` marks those that
-    a client gave by hand.
+
+class Recorder:
+    """Makes points of what is on the bus, as the storage rules say, and adds them to the outbox.
+
+    It reads the topics `<environment>/<category>/<variable>` that exist when it starts and whose messages are
+    one value:
+
+    - `measured`: messages of quality `ok`, with the decimals that the table of variables holds worth storing;
+      `is_manual` marks those that a client gave by hand. A change of the quality is a point of the category
+      `quality`, whose value is the new quality; the first value that is ok again is stored in any case.
+    - `desired`: changes.
+    - `commanded`: as measured, in the category `commanded`; null when the command ends.
+
+    And `<environment>/events`: each is a point of the category `event`, whose variable is the kind, and the
+    value what it was of, and in words.
     """
 
     def __init__(
@@ -41,16 +57,16 @@ class Recorder:
         maker: PointMaker,
         environments: Iterable[str],
         *,
-        minimum_interval: float = 5.0,
-        maximum_interval: float = 600.0,
+        rule_for: Callable[[Variable], StorageRule] = usual_rule,
     ) -> None:
         self.node = bus.node("recorder")
         self._bus = bus
         self._outbox = outbox
         self._maker = maker
         self._environments = tuple(environments)
-        self._intervals = {"minimum_interval": minimum_interval, "maximum_interval": maximum_interval}
-        self._measured: dict[str, StorageRule] = {}
+        self._rule_for = rule_for
+        self._rules: dict[str, StorageRule] = {}
+        self._qualities: defaultdict[str, Quality] = defaultdict(lambda: Quality.OK)
         self._desired: defaultdict[str, ChangeRule] = defaultdict(ChangeRule)
 
     async def run(self) -> None:
@@ -65,51 +81,80 @@ class Recorder:
                     self._record(sources[left.topic], left)
 
     def _record(self, source: _Source, message: Message) -> None:
-        point = self._point(source, message)
-        if point is not None:
+        makers = {
+            "measured": self._of_measured,
+            "desired": self._of_desired,
+            COMMANDED: self._of_commanded,
+            EVENT: self._of_event,
+        }
+        for point in makers[source.category](source, message):
             self._outbox.add(point)
 
     def _sources(self) -> list[_Source]:
         topics = [self._bus.topics.get(name) for name in self._bus.topics.names()]
-        found = [
-            _source(environment, category, topic)
-            for environment in self._environments
-            for category in ("measured", "desired")
-            for topic in topics
-        ]
+        found = [_source(environment, topic) for environment in self._environments for topic in topics]
         return [source for source in found if source is not None]
 
-    def _point(self, source: _Source, message: Message) -> DataPoint | None:
-        return self._of_desired(source, message) if source.is_desired else self._of_measured(source, message)
+    def _of_measured(self, source: _Source, message: Message) -> Iterator[DataPoint]:
+        rule = self._rule_of(source)
+        if message.quality is not self._qualities[source.topic]:
+            self._qualities[source.topic] = message.quality
+            rule.forget()
+            yield self._point(source, str(message.quality), message, category=QUALITY)
+        if message.quality is Quality.OK:
+            # what is stored is what the rule compares: rounding could hide the change that let a value in
+            value = _rounded(message.value, source.variable)
+            if rule.admits(value, self._bus.clock.monotonic()):
+                yield self._point(source, value, message, is_manual=message.node == _HTTP_NODE)
 
-    def _of_measured(self, source: _Source, message: Message) -> DataPoint | None:
+    def _of_desired(self, source: _Source, message: Message) -> Iterator[DataPoint]:
         if message.quality is not Quality.OK:
-            return None
-        rule = self._measured.get(source.topic)
-        if rule is None:
-            rule = self._measured[source.topic] = StorageRule(source.known_as(), **self._intervals)
-        # what is stored is what the rule compares: rounding could hide the change that let a value in
-        value = _rounded(message.value, source.variable)
-        if not rule.admits(value, self._bus.clock.monotonic()):
-            return None
+            # The set point was released: the next one is a change, even to the same value.
+            self._desired.pop(source.topic, None)
+        elif self._desired[source.topic].admits(message.value):
+            yield self._point(source, message.value, message, is_desired=True)
+
+    def _of_commanded(self, source: _Source, message: Message) -> Iterator[DataPoint]:
+        rule = self._rule_of(source)
+        if message.quality is self._qualities[source.topic] is not Quality.OK:
+            return
+        self._qualities[source.topic] = message.quality
+        is_manual = message.node == _HTTP_NODE
+        if message.quality is not Quality.OK:
+            rule.forget()
+            yield self._point(source, None, message, category=COMMANDED)
+        elif rule.admits(value := _rounded(message.value, source.variable, 3), self._bus.clock.monotonic()):
+            yield self._point(source, value, message, category=COMMANDED, is_manual=is_manual)
+
+    def _of_event(self, source: _Source, message: Message) -> Iterator[DataPoint]:
+        event = message.value
+        if event is not None:
+            text = f"{event['source']}: {event['message']}"
+            yield self._maker.make(source.environment, event["kind"], text, message.time, category=EVENT)
+
+    def _rule_of(self, source: _Source) -> StorageRule:
+        if source.topic not in self._rules:
+            self._rules[source.topic] = self._rule_for(source.known_as())
+        return self._rules[source.topic]
+
+    def _point(
+        self,
+        source: _Source,
+        value: float | bool | str | None,  # noqa: FBT001  a value, not a switch
+        message: Message,
+        *,
+        is_desired: bool = False,
+        is_manual: bool = False,
+        category: str = "",
+    ) -> DataPoint:
         return self._maker.make(
             source.environment,
             source.variable,
             value,
             message.time,
-            is_desired=False,
-            is_manual=message.node == _HTTP_NODE,
-        )
-
-    def _of_desired(self, source: _Source, message: Message) -> DataPoint | None:
-        if message.quality is not Quality.OK:
-            # The set point was released: the next one is a change, even to the same value.
-            self._desired.pop(source.topic, None)
-            return None
-        if not self._desired[source.topic].admits(message.value):
-            return None
-        return self._maker.make(
-            source.environment, source.variable, message.value, message.time, is_desired=True
+            is_desired=is_desired,
+            is_manual=is_manual,
+            category=category,
         )
 
 
@@ -117,24 +162,37 @@ class Recorder:
 class _Source:
     topic: str
     environment: str
+    category: str
     variable: str
-    is_desired: bool
 
     def known_as(self) -> Variable:
-        """The variable's row in the table; one that is not in it has no range, and the usual dead band."""
+        """The variable's row in the table; one that is not in it has no range, and the usual dead band.
+
+        A command has a range and a unit of its own: -1 to 1, where a hundredth is worth storing.
+        """
+        if self.category == COMMANDED:
+            return Variable(self.variable, "fraction", -1, 1, 3, absolute_band=0.01, relative_band=0.0)
         return VARIABLES.get(self.variable) or Variable(self.variable, "", -math.inf, math.inf)
 
 
-def _source(environment: str, category: str, topic: Topic) -> _Source | None:
-    prefix = f"{environment}/{category}/"
-    variable = topic.name.removeprefix(prefix)
-    if not topic.name.startswith(prefix) or variable in _KEPT_BY_THE_RUNNER or len(topic.type.fields) != 1:
+def _source(environment: str, topic: Topic) -> _Source | None:
+    if not topic.name.startswith(f"{environment}/"):
         return None
-    return _Source(topic.name, environment, variable, category == "desired")
+    category, _, variable = topic.name.removeprefix(f"{environment}/").partition("/")
+    if category == "events" and not variable:
+        return _Source(topic.name, environment, EVENT, "")
+    is_value = len(topic.type.fields) == 1 and variable not in _KEPT_BY_THE_RUNNER
+    if not is_value or not variable or category not in {"measured", "desired", COMMANDED}:
+        return None
+    return _Source(topic.name, environment, category, variable)
 
 
-def _rounded(value: float | bool | str, name: str) -> float | bool | str:  # noqa: FBT001  a value, not a switch
+def _rounded(
+    value: float | bool | str,  # noqa: FBT001  a value, not a switch
+    name: str,
+    decimals: int | None = None,
+) -> float | bool | str:
     variable = VARIABLES.get(name)
-    if variable is None or not isinstance(value, float):
-        return value
-    return round(value, variable.precision)
+    if decimals is None and variable is not None:
+        decimals = variable.precision
+    return round(value, decimals) if isinstance(value, float) and decimals is not None else value

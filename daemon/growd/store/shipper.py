@@ -65,6 +65,7 @@ class Shipper:
         max_backoff: float = 60.0,
     ) -> None:
         self.fault: str | None = None  # why nothing can be shipped at present
+        self.failing_since = 0.0  # UNIX seconds of the clock; 0 while all goes well
         self._couch = couch
         self._outbox = outbox
         self._clock = clock
@@ -92,6 +93,7 @@ class Shipper:
         """Ship until cancelled. Points that wait from before leave at once."""
         while True:
             await self._until_due()
+            self._is_due = False
             while not await self._ship_waiting():
                 await self._back_off()
 
@@ -106,6 +108,11 @@ class Shipper:
         except TimeoutError:
             _log.info("%d points stay in the outbox until the next start", self._outbox.waiting)
         return self._outbox.waiting
+
+    def ship_now(self) -> None:
+        """Ship what waits without waiting for more."""
+        self._is_due = True
+        self._outbox.added.set()
 
     def retry_now(self) -> None:
         """End a back-off at once: the database is known to be there again."""
@@ -131,7 +138,6 @@ class Shipper:
 
     async def _until_due(self) -> None:
         if self._is_due:
-            self._is_due = False
             return
         added = self._outbox.added
         while not self._outbox.waiting:
@@ -139,7 +145,7 @@ class Shipper:
             added.clear()
             await added.wait()
         self._oldest_since = self._clock.monotonic()
-        while self._outbox.waiting < self._batch:
+        while self._outbox.waiting < self._batch and not self._is_due:
             age = self._watched_age if self._readers else self._max_age
             left = self._oldest_since + age - self._clock.monotonic()
             if left <= 0:
@@ -284,6 +290,7 @@ class Shipper:
     def _note_failure(self, error: StoreError) -> None:
         if self.fault is None:
             self._failing_since = time.monotonic()
+            self.failing_since = self._clock.time()
             _log.warning("points wait, the database does not take them: %s", error)
         self.fault = str(error)
         self._failures += 1
@@ -293,6 +300,7 @@ class Shipper:
             seconds = time.monotonic() - self._failing_since
             _log.warning("the database takes points again, after %.0f s", seconds)
         self.fault = None
+        self.failing_since = 0.0
         self._failures = 0
 
 

@@ -1,0 +1,131 @@
+"""All between the bus and the database, built from the configuration."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+from typing import TYPE_CHECKING, Final
+
+from growd.store.errors import LocalStoreError
+from growd.store.outbox import Outbox
+from growd.store.points import PointMaker, StorageRule
+from growd.store.recorder import EVENT, Recorder
+from growd.store.shipper import Shipper
+from growd.store.store_node import StoreNode
+from growd.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from growd import config
+    from growd.bus import Bus
+    from growd.clock import Clock
+    from growd.config import Config
+    from growd.store.database import Database
+    from growd.store.local import LocalStore
+    from growd.variables import Variable
+
+DRAIN_S: Final = 0.5  # how long the daemon tries to ship the last points when it leaves
+_ENDED_WELL: Final = "ended_well"
+_log = logging.getLogger(__name__)
+
+
+class Storage:
+    """Recorder, outbox and shipper, between a bus and a database; whoever opened those closes them.
+
+    `complain` is told, in a sentence for a person, of points that are lost on the way down.
+    """
+
+    def __init__(
+        self, config: Config, bus: Bus, local: LocalStore, database: Database, complain: Callable[[str], None]
+    ) -> None:
+        self._config = config
+        self._bus = bus
+        self._local = local
+        self._database = database
+        self._complain = complain
+        self._maker = PointMaker(local.device)
+        self.outbox: Outbox
+        self.shipper: Shipper
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run all parts around the body. At the end the last points are kept, and shipped if that goes."""
+        settings, clock = self._config.store, self._bus.clock
+        self.outbox = await Outbox.open(
+            self._local, clock, commit_interval=settings.commit_interval_s, budget=settings.budget_mb
+        )
+        try:
+            self.shipper = self._new_shipper(clock)
+            notices = [*self._local.notices, *self.outbox.notices]
+            StoreNode(self._bus, self.outbox, self.shipper, notices)
+            await self._note_start(notices)
+            async with Supervisor(clock) as parts:
+                parts.start("outbox", self.outbox.run)
+                parts.start("shipper", self.shipper.run)
+                parts.start("recorder", self._new_recorder().run)
+                yield
+        finally:
+            await self._keep_last_points()
+            await self.shipper.drain(DRAIN_S)
+            await self.outbox.close()
+
+    def _new_shipper(self, clock: Clock) -> Shipper:
+        settings = self._config.store
+        shipper = Shipper(
+            self._database.couch,
+            self.outbox,
+            clock,
+            database=self._database.names.points,
+            prepare=self._database.prepare,
+            batch=settings.batch,
+            max_batch=settings.max_batch,
+            max_age=settings.max_age_s,
+            watched_age=settings.watched_age_s,
+        )
+        self._database.when_up(shipper.retry_now)  # a back-off may have a minute to go
+        return shipper
+
+    def _new_recorder(self) -> Recorder:
+        def rule_for(variable: Variable) -> StorageRule:
+            return storage_rule(self._config.store, variable)
+
+        environments = [self._config.environment.id]
+        return Recorder(self._bus, self.outbox, self._maker, environments, rule_for=rule_for)
+
+    async def _note_start(self, notices: list[str]) -> None:
+        """Keep with the data that growd began anew, how it had ended, and what was found damaged."""
+        ended_well = await self._local.state(_ENDED_WELL)
+        how = {None: "for the first time", True: "after a clean end", False: "without a clean end before"}
+        happened = [("restart", f"growd started {how[ended_well]}")]
+        happened += [("fault", f"growd: {notice}") for notice in notices]
+        now = self._bus.clock.time()
+        for kind, text in happened:
+            environment = self._config.environment.id
+            self.outbox.add(self._maker.make(environment, kind, text, now, category=EVENT))
+        for notice in notices:
+            _log.error("%s", notice)
+        if ended_well is not False:
+            await self._local.save_state(_ENDED_WELL, value=False)
+
+    async def _keep_last_points(self) -> None:
+        try:
+            await self.outbox.flush()
+            await self._local.save_state(_ENDED_WELL, value=True)
+        except LocalStoreError as error:
+            if self.outbox.unsaved:
+                self._complain(f"the last {self.outbox.unsaved} points are lost: {error}")
+
+
+def storage_rule(settings: config.Store, variable: Variable) -> StorageRule:
+    """When values of a variable are stored: as is configured for it, or for all, or as the table has it."""
+    own = settings.variable.get(variable.name)
+    minimum, maximum = settings.minimum_interval_s, settings.maximum_interval_s
+    if own is not None:
+        absolute = variable.absolute_band if own.absolute_band is None else own.absolute_band
+        relative = variable.relative_band if own.relative_band is None else own.relative_band
+        variable = dataclasses.replace(variable, absolute_band=absolute, relative_band=relative)
+        minimum = minimum if own.minimum_interval_s is None else own.minimum_interval_s
+        maximum = maximum if own.maximum_interval_s is None else own.maximum_interval_s
+    return StorageRule(variable, minimum_interval=minimum, maximum_interval=maximum)

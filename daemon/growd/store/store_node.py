@@ -1,0 +1,113 @@
+"""The store on the bus: how it fares, and what an operator can ask of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from growd.bus.errors import counted
+from growd.bus.fields import Field, Kind
+from growd.bus.services import SUCCESS
+from growd.store.errors import LocalStoreError
+
+if TYPE_CHECKING:
+    from growd.bus import Bus
+    from growd.store.outbox import Outbox
+    from growd.store.shipper import Shipper
+
+_log = logging.getLogger(__name__)
+
+MOST_LISTED: Final = 1_000
+_LIMIT = Field(
+    "limit", Kind.INT64, 1, MOST_LISTED, default=100, doc="how many at most; the oldest come first"
+)
+_LISTED = (*SUCCESS, Field("results", Kind.JSON, default=[]))
+
+
+class StoreStatus(msgspec.Struct, frozen=True):
+    """How the way of points into the database fares.
+
+    Points: `waiting` are not in the database yet, `unsaved` of them in memory only; `thinned` and `dropped`
+    went for want of room since growd started; `rejected` were refused by the database and set aside.
+    `saving` and `shipping` say why points can't be kept or sent at present, empty where they can; `since` is
+    when shipping failed first, 0 if it does not (UNIX seconds). `notices` says what was found damaged at the
+    start.
+    """
+
+    waiting: int
+    unsaved: int
+    thinned: int
+    dropped: int
+    rejected: int
+    saving: str
+    shipping: str
+    since: float
+    notices: list[str]
+
+    @property
+    def has_failed(self) -> bool:
+        """Points are not safe: they are in memory only, or some are lost."""
+        return bool(self.saving or self.dropped)
+
+
+class StoreNode:
+    """The node `store`: its state, and the services `store/rejected` and `store/retry_rejected`."""
+
+    def __init__(self, bus: Bus, outbox: Outbox, shipper: Shipper, notices: list[str]) -> None:
+        self._outbox = outbox
+        self._shipper = shipper
+        self._notices = notices
+        self.node = bus.node("store")
+        self.node.describe("store", lambda: msgspec.to_builtins(self.status()))
+        self.node.serve(
+            "store/rejected",
+            "growd/ListRejected",
+            self._list_rejected,
+            arguments=(_LIMIT,),
+            reply=_LISTED,
+            doc="Points that the database refused, each with the reason and when that was.",
+        )
+        self.node.serve(
+            "store/retry_rejected",
+            "growd/RetryRejected",
+            self._retry_rejected,
+            doc="Send the points that the database refused once more.",
+        )
+
+    def status(self) -> StoreStatus:
+        """As it is now."""
+        outbox, shipper = self._outbox, self._shipper
+        return StoreStatus(
+            waiting=outbox.depth(),
+            unsaved=outbox.unsaved,
+            thinned=outbox.thinned,
+            dropped=outbox.dropped,
+            rejected=outbox.set_aside,
+            saving=outbox.fault or "",
+            shipping=shipper.fault or "",
+            since=shipper.failing_since,
+            notices=self._notices,
+        )
+
+    async def _list_rejected(self, limit: int) -> dict[str, Any]:
+        try:
+            found = await self._outbox.rejected(limit)
+        except LocalStoreError as error:
+            return {"success": False, "message": str(error)}
+        listed = [
+            {"point": one.point.document(), "reason": one.reason, "rejected_at": one.rejected_at}
+            for one in found
+        ]
+        held = self._outbox.set_aside
+        return {"success": True, "message": f"{counted(held, 'point')} set aside", "results": listed}
+
+    async def _retry_rejected(self) -> dict[str, Any]:
+        try:
+            number = await self._outbox.retry_rejected()
+        except LocalStoreError as error:
+            return {"success": False, "message": str(error)}
+        _log.info("%s that the database refused is sent again", counted(number, "point"))
+        self._shipper.ship_now()
+        return {"success": True, "message": f"{counted(number, 'point')} sent again"}
