@@ -468,6 +468,18 @@ async def test_pending_changes_are_those_that_pass_the_filter(own_server: Embedd
         assert found == {"s": 3, "i": 2, "all": 10}
 
 
+async def test_a_far_side_that_says_nothing_is_given_up(own_server: EmbeddedProcess) -> None:
+    """Embedded only: CouchDB asks five times before it says so."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        async with client_of(own_server.url) as node:
+            await node("PUT", "/numbers")
+            far = f"http://127.0.0.1:{mute.getsockname()[1]}/there"
+            doc = document(f"{own_server.url}/numbers", far, continuous=True, connection_timeout=200)
+            await node("PUT", "/_replicator/up", doc)
+            said = await state_of(node, "up", "crashing")
+    assert "nothing was heard for 0.2 s" in said["info"]["error"]
+
+
 async def test_settings_outlive_the_server(tmp_path: Path, ports: tuple[int, int]) -> None:
     async with embedded_at(ports[0], tmp_path / "here") as node:
         await node("PUT", CA_SETTING, "/no/such/file")
