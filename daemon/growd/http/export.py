@@ -17,7 +17,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from growd.http.framing import Headers
+from growd.http.framing import AnswerHead, Headers
 from growd.http.gateway import Relay, send
 from growd.http.headers import HOP_BY_HOP, answer_headers
 from growd.http.upstream_errors import AnswerTooLargeError, GatewayError
@@ -158,7 +158,9 @@ class _Export:
 
     async def run(self, first: Whole, rows: list[msgspec.Raw]) -> Relay:
         """Send the whole table, of which the first page is there."""
-        relay = Relay(self._request, first.head, _headers(first))
+        headers = _headers(first)
+        answered = AnswerHead(first.head.minor_version, HTTPStatus.OK, b"OK", Headers(headers))
+        relay = Relay(self._request, answered, headers)
         waiting = [relay.head, *relay.framed([self._plan.format.head])]
         try:
             async with aclosing(self._lines(rows)) as pieces:

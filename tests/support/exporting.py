@@ -1,0 +1,180 @@
+"""The daemon's front door before a database, and points to export through it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from growd.bus import Bus
+from growd.bus.params import Parameters
+from growd.clock import RealClock
+from growd.http.api import Api
+from growd.http.export import Exports
+from growd.http.gateway import Gateway
+from growd.http.server import Server
+from support.daemon import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from aiohttp import web
+
+    from growd.http.gateway import Whole
+    from support.raw_http import Peer
+
+POINTS = "points"  # what the database is called where the test makes it up
+LIST = "_design/svc/_list/csv"
+TEXTS = [
+    "",
+    "plain",
+    "=1+1",
+    '"',
+    "a,b",
+    "a\r\nb",
+    "\tx",
+    "grüße \N{SEEDLING}",
+    "-3",
+    "0",
+    "\N{DELETE}",
+    "\\",
+]
+NUMBERS = [0, 1, -1, 12.5, 1e21, 1.5e-7, 0.1, 123456789012345680000, 5e-324, 2**53 + 2, -0.0, 1e300]
+TIMES = [0, 1, 1.5, 2, 1000.0004, 1732233600.123, 1732233600.1235, -1, -62167219200, 253402300800, 1e13]
+
+EXTRAS = [{"b": [1.0, -0.0, "x\u2028\n"], "10": 1e21, "2": {}}, [], {}, [None]]
+
+
+class Noting(Gateway):
+    """A gateway that notes what was handed on as it came, and which pages were asked for."""
+
+    def __init__(self, upstream: str, stall_limit: float) -> None:
+        super().__init__(lambda: upstream, stall_limit=stall_limit)
+        self.handed_on: list[str] = []
+        self.pages: list[str] = []
+        self.answered = asyncio.Event()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.handed_on.append(request.raw_path)
+        return await super().handle(request)
+
+    async def ask(self, request: web.BaseRequest, target: bytes, **how: Any) -> Whole:
+        self.pages.append(target.decode())
+        return await super().ask(request, target, **how)
+
+
+class NotingExports(Exports):
+    """Tells when a request was answered to its end, or broken off."""
+
+    def __init__(self, gateway: Noting, database: str) -> None:
+        super().__init__(gateway, database, "svc")
+        self._noting = gateway
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await super().handle(request)
+        finally:
+            self._noting.answered.set()
+
+
+@dataclass(frozen=True)
+class Door:
+    port: int
+    noted: Noting
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@asynccontextmanager
+async def front_door(
+    upstream: str, database: str = POINTS, *, stall_limit: float = 300
+) -> AsyncIterator[Door]:
+    """The daemon's server before the database server at `upstream`, whose points are in `database`."""
+    bus = Bus(RealClock(), Parameters(store=MemoryStore()))
+    gateway = Noting(upstream, stall_limit)
+    server = Server(Api(bus, bus.node("http"), "_svc"), NotingExports(gateway, database))
+    await server.open("127.0.0.1", 0)
+    assert server.address is not None
+    try:
+        yield Door(server.address[1], gateway)
+    finally:
+        await server.close()
+        await gateway.close()
+        await bus.parameters.close()
+
+
+def random_points(seed: int, number: int = 60) -> list[dict[str, Any]]:
+    """Points of all kinds, several of them with the same key."""
+    chance = random.Random(seed)
+    return [_random_point(chance, n) for n in range(number)]
+
+
+def _random_point(chance: random.Random, number: int) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "_id": f"growd-{chance.choice('ab')}:{chance.choice(['', 'ä', '+', ' '])}{number:03}",
+        "environment": chance.choice(["chamber", "chamber 2", "Kühlraum"]),
+        "variable": chance.choice(["air_temperature", "light_illuminance", "=x", "toString"]),
+        "is_desired": chance.random() < 0.3,
+        "is_manual": False,
+        "value": chance.choice([*TEXTS, *NUMBERS, None, True, False]),
+        "timestamp": chance.choice(TIMES),
+    }
+    if chance.random() < 0.3:
+        document["category"] = chance.choice(["measured", "desired", "commanded"])
+    if chance.random() < 0.3:
+        document["unit"] = chance.choice([None, "K", "%"])
+    if chance.random() < 0.2:
+        document["quality"] = chance.choice([None, "suspect", 0])
+    if chance.random() < 0.3:
+        document["extra"] = chance.choice(EXTRAS)
+    return document
+
+
+@dataclass
+class MadeUpView:
+    """Plays the database on connections of the test: a view of rows, page by page.
+
+    `heads` are those of the requests so far.
+    """
+
+    rows: list[dict[str, Any]]
+    heads: list[bytes] = field(default_factory=list)
+
+    async def __call__(self, peer: Peer) -> None:
+        try:
+            while True:
+                self.heads.append(await peer.head())
+                await self.answer(peer, len(self.heads))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+
+    async def answer(self, peer: Peer, number: int) -> None:
+        """Answer the request of this number, from 1."""
+        await peer.send(page_answer(self.page(self.heads[-1])))
+
+    def page(self, head: bytes) -> list[dict[str, Any]]:
+        """The rows that a request asks for."""
+        query = parse_qs(urlsplit(head.split(b" ")[1].decode()).query)
+        start = 0
+        if "startkey" in query:
+            place = [json.loads(query["startkey"][0]), query["startkey_docid"][0]]
+            start = sum([row["key"], row["id"]] < place for row in self.rows)
+        return self.rows[start : start + int(query["limit"][0])]
+
+
+def row(number: int, key: Any = None, **fields: Any) -> dict[str, Any]:
+    """A row of a view, of a point with this number for its timestamp and its value."""
+    value = {"_id": f"p{number:06}", "timestamp": number, "variable": "x", "value": number, **fields}
+    return {"id": value["_id"], "key": ["e", number] if key is None else key, "value": value}
+
+
+def page_answer(rows: list[dict[str, Any]]) -> bytes:
+    body = json.dumps({"total_rows": 1_000_000, "offset": 0, "rows": rows}).encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
