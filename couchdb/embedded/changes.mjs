@@ -46,16 +46,17 @@ class Feed {
       this.writer = new Events(res);
     }
     this.res = res;
+    this.hasBegun = false;
     this.left = request.limit;
     this.written = 0;
   }
 
   async run() {
     this.since = this.request.since === 'now' ? (await this.db.info()).update_seq : this.request.since;
-    let rows = await this.read(); // before the head, so that a bad filter is answered with its status
-    this.writer.begin();
     const heartbeat = this.startHeartbeat();
     try {
+      let rows = await this.read(); // before the head, so that a bad filter is answered with its status
+      this.begin();
       await this.write(rows);
       while (this.goesOn(rows)) {
         if (rows.length === 0 && !(await this.wake.changed(this.idleTime(), this.end))) {
@@ -70,6 +71,13 @@ class Feed {
     // the database may have been deleted meanwhile, which ends its feeds
     const { update_seq: newest } = await this.db.info().catch(() => ({ update_seq: this.since }));
     this.writer.finish(this.since, Math.max(0, newest - this.since));
+  }
+
+  begin() {
+    if (!this.hasBegun) {
+      this.hasBegun = true;
+      this.writer.begin();
+    }
   }
 
   /** The next rows; none when the feed has seen all there is. */
@@ -110,9 +118,14 @@ class Feed {
     return this.request.heartbeat === null ? this.request.timeout : Infinity;
   }
 
+  /** Beats from the start: a filter that lets little through may read for longer than the client has patience. */
   startHeartbeat() {
-    const { feed, heartbeat } = this.request;
-    return feed === 'normal' || heartbeat === null ? undefined : setInterval(() => this.writer.beat(), heartbeat);
+    const { heartbeat } = this.request;
+    const beat = () => {
+      this.begin();
+      this.writer.beat();
+    };
+    return heartbeat === null ? undefined : setInterval(beat, heartbeat);
   }
 }
 

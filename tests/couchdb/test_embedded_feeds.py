@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 DESIGN = {
     "views": {"even": {"map": "function (doc) { if (doc.n % 2 === 0) { emit(doc.n); } }"}},
-    "filters": {"above": "function (doc, req) { return doc.n > Number(req.query.bound); }"},
+    "filters": {
+        "above": "function (doc, req) { return doc.n > Number(req.query.bound); }",
+        "slow": "function () { var end = Date.now() + 2; while (Date.now() < end) {} return false; }",
+    },
 }
 
 
@@ -116,6 +119,13 @@ async def test_the_continuous_feed_ends_with_its_limit_and_its_timeout(node: Cli
     assert [json.loads(line).get("id") for line in limited] == ["_design/d", "d0", None]
     timed = (await node("GET", feed, feed="continuous", since="now", timeout=1)).body
     assert json.loads(timed) == {"last_seq": 5, "pending": 0}
+
+
+async def test_a_heart_beats_while_a_filter_lets_nothing_through(node: Client, store: str, feed: str) -> None:
+    await write(node, store, *range(10, 110))
+    async with node.open("GET", feed, filter="d/slow", heartbeat=1) as response:
+        head = [await response.content.readline() for _ in range(3)]
+    assert head == [b'{"results":[\n', b"\n", b"\n"]
 
 
 async def test_a_heartbeat_is_an_empty_line(node: Client, feed: str) -> None:
