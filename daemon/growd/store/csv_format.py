@@ -88,11 +88,13 @@ class CsvFormat:
 
     def _unusual(self, text: msgspec.Raw) -> Row:
         """A row with what JSON allows and msgspec does not: half a surrogate pair, numbers beyond doubles."""
-        members = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        value = json.loads(bytes(members["value"]))
+        members = json.loads(bytes(text))
+        if not isinstance(members, dict) or not members.keys() >= {"key", "value"}:
+            raise ValueError("a row without key or value")
+        value = members["value"]
         point = _well_formed(value) if isinstance(value, dict) else {}
         fields = {field: point.get(name) for name, field in self._fields.items()}
-        return Row(members["key"], self._point(**fields))
+        return Row(msgspec.Raw(stringify(members["key"]).encode()), self._point(**fields))
 
     def _cell_of(self, column: str) -> Callable[[Point], str]:
         """What prints a point's cell in this column."""

@@ -6,12 +6,14 @@ deleted meanwhile, none that follows is left out.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import msgspec
 
+from growd.store.csv_format import stringify
 from growd.store.errors import PageError
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ class Pages:
     def take(self, answer: bytes) -> list[msgspec.Raw]:
         """The new rows of the answer to `query`, as JSON. `PageError` where it can't be the next page."""
         try:
-            rows = _page(answer).rows
+            rows = _rows(answer)
             is_last = len(rows) < self._asked
             if rows:
                 self._rows = min(MOST_ROWS, max(1, PAGE_BYTES * len(rows) // len(answer)))
@@ -175,10 +177,26 @@ def slices(rows: Sequence[msgspec.Raw]) -> Iterator[Sequence[msgspec.Raw]]:
     return (rows[start : start + SLICE_ROWS] for start in range(0, len(rows), SLICE_ROWS))
 
 
+def _rows(answer: bytes) -> list[msgspec.Raw]:
+    try:
+        return _page(answer).rows
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # perhaps for half a surrogate pair, which JSON allows
+        rows = msgspec.convert(json.loads(answer), dict[str, Any]).get("rows")
+        return [msgspec.Raw(stringify(row).encode()) for row in msgspec.convert(rows, list[dict[str, Any]])]
+
+
 def _position(row: msgspec.Raw) -> Position:
-    place = _place(row)
+    try:
+        place = _place(row)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:  # as above
+        members = json.loads(bytes(row))
+        return Position(stringify(members.get("key")), str(members.get("id")))
     return Position(bytes(place.key).decode(), place.id)
 
 
 def _quoted(text: str) -> str:
-    return quote(text, safe="")
+    return quote(text.encode(errors="surrogatepass"), safe="")

@@ -1,0 +1,187 @@
+"""A view read page by page: every row once, in order, whatever the sizes and the keys."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from urllib.parse import parse_qs
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.store import pages
+from growd.store.csv_format import Row
+from growd.store.errors import PageError
+from growd.store.pages import Newest, Pages, Position, Selection, slices
+
+
+def row(key, docid, **fields):
+    return {"id": docid, "key": key, "value": {"_id": docid, **fields}}
+
+
+def answer(rows):
+    return json.dumps({"total_rows": 1, "offset": 0, "rows": rows}).encode()
+
+
+def told(query):
+    """A query string taken apart: the first of each parameter."""
+    return {name: values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
+
+
+def page(rows, query, *, descending):
+    """What a database answers; keys are numbers."""
+    asked = told(query)
+    if "startkey" in asked:
+        place = (json.loads(asked["startkey"]), asked["startkey_docid"])
+        here = [(row["key"], row["id"]) for row in rows]
+        rows = [
+            row for row, at in zip(rows, here, strict=True) if (at <= place if descending else at >= place)
+        ]
+    first = int(asked.get("skip", "0"))
+    return answer(rows[first : first + int(asked["limit"])])
+
+
+def read(rows, selection, after=None):
+    """All rows that the pages find, and how many pages there were."""
+    way = Pages(selection, after)
+    found = []
+    number = 0
+    while not way.done:
+        found += way.take(page(rows, way.query(), descending=selection.descending))
+        number += 1
+    return [json.loads(bytes(text)) for text in found], number
+
+
+KEYS = st.lists(st.integers(0, 4), max_size=40)
+
+
+SELECTIONS = st.builds(
+    Selection,
+    descending=st.booleans(),
+    skip=st.integers(0, 9),
+    limit=st.none() | st.integers(0, 50),
+)
+
+
+@given(keys=KEYS, selection=SELECTIONS)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_every_row_comes_once_and_in_order(size, keys, selection):
+    rows = [row(key, f"d{number:02}") for number, key in enumerate(keys)]
+    rows.sort(key=lambda row: (row["key"], row["id"]), reverse=selection.descending)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "FIRST_ROWS", size)
+        patch.setattr(pages, "MOST_ROWS", size)
+        found, _ = read(rows, selection)
+    assert found == rows[selection.skip :][: selection.limit]
+
+
+def test_the_first_page_is_small_and_later_ones_are_large():
+    rows = [row(number, "d") for number in range(5_000)]
+    assert read(rows, Selection())[1] == 1 + 3  # 100, 2 000, 2 000, 900
+
+
+def test_pages_of_large_rows_have_few():
+    way = Pages(Selection())
+    way.query()
+    way.take(answer([row(number, "d", text="x" * 100_000) for number in range(100)]))
+    assert told(way.query())["limit"] == str(10 + 1)
+
+
+def test_the_first_query_has_what_the_caller_asked_for():
+    selection = Selection("%5B1%5D", ("endkey=[2]", "inclusive_end=false"), ("update=lazy",), True, 3, 7)
+    assert Pages(selection).query() == (
+        "reduce=false&limit=7&endkey=[2]&inclusive_end=false&descending=true"
+        "&startkey=%5B1%5D&skip=3&update=lazy"
+    )
+
+
+def test_later_queries_begin_at_the_last_row_and_leave_the_index_alone():
+    selection = Selection("%5B1%5D", ("endkey=[2]",), ("update=lazy",), False, 3, 100)
+    way = Pages(selection, Position('["ä",1.5]', "a+b"))
+    assert way.query() == (
+        "reduce=false&limit=101&endkey=[2]"
+        "&startkey=%5B%22%C3%A4%22%2C1.5%5D&startkey_docid=a%2Bb&update=false"
+    )
+
+
+def test_it_goes_on_behind_a_row():
+    rows = [row(number, "d") for number in range(9)]
+    assert read(rows, Selection(), Position("4", "d"))[0] == rows[5:]
+    assert read(rows[:4] + rows[5:], Selection(), Position("4", "d"))[0] == rows[5:]  # it is deleted
+
+
+def test_a_limit_of_none_asks_nothing():
+    assert Pages(Selection(limit=0)).done
+
+
+def test_fewer_rows_are_asked_for_down_to_one():
+    way = Pages(Selection())
+    asked = [told(way.query())["limit"]]
+    while way.ask_for_fewer():
+        asked.append(told(way.query())["limit"])
+    assert asked == ["100", "12", "1"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"rows":1}',
+        b'{"rows":[1]}',
+        b'{"rows":[{"id":1,"key":2}]}',
+        b'{"rows":["\\ud8',
+    ],
+)
+def test_what_is_no_page_is_refused(body):
+    way = Pages(Selection())
+    way.query()
+    with pytest.raises(PageError, match="no page of a view"):
+        way.take(body)
+    assert not way.done
+
+
+@pytest.mark.parametrize(("descending", "docid"), [(False, "a"), (True, "c")])
+def test_a_server_that_does_not_begin_at_the_document_is_found_out(descending, docid):
+    way = Pages(Selection(descending=descending), Position("1", "b"))
+    way.query()
+    with pytest.raises(PageError, match="does not begin a page"):
+        way.take(answer([row(1, docid)]).replace(b'"key": 1', b'"key":1'))
+
+
+def test_half_a_surrogate_pair_is_read():
+    rows = [row(1, "a", text="\ud800"), row(2, "b", text="x"), row(3, "c", text="\udfff")]
+    assert read(rows, Selection(limit=3))[0] == rows
+    way = Pages(Selection())
+    way.query()
+    way.take(answer([*rows] * 34))
+    assert way.position == Position("3", "c")
+    assert "startkey_docid=c" in way.query()
+
+
+# --- The newest of each key
+
+
+@given(keys=KEYS, selection=SELECTIONS)
+@pytest.mark.parametrize("size", [1, 3, 50])
+def test_the_greatest_id_of_each_key_is_taken(size, keys, selection):
+    descending, skip, limit = selection.descending, selection.skip, selection.limit
+    rows = sorted(((key, number) for number, key in enumerate(keys)), reverse=descending)
+    expected = [max(group) for _, group in groupby(rows, key=lambda row: row[0])][skip:][:limit]
+    newest = Newest(descending=descending, skip=skip, limit=limit)
+    found = []
+    for start in range(0, len(rows), size):
+        if newest.done:
+            break
+        part = rows[start : start + size]
+        found += newest.take([Row(msgspec.Raw(b"%d" % key), (key, number)) for key, number in part])
+    found += newest.end()
+    assert [row.value for row in found] == expected
+
+
+def test_a_page_is_worked_on_in_slices():
+    assert [len(part) for part in slices([msgspec.Raw(b"1")] * 250)] == [100, 100, 50]
