@@ -8,6 +8,7 @@ import { rootCertificates } from 'node:tls';
 import { HttpError } from './http.mjs';
 
 const DEFAULT_TIMEOUT_MS = 30_000;
+const IDLE_MS = 3_000; // for a connection to wait for its next use; servers end theirs after 5 s or more
 
 /** Where systems keep the certificates that they trust; the first that is there counts, as in Erlang. */
 const SYSTEM_CERTIFICATES = [
@@ -67,7 +68,17 @@ export class Ends {
 
 /** An agent whose connections end when the far side is silent for too long. */
 function withTimeout(agent, timeout) {
-  const connect = agent.createConnection.bind(agent);
+  const methods = ['createConnection', 'keepSocketAlive', 'reuseSocket'];
+  const [connect, keep, reuse] = methods.map((name) => agent[name].bind(agent));
+  agent.keepSocketAlive = (socket) => {
+    const isKept = keep(socket);
+    socket.setTimeout(Math.min(socket.timeout || IDLE_MS, IDLE_MS));
+    return isKept;
+  };
+  agent.reuseSocket = (socket, request) => {
+    reuse(socket, request);
+    socket.setTimeout(timeout); // while it was idle another held
+  };
   agent.createConnection = (options, callback) => {
     const socket = connect(options, callback);
     socket.setTimeout(timeout);

@@ -15,7 +15,7 @@ import pytest
 
 from support.couch_client import Client, client_of
 from support.database import start_node
-from support.tls_door import CA_FILE, tls_door_to
+from support.tls_door import CA_FILE, door_to, tls_door_to
 
 if TYPE_CHECKING:
     import subprocess
@@ -478,6 +478,28 @@ async def test_a_far_side_that_says_nothing_is_given_up(own_server: EmbeddedProc
             await node("PUT", "/_replicator/up", doc)
             said = await state_of(node, "up", "crashing")
     assert "nothing was heard for 0.2 s" in said["info"]["error"]
+
+
+async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connections(
+    own_server: EmbeddedProcess,
+) -> None:
+    """Embedded only. Node takes that time for a limit of the connection, also when it is in use again."""
+
+    def keep_less(part: bytes) -> bytes:
+        return part.replace(b"Keep-Alive: timeout=5", b"Keep-Alive: timeout=2")
+
+    inside = urlsplit(own_server.url).port or 80
+    async with client_of(own_server.url) as node, door_to(inside, change=keep_less) as port:
+        await node("PUT", "/numbers")
+        await node("PUT", "/numbers/d0", {})
+        ends = f"http://127.0.0.1:{port}/numbers", f"{own_server.url}/copy"
+        await node("PUT", "/_replicator/up", document(*ends, continuous=True))
+        await until_there(node, "/copy", "d0")
+        async with node.open("GET", "/copy/_changes", feed="continuous", since="now", heartbeat=2500) as feed:
+            assert await feed.content.readline() == b"\n"
+        said = await state_of(node, "up", "running")
+        job = (await node("GET", f"{JOBS}/{said['id']}")).json
+        assert [event["type"] for event in job["history"]] == ["started", "added"]
 
 
 async def test_settings_outlive_the_server(tmp_path: Path, ports: tuple[int, int]) -> None:

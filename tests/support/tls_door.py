@@ -1,4 +1,4 @@
-"""A door with TLS in front of a server that has none; its certificate is in the folder `tls`."""
+"""A door in front of a server, with TLS that the server has not; its certificate is in the folder `tls`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 TLS = Path(__file__).parent / "tls"
 CA_FILE = TLS / "ca.pem"
 READ_LIMIT = 2**16
 
 
+def server_context() -> ssl.SSLContext:
+    """That of a server with the certificate."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(TLS / "server.pem", TLS / "server.key")
+    return context
+
+
 @asynccontextmanager
 async def tls_door_to(port: int) -> AsyncIterator[int]:
     """The port of a door that passes everything on to `port` of this machine."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(TLS / "server.pem", TLS / "server.key")
+    async with door_to(port, server_context()) as door:
+        yield door
+
+
+@asynccontextmanager
+async def door_to(
+    port: int, context: ssl.SSLContext | None = None, change: Callable[[bytes], bytes] = bytes
+) -> AsyncIterator[int]:
+    """The same, also without TLS; `change` gets each part of the answers."""
     passing: set[asyncio.Task[None]] = set()
 
     async def enter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -30,7 +44,7 @@ async def tls_door_to(port: int) -> AsyncIterator[int]:
         task.add_done_callback(passing.discard)
         with suppress(ConnectionError, ssl.SSLError, asyncio.CancelledError):
             inside, answer = await asyncio.open_connection("127.0.0.1", port)
-            await asyncio.gather(_pass(reader, answer), _pass(inside, writer))
+            await asyncio.gather(_pass(reader, answer, bytes), _pass(inside, writer, change))
 
     server = await asyncio.start_server(enter, "127.0.0.1", 0, ssl=context)
     try:
@@ -42,10 +56,12 @@ async def tls_door_to(port: int) -> AsyncIterator[int]:
         await asyncio.gather(*passing, return_exceptions=True)
 
 
-async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, change: Callable[[bytes], bytes]
+) -> None:
     try:
         while part := await reader.read(READ_LIMIT):
-            writer.write(part)
+            writer.write(change(part))
             await writer.drain()
     finally:
         writer.close()
