@@ -72,8 +72,9 @@ def _make(path: Path, size: int) -> int:
         present = os.fstat(descriptor).st_size // _SECTORS[-1] * _SECTORS[-1]
         if present >= size:
             return present
-        for start in range(present, size, _PIECE):
-            os.pwrite(descriptor, bytes(min(_PIECE, size - start)), start)
+        end = present
+        while end < size:  # a disk that is nearly full takes less than it is given, before it takes none
+            end += os.pwrite(descriptor, bytes(min(_PIECE, size - end)), end)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

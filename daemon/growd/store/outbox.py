@@ -10,6 +10,7 @@ transaction.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 from collections import deque
@@ -105,6 +106,7 @@ class Outbox:
         self._budget = budget * _MEGABYTE
         self._saved = deque(WaitingPoint(point, number=number) for number, point in log.recovered.items())
         self._fresh: deque[WaitingPoint] = deque()
+        self._settled = 0  # of those in memory: they stand behind one that is not
         self._in_file = 0
         self._set_aside = 0
         self._thinning = _Thinning()
@@ -125,6 +127,9 @@ class Outbox:
             outbox.notices = notices
             outbox._in_file = await local.read(waiting.count)
             outbox._set_aside = await local.read(waiting.count_rejected)
+            await outbox._look_for_twins()
+            if notices:
+                await outbox._leave_damaged_log()
         except BaseException:
             await worker.close()
             raise
@@ -162,11 +167,11 @@ class Outbox:
             try:
                 while points := self._next_fresh():
                     await self._save(points)
+                    self.fault = None  # and not before: all that was unsaved may have left from memory
             except LocalStoreError as error:
                 self.fault = str(error)
                 self.added.set()  # they can go to the database all the same
                 raise
-            self.fault = None
 
     async def run(self) -> None:
         """Commit added points, each interval at most once. Cancel it, then `flush` once more."""
@@ -182,9 +187,8 @@ class Outbox:
                 if not failing:
                     _log.error("points can't be saved and stay in memory: %s", error)
                 failing = True
-            else:
-                if failing:
-                    _log.warning("points are saved again")
+            if failing and self.fault is None:
+                _log.warning("points are saved again")
                 failing = False
 
     async def next_batch(self, limit: int) -> list[WaitingPoint]:
@@ -194,6 +198,8 @@ class Outbox:
         """
         rows = await self._oldest_in_file(limit) if self._in_file else []
         batch = [WaitingPoint(point, row=row) for row, point in rows]
+        if rows and len(rows) < self._in_file:
+            return batch  # also where more came into the file meanwhile: they go before those in memory
         in_memory = itertools.chain(self._saved, self._fresh if self.fault else ())
         unsettled = (point for point in in_memory if not point.is_settled)
         return batch + list(itertools.islice(unsettled, limit - len(batch)))
@@ -209,14 +215,17 @@ class Outbox:
         """The database will not have this one: set it aside with the reason."""
         now = self._clock.time()
 
-        def move(file: sqlite3.Connection) -> tuple[int, int]:
+        def move(file: sqlite3.Connection) -> tuple[int, int, int]:
             lost = waiting.set_aside(file, point.point, reason, now)
-            return lost, waiting.delete(file, [] if point.row is None else [point.row])
+            gone = waiting.delete(file, [] if point.row is None else [point.row])
+            return waiting.count_rejected(file), gone, lost
 
-        lost, gone = await self._local.write(move)
-        self._count_in_file(-gone)
-        self._set_aside += 1 - lost
-        self.dropped += lost
+        def moved(outcome: tuple[int, int, int]) -> None:
+            self._set_aside, gone, lost = outcome
+            self._count_in_file(-gone)
+            self._count_dropped(lost)
+
+        await self._local.write(move, moved)
         self._settle([point])
 
     async def rejected(self, limit: int = 1000) -> list[RejectedPoint]:
@@ -225,23 +234,26 @@ class Outbox:
 
     async def retry_rejected(self) -> int:
         """Send all that was set aside again; how many. They may be set aside again."""
-        number = await self._local.write(waiting.take_back, self._count_in_file)
-        self._set_aside = 0
-        return number
+
+        def taken_back(number: int) -> None:
+            self._set_aside = 0
+            self._count_in_file(number)
+
+        return await self._local.write(waiting.take_back, taken_back)
 
     def depth(self) -> int:
         """Points that the database does not have yet, those in memory included."""
-        return self._in_file + len(self._saved) + len(self._fresh)
+        return self._in_file + len(self._saved) + len(self._fresh) - self._settled
 
     @property
     def waiting(self) -> int:
         """Points that can be shipped: they are on the disk, or the disk takes none."""
-        return self._in_file + len(self._saved) + (len(self._fresh) if self.fault else 0)
+        return self.depth() if self.fault else self.depth() - self.unsaved
 
     @property
     def unsaved(self) -> int:
         """Points that are in memory only."""
-        return len(self._fresh)
+        return sum(not point.is_settled for point in self._fresh)
 
     @property
     def set_aside(self) -> int:
@@ -252,16 +264,42 @@ class Outbox:
         try:
             return await self._local.read(lambda file: waiting.oldest(file, limit))
         except ValueError:
-            gone = await self._local.write(waiting.drop_unreadable)
-            self._count_in_file(-gone)
-            self._count_dropped(gone)
+            await self._drop_unreadable()
         return await self._local.read(lambda file: waiting.oldest(file, limit))
+
+    async def _drop_unreadable(self) -> None:
+        self._count_dropped(await self._local.write(waiting.drop_unreadable, self._count_gone))
+
+    # at the start
+
+    async def _look_for_twins(self) -> None:
+        """Forget points of the log that are in it twice, or in the file too.
+
+        Writing was cut short, or ended after they were moved and before the log's next frame said so.
+        """
+        if not self._saved:
+            return
+        number = len(self._saved) + waiting.MOST_REJECTED  # which may have come into the file after them
+        met = (
+            await self._local.read(lambda file: waiting.newest_ids(file, number)) if self._in_file else set()
+        )
+        for point in self._saved:
+            point.is_settled = point.id in met
+            self._settled += point.is_settled
+            met.add(point.id)
+        self._sort_out()
+
+    async def _leave_damaged_log(self) -> None:
+        """What could be read moves on, or the same damage would be found again at each start."""
+        with contextlib.suppress(LocalStoreError):
+            await self._move_into_file(list(self._saved))
+            await self._empty_log()
 
     # on the way to the disk
 
     def _next_fresh(self) -> list[WaitingPoint]:
         """The next ones for one frame of the log."""
-        return list(itertools.islice(self._fresh, _FRAME_POINTS))
+        return [point for point in itertools.islice(self._fresh, _FRAME_POINTS) if not point.is_settled]
 
     async def _save(self, points: list[WaitingPoint]) -> None:
         texts = [point_to_json(point.point) for point in points]
@@ -271,6 +309,7 @@ class Outbox:
             first = await self._worker.run(self._log.append, texts, self._released())
         except LogFullError:
             await self._move_into_file([*self._saved, *points])
+            await self._empty_log()
         except OSError as error:
             raise LocalStoreError(f"{LOG_NAME}: {error.strerror or error}") from error
         else:
@@ -280,7 +319,7 @@ class Outbox:
         self.added.set()
 
     async def _move_into_file(self, points: list[WaitingPoint]) -> None:
-        moving = [point for point in points if not point.is_settled]
+        moving = [point for point in points if not point.is_settled and point.row is None]
 
         def assign(rows: list[int]) -> None:
             for point, row in zip(moving, rows, strict=True):
@@ -292,18 +331,27 @@ class Outbox:
         await self._local.write(lambda file: waiting.insert(file, documents), assign)
         await self._keep_to_budget()
 
+    async def _empty_log(self) -> None:
+        """Say in the log that its points have moved, or a start after a power cut would look at them again."""
+        with contextlib.suppress(OSError, LogFullError):  # a later frame says it as well
+            await self._worker.run(self._log.append, [], self._released())
+
     def _sort_out(self) -> None:
         """Keep in memory what is nowhere else but in the log, in its order, and behind that what is fresh."""
         while self._fresh and (self._fresh[0].is_settled or _is_kept(self._fresh[0])):
             point = self._fresh.popleft()
-            if point.number is not None:
+            if point.number is not None and point.row is None:
                 self._saved.append(point)
+            else:
+                self._settled -= point.is_settled
         while self._saved and (self._saved[0].is_settled or self._saved[0].row is not None):
-            self._saved.popleft()
+            self._settled -= self._saved.popleft().is_settled
 
     def _settle(self, points: Sequence[WaitingPoint]) -> None:
         for point in points:
-            point.is_settled = True
+            if point.row is None and not point.is_settled:
+                point.is_settled = True
+                self._settled += 1
         self._sort_out()
 
     def _released(self) -> int | None:
@@ -317,11 +365,19 @@ class Outbox:
         if change > 0:
             self.added.set()
 
+    def _count_gone(self, number: int) -> None:
+        self._count_in_file(-number)
+
     # bounds
 
     def _make_room(self) -> None:
         """In memory, where the disk takes nothing: thin the oldest points there, or drop some."""
         points = list(itertools.islice(self._fresh, _LOOKED_AT))
+        stored = {index for index, point in enumerate(points) if point.is_settled}
+        if stored:
+            self._remove_fresh(points, stored)
+            self._settled -= len(stored)
+            return
         enough = max(1, len(points) // 10)
         for width in WIDTHS:
             gone = thinned([point.point for point in points], width)
@@ -341,17 +397,22 @@ class Outbox:
 
     async def _keep_to_budget(self) -> None:
         while await self._local.read(waiting.bytes_used) > _NEAR * self._budget:
-            place, width = self._thinning.place, self._thinning.width
-            if width is None:
-                gone = await self._local.write(waiting.drop_oldest)
-                self._count_in_file(-gone)
-                self._count_dropped(gone)
-                self._thinning.begin_again()
-                continue
-            last, gone = await self._local.write(lambda file: waiting.thin(file, place, width))  # noqa: B023  awaited here
-            self._count_in_file(-gone)
-            self._count_thinned(gone)
-            self._thinning.go_on(last)
+            try:
+                await self._make_room_in_file()
+            except ValueError:
+                await self._drop_unreadable()
+
+    async def _make_room_in_file(self) -> None:
+        place, width = self._thinning.place, self._thinning.width
+        if width is None:
+            self._count_dropped(await self._local.write(waiting.drop_oldest, self._count_gone))
+            self._thinning.begin_again()
+            return
+        last, gone = await self._local.write(
+            lambda file: waiting.thin(file, place, width), lambda outcome: self._count_gone(outcome[1])
+        )
+        self._count_thinned(gone)
+        self._thinning.go_on(last)
 
     def _count_thinned(self, number: int) -> None:
         if number and not self.thinned:
@@ -399,14 +460,26 @@ def _is_kept(point: WaitingPoint) -> bool:
 def _open_log(path: Path) -> tuple[PointLog, list[str]]:
     """The log at `path`, and what had to be said of it."""
     try:
-        log = PointLog(BlockFile.open(path, LOG_BYTES))
-    except ValueError as error:
-        kept = set_aside(path)
-        log = PointLog(BlockFile.open(path, LOG_BYTES))
-        return log, [f"{path} can't be read ({error}); it is kept as {kept}"]
+        try:
+            log = _log_at(path)
+        except ValueError as error:
+            kept = set_aside(path)
+            return _log_at(path), [f"{path} can't be read ({error}); it is kept as {kept}"]
     except OSError as error:
         raise LocalStoreError(f"{path} can't be opened: {error.strerror or error}") from error
     if not log.damage:
         return log, []
-    kept = set_aside(path, copy=True)
-    return log, [f"{path} was damaged: {log.damage}; it is kept as {kept}"]
+    try:
+        kept_as = f"it is kept as {set_aside(path, copy=True)}"
+    except OSError as error:
+        kept_as = f"no copy of it could be made: {error.strerror or error}"
+    return log, [f"{path} was damaged: {log.damage}; {kept_as}"]
+
+
+def _log_at(path: Path) -> PointLog:
+    file = BlockFile.open(path, LOG_BYTES)
+    try:
+        return PointLog(file)
+    except BaseException:
+        file.close()
+        raise

@@ -9,6 +9,8 @@ All little-endian. `number` counts frames, `first` is the sequence number of the
 `released` need not be kept any more: the database has them, or another file. What is released thus costs no
 write of its own. A frame is whole when its CRC-32 (of header and payload) holds; one that a power cut tore
 was not acknowledged, and is written over. Frames of earlier rounds are told by their numbers.
+
+Behind each frame a block stays free: when the log is full, what is released can still be said there.
 """
 
 from __future__ import annotations
@@ -100,10 +102,14 @@ class PointLog:
         first = self._last + 1
         released = self._last if released is None else released
         payload = "".join(f"{point}\n" for point in points).encode()
-        place = self._place_for(payload)
-        if place is None and released > self._released and (free := self._place_for(b"")) is not None:
+        place = self._place_for(payload, released)
+        if (
+            place is None
+            and released > self._released
+            and (free := self._place_for(b"", released)) is not None
+        ):
             self._write(free, first, 0, released, b"")  # what is released may be written over only now
-            place = self._place_for(payload)
+            place = self._place_for(payload, released)
         if place is None:
             raise LogFullError(f"the log has no room for {len(payload)} bytes more")
         self._write(place, first, len(points), released, payload)
@@ -117,22 +123,32 @@ class PointLog:
         finally:
             self._file.close()
 
-    def _place_for(self, payload: bytes) -> int | None:
-        """The block where the next frame goes; None while points that must be kept are in its way."""
+    def _place_for(self, payload: bytes, released: int) -> int | None:
+        """The block where the next frame goes; None while points that must be kept are in its way.
+
+        Or if no block would be free behind it once points up to `released` need not be kept: in a log that
+        is full to the last block no frame could ever say so.
+        """
         while self._frames and self._frames[0].last <= self._released:
             self._frames.popleft()
         blocks = self._blocks_of(payload)
         place = self._place if self._place + blocks <= self._blocks else 0
-        is_free = all(kept.end <= place or place + blocks <= kept.place for kept in self._frames)
+        behind = (place + blocks) % self._blocks
+        is_free = self._is_free(place, blocks, self._released) and self._is_free(behind, 1, released)
         return place if is_free and blocks <= self._blocks // 2 else None
 
+    def _is_free(self, place: int, blocks: int, released: int) -> bool:
+        kept = (frame for frame in self._frames if frame.last > released)
+        return all(frame.end <= place or place + blocks <= frame.place for frame in kept)
+
     def _write(self, place: int, first: int, points: int, released: int, payload: bytes) -> None:
-        header = _HEADER.pack(_MAGIC, len(payload), self._next_number, first, released)
+        number = self._next_number
+        self._next_number += 1  # also if this fails: it may be on the disk all the same, and not the newest
+        header = _HEADER.pack(_MAGIC, len(payload), number, first, released)
         self._file.write(place, header + _CRC.pack(crc32(payload, crc32(header))) + payload)
         last = first + points - 1
-        frame = _Frame(self._next_number, place, self._blocks_of(payload), first, last, released)
+        frame = _Frame(number, place, self._blocks_of(payload), first, last, released)
         self._frames.append(frame)
-        self._next_number += 1
         self._place = frame.end
         self._released = released
         self._last = last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,8 +33,8 @@ def thinned(points: Sequence[DataPoint], width: float) -> set[int]:
 
 
 def _between(points: Sequence[DataPoint], span: Sequence[int]) -> Iterable[int]:
-    def value(index: int) -> float:
-        return float(points[index].value or 0)
+    def value(index: int) -> Any:  # a number, and not as a float: an integer may be too large for one
+        return points[index].value
 
     kept = {span[0], span[-1], min(span, key=value), max(span, key=value)}
     return (index for index in span if index not in kept)

@@ -54,8 +54,14 @@ def oldest(file: sqlite3.Connection, limit: int, after: int = 0) -> list[tuple[i
 
 def drop_unreadable(file: sqlite3.Connection) -> int:
     """Forget rows that hold no point, which a bad card may leave in a file that is whole; how many."""
-    rows = file.execute("SELECT number, point FROM waiting").fetchall()
+    rows = file.execute("SELECT number, point FROM waiting")
     return delete(file, [number for number, text in rows if not _is_point(text)])
+
+
+def newest_ids(file: sqlite3.Connection, limit: int) -> set[str]:
+    """The ids of the points in the last `limit` rows, those that hold one."""
+    rows = file.execute("SELECT point FROM waiting ORDER BY number DESC LIMIT ?", (limit,))
+    return {point_from_json(text).id for (text,) in rows if _is_point(text)}
 
 
 def insert(file: sqlite3.Connection, points: Iterable[DataPoint]) -> list[int]:
@@ -72,7 +78,7 @@ def delete(file: sqlite3.Connection, numbers: Iterable[int]) -> int:
 
 
 def set_aside(file: sqlite3.Connection, point: DataPoint, reason: str, now: float) -> int:
-    """Keep a point that the database refused; how many of those before it had to go for it."""
+    """Keep a point that the database refused; how many others had to go for it."""
     text = point_to_json(point)
     file.execute("INSERT OR REPLACE INTO rejected VALUES (?, ?, ?, ?)", (point.id, text, reason, now))
     too_many = max(0, count_rejected(file) - MOST_REJECTED)
@@ -84,11 +90,11 @@ def set_aside(file: sqlite3.Connection, point: DataPoint, reason: str, now: floa
 
 
 def rejected(file: sqlite3.Connection, limit: int) -> list[RejectedPoint]:
-    """Points that were set aside, oldest first."""
+    """Points that were set aside and can be read, oldest first."""
     rows = file.execute(
         "SELECT point, reason, rejected_at FROM rejected ORDER BY rejected_at, id LIMIT ?", (limit,)
     )
-    return [RejectedPoint(point_from_json(text), reason, at) for text, reason, at in rows]
+    return [RejectedPoint(point_from_json(text), reason, at) for text, reason, at in rows if _is_point(text)]
 
 
 def take_back(file: sqlite3.Connection) -> int:
