@@ -74,7 +74,7 @@ class Replication:
 
     Documents of others are never touched; with nothing wanted, this device's are deleted and that is all.
     Each look brings the documents in order and asks the scheduler. Node `replication`: the parameters
-    `replication/<name>/...`, and `replications` in its information.
+    `replication/<name>/...`, and `replications` and `device_id` in its information.
     """
 
     def __init__(
@@ -99,6 +99,7 @@ class Replication:
         self._health = {job.name: self._new_health(job) for job in self._jobs}
         self._wake = asyncio.Event()
         self._is_verified = False
+        self.node.describe("device_id", lambda: device)  # who enrols the device needs it before it replicates
         self.node.describe("replications", lambda: msgspec.to_builtins(self.statuses()))
 
     def statuses(self) -> list[ReplicationStatus]:

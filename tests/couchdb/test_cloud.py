@@ -1,0 +1,259 @@
+"""The cloud side: every command of couchdb/cloud/README.md, run, and what its files promise.
+
+The embedded database has no users and no partitions, so this runs against the CouchDB that
+GROWD_TEST_COUCHDB_CLOUD or GROWD_TEST_COUCHDB names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import configparser
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from growd.store.points import PointMaker
+from support.couch_client import Client, client_of
+from support.database import COUCHDB_ADDRESS, DatabaseServer, named_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+CLOUD = Path(__file__).parents[2] / "couchdb" / "cloud"
+ADDRESS = os.environ.get("GROWD_TEST_COUCHDB_CLOUD") or os.environ.get(COUCHDB_ADDRESS)
+needs_couchdb = pytest.mark.skipif(
+    ADDRESS is None,
+    reason="the embedded database has no users and no partitions: GROWD_TEST_COUCHDB names one",
+)
+
+
+def shell_blocks() -> list[str]:
+    """The commands of the README, in their order; the first block holds what stands for the reader's own."""
+    return re.findall(r"^```sh\n(.*?)^```$", (CLOUD / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+
+
+class Shell:
+    """One shell that runs the README's blocks, with this test's names for the reader's own."""
+
+    def __init__(self, server: DatabaseServer, folder: Path) -> None:
+        assert server.auth is not None
+        tag = secrets.token_hex(4)
+        self.own = {
+            "CLOUD": server.url,
+            "POINTS": f"cloud_{tag}_points",
+            "RECIPES": f"cloud_{tag}_recipes",
+            "DEVICE": PointMaker.new_device(),
+            "READER": f"reader_{tag}",
+        }
+        shutil.copytree(CLOUD, folder, dirs_exist_ok=True)
+        user, password = server.auth
+        host = server.url.partition("://")[2].partition(":")[0]
+        (folder / "admin.netrc").write_text(f"machine {host} login {user} password {password}\n")
+        self._folder = folder
+
+    def databases(self) -> list[str]:
+        return [self.own["POINTS"], self.own["RECIPES"], f"points_{self.own['DEVICE']}"]
+
+    async def run(self, *blocks: str) -> str:
+        """What they print; a command that fails fails the test."""
+        script = "\n".join(self._with_own_names(block) for block in blocks)
+        words = ["sh", "-euc", script]
+        done = await asyncio.to_thread(
+            subprocess.run, words, cwd=self._folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def _with_own_names(self, block: str) -> str:
+        for name, value in self.own.items():
+            block = re.sub(rf"^{name}=.*$", f"{name}={value}", block, flags=re.MULTILINE)
+        return block
+
+
+@pytest.fixture
+async def cloud() -> AsyncIterator[Client]:
+    server = named_server(ADDRESS or "")
+    async with client_of(server.url, server.auth) as client:
+        yield client
+
+
+@pytest.fixture
+async def shell(cloud: Client, tmp_path: Path) -> AsyncIterator[Shell]:
+    if shutil.which("curl") is None:
+        pytest.skip("the README's commands need curl")
+    shell = Shell(named_server(ADDRESS or ""), tmp_path)
+    yield shell
+    for database in shell.databases():
+        await cloud("DELETE", f"/{database}")
+    for account in (shell.own["DEVICE"], shell.own["READER"]):
+        await delete_account(cloud, account)
+
+
+async def delete_account(cloud: Client, name: str) -> None:
+    path = f"/_users/org.couchdb.user:{name}"
+    answer = await cloud("GET", path)
+    if answer.status == 200:
+        await cloud("DELETE", path, rev=answer.json["_rev"])
+
+
+def block_with(words: str) -> str:
+    (found,) = [block for block in shell_blocks() if words in block]
+    return found
+
+
+def points(device: str, *values: float, variable: str = "air_temperature") -> list[dict[str, Any]]:
+    return [
+        {
+            "_id": f"{device}:{1_700_000_000_000 + at}-{secrets.token_hex(5)}",
+            "environment": "environment_1",
+            "variable": variable,
+            "is_desired": False,
+            "is_manual": False,
+            "value": value,
+            "timestamp": 1_700_000_000.0 + at,
+        }
+        for at, value in enumerate(values)
+    ]
+
+
+def rows(printed: str) -> list[Any]:
+    return json.loads(printed)["rows"]  # type: ignore[no-any-return]
+
+
+@needs_couchdb
+async def test_every_command_of_the_readme_does_what_it_says(shell: Shell, cloud: Client):
+    blocks = shell_blocks()
+    assert len(blocks) == 14
+    await shell.run(*blocks)
+    answer = await cloud("GET", f"/{shell.own['POINTS']}")
+    assert answer.json["props"] == {"partitioned": True}
+    assert (await cloud("GET", f"/_users/org.couchdb.user:{shell.own['DEVICE']}")).status == 404
+    assert (await cloud("GET", f"/_users/org.couchdb.user:{shell.own['READER']}")).json["roles"] == ["reader"]
+    await until_resharded(cloud, shell.own["RECIPES"])
+
+
+async def until_resharded(cloud: Client, database: str) -> None:
+    """A database can't be deleted under a job that splits it without an error in the server's log."""
+    async with asyncio.timeout(30):
+        while True:
+            jobs = (await cloud("GET", "/_reshard/jobs")).json["jobs"]
+            ours = [job for job in jobs if f"/{database}." in job["source"]]
+            if all(job["job_state"] == "completed" for job in ours):
+                break
+            await asyncio.sleep(0.1)
+    for job in ours:
+        await cloud("DELETE", f"/_reshard/jobs/{job['id']}")
+
+
+SET_UP = ("ask()", "partitioned=true", "_security", "design/fleet.json", "users/device.json")
+
+
+async def set_up(shell: Shell) -> str:
+    """The shared layout with one device enrolled; the device's password."""
+    start = [block_with("ask() {")] + [
+        next(block for block in shell_blocks() if words in block) for words in SET_UP[1:]
+    ]
+    printed = await shell.run(*start, 'echo "$PASSWORD"')
+    return printed.splitlines()[-1]
+
+
+@needs_couchdb
+async def test_indexes_give_the_newest_of_a_device_and_of_all(shell: Shell, cloud: Client):
+    await set_up(shell)
+    device, other = shell.own["DEVICE"], PointMaker.new_device()
+    made = [
+        *points(device, 20, 21, 22),
+        *points(device, 50, 60, variable="air_humidity"),
+        *points(other, 30, 31),
+    ]
+    answer = await cloud("POST", f"/{shell.own['POINTS']}/_bulk_docs", {"docs": made})
+    assert all("ok" in outcome for outcome in answer.json)
+    names, enrol = block_with("ask() {"), f"DEVICE={device}\n"
+    newest = rows(
+        await shell.run(names, enrol, block_with("_partition/$DEVICE/_design/device/_view/by_variable?"))
+    )
+    assert [(row["key"][-1], row["value"]["value"]) for row in newest] == [
+        ("air_humidity", 60),
+        ("air_temperature", 22),
+    ]
+    series = rows(await shell.run(names, enrol, block_with("reduce=false")))
+    assert [row["value"]["value"] for row in series] == [20, 21, 22]
+    fleet = rows(await shell.run(names, block_with("_design/fleet/_view")))
+    assert {(row["key"][0], row["key"][-1]): row["value"]["value"] for row in fleet} == {
+        (device, "air_humidity"): 60,
+        (device, "air_temperature"): 22,
+        (other, "air_temperature"): 31,
+    }
+
+
+@needs_couchdb
+async def test_an_account_of_a_device_writes_its_own_points_and_nothing_else(shell: Shell, cloud: Client):
+    password = await set_up(shell)
+    device, database = shell.own["DEVICE"], f"/{shell.own['POINTS']}"
+    own, foreign = points(device, 1, 2), points(PointMaker.new_device(), 3)
+    async with client_of(cloud.url, (device, password)) as account:
+        outcomes = (await account("POST", f"{database}/_bulk_docs", {"docs": own + foreign})).json
+        assert ["error" in outcome for outcome in outcomes] == [False, False, True]
+        assert outcomes[-1]["reason"] == f"{device} writes points whose ids begin with {device}:"
+        changed = own[0] | {"_rev": outcomes[0]["rev"], "value": 99}
+        gone = {"_id": own[1]["_id"], "_rev": outcomes[1]["rev"], "_deleted": True}
+        for outcome in (await account("POST", f"{database}/_bulk_docs", {"docs": [changed, gone]})).json:
+            assert (outcome["error"], outcome["reason"]) == ("forbidden", "a point is not changed")
+        assert (await account("PUT", f"{database}/_design/x", {})).status == 403
+        assert (await account("PUT", f"/{shell.own['RECIPES']}/lettuce", {"format": "simple"})).status == 403
+        assert (await account("GET", f"/{shell.own['RECIPES']}/_all_docs")).status == 200
+        assert (await account("PUT", f"{database}/_local/checkpoint", {})).status == 201  # a replicator does
+    async with client_of(cloud.url) as nobody:
+        assert (await nobody("GET", f"{database}/_all_docs")).status == 401
+
+
+@needs_couchdb
+async def test_a_reader_reads_and_writes_nothing(shell: Shell, cloud: Client):
+    await set_up(shell)
+    await shell.run(block_with("ask() {"), "PASSWORD=pass", block_with("users/reader.json"))
+    database = f"/{shell.own['POINTS']}"
+    async with client_of(cloud.url, (shell.own["READER"], "pass")) as reader:
+        assert (await reader("GET", f"{database}/_all_docs")).status == 200
+        answer = await reader("PUT", f"{database}/{shell.own['READER']}:1", {})
+        assert (answer.status, answer.json["reason"]) == (403, "only devices write points")
+
+
+@needs_couchdb
+async def test_in_the_other_layout_a_device_sees_its_own_database_alone(shell: Shell, cloud: Client):
+    password = await set_up(shell)
+    device = shell.own["DEVICE"]
+    await shell.run(block_with("ask() {"), f"DEVICE={device}", block_with("design/single.json"))
+    database = f"/points_{device}"
+    async with client_of(cloud.url, (device, password)) as account:
+        made = points(device, 7, 8)
+        outcomes = (await account("POST", f"{database}/_bulk_docs", {"docs": made})).json
+        assert all("ok" in outcome for outcome in outcomes)
+        (row,) = (await account("GET", f"{database}/_design/device/_view/by_variable", group_level=3)).json[
+            "rows"
+        ]
+        assert row["value"] == {"timestamp": 1_700_000_001.0, "value": 8}
+    stranger = PointMaker.new_device()
+    account_of = {"name": stranger, "password": "pass", "roles": ["device"], "type": "user"}
+    await cloud("PUT", f"/_users/org.couchdb.user:{stranger}", account_of)
+    try:
+        async with client_of(cloud.url, (stranger, "pass")) as account:
+            assert (await account("GET", f"{database}/_all_docs")).status == 403
+    finally:
+        await delete_account(cloud, stranger)
+
+
+def test_files_are_whole_and_named_in_the_readme():
+    readme = (CLOUD / "README.md").read_text()
+    for file in CLOUD.rglob("*.json"):
+        assert isinstance(json.loads(file.read_text()), dict)
+        assert file.name in readme or file.stem in readme
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read(CLOUD / "local.d" / "cloud.ini")
+    assert settings["cluster"]["n"] == "1"
