@@ -332,7 +332,7 @@ class Outbox:
         await self._keep_to_budget()
 
     async def _empty_log(self) -> None:
-        """Say in the log that its points have moved, or a start after a power cut would look at them again."""
+        """Say in the log that its points have moved, or the next start may look at them again."""
         with contextlib.suppress(OSError, LogFullError):  # a later frame says it as well
             await self._worker.run(self._log.append, [], self._released())
 

@@ -103,13 +103,11 @@ class PointLog:
         released = self._last if released is None else released
         payload = "".join(f"{point}\n" for point in points).encode()
         place = self._place_for(payload, released)
-        if (
-            place is None
-            and released > self._released
-            and (free := self._place_for(b"", released)) is not None
-        ):
-            self._write(free, first, 0, released, b"")  # what is released may be written over only now
-            place = self._place_for(payload, released)
+        if place is None and released > self._released:
+            free = self._place_for(b"", released)
+            if free is not None:
+                self._write(free, first, 0, released, b"")  # what is released may be written over only now
+                place = self._place_for(payload, released)
         if place is None:
             raise LogFullError(f"the log has no room for {len(payload)} bytes more")
         self._write(place, first, len(points), released, payload)
