@@ -19,9 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from growd.bus import Bus
+from growd.clock import RealClock
+from growd.config import Replication
+from growd.store.bootstrap import Databases
+from growd.store.database import Database
 from growd.store.points import PointMaker
+from growd.store.replication import Pace
+from growd.store.replication import Replication as Replicating
 from support.couch_client import Client, client_of
 from support.database import COUCHDB_ADDRESS, DatabaseServer, named_server
+from support.running import in_tasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -109,18 +117,12 @@ def block_with(words: str) -> str:
 
 
 def points(device: str, *values: float, variable: str = "air_temperature") -> list[dict[str, Any]]:
-    return [
-        {
-            "_id": f"{device}:{1_700_000_000_000 + at}-{secrets.token_hex(5)}",
-            "environment": "environment_1",
-            "variable": variable,
-            "is_desired": False,
-            "is_manual": False,
-            "value": value,
-            "timestamp": 1_700_000_000.0 + at,
-        }
+    maker = PointMaker(device)
+    made = [
+        maker.make("environment_1", variable, value, 1_700_000_000.0 + at, is_desired=False)
         for at, value in enumerate(values)
     ]
+    return [point.document() for point in made]
 
 
 def rows(printed: str) -> list[Any]:
@@ -212,6 +214,51 @@ async def test_an_account_of_a_device_writes_its_own_points_and_nothing_else(she
         assert (await account("PUT", f"{database}/_local/checkpoint", {})).status == 201  # a replicator does
     async with client_of(cloud.url) as nobody:
         assert (await nobody("GET", f"{database}/_all_docs")).status == 401
+
+
+@pytest.fixture
+async def here(database: str, database_server: DatabaseServer, tmp_path: Path) -> AsyncIterator[Database]:
+    """The device's own database server, with an empty database for points."""
+    here = Database(
+        files=CLOUD.parent,
+        data=tmp_path,
+        design_name="svc",
+        url=database_server.url,
+        credentials=database_server.auth,
+    )
+    here.names = Databases(points=database.strip("/"))
+    async with here:
+        yield here
+
+
+@needs_couchdb
+async def test_a_device_that_is_enrolled_replicates_into_its_partition(
+    shell: Shell, cloud: Client, here: Database
+):
+    password = await set_up(shell)
+    device = shell.own["DEVICE"]
+    await here.couch.bulk_docs(here.names.points, points(device, *range(20)))
+    wanted = Replication(url=cloud.url, points_database=shell.own["POINTS"], recipes="off")
+    options = {"credentials": (device, password), "pace": Pace(look_s=0.1)}
+    replication = Replicating(Bus(RealClock()), here, wanted, device, **options)
+    try:
+        async with in_tasks(replication):
+            await until_lag(replication, 0)
+    finally:
+        await Replicating(Bus(RealClock()), here, Replication(), device).run()
+    answer = await cloud("GET", f"/{shell.own['POINTS']}/_partition/{device}")
+    assert answer.json["doc_count"] == 20
+    (status,) = replication.statuses()
+    assert (status.state, status.refused) == ("running", 0)
+
+
+async def until_lag(replication: Replicating, lag: int) -> None:
+    async with asyncio.timeout(45):
+        while True:
+            (status,) = replication.statuses()
+            if (status.state, status.lag) == ("running", lag):
+                return
+            await asyncio.sleep(0.05)
 
 
 @needs_couchdb
