@@ -22,6 +22,7 @@ from growd.clock import RealClock
 from growd.event_loop import run_on_loop
 from growd.http.api import Api, Limits
 from growd.http.connections import ConnectionLimits
+from growd.http.export import Exports
 from growd.http.gateway import Gateway
 from growd.http.server import Server
 from growd.store.local import LocalStore
@@ -56,7 +57,8 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
         actuator.serve(f"chamber/service_{number}", "Empty", succeed)
     gateway = Gateway(lambda: arguments.upstream)
     limits = ConnectionLimits(header_timeout_s=arguments.header_timeout)
-    server = Server(Api(bus, bus.node("http"), "_svc", Limits(streams=2_000)), gateway, limits)
+    exports = Exports(gateway, arguments.points, "svc")
+    server = Server(Api(bus, bus.node("http"), "_svc", Limits(streams=2_000)), exports, limits)
     await server.open("127.0.0.1", 0)
     parts = [consume(bus, f"reader_{number}", topics[0]) for number in range(arguments.subscribers)]
     if arguments.publish:
@@ -85,6 +87,7 @@ def serve_until_ended() -> None:
         "--header-timeout", type=float, default=ConnectionLimits().header_timeout_s, metavar="SECONDS"
     )
     parser.add_argument("--upstream", metavar="URL", help="the database behind the front door")
+    parser.add_argument("--points", default="environmental_data_point", metavar="DATABASE")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="growd-bench-") as folder:
         run_on_loop(serve(arguments, Path(folder)))
