@@ -1,0 +1,258 @@
+"""Lives of a store process for tests that kill it: writes points, runs and parameters, and ships them.
+
+A program of its own. It has imported everything when it reads a job, a line of JSON, from its standard input,
+and forks a life for each: milliseconds, where a start of Python takes half a second. What happens is
+told on the standard output, one JSON array a line: first a word, as `support.ledger.Ledger` has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import json
+import os
+import random
+import sys
+import traceback
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+
+from growd.clock import RealClock
+from growd.store import outbox as outbox_module
+from growd.store.bootstrap import Databases, bootstrap
+from growd.store.couch import Couch
+from growd.store.embedded import EmbeddedDatabase
+from growd.store.journal import RunJournal
+from growd.store.local import LocalStore
+from growd.store.outbox import Outbox
+from growd.store.parameters import ParameterKeeper
+from growd.store.points import DataPoint, PointMaker
+from growd.store.shipper import Shipper
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from growd.store.points import Value
+
+ENV = "environment_1"
+FILES = Path(__file__).parents[2] / "couchdb"
+LOG_BYTES = 32 * 1024  # so little that points move on into the file now and then
+DRAIN_S = 50.0
+
+
+def tell(*words: Any) -> None:
+    """At once and whole: a kill leaves no half line of it, nor one that waits in a buffer."""
+    try:
+        os.write(1, json.dumps(words).encode() + b"\n")
+    except BrokenPipeError:
+        os._exit(1)  # whoever started this is gone
+
+
+class TellingMaker(PointMaker):
+    """Tells of each point before anybody can have it. Values are numbered, and time goes with them."""
+
+    def make(
+        self, environment: str, variable: str, value: Value, timestamp: float, **options: Any
+    ) -> DataPoint:
+        point = super().make(environment, variable, value, timestamp, **options)
+        tell("made", point.id, variable, value)
+        return point
+
+
+class TellingEmbedded(EmbeddedDatabase):
+    """Tells of each process that it starts."""
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        process = await super()._spawn()
+        tell("node", process.pid)
+        return process
+
+
+class Life:
+    """One life: an open store, and writers that go on until they are killed or have made their steps."""
+
+    def __init__(self, job: dict[str, Any], local: LocalStore, outbox: Outbox) -> None:
+        self.maker = TellingMaker(local.device)
+        self.local = local
+        self.outbox = outbox
+        self.journal = RunJournal(local, outbox, self.maker, ENV)
+        self.pace: float = job["pace"]
+        self.first: int = job["first"]
+        self.random = random.Random(f"life {job['first']}")
+        self.steps = itertools.count() if job["steps"] is None else range(job["steps"])
+
+    async def tell_found(self) -> None:
+        for notice in [*self.local.notices, *self.outbox.notices]:
+            tell("notice", notice)
+        tell("found", "run", await self.journal.load())
+        tell("found", "parameters", await self.local.parameters() or None)
+
+    async def write(self) -> None:
+        writers = (self.one_by_one("one"), self.in_bursts("burst"), self.unheard("unheard"))
+        await asyncio.gather(*writers, self.runs(), self.parameters())
+
+    async def one_by_one(self, variable: str) -> None:
+        async for number in self.numbers():
+            point = self.point(variable, number)
+            self.outbox.add(point)
+            await self.outbox.flush()
+            tell("kept", point.id)
+
+    async def in_bursts(self, variable: str) -> None:
+        """Points of 1 to 12 numbers, and one flush for all."""
+        async for number in self.numbers():
+            ids = []
+            for place in range(self.random.randint(1, 12)):
+                point = self.point(variable, number + place / 100)
+                self.outbox.add(point)
+                ids.append(point.id)
+            await self.outbox.flush()
+            tell("kept", *ids)
+
+    async def unheard(self, variable: str) -> None:
+        """As the recorder does: nobody waits for the commit."""
+        async for number in self.numbers():
+            self.outbox.add(self.point(variable, number))
+            await asyncio.sleep(0.002)
+
+    async def runs(self) -> None:
+        """A run starts, comes along, and ends."""
+        present = await self.journal.load()
+        async for number in self.numbers():
+            if present is None:
+                present = {"recipe_id": f"recipe {number}", "elapsed": 0.0, "seen": number}
+                await self.change_run(present, "recipe_start", number)
+            elif self.random.random() < 0.5:
+                present = present | {"elapsed": present["elapsed"] + 1.0, "seen": number}
+                tell("begin", "run", present, None)
+                await self.journal.progress(present)
+                tell("did", "run")
+            else:
+                present = None
+                await self.change_run(None, "recipe_end", number)
+
+    async def change_run(self, run: dict[str, Any] | None, variable: str, number: int) -> None:
+        tell("begin", "run", run, [variable, str(number)])
+        await self.journal.commit(run, variable, str(number), number / 1000)
+        tell("did", "run")
+
+    async def parameters(self) -> None:
+        """Two that go together, and one that comes and goes."""
+        keeper = ParameterKeeper(self.local)
+        async for number in self.numbers():
+            pair = {"a/left": number, "a/right": number}
+            removed = self.random.random() < 0.5
+            state = pair if removed else pair | {"now_and_then": number}
+            tell("begin", "parameters", state, None)
+            await keeper.save(state, ["now_and_then"] if removed else [])
+            tell("did", "parameters")
+
+    def point(self, variable: str, number: float) -> DataPoint:
+        return self.maker.make(ENV, variable, number, number / 10)
+
+    async def numbers(self) -> AsyncIterator[int]:
+        for step in self.steps:
+            yield self.first + step
+            await asyncio.sleep(self.pace)
+
+
+async def live(job: dict[str, Any]) -> None:
+    clock = RealClock()
+    async with AsyncExitStack() as stack:
+        local = await LocalStore.open(Path(job["folder"]) / "growd.sqlite3")
+        stack.push_async_callback(local.close)
+        outbox = await Outbox.open(local, clock, commit_interval=0.005)
+        stack.push_async_callback(outbox.close)
+        life = Life(job, local, outbox)
+        await life.tell_found()
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        embedded = _embedded(job)
+        couch = Couch(session, lambda: embedded.url if embedded else job["url"], credentials=job["auth"])
+        shipper = _shipper(job, couch, outbox, embedded)
+        tasks = [asyncio.create_task(part(), name="part") for part in (outbox.run, shipper.run)]
+        if embedded:
+            _say_when_up(embedded, shipper)
+            database = asyncio.create_task(embedded.run(), name="database")
+            stack.push_async_callback(_end, [database])
+        await life.write()
+        await _end(tasks)
+        await outbox.flush()
+        while await shipper.drain(DRAIN_S):
+            tell("left", outbox.depth(), shipper.fault)
+            await asyncio.sleep(0.05)
+        tell("left", outbox.depth(), shipper.fault)
+
+
+def _embedded(job: dict[str, Any]) -> EmbeddedDatabase | None:
+    if not job["node"]:
+        return None
+    server = FILES / "embedded" / "server.mjs"
+    folder = Path(job["folder"]) / "data"
+    return TellingEmbedded(job["node"], server, folder, first_backoff=0.01, max_backoff=0.02)
+
+
+def _say_when_up(embedded: EmbeddedDatabase, shipper: Shipper) -> None:
+    def up() -> None:
+        tell("up")
+        shipper.retry_now()
+
+    embedded.on_up = up
+
+
+def _shipper(job: dict[str, Any], couch: Couch, outbox: Outbox, embedded: EmbeddedDatabase | None) -> Shipper:
+    names = Databases(*job["databases"])
+
+    async def prepare() -> None:
+        if embedded:
+            await embedded.ready()
+        await bootstrap(couch, FILES, "svc", names)
+
+    return Shipper(
+        couch,
+        outbox,
+        RealClock(),
+        database=names.points,
+        prepare=prepare if job["prepare"] else None,
+        batch=20,
+        max_batch=50,
+        max_age=0.01,
+        first_backoff=0.005,
+        max_backoff=0.02,
+    )
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def serve() -> None:
+    """Fork a life for each job, and wait for its end."""
+    outbox_module.LOG_BYTES = LOG_BYTES  # type: ignore[misc]
+    gc.freeze()
+    for line in sys.stdin:
+        process = os.fork()
+        if process == 0:
+            _live_and_leave(line)
+        tell("process", process)
+        tell("ended", os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+
+
+def _live_and_leave(line: str) -> None:
+    status = 1
+    try:
+        asyncio.run(live(json.loads(line)))
+        status = 0
+    except BaseException:  # noqa: BLE001  told, and it must not come to what the parent does next
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,151 @@
+"""`kill -9` of the store, of the database, and of both, at any moment: what was acknowledged is stored, once.
+
+The moments are drawn with a seed. What a life is in the midst of then differs from run to run, as the machine
+has it; what must be true afterwards does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import secrets
+import shutil
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.couch_client import Client, client_of
+from support.database import embedded_server
+from support.lives import Job, Lives, lives
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from support.database import DatabaseServer
+
+SEED = 7
+STORE_ROUNDS = 200
+DATABASE_ROUNDS = 50
+BOTH_ROUNDS = 20
+
+pytestmark = pytest.mark.timeout(240)
+
+
+async def check(stored: Lives, client: Client, database: str) -> None:
+    """The ledger against the database, all of it."""
+    answer = await client("GET", f"/{database}/_changes", include_docs=True)
+    assert answer.status == 200
+    stored.ledger.check(answer.json["results"])
+
+
+@asynccontextmanager
+async def own_databases(client: Client) -> AsyncIterator[tuple[str, str, str]]:
+    """Names that no other test uses. The points' is there, with one shard: only there is an order of all."""
+    prefix = f"kill_{secrets.token_hex(6)}"
+    names = (f"{prefix}_points", f"{prefix}_recipes", f"{prefix}_environment")
+    answer = await client("PUT", f"/{names[0]}", q=1)
+    assert answer.status in {201, 202}
+    try:
+        yield names
+    finally:
+        for name in names:
+            await client("DELETE", f"/{name}")
+
+
+async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
+    tmp_path: Path, database_server: DatabaseServer
+):
+    moments = random.Random(SEED)
+    async with (
+        client_of(database_server.url, database_server.auth) as client,
+        own_databases(client) as names,
+        lives() as stores,
+    ):
+        job = Job(str(tmp_path), names, database_server.url, database_server.auth)
+        for _ in range(STORE_ROUNDS):
+            is_clean = moments.random() < 0.05
+            steps = 4 if is_clean else None
+            await stores.begin(dataclasses.replace(job, prepare=moments.random() < 0.1, steps=steps))
+            if is_clean:
+                await stores.end_well()
+            else:
+                await kill_at_a_moment(stores, moments)
+        await stores.begin(dataclasses.replace(job, steps=4))
+        await stores.end_well()
+        await check(stores, client, names[0])
+    assert len(stores.ledger.acknowledged) > 1_000
+    assert stores.ledger.promises > 500
+
+
+async def test_the_database_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
+    tmp_path: Path, database_server: DatabaseServer
+):
+    moments = random.Random(SEED)
+    job = embedding(tmp_path, database_server)
+    async with lives() as stores:
+        await stores.begin(job)
+        for _ in range(DATABASE_ROUNDS):
+            await until_a_moment_of_the_database(stores, moments)
+            stores.kill_node()
+        await stores.kill()
+        await end_and_check(stores, job)
+    assert len(stores.ledger.acknowledged) > 1_000
+
+
+async def test_both_killed_at_any_moment_lose_nothing_and_store_nothing_twice(
+    tmp_path: Path, database_server: DatabaseServer
+):
+    moments = random.Random(SEED + 1)
+    job = embedding(tmp_path, database_server)
+    async with lives() as stores:
+        for _ in range(BOTH_ROUNDS):
+            await stores.begin(job)
+            await until_a_moment_of_the_database(stores, moments)
+            if moments.random() < 0.5:
+                stores.kill_node()
+                await stores.kill()
+            else:
+                await stores.kill()
+                stores.kill_node()
+        await end_and_check(stores, job)
+    assert len(stores.ledger.acknowledged) > 500
+
+
+def embedding(folder: Path, server: DatabaseServer) -> Job:
+    """A life with an embedded database of its own, in a folder of its own."""
+    if not server.is_embedded:
+        pytest.skip("the CouchDB of these tests belongs to somebody else: only the embedded one is killed")
+    node = shutil.which("node")
+    assert node, "the embedded server needs Node.js: ./test brings it"
+    return Job(str(folder), ("points", "recipes", "environment"), node=node, pace=0.02)
+
+
+async def until_a_moment_of_the_database(stores: Lives, moments: random.Random) -> None:
+    """Of one that was just begun: while it starts, or when it has been up for a while."""
+    await stores.until("node")
+    if moments.random() < 0.25:
+        await stores.listen(moments.uniform(0, 0.3))
+    else:
+        await stores.until("up")
+        await stores.until_promised(moments.randint(0, 10))
+        await stores.listen(moments.uniform(0, 0.03))
+
+
+async def end_and_check(stores: Lives, job: Job) -> None:
+    await stores.begin(dataclasses.replace(job, steps=4))
+    await stores.end_well()
+    with embedded_server(Path(job.folder)) as server:
+        async with client_of(server.url) as client:
+            await check(stores, client, job.databases[0])
+
+
+async def kill_at_a_moment(stores: Lives, moments: random.Random) -> None:
+    """While it opens its files, or when it has promised some."""
+    if moments.random() < 0.2:
+        await stores.listen(moments.uniform(0, 0.03))
+    else:
+        await stores.until_promised(moments.randint(1, 30))
+        await stores.listen(moments.uniform(0, 0.008))
+    await stores.kill()
