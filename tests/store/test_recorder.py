@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from growd import config
 from growd.bus import Bus
 from growd.bus.messages import BOOL, FLOAT64, STRING, VECTOR3, Quality
+from growd.control.topics import EVENT
+from growd.storage import storage_rule
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
+from growd.variables import VARIABLES
 from support.clock import ManualClock
 from support.outbox import opened_at
 
@@ -30,6 +34,7 @@ TOPICS = {
     "environment_1/desired/recipe_start": STRING,
     "environment_2/measured/air_carbon_dioxide": FLOAT64,
     "somewhere_else/measured/air_carbon_dioxide": FLOAT64,
+    "environment_1/events": EVENT,
 }
 
 
@@ -76,6 +81,12 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 CO2 = "environment_1/measured/air_carbon_dioxide"
 WANTED = "environment_1/desired/air_temperature"
+COMMANDED = "environment_1/commanded/air_temperature"
+EVENTS = "environment_1/events"
+
+
+def told(points: list[dict[str, Any]]) -> list[tuple[str, str, Any]]:
+    return [(point.get("category", ""), point["variable"], point["value"]) for point in points]
 
 
 async def test_a_measured_value_becomes_a_point(rig):
@@ -119,7 +130,53 @@ async def test_a_value_that_is_not_ok_is_never_stored(rig, quality):
     await rig.publish(CO2, 400.0, quality)
     await rig.publish(CO2, None, quality)
     await rig.publish(WANTED, 20.0, quality)
-    assert await rig.stored() == []
+    assert told(await rig.stored()) == [("quality", "air_carbon_dioxide", str(quality))]
+
+
+async def test_a_change_of_quality_is_always_stored_and_so_is_the_first_good_value_after_it(rig):
+    qualities = [Quality.OK, Quality.STALE, Quality.STALE, Quality.FAULT, Quality.OK, Quality.OK]
+    for quality in qualities:
+        await rig.publish(CO2, 400.0 if quality is Quality.OK else None, quality)
+    co2 = "air_carbon_dioxide"
+    assert told(await rig.stored()) == [
+        ("", co2, 400.0),
+        ("quality", co2, "stale"),
+        ("quality", co2, "fault"),
+        ("quality", co2, "ok"),
+        ("", co2, 400.0),  # the same value, in the same second
+    ]
+
+
+async def test_a_command_is_stored_as_it_changes_and_its_end_as_null(rig):
+    for value in (0.5, 0.5, 0.505, 0.7):  # a hundredth is worth storing, five seconds later
+        await rig.publish(COMMANDED, value)
+        await rig.clock.advance(6)
+    await rig.publish(COMMANDED, None, Quality.STALE)
+    await rig.publish(COMMANDED, None, Quality.STALE)
+    await rig.publish(COMMANDED, 0.7, node=rig.bus.node("http"))
+    points = await rig.stored()
+    assert told(points) == [("commanded", "air_temperature", value) for value in (0.5, 0.7, None, 0.7)]
+    assert [point["is_manual"] for point in points] == [False, False, False, True]
+
+
+async def test_each_event_is_a_point_of_its_kind(rig):
+    event = {"kind": "fault", "source": "scd30_1", "message": "no answer"}
+    await rig.publish(EVENTS, event)
+    await rig.publish(EVENTS, event)
+    assert told(await rig.stored()) == [("event", "fault", "scd30_1: no answer")] * 2
+
+
+async def test_what_is_configured_for_a_variable_holds_for_it(rig):
+    rule = config.StorageRule(absolute_band=50, minimum_interval_s=0)
+    settings = config.Store(maximum_interval_s=60.0, variable={"air_carbon_dioxide": rule})
+    of_it = storage_rule(settings, VARIABLES["air_carbon_dioxide"])
+    assert [of_it.admits(value, now) for now, value in enumerate((400.0, 449.0, 451.0))] == [
+        True,
+        False,
+        True,
+    ]
+    other = storage_rule(settings, VARIABLES["air_humidity"])
+    assert [other.admits(50.0, now) for now in (0.0, 59.0, 60.0)] == [True, False, True]
 
 
 async def test_a_desired_value_is_stored_when_it_changes(rig):
@@ -147,11 +204,10 @@ async def test_what_a_client_measured_by_hand_is_marked(rig):
     ]
 
 
-async def test_only_measured_and_desired_single_values_of_its_environments_are_stored(rig):
+async def test_only_single_values_of_its_environments_are_stored(rig):
     await rig.publish("environment_1/measured/door_open", True)
     await rig.publish("environment_1/measured/wind", {"x": 1.0, "y": 2.0, "z": 3.0})
     await rig.publish("environment_1/raw/air_carbon_dioxide", 400.0)
-    await rig.publish("environment_1/commanded/air_temperature", 1.0)
     await rig.publish("environment_1/desired/recipe_start", "lettuce")  # the runner's own
     await rig.publish("somewhere_else/measured/air_carbon_dioxide", 400.0)
     assert [(point["variable"], point["value"]) for point in await rig.stored()] == [("door_open", True)]
