@@ -8,6 +8,7 @@ up to 8.5 hours (`couch_replicator_scheduler:backoff_micros`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -39,6 +40,7 @@ _SETTINGS: Final = "replicator"
 _CA_FILE: Final = "ssl_trusted_certificates_file"
 _VERIFY: Final = "verify_ssl_certificates"
 _ANSWER_S: Final = 20.0  # for the far side to answer growd
+_STARTING_S: Final = 2.0  # between looks at a job that has just begun
 _PATIENCE_S: Final = 60.0  # how long the database may take to come up before that is told
 _REFUSED_PROBES: Final = 10  # a wrong password is tried so much less often: CouchDB locks out who guesses
 # https://docs.couchdb.org/en/3.5.x/replication/replicator.html#replication-states
@@ -99,6 +101,7 @@ class Replication:
         self._health = {job.name: self._new_health(job) for job in self._jobs}
         self._wake = asyncio.Event()
         self._is_verified = False
+        self._has_come_up = False
         self.node.describe("device_id", lambda: device)  # who enrols the device needs it before it replicates
         self.node.describe("replications", lambda: msgspec.to_builtins(self.statuses()))
 
@@ -107,7 +110,9 @@ class Replication:
         return [health.status() for health in self._health.values()]
 
     def look_now(self) -> None:
-        """The database here has come up: look at once."""
+        """The database here has come up, maybe at another address: look at once."""
+        self._is_verified = False
+        self._has_come_up = True
         self._wake.set()
 
     async def run(self) -> None:
@@ -122,11 +127,12 @@ class Replication:
             began = time.monotonic()
             while not await self._look(watches, is_new=time.monotonic() - began < _PATIENCE_S) or watches:
                 self._wake.clear()
-                try:
-                    async with asyncio.timeout(self._pace.look_s):
-                        await self._wake.wait()
-                except TimeoutError:
-                    continue
+                is_starting = any(
+                    health.state is ReplicationState.STARTING for health in self._health.values()
+                )
+                pause = min(self._pace.look_s, _STARTING_S) if is_starting else self._pace.look_s
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), pause)
 
     def _new_health(self, job: Job) -> ReplicationHealth:
         ends = f"{job.here} here", f"{self._wanted.url.rstrip('/')}/{job.far}"
@@ -134,6 +140,10 @@ class Replication:
 
     async def _look(self, watches: list[_Watch], *, is_new: bool) -> bool:
         """Whether the database here could be asked and has what is wanted."""
+        if self._has_come_up:
+            self._has_come_up = False
+            for watch in watches:
+                watch.forget_pauses()
         try:
             await self._verify_certificates(watches)
             await self._reconcile(watches)
@@ -201,6 +211,7 @@ class _Watch:
         self._is_stalled = False
         self._is_others = False
         self._is_to_restart = False
+        self._is_written = False  # by this look
         self._writes = 0  # of the document, since it ran well
         self._write_due = 0.0
         self._probe_due = self._measure_due = 0.0
@@ -216,10 +227,15 @@ class _Watch:
         is_coming_up = is_new and isinstance(error, CouchUnavailableError)
         if not is_coming_up or self.health.state is not ReplicationState.STARTING:
             self.health.failing(f"the database here can't be asked: {error}")
-        self._write_due = self._probe_due = 0.0  # when it is back, nothing waits any more
+        self.forget_pauses()
+
+    def forget_pauses(self) -> None:
+        """What waits for its time is due: the database here has gone or come."""
+        self._write_due = self._probe_due = self._measure_due = 0.0
 
     async def reconcile(self, wanted: Document, present: Document | None) -> None:
         """Bring the document in order, or begin the job anew, as soon as that is due."""
+        self._is_written = False
         self._is_others = present is not None and not is_of(self.job.device, present)
         if present is None:
             document = wanted if await self._here.exists(self.job.here) else None
@@ -232,6 +248,7 @@ class _Watch:
             return
         if await self._here.put(_REPLICATOR, document) is None:
             return  # somebody wrote it in this moment: the next look compares again
+        self._is_written = True
         self.health.restarts += self._is_to_restart
         self._is_to_restart = False
         self._write_due = now + self._pace.pause_s(self._writes)
@@ -243,6 +260,8 @@ class _Watch:
         if self._is_others:
             self.health.failing(f"the document {self.job.id} in {_REPLICATOR} was not made by growd")
             return
+        if self._is_written:
+            return  # what the scheduler says may still be of the job before
         report = await self._here.scheduled(self.job.id) or {}
         state = report.get("state")
         if state in _ENDED:
