@@ -179,7 +179,7 @@ async def test_what_the_validation_refuses_is_set_aside_and_the_rest_is_stored(
     assert outbox.waiting == 0
     rows = await couch.all_docs(databases.points, startkey="0", endkey="9", include_docs=True)
     assert [row["doc"]["value"] for row in rows] == [1, 2, 3, 4]
-    reasons = {aside.document["value"]: aside.reason for aside in await outbox.rejected()}
+    reasons = {aside.point.value: aside.reason for aside in await outbox.rejected()}
     assert reasons.keys() == {"forbidden", "unauthorized", "crash"}
     assert "this value is not allowed" in reasons["forbidden"]
 

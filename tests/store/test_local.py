@@ -138,15 +138,20 @@ async def test_a_file_of_a_newer_growd_is_left_alone(path):
         file.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 6}")
     file.close()
     before = path.read_bytes()
-    with pytest.raises(LocalStoreError, match=r"written by a newer growd: its schema is 7.* up to 1"):
+    with pytest.raises(LocalStoreError, match=r"written by a newer growd: its schema is 8.* up to 2"):
         await LocalStore.open(path)
     assert path.read_bytes() == before
 
 
-async def test_a_file_that_is_no_database_is_named(path):
+async def test_a_file_that_is_no_database_is_kept_and_a_new_one_made(path):
     path.write_bytes(b"not a database, " * 100)
-    with pytest.raises(LocalStoreError, match=r"growd\.sqlite3: file is not a database"):
-        await LocalStore.open(path)
+    store = await LocalStore.open(path)
+    (notice,) = store.notices
+    assert "growd.sqlite3 was damaged (file is not a database); it is kept as" in notice
+    await store.save_state("p", 1)
+    await store.close()
+    (kept,) = path.parent.glob("*.damaged-*")
+    assert kept.read_bytes() == b"not a database, " * 100
 
 
 async def test_a_folder_that_is_not_there_is_named(tmp_path):

@@ -78,11 +78,11 @@ def _make(path: Path, size: int) -> int:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return size
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Put a new name on the disk, which syncing the file alone need not do (fsync(2))."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

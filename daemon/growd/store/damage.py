@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sqlite3
 import time
@@ -9,15 +10,23 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 Row = tuple[Any, ...]
 
-_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+# SQLITE_ERROR is what a file whose header says it is of an unknown format gives to a PRAGMA.
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 _PRIMARY: Final = 0xFF  # of an extended error code (sqlite.org/rescode.html)
 _BESIDE: Final = ("", "-wal", "-shm")
 """What SQLite keeps beside its file (sqlite.org/tempfiles.html); the log belongs to it."""
+
+SMALLEST: Final = 512
+"""Bytes of the smallest file that holds anything: a page is no smaller (sqlite.org/fileformat2.html)."""
+
+_STEP: Final = 8  # fewer rows than a page holds, but for rows that are large
+_STEPS: Final = 2**13
+_LAST: Final = 2**62  # numbers of rows end before
 
 
 def set_aside(path: Path, *, copy: bool = False) -> Path:
@@ -53,38 +62,78 @@ def find_damage(file: sqlite3.Connection) -> str:
     return "" if finding == "ok" else finding.replace("\n", " ")
 
 
-def salvage(path: Path, table: str) -> list[Row]:
-    """The rows of a table in a damaged file, as many as can be read."""
-    rows: dict[Row, None] = {}
+def salvage(path: Path, table: str) -> Iterator[Row]:
+    """The rows of a table in a damaged file, as many as can be read; some may come twice."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as file:
-        is_numbered = _is_numbered(file, table)
-        found = _around_gaps(file, table) if is_numbered else _from_both_ends(file, table)
-        for row in found:
-            rows[row] = None
-    return sorted(rows) if is_numbered else list(rows)
+        yield from _around_gaps(file, table) if _is_numbered(file, table) else _from_both_ends(file, table)
 
 
 def _is_numbered(file: sqlite3.Connection, table: str) -> bool:
-    """Whether it has an integer for its key: then it can be asked for any range of it."""
+    """Whether it has an integer for its key: then it can be asked for what stands behind a gap."""
     columns = file.execute(f"PRAGMA table_info({table})").fetchall()
     return any(kind == "INTEGER" and key for _, _, kind, _, _, key in columns)
 
 
+# What is read one row at a time is so because the module sqlite3 looks one row ahead: where that one can't be
+# read, it does not hand out the one before it.
+
+
 def _from_both_ends(file: sqlite3.Connection, table: str) -> Iterator[Row]:
     for order in ("ASC", "DESC"):
-        with suppress(sqlite3.Error):
-            yield from file.execute(f"SELECT * FROM {table} ORDER BY 1 {order}")  # noqa: S608  our own names
+        query = f"SELECT * FROM {table} ORDER BY 1 {order}"  # noqa: S608  our own names
+        number = 0
+        try:
+            for row in file.execute(query):
+                yield row
+                number += 1
+        except sqlite3.Error:
+            with suppress(sqlite3.Error):
+                yield from file.execute(f"{query} LIMIT 1 OFFSET ?", (number,))
 
 
 def _around_gaps(file: sqlite3.Connection, table: str) -> Iterator[Row]:
-    """Whole ranges where they can be read; where one can't, its halves."""
-    ranges = [(0, 2**62)]
-    query = f"SELECT * FROM {table} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"  # noqa: S608  likewise
-    while ranges:
-        first, end = ranges.pop()
+    query = f"SELECT * FROM {table} WHERE rowid >= ? ORDER BY rowid"  # noqa: S608  likewise
+
+    def next_row(number: int) -> Row | None:
+        row: Row | None = file.execute(f"{query} LIMIT 1", (number,)).fetchone()
+        return row
+
+    number: int | None = 0
+    while number is not None and number < _LAST:
         try:
-            yield from file.execute(query, (first, end)).fetchall()
+            for row in file.execute(query, (number,)):
+                yield row
+                number = max(number, row[0] + 1)  # a damaged page may hold any number
         except sqlite3.Error:
-            middle = (first + end) // 2
-            if middle > first:
-                ranges += [(middle, end), (first, middle)]
+            number = _behind_gap(number, next_row)
+            if number is not None and (found := next_row(number)) is not None:
+                yield found
+                number = max(number, found[0]) + 1
+        else:
+            return
+
+
+def _behind_gap(first: int, next_row: Callable[[int], Row | None]) -> int | None:
+    """The first number, from `first` on, whose next row can be read; None if there is none.
+
+    The steps are shorter than what a page holds, so that no whole page between two damaged ones is missed,
+    and get longer where so much is damaged that it is a page of the tree and not of the rows.
+    """
+
+    def is_readable(number: int) -> bool:
+        try:
+            next_row(number)
+        except sqlite3.Error:
+            return False
+        return True
+
+    low = first - 1
+    for step in itertools.chain(range(0, _STEP * _STEPS, _STEP), (1 << power for power in range(17, 62))):
+        high = first + step
+        if is_readable(high):
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if is_readable(middle) else (middle, high)
+            return high
+        low = high
+    return None

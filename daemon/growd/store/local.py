@@ -13,8 +13,9 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from growd.store.damage import find_damage, salvage, set_aside
-from growd.store.encoding import point_to_json, to_json
+from growd.store.block_file import sync_folder
+from growd.store.damage import SMALLEST, find_damage, salvage, set_aside
+from growd.store.encoding import point_from_json, point_to_json, to_json
 from growd.store.errors import LocalStoreError
 from growd.store.points import DataPoint, PointMaker
 from growd.worker import Worker
@@ -186,31 +187,61 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str, list[str]]:
 
 def _connect(path: Path) -> sqlite3.Connection:
     try:
-        return sqlite3.connect(path, isolation_level=None)
+        connection = sqlite3.connect(path, isolation_level=None)
     except sqlite3.Error as error:
         raise LocalStoreError(f"{path} can't be opened: {error}") from error
+    connection.text_factory = _text
+    return connection
+
+
+def _text(data: bytes) -> str:
+    """As it was written; where a bad card changed it, none at all would hold up all that is behind."""
+    return data.decode(errors="replace")
 
 
 def _damage_of(path: Path) -> str:
     if not path.exists():
         return ""
+    if 0 < path.stat().st_size < SMALLEST:
+        return "it ends within its header"  # SQLite would take it for a new one
     with closing(_connect(path)) as connection:
         return find_damage(connection)
 
 
 def _replace(path: Path, damage: str) -> str:
-    """Set a damaged file aside and put a new one in its place, with what can be read; says so."""
-    kept = set_aside(path)
-    rows = {table: salvage(kept, table) for table in _TABLES}
-    with closing(_connect(path)) as connection:
-        _prepare(connection, path)
+    """Set a damaged file aside and put a new one in its place, with what can be read; says so.
+
+    The new one is whole before it takes that place: a power cut meanwhile loses nothing.
+    """
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    with closing(_connect(new)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        for table, saved in rows.items():
-            marks = ", ".join("?" * len(saved[0])) if saved else ""
-            connection.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", saved)  # noqa: S608  ours
+        _create(connection)
+        saved = {table: _take_over(connection, path, table) for table in _TABLES}
         connection.execute("COMMIT")
-    numbers = ", ".join(f"{len(saved)} of {table}" for table, saved in rows.items())
+    kept = set_aside(path)
+    new.rename(path)
+    sync_folder(path.parent)
+    numbers = ", ".join(f"{number} of {table}" for table, number in saved.items())
     return f"{path} was damaged ({damage}); it is kept as {kept}, and this was saved of it: {numbers}"
+
+
+def _take_over(connection: sqlite3.Connection, damaged: Path, table: str) -> int:
+    """Copy what can be used of a damaged file's table; how many rows."""
+    columns = len(connection.execute(f"PRAGMA table_info({table})").fetchall())
+    rows = (row for row in salvage(damaged, table) if len(row) == columns and _is_usable(table, row))
+    statement = f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * columns)})"  # noqa: S608  our own names
+    return max(0, connection.executemany(statement, rows).rowcount)
+
+
+def _is_usable(table: str, row: tuple[Any, ...]) -> bool:
+    """Whether its second column holds what it has to: the JSON of a point, or of any value."""
+    try:
+        point_from_json(row[1]) if table in {"waiting", "rejected"} else json.loads(row[1])
+    except (ValueError, TypeError):
+        return False
+    return True
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> str:
@@ -226,16 +257,24 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> str:
     if version < SCHEMA_VERSION:
         connection.execute("BEGIN IMMEDIATE")
         _create(connection) if version == 0 else _upgrade_from_1(connection)
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.execute("COMMIT")
-    device: str = json.loads(connection.execute("SELECT value FROM state WHERE key = 'device'").fetchone()[0])
+    return _device_in(connection)
+
+
+def _device_in(connection: sqlite3.Connection) -> str:
+    """The id of the device, drawn now if the file has none."""
+    row = connection.execute("SELECT value FROM state WHERE key = 'device'").fetchone()
+    if row is None:
+        row = (to_json(PointMaker.new_device()),)
+        connection.execute("INSERT INTO state VALUES ('device', ?)", row)
+    device: str = json.loads(row[0])
     return device
 
 
 def _create(connection: sqlite3.Connection) -> None:
     for statement in filter(str.strip, _SCHEMA.split(";")):
         connection.execute(statement)
-    connection.execute("INSERT INTO state VALUES ('device', ?)", (to_json(PointMaker.new_device()),))
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _upgrade_from_1(connection: sqlite3.Connection) -> None:
@@ -251,6 +290,7 @@ def _upgrade_from_1(connection: sqlite3.Connection) -> None:
         "INSERT INTO rejected VALUES (?, ?, ?, ?)",
         ((name, _point_of(document), reason, at) for name, document, reason, at in rejected),
     )
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _point_of(text: str) -> str:

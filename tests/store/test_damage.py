@@ -1,0 +1,297 @@
+"""A local file that the card has damaged: told of, kept, and all saved of it that can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import random
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from growd.store import waiting
+from growd.store.damage import salvage
+from growd.store.errors import LocalStoreError
+from growd.store.local import LocalStore
+from growd.store.parameters import ParameterKeeper
+from growd.store.points import PointMaker
+from support.clock import ManualClock
+from support.outbox import add_durably, opened, opened_at
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = 4096
+MAKER = PointMaker("0123456789ab")
+POINTS = [MAKER.make("environment_1", "air_humidity", value / 7, 1e9 + value) for value in range(400)]
+PARAMETERS = {f"branch/leaf_{number}": ["a value", number] for number in range(200)}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "growd.sqlite3"
+
+
+@pytest.fixture
+async def whole(path: Path) -> bytes:
+    """A file with points, parameters and state in it."""
+    local = await LocalStore.open(path)
+    await local.write(lambda file: waiting.insert(file, POINTS))
+    await local.write(lambda file: [waiting.set_aside(file, point, "why", 1.0) for point in POINTS[:50]])
+    await ParameterKeeper(local).save(PARAMETERS, [])
+    await local.save_state("run", {"of": "a recipe"})
+    await local.close()
+    return await asyncio.to_thread(path.read_bytes)
+
+
+async def lay(path: Path, content: bytes) -> None:
+    """Put a file there, and take away what stands beside it."""
+
+    def write() -> None:
+        for beside in path.parent.glob(f"{path.name}*"):
+            beside.unlink()
+        path.write_bytes(content)
+
+    await asyncio.to_thread(write)
+
+
+async def found(path: Path) -> tuple[list[str], set[str], dict[str, Any]]:
+    """What is told at the start, the points and the parameters that are there; it is usable besides."""
+    local = await LocalStore.open(path)
+    try:
+        points = await local.read(lambda file: waiting.oldest(file, 1000))
+        numbers = [number for number, _ in points]
+        assert numbers == sorted(set(numbers))
+        parameters = await local.parameters()
+        await local.save_state("usable", value=True)
+        assert len(local.device) == 12
+        kept = list(path.parent.glob(f"{path.name}.damaged-*"))
+        assert bool(kept) == bool(local.notices)
+        return local.notices, {point.id for _, point in points}, parameters
+    finally:
+        await local.close()
+
+
+def is_of_the_tree(page: bytes, number: int) -> bool:
+    """Header and schema, or a page that leads to others (sqlite.org/fileformat2.html#b_tree_pages)."""
+    return number == 0 or page[0] in {2, 5}
+
+
+async def test_whichever_page_is_overwritten_the_rows_of_all_others_are_saved(path, whole):
+    chance = random.Random(1)
+    assert len(whole) > 20 * PAGE
+    for number in range(len(whole) // PAGE):
+        page = whole[number * PAGE : (number + 1) * PAGE]
+        damaged = whole[: number * PAGE] + chance.randbytes(PAGE) + whole[(number + 1) * PAGE :]
+        await lay(path, damaged)
+        notices, points, parameters = await found(path)
+        assert len(notices) == 1, number
+        if is_of_the_tree(page, number):
+            continue
+        assert points >= {point.id for point in POINTS if point.id.encode() not in page}
+        assert parameters.items() >= {n: v for n, v in PARAMETERS.items() if n.encode() not in page}.items()
+        assert f"{len(points)} of waiting" in notices[0]
+        assert "is kept as" in notices[0]
+
+
+async def test_wherever_the_file_is_cut_it_opens_again_and_says_so(path, whole):
+    cuts = [1, 16, 99, 100, 1000, *range(PAGE, len(whole), PAGE), len(whole) - 100]
+    for cut in cuts:
+        await lay(path, whole[:cut])
+        notices, points, _ = await found(path)
+        assert notices, cut
+        assert points <= {point.id for point in POINTS}
+
+
+@pytest.mark.parametrize("pages", [(3, 5), (5, 6, 7), (4, 6, 8, 10)])
+async def test_pages_between_damaged_ones_are_saved_too(path, whole, pages):
+    leaves = [n for n in range(len(whole) // PAGE) if POINTS[0].id[:12].encode() in whole[n * PAGE :][:PAGE]]
+    leaves = [n for n in leaves if whole[n * PAGE] == 13]  # of the table whose rows have numbers
+    hit = {leaves[page] for page in pages} | {leaves[-1]}  # the last one too: no end is known then
+    damaged = b"".join(
+        b"\xa5" * PAGE if n in hit else whole[n * PAGE : (n + 1) * PAGE] for n in range(len(whole) // PAGE)
+    )
+    await lay(path, damaged)
+    _, points, _ = await found(path)
+    lost = b"".join(whole[n * PAGE : (n + 1) * PAGE] for n in hit)
+    assert points == {point.id for point in POINTS if point.id.encode() not in lost}
+
+
+async def test_a_row_whose_text_was_changed_holds_up_nobody(path):
+    made = POINTS[:5]
+    local = await LocalStore.open(path)
+    await local.write(lambda file: waiting.insert(file, made))
+    for number, text in ((2, b'["\xff\xfe'), (4, b"no point")):
+        await local.write(
+            lambda file, number=number, text=text: file.execute(
+                "UPDATE waiting SET point = CAST(? AS TEXT) WHERE number = ?", (text, number)
+            )
+        )
+    async with opened(local, ManualClock()) as outbox:
+        assert [entry.id for entry in await outbox.next_batch(10)] == [made[n].id for n in (0, 2, 4)]
+        assert (outbox.depth(), outbox.dropped) == (3, 2)
+    await local.close()
+
+
+async def test_what_is_read_of_a_damaged_file_has_an_end(path, whole):
+    """No page of the tree can be read: asking for ever smaller ranges of rows would not end."""
+    root = next(n for n in range(1, len(whole) // PAGE) if whole[n * PAGE] == 5)
+    await lay(path, whole[: root * PAGE] + bytes(PAGE) + whole[(root + 1) * PAGE :])
+    assert await asyncio.to_thread(lambda: list(salvage(path, "waiting"))) == []
+
+
+async def test_a_power_cut_while_a_file_is_replaced_loses_nothing(path, whole, monkeypatch):
+    """The damaged file goes only once the new one is whole."""
+    page = 8
+    await lay(path, whole[: page * PAGE] + bytes(PAGE) + whole[(page + 1) * PAGE :])
+
+    def cut(_: object) -> None:
+        raise OSError("the power is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("growd.store.local.set_aside", cut)
+        with pytest.raises(LocalStoreError, match="the power is gone"):
+            await LocalStore.open(path)
+    notices, points, _ = await found(path)
+    assert len(notices) == 1
+    assert len(points) > 300
+
+
+@pytest.mark.parametrize("kind", ["torn", "random", "header", "cut"])
+async def test_a_damaged_write_ahead_log_costs_at_most_what_is_behind_the_damage(path, whole, kind):
+    def leave_behind() -> tuple[bytes, bytes]:
+        with closing(sqlite3.connect(path, isolation_level=None)) as file:
+            for number in range(20):
+                file.execute("INSERT INTO state VALUES (?, 'true')", (f"late {number}",))
+            return path.read_bytes(), path.with_name(f"{path.name}-wal").read_bytes()
+
+    def states() -> set[str]:
+        with closing(sqlite3.connect(path)) as file:
+            return {key for (key,) in file.execute("SELECT key FROM state WHERE key LIKE 'late %'")}
+
+    content, log = await asyncio.to_thread(leave_behind)
+    half = len(log) // 2
+    damaged = {
+        "torn": log[:half] + bytes(512) + log[half + 512 :],
+        "random": log[:half] + random.Random(2).randbytes(len(log) - half),
+        "header": bytes(32) + log[32:],
+        "cut": log[: half + 100],
+    }[kind]
+    await lay(path, content)
+    await asyncio.to_thread(path.with_name(f"{path.name}-wal").write_bytes, damaged)
+    notices, points, parameters = await found(path)
+    assert (notices, len(points), parameters) == ([], len(POINTS), PARAMETERS)
+    left = await asyncio.to_thread(states)
+    assert left == {f"late {number}" for number in range(len(left))}
+    assert (len(left) > 5) == (kind != "header")
+
+
+async def test_a_file_that_another_program_holds_is_not_damaged(path, whole, monkeypatch):
+    monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, timeout=0))
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(LocalStoreError, match="database is locked"):
+        await LocalStore.open(path)
+    holder.close()
+    assert (await found(path))[0] == []
+
+
+async def test_a_damaged_log_is_told_of_once_and_what_can_be_read_of_it_is_kept(path):
+    clock = ManualClock()
+    made = POINTS[:6]
+    async with opened_at(path, clock) as outbox:
+        for point in made:
+            await add_durably(outbox, [point])
+    log = path.with_name("points.log")
+    content = bytearray(await asyncio.to_thread(log.read_bytes))
+    content[2 * 512 + 100] ^= 1
+    await asyncio.to_thread(log.write_bytes, content)
+    async with opened_at(path, clock) as outbox:
+        (notice,) = outbox.notices
+        assert "points.log was damaged: 1 of its points can't be read; it is kept as" in notice
+        assert [entry.id for entry in await outbox.next_batch(10)] == [p.id for p in made if p is not made[2]]
+    async with opened_at(path, clock) as outbox:
+        assert outbox.notices == []
+        assert outbox.depth() == 5
+    (kept,) = log.parent.glob("points.log.damaged-*")
+    assert await asyncio.to_thread(kept.read_bytes) == content
+
+
+async def test_a_log_of_another_format_is_set_aside(path):
+    clock = ManualClock()
+    async with opened_at(path, clock) as outbox:
+        outbox._worker.submit(outbox._log.append, ['{"not": "a point"}'], 0)
+        await add_durably(outbox, POINTS[:1])
+    async with opened_at(path, clock) as outbox:
+        assert "points.log can't be read" in outbox.notices[0]
+        await add_durably(outbox, POINTS[1:3])
+    async with opened_at(path, clock) as outbox:
+        assert outbox.notices == []
+        assert [entry.id for entry in await outbox.next_batch(10)] == [point.id for point in POINTS[1:3]]
+
+
+@pytest.mark.parametrize("failing", ["copyfile", "rename"])
+async def test_where_nothing_can_be_set_aside_that_is_said(path, monkeypatch, failing):
+    clock = ManualClock()
+    async with opened_at(path, clock) as outbox:
+        for point in POINTS[:3]:
+            await add_durably(outbox, [point])
+        if failing == "rename":
+            await outbox._worker.run(outbox._log.append, ['{"not": "a point"}'], 0)
+    log = path.with_name("points.log")
+    content = bytearray(await asyncio.to_thread(log.read_bytes))
+    content[512 + 100] ^= 1
+    await asyncio.to_thread(log.write_bytes, content)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    monkeypatch.setattr("pathlib.Path.rename", full)
+    if failing == "rename":
+        with pytest.raises(LocalStoreError, match=r"points\.log can't be opened: No space left"):
+            async with opened_at(path, clock):
+                pass
+        return
+    async with opened_at(path, clock) as outbox:
+        assert "no copy of it could be made: No space left" in outbox.notices[0]
+        assert outbox.depth() == 2
+
+
+def make_version_1(path: Path, documents: list[str]) -> None:
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript(
+            """
+            PRAGMA journal_mode = WAL;
+            CREATE TABLE waiting (sequence INTEGER PRIMARY KEY, document TEXT NOT NULL);
+            CREATE TABLE rejected (
+                id TEXT PRIMARY KEY, document TEXT NOT NULL, reason TEXT NOT NULL, rejected_at REAL NOT NULL
+            ) WITHOUT ROWID;
+            CREATE TABLE parameters (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+            CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+            INSERT INTO state VALUES ('device', '"0123456789ab"');
+            INSERT INTO parameters VALUES ('a/b', '[1,null]');
+            PRAGMA user_version = 1;
+            """
+        )
+        file.executemany("INSERT INTO waiting (document) VALUES (?)", ((text,) for text in documents))
+        file.execute("INSERT INTO rejected VALUES ('x', ?, 'why', 5.0)", (documents[0],))
+        file.commit()
+
+
+async def test_a_file_of_the_first_version_is_brought_up_to_date(path):
+    made = [*POINTS[:3], MAKER.make("environment_1", "recipe_start", "\ud800", 5.0, is_desired=True)]
+    documents = [json.dumps(point.document()) for point in made]
+    await asyncio.to_thread(make_version_1, path, documents)
+    local = await LocalStore.open(path)
+    assert (local.device, local.notices) == ("0123456789ab", [])
+    assert await local.parameters() == {"a/b": [1, None]}
+    async with opened(local, ManualClock()) as outbox:
+        assert [entry.point for entry in await outbox.next_batch(10)] == made
+        (aside,) = await outbox.rejected()
+        assert (aside.point, aside.reason, aside.rejected_at) == (made[0], "why", 5.0)
+    await local.close()
