@@ -1,4 +1,4 @@
-"""Lives of `tests/store/killed_writer.py`: begun, listened to, and killed at a moment of the test's choice."""
+"""Lives of `tests/store/killed_writer.py`: begun, listened to, and killed at a moment that a test chooses."""
 
 from __future__ import annotations
 
