@@ -20,6 +20,7 @@ import pytest
 from growd.store.couch import Couch
 from growd.store.embedded import EmbeddedDatabase
 from support.clock import ManualClock
+from support.processes import child_with
 from support.running import in_tasks
 
 if TYPE_CHECKING:
@@ -83,16 +84,6 @@ async def test_the_real_server_serves_is_restarted_and_keeps_its_data(tmp_path):
         document = await couch.get("kept", "a")
         assert document is not None
         assert document["value"] == 1
-
-
-def child_with(argument: str) -> int:
-    """The process, among all, whose command line has this argument."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if argument in (entry / "cmdline").read_text().split("\0"):
-                    return int(entry.name)
-    raise AssertionError(f"no process has the argument {argument}")
 
 
 def is_there(pid: int) -> bool:

@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import shutil
+import signal
 import ssl
 import subprocess
 from contextlib import asynccontextmanager
@@ -31,6 +32,7 @@ from growd.store.replication_lag import Lag
 from growd.store.replication_plan import Server, jobs
 from support.database import DatabaseServer, embedded_server, named_server
 from support.line import Line
+from support.processes import child_with
 from support.running import in_tasks
 
 if TYPE_CHECKING:
@@ -440,6 +442,34 @@ async def test_the_database_here_may_come_and_go(site: Site, database_server, tm
                 assert status.last_error.startswith("the database here can't be asked: ")
                 await line.up()
                 await until_state(replication, "running")
+
+
+async def test_an_embedded_database_that_comes_up_at_another_port_replicates_on(
+    site: Site, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("growd.store.replication._STARTING_S", 0.1)
+    node = shutil.which("node") or "node"
+    async with Database(files=FILES, data=tmp_path / "embedded", design_name="svc", node=node) as database:
+        replication = site.replication(database=database, pace=Pace(look_s=1_000, probe_s=0.1))
+        database.when_up(replication.look_now)
+        async with in_tasks(database):
+            await database._embedded.ready()
+            await database.couch.create(database.names.points)
+            async with in_tasks(replication):
+                await until_state(replication, "running", lag=0)
+                ports = {database.address}
+                os.kill(child_with(str(tmp_path / "embedded")), signal.SIGKILL)
+                await until(lambda: has_moved(database, ports))
+                maker = PointMaker(site.device)
+                point = maker.make("environment_1", "air_humidity", 1, 1.7e9, is_desired=False)
+                await database.couch.bulk_docs(database.names.points, [point.document()])
+                await until(lambda: holds_all(site, [point.id]))
+    (status,) = replication.statuses()
+    assert (status.failures, status.restarts) == (0, 0)
+
+
+async def has_moved(database: Database, before: set[str | None]) -> bool:
+    return database.address not in {None, *before}
 
 
 @pytest.fixture
