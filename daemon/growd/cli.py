@@ -17,6 +17,7 @@ from growd import __version__
 from growd.app import App, check_config, open_configured
 from growd.clock import RealClock
 from growd.config import Config, ConfigError, load
+from growd.db_commands import db
 from growd.event_loop import run_on_loop
 from growd.folders import StartError
 from growd.hardware_check import check_hardware, described
@@ -169,6 +170,9 @@ def status(*, config: Path | None, settings: tuple[str, ...], url: str | None, a
     else:
         click.echo(report(found, time.time()))
     sys.exit(1 if found.has_failed else 0)
+
+
+main.add_command(db)
 
 
 def _refuse(error: Exception, exit_status: int = 1) -> NoReturn:

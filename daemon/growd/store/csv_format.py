@@ -69,6 +69,7 @@ class CsvFormat:
         )
         row = msgspec.defstruct("Row", [("value", self._point)], bases=(Row,), gc=False)
         self._decode: Callable[[bytes], list[Row]] = msgspec.json.Decoder(list[row]).decode  # type: ignore[valid-type]
+        self._makers = [self._maker_of(column) for column in columns]
         self._cells = [self._cell_of(column) for column in columns]
         self.head = (",".join(map(_text, columns)) + "\r\n").encode()
 
@@ -86,6 +87,11 @@ class CsvFormat:
         lines = [",".join([cell(row.value) for cell in cells]) for row in rows]
         return ("\r\n".join(lines) + "\r\n").encode() if lines else b""
 
+    def values(self, rows: Iterable[Row]) -> list[list[Any]]:
+        """The values of each column, None for an empty cell; times in milliseconds."""
+        points = [row.value for row in rows]
+        return [[make(point) for point in points] for make in self._makers]
+
     def _unusual(self, text: msgspec.Raw) -> Row:
         """A row with what JSON allows and msgspec does not: half a surrogate pair, numbers beyond doubles."""
         members = json.loads(bytes(text))
@@ -96,18 +102,26 @@ class CsvFormat:
         fields = {field: point.get(name) for name, field in self._fields.items()}
         return Row(msgspec.Raw(stringify(members["key"]).encode()), self._point(**fields))
 
+    def _maker_of(self, column: str) -> Callable[[Point], Any]:
+        """What gives a point's value in this column."""
+        if column == "time":
+            timestamp = self._getter("timestamp")
+            return lambda point: rounded_ms(timestamp(point))
+        own = self._getter(column)
+        make = self._substitute(column)
+        if make is None:
+            return own
+        return lambda point: make(point) if (value := own(point)) is None else value
+
     def _cell_of(self, column: str) -> Callable[[Point], str]:
         """What prints a point's cell in this column."""
         if column == "time":
             timestamp = self._getter("timestamp")
             return lambda point: _text(iso_time(timestamp(point)))
-        own = self._getter(column)
-        make = self._maker(column)
-        if make is None:
-            return lambda point: cell(own(point))
-        return lambda point: cell(make(point) if (value := own(point)) is None else value)
+        make = self._maker_of(column)
+        return lambda point: cell(make(point))
 
-    def _maker(self, column: str) -> Callable[[Point], Any] | None:
+    def _substitute(self, column: str) -> Callable[[Point], Any] | None:
         """What a point that lacks the column's own field has in its place."""
         if column == "category":
             is_desired = self._getter("is_desired")
@@ -172,21 +186,27 @@ def iso_time(timestamp: Any) -> str:
 
     Empty for what is no time.
     """
-    if type(timestamp) not in (int, float):
-        return ""
-    try:
-        exact = float(timestamp) * 1000
-        whole = math.floor(exact)
-    except (OverflowError, ValueError):  # infinite
-        return ""
-    milliseconds = whole + (exact - whole >= 0.5)  # noqa: PLR2004  half, which Math.round rounds up
-    if abs(milliseconds) > _LAST_MS:
+    milliseconds = rounded_ms(timestamp)
+    if milliseconds is None:
         return ""
     day, rest = divmod(milliseconds, _DAY_MS)
     seconds, milliseconds = divmod(rest, 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{_date(day)}T{hours:02}:{minutes:02}:{seconds:02}.{milliseconds:03}Z"
+
+
+def rounded_ms(timestamp: Any) -> int | None:
+    """Whole milliseconds of UNIX seconds, None for what is no time to JavaScript."""
+    if type(timestamp) not in (int, float):
+        return None
+    try:
+        exact = float(timestamp) * 1000
+        whole = math.floor(exact)
+    except (OverflowError, ValueError):  # infinite
+        return None
+    milliseconds = whole + (exact - whole >= 0.5)  # noqa: PLR2004  half, which Math.round rounds up
+    return milliseconds if abs(milliseconds) <= _LAST_MS else None
 
 
 @lru_cache(maxsize=64)

@@ -60,3 +60,7 @@ class EmbeddedDatabaseError(StoreError, RuntimeError):
 
 class PageError(StoreError):
     """The database answered with something else than the page of a view that it was asked for."""
+
+
+class PartFileError(StoreError):
+    """A file can't be written, or not gone on with; the sentence says why and what to do."""

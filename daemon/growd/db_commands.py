@@ -1,0 +1,199 @@
+"""The command line around the database: `growd db export`."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import click
+from yarl import URL
+
+from growd.config import ConfigError, load
+from growd.db_export import ExportBrokenError, Progress, Source, Wanted, exporting, write_table
+from growd.event_loop import run_on_loop
+from growd.folders import StartError, read_credentials
+from growd.status import StatusError, address_of
+from growd.store.bootstrap import Databases
+from growd.store.csv_format import USUAL_COLUMNS
+from growd.store.errors import StoreError
+from growd.store.part_file import PartFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from growd.config import Config
+
+CUT_OFF: Final = 3
+"""The exit status of `growd db export` where the database does not answer or broke off; 2 is click's."""
+
+_STEPS: Final = 1_000  # of a progress bar
+
+
+class _Time(click.ParamType[float]):
+    """UNIX seconds, or a date and time in ISO 8601; UTC where it names no zone."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value)
+        try:
+            seconds = float(text)
+        except ValueError:
+            try:
+                moment = datetime.fromisoformat(text)
+            except ValueError:
+                self.fail(f"{text} is no time: give UNIX seconds, or 2026-11-22T00:05:03Z", param, ctx)
+            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        if not math.isfinite(seconds):
+            self.fail(f"{text} is no time", param, ctx)
+        return seconds
+
+
+@click.group()
+def db() -> None:
+    """Work with the database of points."""
+
+
+@db.command()
+@click.option(
+    "-o", "--output", "path", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE"
+)
+@click.option(
+    "--view",
+    type=click.Choice(["by_variable", "by_timestamp"]),
+    default="by_variable",
+    show_default=True,
+    help="Which order the points come in.",
+)
+@click.option("--environment", metavar="ID", default="", help="Points of this environment only.")
+@click.option("--variable", metavar="NAME", default="", help="Points of this variable only.")
+@click.option("--category", type=click.Choice(["measured", "desired"]), help="Points of this category only.")
+@click.option("--start", type=_Time(), metavar="TIME", help="The first time, UNIX seconds or ISO 8601.")
+@click.option("--end", type=_Time(), metavar="TIME", help="The last time.")
+@click.option("--cols", metavar="A,B", default=",".join(USUAL_COLUMNS), show_default=True, help="Columns.")
+@click.option("--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True)
+@click.option("--restart", is_flag=True, help="Begin anew, whatever is there.")
+@click.option("--url", metavar="URL", help="Read through the daemon at this address.")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration, in TOML.")
+@click.option("--set", "settings", multiple=True, metavar="SECTION.OPTION=VALUE", help="Set one option.")
+def export(
+    *,
+    path: Path,
+    view: str,
+    environment: str,
+    variable: str,
+    category: str | None,
+    start: float | None,
+    end: float | None,
+    cols: str,
+    kind: str,
+    restart: bool,
+    url: str | None,
+    config: Path | None,
+    settings: tuple[str, ...],
+) -> None:
+    """Write all points into FILE, or some of them.
+
+    They come from the configured CouchDB, or else through the running daemon. What came before a cut stays in
+    FILE.part: the same command goes on there.
+
+    The exit status is 0 when FILE is whole; 1 where it can't be written, where another query was begun or
+    where the database refuses; 2 for a wrong command line; 3 where the database does not answer or broke off,
+    so that the same command may be tried again.
+    """
+    wanted = Wanted(view, _columns(cols), environment, variable, category or "", start, end)
+    if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
+        _refuse("Parquet needs pyarrow: install growd[parquet]")
+    try:
+        source = _source(load(config, settings), url)
+        query = _query_of(wanted, kind, source)
+        with PartFile(path, query, anew=restart) as file:
+            _export(file, source, wanted, kind, path)
+    except ExportBrokenError as error:
+        _refuse(f"{error}; the same command goes on from here", CUT_OFF)
+    except (ConfigError, StartError, StatusError, StoreError) as error:
+        _refuse(str(error))
+
+
+def _export(file: PartFile, source: Source, wanted: Wanted, kind: str, path: Path) -> None:
+    if file.mark.rows:
+        click.echo(f"growd: goes on behind {file.mark.rows} points of {file.part}", err=True)
+    try:
+        with _progress() as tell:
+            run_on_loop(_read(file, source, wanted, kind, tell))
+    finally:
+        file.save()
+    if kind == "parquet":
+        made = path.with_name(path.name + ".part.parquet")
+        write_table(file.part, wanted, made)
+        file.finish_as(made)
+    else:
+        file.finish()
+    click.echo(f"growd: {file.mark.rows} points in {path}", err=True)
+
+
+async def _read(
+    file: PartFile, source: Source, wanted: Wanted, kind: str, tell: Callable[[Progress], None]
+) -> None:
+    async with exporting(source, wanted) as reading:
+        await (reading.to_rows if kind == "parquet" else reading.to_csv)(file, tell)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """A bar on standard error, if that is a terminal."""
+    with click.progressbar(
+        length=_STEPS,
+        label="points",
+        file=sys.stderr,
+        hidden=not sys.stderr.isatty(),
+    ) as bar:
+
+        def tell(progress: Progress) -> None:
+            bar.update(max(0, round(progress.part * _STEPS) - bar.pos))
+
+        yield tell
+
+
+def _source(config: Config, url: str | None) -> Source:
+    """The database itself if one is configured, else the daemon before it. Reads the file of credentials."""
+    couchdb = config.couchdb
+    database = Databases(points=couchdb.prefix + Databases().points).points
+    if couchdb.url and url is None:
+        login = read_credentials(couchdb.credentials_file)
+        address = URL(couchdb.url).with_user(None) if login else URL(couchdb.url)
+        return Source(address, database, config.http.name, login)
+    return Source(address_of(config.http, url).parent, database, config.http.name)
+
+
+def _query_of(wanted: Wanted, kind: str, source: Source) -> dict[str, str]:
+    """What must be the same for a second try to go on with the first."""
+    return {
+        "--view": wanted.view,
+        "--environment": wanted.environment,
+        "--variable": wanted.variable,
+        "--category": wanted.category,
+        "--start": "" if wanted.start is None else repr(wanted.start),
+        "--end": "" if wanted.end is None else repr(wanted.end),
+        "--cols": ",".join(wanted.columns),
+        "--format": kind,
+        "from": f"{source.address.with_user(None)} {source.database}",
+    }
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    columns = tuple(name.strip() for name in text.split(","))
+    if not all(columns) or len(set(columns)) < len(columns):
+        sentence = f"must be different names with commas between, got {text!r}"
+        raise click.BadParameter(sentence, param_hint="--cols")
+    return columns
+
+
+def _refuse(sentence: str, exit_status: int = 1) -> NoReturn:
+    click.echo(f"growd: {sentence}", err=True)
+    sys.exit(exit_status)

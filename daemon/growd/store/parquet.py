@@ -1,0 +1,74 @@
+"""Rows of a view as Parquet (https://parquet.apache.org), in row groups, with a type for each column.
+
+pyarrow does it: the optional extra `parquet`. Blocking: for the command line.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyarrow.parquet import ParquetWriter
+
+from growd.store.csv_format import CsvFormat, number, stringify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_GROUP_ROWS: Final = 50_000
+_TYPES: Final = {
+    frozenset({str}): pa.string(),
+    frozenset({bool}): pa.bool_(),
+    frozenset({int}): pa.float64(),
+    frozenset({float}): pa.float64(),
+    frozenset({int, float}): pa.float64(),
+}
+"""The type of a column by the kinds of its values. Numbers are doubles, as in JavaScript; mixed is text."""
+
+
+def write_parquet(rows: Path, columns: Sequence[str], target: Path) -> None:
+    """Write the rows of a view, a line of JSON each in `rows`, as Parquet.
+
+    They are read twice: what type a column has, its values tell. Raises `ValueError` for a line that is no
+    row, and OSError.
+    """
+    form = CsvFormat(columns)
+    kinds: list[set[type]] = [set() for _ in columns]
+    for values in _groups(rows, form):
+        for known, column in zip(kinds, values, strict=True):
+            known.update(map(type, column))
+    types = [_type_of(name, known) for name, known in zip(columns, kinds, strict=True)]
+    schema = pa.schema(list(zip(columns, types, strict=True)))
+    with ParquetWriter(target, schema, compression="zstd") as writer:
+        for values in _groups(rows, form):
+            arrays = [_array(column, kind) for column, kind in zip(values, types, strict=True)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _groups(rows: Path, form: CsvFormat) -> Iterator[list[list[Any]]]:
+    """The values of each column, so many rows at a time."""
+    with rows.open("rb") as lines:
+        while part := list(islice(lines, _GROUP_ROWS)):
+            yield form.values(form.rows([msgspec.Raw(line) for line in part]))
+
+
+def _type_of(name: str, kinds: set[type]) -> pa.DataType:
+    if name == "time":
+        return pa.timestamp("ms", tz="UTC")
+    return _TYPES.get(frozenset(kinds - {type(None)}), pa.string())
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if kind == pa.string():
+        values = [value if value is None or isinstance(value, str) else stringify(value) for value in values]
+    elif kind == pa.float64():
+        values = [None if value is None else _double(value) for value in values]
+    return pa.array(values, kind)
+
+
+def _double(value: float) -> float | None:
+    """None for what no double can hold."""
+    return float(value) if number(value) != "null" else None

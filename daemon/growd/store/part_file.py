@@ -1,0 +1,134 @@
+"""A file that comes over a network in parts: what is there of it, and where to go on after a cut.
+
+Blocking throughout: for the command line.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+
+from growd.store.errors import PartFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+_MARK_S: Final = 0.5  # a cut costs what came after the last mark
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What a file was begun for (`query`), how much of it is sure, and where the rest begins (`place`)."""
+
+    query: dict[str, str]
+    bytes: int = 0
+    rows: int = 0
+    place: tuple[str, str, str] | None = None
+
+
+class PartFile:
+    """`path` while it is written, as `path`.part, with its mark beside it in `path`.part.json.
+
+    Goes on with what is there if that was begun for the same `query`, unless it is to be begun anew. Raises
+    `PartFileError` where the query is another, where `path` is there already, and for what the system
+    refuses.
+    """
+
+    def __init__(self, path: Path, query: dict[str, str], *, anew: bool = False) -> None:
+        self._path = path
+        self.part = path.with_name(path.name + ".part")
+        self._sidecar = path.with_name(path.name + ".part.json")
+        if path.exists() and not anew:
+            raise PartFileError(f"{path} is there already: --restart writes it anew")
+        self.mark = Mark(query) if anew else self._found(query)
+        self._size = self.mark.bytes
+        self._marked_at = time.monotonic()
+        try:
+            self._file = self.part.open("r+b" if self._size else "wb")
+            self._file.truncate(self._size)
+            self._file.seek(self._size)
+            self._write_mark()
+        except OSError as error:
+            raise _refused(self.part, error) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def write(self, data: bytes, rows: int, place: tuple[str, str, str] | None) -> None:
+        """Append what came, so many rows; `place` is where to go on behind it."""
+        try:
+            self._file.write(data)
+            self._size += len(data)
+            self.mark = Mark(self.mark.query, self._size, self.mark.rows + rows, place)
+            if time.monotonic() - self._marked_at > _MARK_S:
+                self.save()
+        except OSError as error:
+            raise _refused(self.part, error) from None
+
+    def save(self) -> None:
+        """Have on the disk what was written, and then the mark that says so."""
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._write_mark()
+        except OSError as error:
+            raise _refused(self.part, error) from None
+        self._marked_at = time.monotonic()
+
+    def finish(self) -> None:
+        """It is whole: give it its name."""
+        self.save()
+        self._file.close()
+        self.finish_as(self.part)
+
+    def finish_as(self, whole: Path) -> None:
+        """Give the name to another file, made of this one, and drop what is left of this one."""
+        self._file.close()
+        try:
+            whole.replace(self._path)
+            self.part.unlink(missing_ok=True)
+            self._sidecar.unlink(missing_ok=True)
+        except OSError as error:
+            raise _refused(self._path, error) from None
+
+    def _found(self, query: dict[str, str]) -> Mark:
+        try:
+            text = self._sidecar.read_bytes()
+            mark = msgspec.json.decode(text, type=Mark)
+            size = self.part.stat().st_size
+        except FileNotFoundError:
+            return Mark(query)
+        except OSError as error:
+            raise _refused(self._sidecar, error) from None
+        except msgspec.DecodeError as error:
+            raise PartFileError(f"{self._sidecar} can't be used ({error}): --restart begins anew") from None
+        if mark.query != query:
+            other = ", ".join(
+                f"{name} {mark.query.get(name) or 'not given'}"
+                for name in sorted(mark.query | query)
+                if mark.query.get(name) != query.get(name)
+            )
+            raise PartFileError(
+                f"{self.part} was begun with another query ({other}): repeat that one to go on with it, "
+                "or begin anew with --restart"
+            )
+        if size < mark.bytes:
+            raise PartFileError(f"{self.part} is shorter than it was: --restart begins anew")
+        return mark if mark.place is not None else Mark(query)
+
+    def _write_mark(self) -> None:
+        new = self._sidecar.with_name(self._sidecar.name + ".new")
+        new.write_bytes(msgspec.json.encode(self.mark))
+        new.replace(self._sidecar)
+
+
+def _refused(path: Path, error: OSError) -> PartFileError:
+    return PartFileError(f"{path} can't be written: {error.strerror}")
