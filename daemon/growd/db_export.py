@@ -1,7 +1,4 @@
-"""Points out of the database into a file, page by page, on from where an earlier try was cut.
-
-For the command line: files are written on the event loop, which serves nobody else here.
-"""
+"""Points out of the database into a file, page by page, on from where an earlier try was cut."""
 
 from __future__ import annotations
 
@@ -116,7 +113,7 @@ class Export:
     async def to_csv(self, file: PartFile, tell: Callable[[Progress], None]) -> None:
         """Append the lines that are missing. Raises `StoreError`."""
         if not file.mark.bytes:
-            file.write(self._form.head, 0, None)
+            await asyncio.to_thread(file.write, self._form.head, 0, None)
         await self._read(file, tell, lambda rows: self._form.lines(self._form.rows(rows)))
 
     async def to_rows(self, file: PartFile, tell: Callable[[Progress], None]) -> None:
@@ -133,7 +130,8 @@ class Export:
             async for rows, position in self._pages(span, after):
                 chosen = self._chosen(rows)
                 data = b"".join(map(form, slices(chosen)))
-                file.write(data, len(chosen), (json.dumps(span.prefix), position.key, position.id))
+                place = (json.dumps(span.prefix), position.key, position.id)
+                await asyncio.to_thread(file.write, data, len(chosen), place)
                 tell(Progress(progress.part(position), file.mark.rows))
             after = None
         tell(Progress(1.0, file.mark.rows))
