@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from growd.variables import VARIABLES
 from support.couch_client import install_design, reduces
 
 if TYPE_CHECKING:
@@ -116,6 +117,41 @@ async def test_cols_picks_the_columns_and_an_unknown_one_is_empty(couch: Client,
         couch, points, cols=["_id", "nope", "is_desired", "toString", "value"], group_level=4, limit=1
     )
     assert answer.body == b"_id,nope,is_desired,toString,value\r\nd,,true,,8000\r\n"
+
+
+MADE = [
+    # a point's own fields, and the cells of time, environment, category, unit, quality
+    ({"timestamp": 1795305903.12}, "2026-11-22T00:05:03.120Z,chamber,measured,,ok"),
+    ({"timestamp": 1732233600.1235}, "2024-11-22T00:00:00.124Z,chamber,measured,,ok"),
+    ({"timestamp": -0.0004}, "1970-01-01T00:00:00.000Z,chamber,measured,,ok"),
+    ({"timestamp": -1.5}, "1969-12-31T23:59:58.500Z,chamber,measured,,ok"),
+    ({"timestamp": 253402300800}, "'+010000-01-01T00:00:00.000Z,chamber,measured,,ok"),
+    ({"timestamp": -62198755200}, "'-000001-01-01T00:00:00.000Z,chamber,measured,,ok"),
+    ({"timestamp": 8.7e12}, ",chamber,measured,,ok"),
+    ({"timestamp": 0, "is_desired": True}, "1970-01-01T00:00:00.000Z,chamber,desired,,ok"),
+    ({"timestamp": 0, "unit": "K", "quality": 0, "time": 7}, "1970-01-01T00:00:00.000Z,chamber,measured,K,0"),
+    ({"timestamp": 0, "unit": None, "quality": None}, "1970-01-01T00:00:00.000Z,chamber,measured,,ok"),
+    ({"timestamp": 0, "category": "desired"}, "1970-01-01T00:00:00.000Z,chamber,desired,,ok"),
+    ({"timestamp": 0, "variable": "toString"}, "1970-01-01T00:00:00.000Z,chamber,measured,,ok"),
+    ({"timestamp": 0, "variable": "air_temperature"}, "1970-01-01T00:00:00.000Z,chamber,measured,degC,ok"),
+]
+
+
+async def test_columns_made_from_a_point(couch: Client, points: str) -> None:
+    docs = [point(f"made{n:02}", "x", 0, 1) | fields for n, (fields, _) in enumerate(MADE)]
+    await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
+    cols = ["_id", "time", "environment", "category", "unit", "quality"]
+    answer = await export(couch, points, reduce=False, cols=cols)
+    lines = [line for line in answer.body.decode().split("\r\n") if line.startswith("made")]
+    assert sorted(lines) == [f"made{n:02},{cells}" for n, (_, cells) in enumerate(MADE)]
+
+
+async def test_each_variable_has_the_unit_that_growd_knows(couch: Client, points: str) -> None:
+    docs = [point(f"unit-{name}", name, 1, 1) for name in VARIABLES]
+    await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
+    answer = await export(couch, points, reduce=False, cols=["_id", "unit"])
+    found = dict(line.split(",") for line in answer.body.decode().splitlines())
+    assert {f"unit-{name}": variable.unit for name, variable in VARIABLES.items()}.items() <= found.items()
 
 
 @pytest.mark.parametrize("cols", ["[1", "7", '"value"', "[]", "[1]", '{"a": 1}', ""])
