@@ -258,6 +258,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> str:
         connection.execute("BEGIN IMMEDIATE")
         _create(connection) if version == 0 else _upgrade_from_1(connection)
         connection.execute("COMMIT")
+        sync_folder(path.parent)  # the journal of the change to WAL is gone for good: it would undo all
     return _device_in(connection)
 
 

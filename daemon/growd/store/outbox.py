@@ -280,9 +280,7 @@ class Outbox:
         if not self._saved:
             return
         number = len(self._saved) + waiting.MOST_REJECTED  # which may have come into the file after them
-        met = (
-            await self._local.read(lambda file: waiting.newest_ids(file, number)) if self._in_file else set()
-        )
+        met = await self._local.read(lambda file: waiting.newest_ids(file, number))
         for point in self._saved:
             point.is_settled = point.id in met
             self._settled += point.is_settled

@@ -59,9 +59,10 @@ def drop_unreadable(file: sqlite3.Connection) -> int:
 
 
 def newest_ids(file: sqlite3.Connection, limit: int) -> set[str]:
-    """The ids of the points in the last `limit` rows, those that hold one."""
+    """The ids of the points in the last `limit` rows, those that hold one, and of all that are set aside."""
     rows = file.execute("SELECT point FROM waiting ORDER BY number DESC LIMIT ?", (limit,))
-    return {point_from_json(text).id for (text,) in rows if _is_point(text)}
+    ids = {point_from_json(text).id for (text,) in rows if _is_point(text)}
+    return ids.union(*file.execute("SELECT id FROM rejected"))
 
 
 def insert(file: sqlite3.Connection, points: Iterable[DataPoint]) -> list[int]:

@@ -1,0 +1,135 @@
+"""The power goes at any moment of a real run: what was promised before is there after, once."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import pickle
+import random
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from growd.store.journal import RunJournal
+from growd.store.local import LocalStore
+from growd.store.outbox import Outbox
+from growd.store.points import PointMaker
+from support.clock import ManualClock
+from support.power import Disk, Entry, sqlite_library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WRITER = Path(__file__).with_name("recorded_writer.py")
+KINDS = ("none", "all", "some first", "any")
+CUTS_OF_EACH = 2  # of the four kinds, by turns, at each barrier
+
+
+class Promised:
+    """What was promised so far, and what may or may not be so because it is under way."""
+
+    def __init__(self) -> None:
+        self.points: dict[str, Any] = {}
+        self.maybe: dict[str, Any] = {}
+        self.parameters: dict[str, list[Any]] = {}
+        self.runs: list[Any] = [None]
+
+    def take(self, kind: str, value: Any) -> None:
+        if kind == "adding":
+            self.maybe |= {point.id: point for point in value}
+        elif kind == "added":
+            self.points |= {point.id: point for point in value}
+        elif kind == "storing":
+            self.points = {name: point for name, point in self.points.items() if name not in set(value)}
+        elif kind == "saving":
+            for name, new in value.items():
+                self.parameters.setdefault(name, [None]).append(new)
+        elif kind == "saved":
+            self.parameters |= {name: [new] for name, new in value.items()}
+        elif kind == "running":
+            self.runs.append(value)
+        else:
+            self.runs = [value]
+
+    async def check(self, local: LocalStore, outbox: Outbox) -> None:
+        assert (local.notices, outbox.notices) == ([], [])
+        waiting = [entry.point for entry in await outbox.next_batch(10_000)]
+        refused = [entry.point for entry in await outbox.rejected()]
+        found = {point.id: point for point in (*waiting, *refused)}
+        assert len(found) == len(waiting) + len(refused)
+        assert (len(waiting), len(refused)) == (outbox.depth(), outbox.set_aside)
+        assert self.points.items() <= found.items()
+        measured = [point for point in waiting if not point.is_desired]
+        assert all(self.maybe[point.id] == point for point in measured)
+        for variable in {point.variable for point in measured}:
+            values = [point.value for point in measured if point.variable == variable]
+            assert values == sorted(values)
+        parameters = await local.parameters()
+        assert all(parameters.get(name) in allowed for name, allowed in self.parameters.items())
+        journal = RunJournal(local, outbox, PointMaker(local.device), "environment_1")
+        assert await journal.load() in self.runs
+
+
+async def record_of(folder: Path) -> list[Entry]:
+    writer = await asyncio.create_subprocess_exec(
+        sys.executable, str(WRITER), str(folder), env={"PYTHONPATH": str(WRITER.parents[1])}
+    )
+    assert await writer.wait() == 0
+    entries: list[Entry] = pickle.loads(await asyncio.to_thread((folder / "record").read_bytes))  # noqa: S301
+    return entries
+
+
+def cuts(entries: list[Entry]) -> Iterator[tuple[Disk, Promised]]:
+    """The moment before each barrier, when most is under way, and the end."""
+    disk, promised = Disk(), Promised()
+    for kind, *rest in entries:
+        if kind == "note":
+            promised.take(*rest)
+            continue
+        if kind == "sync":
+            yield disk, promised
+        disk.take((kind, *rest))
+    yield disk, promised
+
+
+@pytest.fixture
+def disk_folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory where there is such a place: thousands of files are written here."""
+    memory = Path("/dev/shm")  # noqa: S108
+    folder = (memory if memory.is_dir() else tmp_path) / f"power cut {random.SystemRandom().random()}"
+    folder.mkdir()
+    yield folder
+    shutil.rmtree(folder)
+
+
+def lay(folder: Path, files: dict[str, bytes]) -> None:
+    for old in folder.iterdir():
+        old.unlink()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+async def test_whenever_the_power_goes_what_was_promised_is_there_once(tmp_path, disk_folder, monkeypatch):
+    try:
+        sqlite_library()
+    except OSError as error:
+        pytest.skip(str(error))
+    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 16 * 1024)
+    chance, kinds = random.Random(3), itertools.cycle(KINDS)
+    entries = await record_of(tmp_path)
+    barriers = 0
+    for disk, promised in cuts(entries):
+        barriers += 1
+        for kind in itertools.islice(kinds, CUTS_OF_EACH):
+            await asyncio.to_thread(lay, disk_folder, disk.after_cut(kind, chance))
+            local = await LocalStore.open(disk_folder / "growd.sqlite3")
+            outbox = await Outbox.open(local, ManualClock())
+            try:
+                await promised.check(local, outbox)
+            finally:
+                await outbox.close()
+                await local.close()
+    assert barriers > 100

@@ -1,0 +1,261 @@
+"""Power cuts: a record of all that a program writes to the disk, and what a cut may have left of it.
+
+What SQLite writes is recorded in a VFS of its own (sqlite.org/vfs.html), put before the usual one of the very
+library that Python's module has loaded; what goes into the log, around its `BlockFile`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import CFUNCTYPE, POINTER, c_char_p, c_int, c_int64, c_void_p
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from growd.store.block_file import BlockFile, sync_folder
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+SECTOR = 512
+Entry = tuple[Any, ...]
+
+
+class Record:
+    """What happened, in order: what was written, what is on the disk for sure, and what was promised."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    def note(self, kind: str, value: Any) -> None:
+        self.entries.append(("note", kind, value))
+
+    def file(self, name: str, content: bytes) -> None:
+        self.entries.append(("file", name, content))
+
+    def write(self, name: str, offset: int, data: bytes) -> None:
+        self.entries.append(("write", name, offset, data))
+
+    def truncate(self, name: str, size: int) -> None:
+        self.entries.append(("truncate", name, size))
+
+    def sync(self, name: str) -> None:
+        self.entries.append(("sync", name))
+
+    def delete(self, name: str) -> None:
+        self.entries.append(("delete", name))
+
+    def sync_folder(self, folder: Path) -> None:
+        sync_folder(folder)
+        self.entries.append(("sync folder", folder.name))
+
+
+class RecordedBlocks:
+    """A `BlockFile`, each write recorded before it is done and as synced after."""
+
+    def __init__(self, path: Path, size: int, record: Record) -> None:
+        self._file = BlockFile.open(path, size)
+        self._name = path.name
+        self._record = record
+        self.size = self._file.size
+        self.block = self._file.block
+        record.file(path.name, self._file.read())
+
+    def read(self) -> bytes:
+        return self._file.read()
+
+    def write(self, number: int, data: bytes) -> None:
+        self._record.write(self._name, number * self.block, data + bytes(-len(data) % self.block))
+        self._file.write(number, data)
+        self._record.sync(self._name)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+_OPEN = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p)
+_DELETE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int)
+_WRITE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_int64)
+_TRUNCATE = CFUNCTYPE(c_int, c_void_p, c_int64)
+_SYNC = CFUNCTYPE(c_int, c_void_p, c_int)
+_CLOSE = CFUNCTYPE(c_int, c_void_p)
+
+
+class _Vfs(ctypes.Structure):  # sqlite3_vfs, version 3 (sqlite.org/c3ref/vfs.html)
+    _fields_ = (
+        ("version", c_int),
+        ("file_bytes", c_int),
+        ("path_bytes", c_int),
+        ("next", c_void_p),
+        ("name", c_char_p),
+        ("data", c_void_p),
+        ("open", _OPEN),
+        ("delete", _DELETE),
+        ("rest", c_void_p * 14),
+    )
+
+
+class _Methods(ctypes.Structure):  # sqlite3_io_methods, version 3 (sqlite.org/c3ref/io_methods.html)
+    _fields_ = (
+        ("version", c_int),
+        ("close", _CLOSE),
+        ("read", c_void_p),
+        ("write", _WRITE),
+        ("truncate", _TRUNCATE),
+        ("sync", _SYNC),
+        ("rest", c_void_p * 13),
+    )
+
+
+class RecordingVfs:
+    """The usual VFS, but for writes, which are recorded. There is one for the life of the process."""
+
+    def __init__(self, record: Record) -> None:
+        library = sqlite_library()
+        library.sqlite3_vfs_find.restype = POINTER(_Vfs)
+        self._record = record
+        self._usual = library.sqlite3_vfs_find(None).contents
+        self._names: dict[int, str] = {}
+        self._methods: dict[int, tuple[_Methods, _Methods]] = {}
+        self._vfs = _Vfs.from_buffer_copy(self._usual)
+        self._vfs.name = b"recording"
+        self._vfs.open = _OPEN(self._open)
+        self._vfs.delete = _DELETE(self._delete)
+        library.sqlite3_vfs_register(ctypes.byref(self._vfs), 1)
+
+    def _open(self, vfs: int, name: int | None, file: int, flags: int, out: int) -> int:
+        # the pointer as it came: SQLite keeps parameters behind the name
+        status: int = self._usual.open(vfs, name, file, flags, out)
+        if status == 0 and name:
+            self._names[file] = _name_at(name)
+            place = c_void_p.from_address(file)  # the first member of each sqlite3_file
+            if place.value not in self._methods:
+                self._methods[place.value] = self._recorded(_Methods.from_address(place.value))
+            place.value = ctypes.addressof(self._methods[place.value][1])
+        return status
+
+    def _delete(self, vfs: int, name: int, sync_folder: int) -> int:
+        self._record.delete(_name_at(name))
+        status: int = self._usual.delete(vfs, name, sync_folder)
+        if sync_folder:
+            self._record.sync(_name_at(name))
+        return status
+
+    def _recorded(self, usual: _Methods) -> tuple[_Methods, _Methods]:
+        def close(file: int) -> int:
+            self._names.pop(file, None)
+            return int(usual.close(file))
+
+        def write(file: int, data: int, length: int, offset: int) -> int:
+            self._record.write(self._names[file], offset, ctypes.string_at(data, length))
+            return int(usual.write(file, data, length, offset))
+
+        def truncate(file: int, size: int) -> int:
+            self._record.truncate(self._names[file], size)
+            return int(usual.truncate(file, size))
+
+        def sync(file: int, flags: int) -> int:
+            status = int(usual.sync(file, flags))
+            self._record.sync(self._names[file])
+            return status
+
+        methods = _Methods.from_buffer_copy(usual)
+        methods.close, methods.write = _CLOSE(close), _WRITE(write)
+        methods.truncate, methods.sync = _TRUNCATE(truncate), _SYNC(sync)
+        return usual, methods
+
+
+def sqlite_library() -> ctypes.CDLL:
+    """The SQLite that `_sqlite3` has loaded. OSError where it is not a library of its own."""
+    import _sqlite3  # noqa: PLC0415, F401  it is loaded with it
+
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    paths = {line.split(maxsplit=5)[5] for line in lines if "libsqlite3" in line}
+    if len(paths) != 1:
+        raise OSError("SQLite is linked into Python, and its functions can't be reached")
+    return ctypes.CDLL(paths.pop())
+
+
+def _name_at(pointer: int) -> str:
+    return os.path.basename(os.fsdecode(ctypes.string_at(pointer)))  # noqa: PTH119  a path of SQLite's
+
+
+class Disk:
+    """What is on the disk for sure, and what has been written since and may be there or not."""
+
+    def __init__(self) -> None:
+        self._sure: dict[str, bytes | None] = {}
+        self._since: dict[str, list[Entry]] = {}
+
+    def take(self, entry: Entry) -> None:
+        kind, name = entry[:2]
+        if kind == "sync folder":
+            self._delete_for_good()
+        elif kind == "file":
+            self._sure[name], self._since[name] = entry[2], []
+        elif kind == "sync":
+            since = self._since.pop(name, [])
+            self._sure[name] = _after(self._sure.get(name), since)
+        else:
+            self._since.setdefault(name, []).append(entry)
+
+    def _delete_for_good(self) -> None:
+        for name, since in self._since.items():
+            end = max((number for number, entry in enumerate(since, 1) if entry[0] == "delete"), default=0)
+            if end:
+                self._sure[name] = None
+                del since[:end]
+
+    def after_cut(self, kind: str, chance: random.Random) -> dict[str, bytes]:
+        """The files as a cut may leave them: with `none`, `all`, `some first` or `any` of what is not sure.
+
+        The last write of each file that came through is torn, but for `all`.
+        """
+        left = {}
+        for name in self._sure.keys() | self._since.keys():
+            since = _chosen(self._since.get(name, []), kind, chance)
+            content = _after(self._sure.get(name), since)
+            if content is not None:
+                left[name] = content
+        return left
+
+
+def _chosen(entries: list[Entry], kind: str, chance: random.Random) -> list[Entry]:
+    if kind == "none" or not entries:
+        return []
+    if kind == "all":
+        return entries
+    if kind == "some first":
+        chosen = entries[: chance.randint(1, len(entries))]
+    else:  # data may be written in any order; sizes and names are not
+        chosen = [entry for entry in entries if entry[0] != "write" or chance.random() < 0.5]
+    return [*chosen[:-1], *_torn(chosen[-1], chance)] if chosen else []
+
+
+def _torn(entry: Entry, chance: random.Random) -> Iterator[Entry]:
+    """A prefix of it, to the end of some sector."""
+    if entry[0] != "write":
+        yield entry
+        return
+    kind, name, offset, data = entry
+    end = (offset + chance.randint(0, len(data))) // SECTOR * SECTOR
+    if end > offset:
+        yield kind, name, offset, data[: end - offset]
+
+
+def _after(content: bytes | None, entries: list[Entry]) -> bytes | None:
+    changed = None if content is None else bytearray(content)
+    for kind, _, *arguments in entries:
+        if kind == "delete":
+            changed = None
+            continue
+        changed = bytearray() if changed is None else changed
+        if kind == "truncate":
+            del changed[arguments[0] :]
+            changed.extend(bytes(arguments[0] - len(changed)))
+        else:
+            offset, data = arguments
+            changed.extend(bytes(max(0, offset - len(changed))))
+            changed[offset : offset + len(data)] = data
+    return None if changed is None else bytes(changed)
