@@ -73,6 +73,7 @@ async def export(session: aiohttp.ClientSession, program: Program, home: Home, c
     async with session.get(url) as response:
         assert response.status == 200
         assert response.headers["Content-Type"].startswith("text/csv")
+        assert "Content-Length" not in response.headers  # growd's own, of pages: the embedded server knows it
         return list(csv.DictReader(io.StringIO(await response.text(), newline="")))
 
 
