@@ -98,6 +98,7 @@ async def main(folder: Path) -> None:
     outbox_module.BlockFile = SimpleNamespace(open=opened)  # type: ignore[misc, assignment]
     for steps in (range(45), range(45, 80), range(80, 90)):
         local = await LocalStore.open(folder / "growd.sqlite3")
+        record.note("is", local.device)
         await local.read(lambda file: file.execute("PRAGMA wal_autocheckpoint = 12"))  # pages; seldom else
         outbox = await Outbox.open(local, RealClock())
         await Life(record, local, outbox, chance).live(steps)

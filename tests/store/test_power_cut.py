@@ -32,13 +32,16 @@ class Promised:
     """What was promised so far, and what may or may not be so because it is under way."""
 
     def __init__(self) -> None:
+        self.device: str | None = None
         self.points: dict[str, Any] = {}
         self.maybe: dict[str, Any] = {}
         self.parameters: dict[str, list[Any]] = {}
         self.runs: list[Any] = [None]
 
     def take(self, kind: str, value: Any) -> None:
-        if kind == "adding":
+        if kind == "is":
+            self.device = value
+        elif kind == "adding":
             self.maybe |= {point.id: point for point in value}
         elif kind == "added":
             self.points |= {point.id: point for point in value}
@@ -56,6 +59,7 @@ class Promised:
 
     async def check(self, local: LocalStore, outbox: Outbox) -> None:
         assert (local.notices, outbox.notices) == ([], [])
+        assert local.device == self.device or self.device is None
         waiting = [entry.point for entry in await outbox.next_batch(10_000)]
         refused = [entry.point for entry in await outbox.rejected()]
         found = {point.id: point for point in (*waiting, *refused)}
@@ -75,7 +79,10 @@ class Promised:
 
 async def record_of(folder: Path) -> list[Entry]:
     writer = await asyncio.create_subprocess_exec(
-        sys.executable, str(WRITER), str(folder), env={"PYTHONPATH": str(WRITER.parents[1])}
+        sys.executable,
+        str(WRITER),
+        str(folder),
+        env={"PYTHONPATH": f"{WRITER.parents[1]}:{WRITER.parents[2]}/daemon"},
     )
     assert await writer.wait() == 0
     entries: list[Entry] = pickle.loads(await asyncio.to_thread((folder / "record").read_bytes))  # noqa: S301
@@ -89,7 +96,7 @@ def cuts(entries: list[Entry]) -> Iterator[tuple[Disk, Promised]]:
         if kind == "note":
             promised.take(*rest)
             continue
-        if kind == "sync":
+        if kind in {"sync", "sync folder"}:
             yield disk, promised
         disk.take((kind, *rest))
     yield disk, promised
