@@ -296,7 +296,7 @@ class _Watch:
         if self._fault is not None:
             self._was_away = True
             self.health.failing(self._fault)
-        elif _counts(report):
+        elif report["state"] == "running" and _counts(report):
             self.health.running()
             self._was_away = self._is_to_restart = False
             self._writes, self._write_due = 0, 0.0
