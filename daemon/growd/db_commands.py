@@ -1,27 +1,30 @@
-"""The command line around the database: `growd db export`."""
+"""The command line around the database: `growd db export` and `growd db rejected`."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
+import msgspec
 from yarl import URL
 
 from growd.config import ConfigError, load
 from growd.db_export import ExportBrokenError, Progress, Source, Wanted, exporting, write_table
 from growd.event_loop import run_on_loop
 from growd.folders import StartError, read_credentials
-from growd.status import StatusError, address_of
+from growd.status import StatusError, address_of, call
 from growd.store.bootstrap import Databases
 from growd.store.csv_format import USUAL_COLUMNS
 from growd.store.errors import StoreError
 from growd.store.part_file import PartFile
+from growd.store.store_node import MOST_LISTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -118,6 +121,59 @@ def export(
         _refuse(f"{error}; the same command goes on from here", CUT_OFF)
     except (ConfigError, StartError, StatusError, StoreError) as error:
         _refuse(str(error))
+
+
+@db.command()
+@click.option("--retry", is_flag=True, help="Send them again.")
+@click.option(
+    "--limit", type=click.IntRange(1, MOST_LISTED), default=100, show_default=True, help="How many."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--url", metavar="URL", help="Address of the daemon.  [default: http://127.0.0.1:5984/_svc]")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration, in TOML.")
+@click.option("--set", "settings", multiple=True, metavar="SECTION.OPTION=VALUE", help="Set one option.")
+def rejected(
+    *, retry: bool, limit: int, as_json: bool, url: str | None, config: Path | None, settings: tuple[str, ...]
+) -> None:
+    """List the points that the database refused, with its reasons; the oldest come first.
+
+    They are kept aside, and hold up no others. The exit status is 0, 1 where they can't be read or sent, 3
+    where no daemon answers.
+    """
+    try:
+        address = address_of(load(config, settings).http, url)
+        asked = ("store/retry_rejected", {}) if retry else ("store/rejected", {"limit": limit})
+        answer = run_on_loop(call(address, *asked, _Answer))
+    except ConfigError as error:
+        _refuse(str(error))
+    except StatusError as error:
+        _refuse(str(error), CUT_OFF)
+    if not answer.success:
+        _refuse(answer.message)
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(answer.results), indent=2))
+        return
+    for one in answer.results:
+        click.echo(one.line())
+    click.echo(answer.message)
+
+
+class _Rejected(msgspec.Struct):
+    point: dict[str, Any]
+    reason: str
+    rejected_at: float
+
+    def line(self) -> str:
+        when = datetime.fromtimestamp(self.rejected_at, UTC).isoformat(timespec="seconds")
+        point = self.point
+        what = f"{point['environment']}/{point['variable']} = {point['value']}"
+        return f"{point['_id']}  {when}  {what}: {self.reason}"
+
+
+class _Answer(msgspec.Struct):
+    success: bool
+    message: str
+    results: list[_Rejected] = []
 
 
 def _export(file: PartFile, source: Source, wanted: Wanted, kind: str, path: Path) -> None:

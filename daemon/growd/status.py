@@ -167,10 +167,11 @@ def _session() -> aiohttp.ClientSession:
 
 
 async def call(address: URL, service: str, arguments: dict[str, Any], kind: type[T]) -> T:
-    """The answer of a service of the daemon. Raises `StatusError` where none answers, or not so."""
+    """The answer of a service of the daemon, a refusal (409) too. Raises `StatusError` for anything else."""
     url = address.joinpath("api", "0.0.1", "service", *service.split("/"))
     async with _session() as session:
-        return await _ask(session.post(url, json=arguments, allow_redirects=False), address, kind)
+        request = session.post(url, json=arguments, allow_redirects=False)
+        return await _ask(request, address, kind, expected=(HTTPStatus.OK, HTTPStatus.CONFLICT))
 
 
 async def _get(session: aiohttp.ClientSession, address: URL, node: str, kind: type[T]) -> T:
@@ -185,13 +186,14 @@ async def _ask(
     kind: type[T],
     *,
     may_be_gone: bool = False,
+    expected: Sequence[int] = (HTTPStatus.OK,),
 ) -> T:
     place = address.with_user(None)  # the login that may be in it is not shown
     try:
         async with request as response:
             if response.status == HTTPStatus.NOT_FOUND and may_be_gone:
                 return kind()
-            if response.status != HTTPStatus.OK:
+            if response.status not in expected:
                 raise StatusError(f"what answers at {place} is not growd (HTTP status {response.status})")
             return msgspec.json.decode(await response.read(), type=kind)
     except TimeoutError:

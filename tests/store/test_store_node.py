@@ -1,0 +1,153 @@
+"""The node `store`, `growd db rejected` and the store's part of `growd status`, asked of a real daemon."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from faulty_server import FaultyServer, status
+
+from growd.store.couch import Couch
+from growd.store.points import PointMaker
+from growd.store.shipper import Shipper
+from growd.store.store_node import StoreNode
+from support.clock import ManualClock
+from support.daemon import serving
+from support.outbox import add_durably, opened_at
+from support.program import failed
+from support.running import in_tasks
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from growd.store.outbox import Outbox
+    from support.daemon import Daemon
+
+MAKER = PointMaker("0123456789ab")
+
+
+class Rig:
+    def __init__(
+        self, daemon: Daemon, outbox: Outbox, shipper: Shipper, server: FaultyServer, clock: ManualClock
+    ) -> None:
+        self.clock = clock
+        self.daemon = daemon
+        self.outbox = outbox
+        self.shipper = shipper
+        self.server = server
+
+    async def told(self) -> dict[str, Any]:
+        _, printed = await failed("status", "--json", "--url", self.daemon.origin)
+        told: dict[str, Any] = json.loads(printed)["store"]
+        return told
+
+    async def asked(self, *arguments: str) -> tuple[int, str]:
+        return await failed(*arguments, "--url", self.daemon.origin)
+
+    async def until(self, condition: Any) -> None:
+        await self.clock.until(condition)
+
+
+@asynccontextmanager
+async def rigged(path: Path) -> AsyncIterator[Rig]:
+    clock = ManualClock()
+    async with (
+        serving() as daemon,
+        opened_at(path, clock) as outbox,
+        aiohttp.ClientSession() as session,
+        FaultyServer() as server,
+    ):
+        couch = Couch(session, server.url)
+        shipper = Shipper(couch, outbox, clock, database="db", first_backoff=0.005, max_backoff=0.02)
+        StoreNode(daemon.bus, outbox, shipper, ["growd.sqlite3 was damaged"])
+        yield Rig(daemon, outbox, shipper, server, clock)
+
+
+async def test_what_the_database_refuses_is_listed_and_sent_again_when_asked(tmp_path):
+    async with rigged(tmp_path / "growd.sqlite3") as rig:
+        rig.server.refuse = {7: {"error": "forbidden", "reason": "no such variable"}}
+        points = [MAKER.make("environment_1", "air_humidity", value, 1e9 + value) for value in range(10)]
+        await add_durably(rig.outbox, points)
+        async with in_tasks(rig.shipper):
+            await rig.until(lambda: rig.outbox.depth() == 0)
+            assert (await rig.told())["rejected"] == 1
+            assert (
+                "1 point refused by the database: see `growd db rejected`" in (await rig.asked("status"))[1]
+            )
+            exit_status, printed = await rig.asked("db", "rejected")
+            assert exit_status == 0
+            assert printed.splitlines()[0].startswith(f"{points[7].id}  ")
+            assert printed.splitlines()[0].endswith(
+                "environment_1/air_humidity = 7: forbidden: no such variable"
+            )
+            assert printed.splitlines()[1] == "1 point set aside"
+            _, printed = await rig.asked("db", "rejected", "--json")
+            (one,) = json.loads(printed)
+            assert one["point"] == points[7].document()
+            rig.server.refuse = {}
+            assert await rig.asked("db", "rejected", "--retry") == (0, "1 point sent again\n")
+            await rig.until(lambda: rig.outbox.depth() == 0)
+            assert (await rig.told())["rejected"] == 0
+            assert rig.server.stored.keys() == {point.id for point in points}
+
+
+async def test_status_tells_of_points_that_wait_and_why(tmp_path):
+    async with rigged(tmp_path / "growd.sqlite3") as rig:
+        told = await rig.told()
+        assert (told["waiting"], told["shipping"], told["saving"]) == (0, "", "")
+        assert told["notices"] == ["growd.sqlite3 was damaged"]
+        rig.server.script.extend([status(503)] * 1000)
+        await add_durably(rig.outbox, [MAKER.make("environment_1", "air_humidity", 1, 1e9)])
+        async with in_tasks(rig.shipper):
+            await rig.until(lambda: rig.shipper.fault is not None)
+            told = await rig.told()
+            assert told["waiting"] == 1
+            assert "503" in told["shipping"]
+            assert told["since"] == rig.clock.time()
+            exit_status, printed = await rig.asked("status")
+            assert exit_status == 0  # it waits on the disk: nothing is lost
+            assert "store: 1 point on the way to the database" in printed
+            assert "the database takes none, for " in printed
+
+
+async def test_a_disk_that_takes_nothing_is_a_failure(tmp_path, monkeypatch):
+    async with rigged(tmp_path / "growd.sqlite3") as rig:
+
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(rig.outbox._log, "append", full)
+        rig.outbox.add(MAKER.make("environment_1", "air_humidity", 1, 1e9))
+        try:
+            await rig.outbox.flush()
+        except OSError:
+            told = await rig.told()
+            assert (told["unsaved"], told["saving"]) == (1, "points.log: No space left on device")
+            exit_status, printed = await rig.asked("status")
+            assert exit_status == 1
+            assert "1 of them in memory only, the disk takes none: points.log: No space left" in printed
+        else:
+            raise AssertionError
+
+
+async def test_a_file_that_can_not_be_read_is_said_by_the_services(tmp_path):
+    async with rigged(tmp_path / "growd.sqlite3") as rig:
+
+        def drop(file: sqlite3.Connection) -> None:
+            file.execute("DROP TABLE rejected")
+
+        await rig.outbox._local.write(drop)
+        for arguments in (("db", "rejected"), ("db", "rejected", "--retry")):
+            exit_status, printed = await rig.asked(*arguments)
+            assert exit_status == 1
+            assert "no such table: rejected" in printed
+
+
+async def test_no_daemon_is_one_sentence(unused_tcp_port):
+    exit_status, printed = await failed("db", "rejected", "--url", f"http://127.0.0.1:{unused_tcp_port}")
+    assert (exit_status, printed.count("\n")) == (3, 1)
+    assert "is it running?" in printed
