@@ -222,7 +222,10 @@ def _why(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno or 0
         return os.strerror(number) if number > 0 else error.os_error.strerror or "it can't be reached"
-    return str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it broke off"
+    words = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    return words.partition("\n")[0] or type(error).__name__
 
 
 def _path(database: str, *segments: str) -> str:

@@ -46,7 +46,10 @@ class Database:
         self.couch: Couch
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+        # A connection for each request, and there are few: where something on the way answers twice, the
+        # second is not taken for the answer to what is asked next (another recipe, say).
+        connector = aiohttp.TCPConnector(force_close=True)
+        self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         base = str(self._external) if self._external is not None else lambda: self._embedded.url
         self.couch = Couch(self._session, base, credentials=self._credentials)
         return self
