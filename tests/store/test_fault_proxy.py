@@ -1,0 +1,233 @@
+"""Everything that can go wrong between the store and its database, on real sockets, before a real database.
+
+What was acknowledged is stored, once and in order, and nobody is told that all is well while it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from growd.clock import RealClock
+from growd.store.bootstrap import Databases, bootstrap, read_design, supports_last
+from growd.store.couch import Couch
+from growd.store.database import Database
+from growd.store.errors import CouchUnavailableError
+from growd.store.points import PointMaker
+from growd.store.shipper import Shipper
+from support import fault_proxy
+from support.couch_client import Client, client_of
+from support.fault_proxy import FaultProxy
+from support.ledger import Ledger
+from support.outbox import opened_at
+from support.running import in_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from growd.store.outbox import Outbox
+    from support.database import DatabaseServer
+    from support.fault_proxy import Exchange, Fault
+
+FILES = Path(__file__).parents[2] / "couchdb"
+REQUESTS = 300
+TIMEOUT_S = 0.5  # of the client; what is late is later than this
+# Each of the delays costs the timeout, so there are fewer of them.
+OFTEN = [*fault_proxy.CUTS, *fault_proxy.ANSWERS, *fault_proxy.UNWELL]
+
+pytestmark = pytest.mark.timeout(180)
+
+
+class Store:
+    """An outbox that is shipped through a proxy, and what was made and acknowledged."""
+
+    def __init__(self, outbox: Outbox, proxy: FaultProxy, couch: Couch, names: Databases) -> None:
+        self.outbox = outbox
+        self.proxy = proxy
+        self.couch = couch
+        self.names = names
+        self.ledger = Ledger()
+        self.ledger.begin_life()
+        self.untold: list[tuple[str, str]] = []
+        self._maker = PointMaker("0123456789ab")
+        self._count = 0
+        self.shipper = self.shipper_with(None)
+        proxy.watch = self._watch
+
+    def shipper_with(self, prepare: Callable[[], Any] | None) -> Shipper:
+        """A new one, to whom nothing has happened yet."""
+        self._fault = fault_proxy.served.__name__
+        self.shipper = Shipper(
+            self.couch,
+            self.outbox,
+            RealClock(),
+            database=self.names.points,
+            prepare=prepare,
+            batch=5,
+            max_batch=20,
+            max_age=0.01,
+            first_backoff=0.002,
+            max_backoff=0.01,
+        )
+        return self.shipper
+
+    async def add(self) -> None:
+        """Some points of some variables, acknowledged."""
+        ids = []
+        for _ in range(self.proxy.random.randint(1, 6)):
+            self._count += 1
+            variable = f"variable_{self.proxy.random.randrange(4)}"
+            point = self._maker.make("environment_1", variable, self._count, self._count / 1000)
+            self.ledger.take("made", point.id, variable, self._count)
+            self.outbox.add(point)
+            ids.append(point.id)
+        await self.outbox.flush()
+        self.ledger.take("kept", *ids)
+
+    async def write_through_faults(self, requests: int) -> None:
+        while (seen := self.proxy.seen.total()) < requests:
+            await self.add()
+            await self.proxy.until(seen + 1)
+
+    def _watch(self, fault: str, exchange: Exchange) -> None:
+        """Whether what went wrong with the last batch is told when the next one comes."""
+        if not exchange.path.endswith("/_bulk_docs"):
+            return
+        if self._fault not in fault_proxy.HARMLESS and self.shipper.fault is None:
+            self.untold.append((self._fault, fault))
+        self._fault = fault
+
+    async def check(self, client: Client) -> None:
+        answer = await client("GET", f"/{self.names.points}/_changes", include_docs=True)
+        self.ledger.check(answer.json["results"])
+        assert self.shipper.fault is None
+        assert self.outbox.depth() == 0
+        assert self.untold == []
+
+
+@pytest.fixture
+async def client(database_server: DatabaseServer) -> AsyncIterator[Client]:
+    async with client_of(database_server.url, database_server.auth) as client:
+        yield client
+
+
+@pytest.fixture
+async def names(client: Client) -> AsyncIterator[Databases]:
+    """Names that no other test uses; what was made under them goes at the end."""
+    prefix = f"faults_{secrets.token_hex(6)}"
+    names = Databases(f"{prefix}_points", f"{prefix}_recipes", f"{prefix}_environment")
+    yield names
+    for name in names.names_by_folder().values():
+        await client("DELETE", f"/{name}")
+
+
+@asynccontextmanager
+async def store(
+    folder: Path, server: DatabaseServer, names: Databases, faults: list[Fault], **options: Any
+) -> AsyncIterator[Store]:
+    async with (
+        opened_at(folder / "growd.sqlite3", RealClock()) as outbox,
+        FaultProxy(server.url, faults, **options) as proxy,
+        Database(files=FILES, data=folder, design_name="svc", url=proxy.url) as database,
+    ):
+        assert database._session is not None
+        couch = Couch(database._session, proxy.url, credentials=server.auth, timeout=TIMEOUT_S)
+        yield Store(outbox, proxy, couch, names)
+
+
+async def make_with_one_shard(client: Client, database: str) -> None:
+    """Only there is an order of all its documents."""
+    assert (await client("PUT", f"/{database}", q=1)).status in {201, 202}
+
+
+async def test_whatever_the_line_does_all_is_stored_once_and_in_order(
+    tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases
+):
+    await make_with_one_shard(client, names.points)
+    faults = [*OFTEN * 3, *fault_proxy.REFUSALS * 3, *fault_proxy.DELAYS]
+    async with store(tmp_path, database_server, names, faults, seed=3) as rig:
+        async with in_tasks(rig.outbox, rig.shipper):
+            await rig.write_through_faults(REQUESTS)
+            assert {fault.__name__ for fault in faults} <= rig.proxy.seen.keys()
+            rig.proxy.calm()
+        while await rig.shipper.drain(fault_proxy.PATIENCE_S):
+            pass
+        assert rig.outbox.set_aside == rig.outbox.dropped == 0
+        await rig.check(client)
+
+
+async def test_what_a_faulty_line_lets_through_of_the_set_up_is_made_whole(
+    tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases
+):
+    """With starts again and again. Refusals are left out: where the set-up is refused, points go all the same."""
+    faults = [*OFTEN * 3, *fault_proxy.DELAYS]
+    async with store(tmp_path, database_server, names, faults, seed=5, share=0.15) as rig:
+
+        async def prepare() -> None:
+            await bootstrap(rig.couch, FILES, "svc", names)
+
+        for number in range(1, 6):
+            async with in_tasks(rig.outbox, rig.shipper_with(prepare)):
+                await rig.write_through_faults(60 * number)
+        assert len(rig.proxy.seen) > 10
+        rig.proxy.calm()
+        while await rig.shipper.drain(fault_proxy.PATIENCE_S):
+            pass
+        if database_server.is_embedded:  # a CouchDB has made several shards, and tells no order of all
+            await rig.check(client)
+        server = await rig.couch.server()
+    for folder, name in names.names_by_folder().items():
+        files = FILES / "design" / folder
+        expected = await asyncio.to_thread(read_design, files, "svc", supports_last(server))
+        assert expected is not None
+        assert expected.items() <= (await client("GET", f"/{name}/_design/svc")).json.items()
+
+
+async def test_answers_500_without_an_end_set_aside_at_most_and_lose_nothing(
+    tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases
+):
+    """A server that answers so to one document while it takes others makes that one suspect."""
+    await make_with_one_shard(client, names.points)
+    faults = fault_proxy.status("500 Internal Server Error")
+    async with store(tmp_path, database_server, names, faults, seed=11, share=0.75) as rig:
+        async with in_tasks(rig.outbox, rig.shipper):
+            await rig.write_through_faults(REQUESTS)
+        rig.proxy.calm()
+        while await rig.shipper.drain(fault_proxy.PATIENCE_S):
+            pass
+        await rig.outbox.retry_rejected()
+        assert not await rig.shipper.drain(fault_proxy.PATIENCE_S)
+        answer = await client("GET", f"/{names.points}/_all_docs")
+        assert rig.ledger.acknowledged == {row["id"] for row in answer.json["rows"]}
+
+
+@pytest.mark.parametrize("twice", [fault_proxy.answer_twice, fault_proxy.answer_again_later])
+async def test_an_answer_that_comes_again_is_not_taken_for_the_next_one(
+    tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases, twice: Fault
+):
+    await client("PUT", f"/{names.recipes}")
+    wanted = ["lettuce", "basil", "mint"] * 3
+    for name in set(wanted):
+        assert (await client("PUT", f"/{names.recipes}/{name}", {"of": name})).status in {201, 202}
+    async with (
+        FaultProxy(database_server.url, [twice], seed=1, share=1) as proxy,
+        Database(
+            files=FILES,
+            data=tmp_path,
+            design_name="svc",
+            url=proxy.url,
+            credentials=database_server.auth,
+            prefix=names.recipes.removesuffix("recipes"),
+        ) as database,
+    ):
+        assert database.names.recipes == names.recipes
+        for name in wanted:
+            with suppress(CouchUnavailableError):  # what is said twice in one breath is no answer
+                assert (await database.recipe(name))["of"] == name
+        proxy.calm()
+        assert [(await database.recipe(name))["of"] for name in wanted] == wanted

@@ -1,0 +1,365 @@
+"""A proxy between growd and its database that breaks what passes: cut, late, twice, in part, or otherwise.
+
+It relays bytes as they are, so that it can break off at any of them. Each request is answered as the next
+fault of a schedule says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+    Fault = Callable[["Exchange"], Awaitable[None]]
+
+PATIENCE_S = 30.0
+_HEAD_END: Final = b"\r\n\r\n"
+_NO_BODY: Final = re.compile(rb"HTTP/1\.1 (1\d\d|204|304) ")
+
+
+class EndedError(Exception):
+    """The connection is broken off."""
+
+
+class Exchange:
+    """One request of the client, and what becomes of it."""
+
+    def __init__(self, proxy: FaultProxy, connection: _Connection, request: bytes) -> None:
+        self.request = request
+        self.random = proxy.random
+        self._proxy = proxy
+        self._connection = connection
+
+    @property
+    def path(self) -> str:
+        return self.request.split(b" ", 2)[1].decode()
+
+    async def hand_on(self) -> bytes:
+        """Give the whole request to the database; its answer."""
+        reader, writer = await self._connection.far()
+        writer.write(self.request)
+        await writer.drain()
+        return await read_message(reader)
+
+    async def hand_on_unheard(self, length: int) -> None:
+        """Give so many of its bytes to the database, and break off."""
+        _, writer = await self._connection.far()
+        writer.write(self.request[:length])
+        await writer.drain()
+        self.break_off()
+
+    async def answer(self, data: bytes) -> None:
+        self._connection.writer.write(data)
+        await self._connection.writer.drain()
+
+    def answer_again(self, data: bytes) -> None:
+        """Have this come once more: in answer to the next request on this connection."""
+        self._connection.owed = data
+
+    async def client_gone(self) -> None:
+        """Wait until the client has given up."""
+        async with asyncio.timeout(PATIENCE_S):
+            with suppress(OSError):
+                while await self._connection.reader.read(65_536):
+                    pass
+
+    def break_off(self) -> None:
+        """Close both sides; the client's with a reset or in order, as it falls."""
+        if self.random.random() < 0.5:
+            self._connection.writer.transport.abort()
+        raise EndedError
+
+
+class FaultProxy:
+    """Stands before the server at `url`, on a port of its own, with a schedule of faults drawn by `seed`.
+
+    `seen` counts requests by the name of what was done to them. After `calm()` all are served.
+    """
+
+    def __init__(self, url: str, faults: Iterable[Fault], *, seed: int, share: float = 0.5) -> None:
+        parts = urlsplit(url)
+        self.far = (parts.hostname, parts.port)
+        self.random = random.Random(seed)
+        self.seen: Counter[str] = Counter()
+        self.watch: Callable[[str, Exchange], None] = lambda *_: None  # called with each fault as it comes
+        self._port = 0
+        self._schedule: Iterator[Fault] = self._drawn(list(faults), share)
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+        self._passed = asyncio.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    def calm(self) -> None:
+        """No faults any more."""
+        self._schedule = self._drawn([], 0)
+
+    async def until(self, number: int) -> None:
+        """Wait until so many requests came in all."""
+        async with asyncio.timeout(PATIENCE_S):
+            while self.seen.total() < number:
+                self._passed.clear()
+                await self._passed.wait()
+
+    def _drawn(self, faults: list[Fault], share: float) -> Iterator[Fault]:
+        """Each fault as often as the others, in an order without an end."""
+        deck: list[Fault] = []
+        while True:
+            if not faults or self.random.random() >= share:
+                yield served
+                continue
+            if not deck:
+                deck = self.random.sample(faults, len(faults))
+            yield deck.pop()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        connection = _Connection(self, reader, writer)
+        try:
+            while request := await read_message(reader):
+                await connection.pay()
+                exchange = Exchange(self, connection, request)
+                fault = next(self._schedule)
+                self.seen[fault.__name__] += 1
+                self.watch(fault.__name__, exchange)
+                self._passed.set()
+                await fault(exchange)
+        except (OSError, EOFError, EndedError, asyncio.CancelledError):
+            pass  # this connection ends, whatever ended it
+        finally:
+            self._open.discard(task)
+            connection.close()
+
+
+class _Connection:
+    """The client's connection, and the one to the database that is made for it when it is needed."""
+
+    def __init__(self, proxy: FaultProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.owed = b""  # an answer that was given already and comes again before the next one
+        self._proxy = proxy
+        self._far: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def far(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._far is None:
+            self._far = await asyncio.open_connection(*self._proxy.far)
+        return self._far
+
+    async def pay(self) -> None:
+        """Give what is owed."""
+        owed, self.owed = self.owed, b""
+        self.writer.write(owed)
+        await self.writer.drain()
+
+    def close(self) -> None:
+        self.writer.close()
+        if self._far is not None:
+            self._far[1].transport.abort()
+
+
+async def read_message(reader: asyncio.StreamReader) -> bytes:
+    """A whole request or answer as it came; nothing where the other side has closed."""
+    try:
+        head = await reader.readuntil(_HEAD_END)
+    except asyncio.IncompleteReadError:
+        return b""
+    if re.search(rb"(?i)\r\ntransfer-encoding: *chunked\r\n", head):
+        return head + await _read_chunks(reader)
+    length = re.search(rb"(?i)\r\ncontent-length: *(\d+)\r\n", head)
+    if length is None or _NO_BODY.match(head):
+        return head
+    return head + await reader.readexactly(int(length[1]))
+
+
+async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
+    chunks = b""
+    while True:
+        line = await reader.readuntil(b"\r\n")
+        size = int(line.partition(b";")[0], 16)
+        chunks += line + await reader.readexactly(size + 2)
+        if size == 0:
+            return chunks
+
+
+def body_of(answer: bytes) -> bytes:
+    """The body of an answer, whole, in whatever form it came."""
+    head, _, rest = answer.partition(_HEAD_END)
+    if not re.search(rb"(?i)\r\ntransfer-encoding: *chunked", head):
+        return rest
+    body = b""
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        length = int(size.partition(b";")[0], 16)
+        body += rest[:length]
+        rest = rest[length + 2 :]
+    return body
+
+
+def answer_of(status: bytes, body: bytes, length: int | None = None, more: bytes = b"") -> bytes:
+    """An answer of JSON that says it is so long."""
+    size = len(body) if length is None else length
+    head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n"
+    return head % (status, size, more) + body
+
+
+# What can become of a request.
+
+
+async def served(exchange: Exchange) -> None:
+    await exchange.answer(await exchange.hand_on())
+
+
+async def cut_before(exchange: Exchange) -> None:
+    exchange.break_off()
+
+
+async def cut_in_the_request(exchange: Exchange) -> None:
+    await exchange.hand_on_unheard(exchange.random.randrange(len(exchange.request)))
+
+
+async def cut_behind_the_request(exchange: Exchange) -> None:
+    """The database has it all, and may be in the midst of it."""
+    await exchange.hand_on_unheard(len(exchange.request))
+
+
+async def answer_lost(exchange: Exchange) -> None:
+    await exchange.hand_on()
+    exchange.break_off()
+
+
+async def cut_in_the_answer(exchange: Exchange) -> None:
+    answer = await exchange.hand_on()
+    await exchange.answer(answer[: exchange.random.randrange(1, len(answer))])
+    exchange.break_off()
+
+
+async def answer_late(exchange: Exchange) -> None:
+    """Stored, but the client has given up before it was told."""
+    answer = await exchange.hand_on()
+    await exchange.client_gone()
+    await exchange.answer(answer)
+
+
+async def request_late(exchange: Exchange) -> None:
+    """It reaches the database when the client has given up and may have sent it again."""
+    await exchange.client_gone()
+    await exchange.hand_on()
+
+
+async def answer_twice(exchange: Exchange) -> None:
+    answer = await exchange.hand_on()
+    await exchange.answer(answer + answer)
+
+
+async def answer_again_later(exchange: Exchange) -> None:
+    """Once more when the client has read the first and asks for something else."""
+    answer = await exchange.hand_on()
+    await exchange.answer(answer)
+    exchange.answer_again(answer)
+
+
+async def half_the_rows(exchange: Exchange) -> None:
+    """Whole JSON that tells of half the documents."""
+    answer = json.loads(body_of(await exchange.hand_on()))
+    rows = answer[: len(answer) // 2] if isinstance(answer, list) else {}
+    await exchange.answer(answer_of(b"201 Created", json.dumps(rows).encode()))
+
+
+async def half_a_body(exchange: Exchange) -> None:
+    """Said to be as long as it is: half of the JSON."""
+    body = body_of(await exchange.hand_on())
+    await exchange.answer(answer_of(b"201 Created", body[: len(body) // 2]))
+
+
+async def half_of_what_was_said(exchange: Exchange) -> None:
+    """Said to be whole, and then no more comes."""
+    body = body_of(await exchange.hand_on())
+    await exchange.answer(answer_of(b"201 Created", body[: len(body) // 2], len(body)))
+    exchange.break_off()
+
+
+async def garbage(exchange: Exchange) -> None:
+    if exchange.random.random() < 0.5:
+        await exchange.hand_on()
+    await exchange.answer(exchange.random.randbytes(exchange.random.randint(1, 3_000)) + _HEAD_END)
+    exchange.break_off()
+
+
+async def garbage_body(exchange: Exchange) -> None:
+    body = exchange.random.randbytes(len(body_of(await exchange.hand_on())))
+    more = exchange.random.choice([b"", b"Content-Encoding: gzip\r\n", b"Content-Encoding: deflate\r\n"])
+    await exchange.answer(answer_of(b"201 Created", body, more=more))
+
+
+async def broken_chunks(exchange: Exchange) -> None:
+    await exchange.hand_on()
+    await exchange.answer(b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n[]\r\n0\r\n\r\n")
+
+
+def status(line: str) -> list[Fault]:
+    """This status instead of the answer: with the request handed on, and without."""
+    answer = answer_of(line.encode(), b'{"error":"some_error","reason":"of the proxy"}')
+
+    async def instead(exchange: Exchange) -> None:
+        await exchange.answer(answer)
+
+    async def although(exchange: Exchange) -> None:
+        await exchange.hand_on()
+        await exchange.answer(answer)
+
+    instead.__name__ = f"{line[:3]} instead"
+    although.__name__ = f"{line[:3]} although"
+    return [instead, although]
+
+
+CUTS: Final[list[Fault]] = [
+    cut_before,
+    cut_in_the_request,
+    cut_behind_the_request,
+    answer_lost,
+    cut_in_the_answer,
+]
+ANSWERS: Final[list[Fault]] = [
+    answer_twice,
+    answer_again_later,
+    half_the_rows,
+    half_a_body,
+    half_of_what_was_said,
+    garbage,
+    garbage_body,
+    broken_chunks,
+]
+DELAYS: Final[list[Fault]] = [answer_late, request_late]
+UNWELL: Final[list[Fault]] = [
+    *status("500 Internal Server Error"),
+    *status("503 Service Unavailable"),
+    *status("429 Too Many Requests"),
+]
+REFUSALS: Final[list[Fault]] = [*status("401 Unauthorized"), *status("412 Precondition Failed")]
+HARMLESS: Final = frozenset({served.__name__, answer_twice.__name__, answer_again_later.__name__})
+"""What the client can't tell from an answer of a database that is well, at the moment."""
