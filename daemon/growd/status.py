@@ -167,11 +167,11 @@ def _session() -> aiohttp.ClientSession:
 
 
 async def call(address: URL, service: str, arguments: dict[str, Any], kind: type[T]) -> T:
-    """The answer of a service of the daemon, a refusal (409) too. Raises `StatusError` for anything else."""
+    """The answer of a service of the daemon, a refusal (400) too. Raises `StatusError` for anything else."""
     url = address.joinpath("api", "0.0.1", "service", *service.split("/"))
     async with _session() as session:
         request = session.post(url, json=arguments, allow_redirects=False)
-        return await _ask(request, address, kind, expected=(HTTPStatus.OK, HTTPStatus.CONFLICT))
+        return await _ask(request, address, kind, expected=(HTTPStatus.OK, HTTPStatus.BAD_REQUEST))
 
 
 async def _get(session: aiohttp.ClientSession, address: URL, node: str, kind: type[T]) -> T:
