@@ -85,7 +85,8 @@ async def both(request, database_server, small_pages):
         async def compared(target: str) -> int:
             ours = await through("GET", f"/{name}/{LIST}/{target}")
             theirs = await direct("GET", f"/{name}/{LIST}/{target}")
-            assert (ours.status, ours.body) == (theirs.status, theirs.body), target
+            assert ours.status == theirs.status, target
+            assert ours.status == 500 or ours.body == theirs.body, target  # CouchDB's 500 has a process id
             assert ours.headers["Content-Type"] == theirs.headers["Content-Type"]
             policy = "Content-Security-Policy"
             assert ours.headers.get(policy) == theirs.headers.get(policy)
