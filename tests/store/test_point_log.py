@@ -1,0 +1,416 @@
+"""The log of new points: what was acknowledged and not released comes back, in order, whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from growd.store.block_file import BlockFile
+from growd.store.encoding import point_to_json
+from growd.store.errors import LogFullError
+from growd.store.point_log import PointLog
+from growd.store.points import DataPoint, PointMaker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAKER = PointMaker("0123456789ab")
+NUMBERS = itertools.count()
+
+
+def points(number: int, text: str = "") -> list[DataPoint]:
+    return [MAKER.make("environment_1", "v", f"{next(NUMBERS)}{text}", 1.0) for _ in range(number)]
+
+
+def texts(made: list[DataPoint]) -> list[str]:
+    return [point_to_json(point) for point in made]
+
+
+class FakeBlocks:
+    """Blocks in memory; a write may fail, as that of a disk does, before, in or after it."""
+
+    def __init__(self, blocks: int, block: int) -> None:
+        self.size = blocks * block
+        self.block = block
+        self.content = bytearray(self.size)
+        self.fails_after: int | None = None  # blocks that are written all the same
+        self.is_closed = False
+        self.writes: list[tuple[int, int]] = []
+
+    def read(self) -> bytes:
+        return bytes(self.content)
+
+    def write(self, number: int, data: bytes) -> None:
+        data = data + bytes(-len(data) % self.block)
+        start = number * self.block
+        assert start + len(data) <= self.size
+        self.writes.append((number, len(data) // self.block))
+        if self.fails_after is not None:
+            data = data[: self.fails_after * self.block]
+            self.content[start : start + len(data)] = data
+            raise OSError(errno.EIO, "Input/output error")
+        self.content[start : start + len(data)] = data
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class LogMachine(RuleBasedStateMachine):
+    """A log beside a model of it: what must be there, and what may be because its write failed midway."""
+
+    @initialize(blocks=st.integers(4, 40), block=st.sampled_from([512, 4096]))
+    def make(self, blocks: int, block: int) -> None:
+        self.blocks = FakeBlocks(blocks, block)
+        self.log = PointLog(self.blocks)
+        self.kept: dict[int, DataPoint] = {}
+        self.uncertain: set[str] = set()
+        self.written = 0  # up to here the file knows to be released
+        self.released = 0
+
+    @rule(number=st.integers(0, 6), text=st.sampled_from(["", "x" * 300, "x" * 2000, "\u2028\r é", "\ud800"]))
+    def append(self, number: int, text: str) -> None:
+        made = points(number, text)
+        try:
+            first = self.log.append(texts(made), self.released)
+        except LogFullError:
+            return
+        assert first == self.log.last - number + 1
+        self.kept |= dict(enumerate(made, first))
+        self.written = self.released
+
+    @rule(share=st.floats(0, 1))
+    def release(self, share: float) -> None:
+        self.released += int((self.log.last - self.released) * share)
+
+    @rule(number=st.integers(1, 6), blocks=st.integers(0, 12), text=st.sampled_from(["", "x" * 900]))
+    def fail(self, number: int, blocks: int, text: str) -> None:
+        """The disk refuses; the same points come again, perhaps with fewer or more of them."""
+        made = points(number, text)
+        self.blocks.fails_after = blocks
+        last = self.log.last
+        try:
+            with pytest.raises((OSError, LogFullError)):
+                self.log.append(texts(made), self.released)
+        finally:
+            self.blocks.fails_after = None
+        assert self.log.last == last
+        self.uncertain |= {point.id for point in made}
+
+    @rule()
+    def move_elsewhere(self) -> None:
+        """All was put elsewhere, as when the log is full: the next points must find room."""
+        made = points(1)
+        self.released = self.log.last
+        first = self.log.append(texts(made), None)
+        self.written = self.released
+        self.kept |= dict(enumerate(made, first))
+
+    @rule()
+    def cut(self) -> None:
+        """The power is cut: what the last frames did not release comes back, and nothing else is sure."""
+        self.reopen_and_check(self.written)
+
+    @rule()
+    def close(self) -> None:
+        try:
+            self.log.close(self.released)
+            self.written = self.released
+        except LogFullError:
+            pass
+        assert self.blocks.is_closed
+        self.reopen_and_check(self.written)
+
+    @precondition(lambda self: self.kept)
+    @rule(blocks=st.integers(0, 3), number=st.integers(1, 6))
+    def tear(self, blocks: int, number: int) -> None:
+        """The power is cut in the middle of a write."""
+        self.fail(number, blocks, "x" * 900)
+        self.reopen_and_check(self.written)
+
+    def reopen_and_check(self, released: int) -> None:
+        self.log = PointLog(self.blocks)
+        assert self.log.damage == ""
+        wanted = [point for number, point in self.kept.items() if number > self.released]
+        found = list(self.log.recovered.values())
+        assert list(self.log.recovered) == sorted(self.log.recovered)
+        certain = [point for point in found if point.id not in self.uncertain]
+        assert [point for point in certain if point in wanted] == wanted
+        assert set(certain) <= set(self.kept.values())
+        # what was not sure to be there is from now on
+        self.kept = dict(self.log.recovered)
+        self.uncertain -= {point.id for point in found}
+        self.released = min(self.released, self.log.last)
+
+    @invariant()
+    def a_write_never_meets_what_must_be_kept(self) -> None:
+        if not hasattr(self, "log"):
+            return
+        again = PointLog(self.blocks)
+        wanted = [point for number, point in self.kept.items() if number > self.released]
+        assert [point for point in again.recovered.values() if point in wanted] == wanted
+        assert again.damage == ""
+
+
+LogMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
+test_a_log_against_its_model = LogMachine.TestCase
+
+
+@pytest.mark.parametrize("block", [512, 4096])
+def test_a_last_frame_torn_at_any_sector_is_no_damage_and_costs_nothing_acknowledged(block):
+    blocks = FakeBlocks(64, block)
+    log = PointLog(blocks)
+    made = points(20)
+    for point in made:
+        log.append(texts([point]), 5)
+    before = bytes(blocks.content)
+    log.append(texts(points(8, "x" * 1500)), 7)
+    after = bytes(blocks.content)
+    place, length = blocks.writes[-1]
+    assert length > 2
+    used = len(after[: (place + length) * block].rstrip(b"\0"))
+    for end in range(place * block, used, 512):
+        blocks.content[:] = before
+        blocks.content[place * block : end] = after[place * block : end]
+        again = PointLog(blocks)
+        assert again.damage == ""
+        assert again.recovered == dict(enumerate(made[5:], 6))
+        (new,) = points(1)
+        assert again.append(texts([new]), 20) == 21
+        assert PointLog(blocks).recovered == {21: new}
+
+
+def test_a_damaged_block_costs_its_points_alone_and_is_told():
+    blocks = FakeBlocks(32, 512)
+    log = PointLog(blocks)
+    made = points(60)
+    for start in range(0, 60, 3):
+        log.append(texts(made[start : start + 3]), 9)
+    whole = bytes(blocks.content)
+    chance = random.Random(1)
+    for place, _ in blocks.writes[:-1]:
+        first = 3 * [place for place, _ in blocks.writes].index(place)
+        blocks.content[:] = whole
+        blocks.content[place * 512 : (place + 1) * 512] = chance.randbytes(512)
+        again = PointLog(blocks)
+        left = [point for point in made if point not in made[first : first + 3]]
+        assert list(again.recovered.values()) == [point for point in left if made.index(point) >= 9]
+        assert again.damage == ("3 of its points can't be read" if first >= 9 else "")
+
+
+def test_any_bit_that_changed_is_noticed():
+    blocks = FakeBlocks(8, 512)
+    log = PointLog(blocks)
+    made = points(3)
+    for point in made:
+        log.append(texts([point]), 0)
+    whole = bytes(blocks.content)
+    used = whole.index(b"\0" * 64, 512 + 64)  # of the second frame
+    for bit in range(512 * 8, used * 8):
+        blocks.content[:] = whole
+        blocks.content[bit // 8] ^= 1 << bit % 8
+        again = PointLog(blocks)
+        assert again.recovered == {1: made[0], 3: made[2]}
+        assert again.damage == "1 of its points can't be read"
+
+
+def test_a_log_that_is_full_to_the_last_block_can_be_emptied():
+    blocks = FakeBlocks(8, 512)
+    log = PointLog(blocks)
+    made = []
+    with contextlib.suppress(LogFullError):
+        while True:
+            (point,) = points(1)
+            log.append(texts([point]), 0)
+            made.append(point)
+    assert len(made) == 7  # one block stays free
+    (new,) = points(1)
+    assert log.append(texts([new]), None) == 8
+    assert PointLog(blocks).recovered == {8: new}
+    # nor does it fill when a little is released each time
+    for released in range(8, 200):
+        log.append(texts(points(1)), released)
+    assert len(PointLog(blocks).recovered) == 1
+
+
+def test_what_is_too_large_for_the_log_is_refused_and_changes_nothing():
+    blocks = FakeBlocks(32, 512)
+    log = PointLog(blocks)
+    made = points(2)
+    log.append(texts(made), 0)
+    with pytest.raises(LogFullError, match="no room for 9"):
+        log.append(texts(points(1, "x" * 9000)), 0)
+    assert log.last == 2
+    assert PointLog(blocks).recovered == dict(enumerate(made, 1))
+
+
+def test_after_a_clean_close_nothing_comes_back():
+    blocks = FakeBlocks(32, 512)
+    log = PointLog(blocks)
+    log.append(texts(points(5)), 0)
+    log.close(None)
+    again = PointLog(blocks)
+    assert (again.recovered, again.last) == ({}, 5)
+    written = len(blocks.writes)
+    again.close(None)
+    assert len(blocks.writes) == written  # there was nothing to say
+
+
+def test_a_write_that_failed_and_was_done_all_the_same_does_not_pass_for_the_newest():
+    """The disk refused it, other points went to the start of the file instead, and then the power went."""
+    blocks = FakeBlocks(16, 512)
+    log = PointLog(blocks)
+    for released in range(14):
+        log.append(texts(points(1)), released)
+    blocks.fails_after = 2
+    with pytest.raises(OSError, match="Input/output error"):
+        log.append(texts(points(1, "x" * 600)), None)
+    blocks.fails_after = None
+    made = points(2, "x" * 600)
+    log.append(texts(made), None)
+    assert blocks.writes[-1][0] == 0
+    again = PointLog(blocks)
+    assert list(again.recovered.values()) == made
+    (new,) = points(1)
+    again.append(texts([new]), 14)
+    assert list(PointLog(blocks).recovered.values()) == [*made, new]
+
+
+# In a file
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "points.log"
+
+
+def recovered(path: Path, size: int) -> list[DataPoint]:
+    file = BlockFile.open(path, size)
+    log = PointLog(file)
+    assert log.damage == ""
+    file.close()
+    return list(log.recovered.values())
+
+
+def filled(path: Path, size: int, number: int) -> list[DataPoint]:
+    file = BlockFile.open(path, size)
+    log = PointLog(file)
+    made = points(number)
+    for point in made:
+        log.append(texts([point]), 0)
+    file.close()
+    return made
+
+
+def test_the_file_has_its_full_size_from_the_start(path):
+    BlockFile.open(path, 100 * 4096).close()
+    assert path.read_bytes() == bytes(100 * 4096)
+    assert path.stat().st_blocks * 512 >= 100 * 4096
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("cut", [8192, 8192 - 1000])
+def test_a_file_of_another_size_is_read(path, cut):
+    """It was made by a growd whose log was larger or smaller, or the disk was full when it was made."""
+    made = filled(path, 8192, 5)
+    assert recovered(path, 65536) == made
+    assert path.stat().st_size == 65536
+    assert recovered(path, 4096) == made
+    os.truncate(path, cut)
+    assert recovered(path, 4 * 4096) == made
+    os.truncate(path, 4 * 4096 + 100)
+    assert recovered(path, 4096) == made
+
+
+@pytest.mark.parametrize("refused", ["open", "read"])
+def test_a_file_system_without_direct_writes_will_do(path, monkeypatch, refused):
+    usual_open, usual_read = os.open, os.preadv
+
+    def without_direct(name: Any, flags: int, *rest: int) -> int:
+        if flags & os.O_DIRECT and refused == "open":
+            raise OSError(errno.EINVAL, "Invalid argument")
+        descriptor = usual_open(name, flags, *rest)
+        opened[descriptor] = flags
+        return descriptor
+
+    def read(descriptor: int, *rest: Any) -> int:
+        if opened[descriptor] & os.O_DIRECT and refused == "read":
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return usual_read(descriptor, *rest)
+
+    opened: dict[int, int] = {}
+    monkeypatch.setattr(os, "open", without_direct)
+    monkeypatch.setattr(os, "preadv", read)
+    made = filled(path, 8192, 5)
+    assert recovered(path, 8192) == made
+    assert opened[max(opened)] & os.O_DSYNC  # each write is on the disk when it returns, in either way
+
+
+def test_on_a_card_of_large_sectors_whole_sectors_are_written(path, monkeypatch):
+    usual = os.preadv
+    monkeypatch.setattr(
+        os, "preadv", lambda d, buffers, at: 0 if len(buffers[0]) == 512 else usual(d, buffers, at)
+    )
+    file = BlockFile.open(path, 16 * 4096)
+    assert file.block in {4096, 512}  # 512 where the file system knows no direct writes
+    written: list[tuple[int, int]] = []
+    usual_write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda d, b, at: written.append((len(b), at)) or usual_write(d, b, at))
+    log = PointLog(file)
+    made = points(3)
+    for point in made:
+        log.append(texts([point]), 0)
+    log.close(0)
+    assert written == [(file.block, number * file.block) for number in range(3)]
+    assert recovered(path, 16 * 4096) == made
+
+
+def test_a_write_of_half_a_frame_is_an_error(path, monkeypatch):
+    file = BlockFile.open(path, 8192)
+    log = PointLog(file)
+    monkeypatch.setattr(os, "pwrite", lambda *_: 512)
+    with pytest.raises(OSError, match="only 512 of 1536 bytes were written"):
+        log.append(texts(points(1, "x" * 1000)), 0)
+    file.close()
+    assert log.last == 0
+
+
+def test_a_disk_that_takes_little_at_a_time_gets_the_whole_file(path, monkeypatch):
+    usual = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda d, b, at: usual(d, b[:5000], at))
+    BlockFile.open(path, 40960).close()
+    assert path.read_bytes() == bytes(40960)
+
+
+def as_json_has_it(text: str) -> str:
+    """Two halves of a surrogate pair side by side are one character there."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+ODD = st.characters(codec=None) | st.sampled_from('\u2028\u2029\x85\r\n\0\ud800\udfff {"]')
+VALUES = st.one_of(
+    st.integers(-(10**400), 10**400),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none(),
+    st.text(ODD, max_size=30).map(as_json_has_it),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(VALUES, st.text(min_size=1, max_size=5), st.booleans()), max_size=8))
+def test_points_come_back_as_they_were(values):
+    made = [MAKER.make("é", name, value, 1e9, is_manual=manual) for value, name, manual in values]
+    blocks = FakeBlocks(64, 512)
+    PointLog(blocks).append(texts(made), 0)
+    found = list(PointLog(blocks).recovered.values())
+    assert found == made
+    assert [type(point.value) for point in found] == [type(point.value) for point in made]
