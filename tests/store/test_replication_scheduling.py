@@ -1,0 +1,171 @@
+"""When growd begins a replication anew, against a scheduler that says what the test wants."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+from aiohttp import web
+
+from growd.bus import Bus
+from growd.clock import RealClock
+from growd.config import Replication as Wanted
+from growd.store.database import Database
+from growd.store.replication import Pace, Replication
+from support.running import in_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+DEVICE = "0123456789ab"
+FIRST, SECOND = 30_000, 30_001
+
+
+class Scheduler:
+    """A server with one `_replicator` document, whose job is in the state that the test names.
+
+    It is the far side too, which answers `far` to whoever asks for the database.
+    """
+
+    def __init__(self) -> None:
+        self.state: str | None = "crashing"
+        self.info: Any = {"error": "{worker_died,\n    <0.1.0>}"}
+        self.far = 200
+        self.documents: dict[str, dict[str, Any]] = {}
+        self.written: list[int] = []  # the connection_timeout of each document
+        self.looks = 0
+        self.looked = asyncio.Event()
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        application = web.Application()
+        application.router.add_route("*", "/{path:.*}", self._answer)
+        self._runner = web.AppRunner(application, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def after_looks(self, number: int) -> None:
+        """Return once growd has asked the scheduler so often more."""
+        end = self.looks + number
+        async with asyncio.timeout(20):
+            while self.looks < end:
+                self.looked.clear()
+                await self.looked.wait()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        segments = request.match_info["path"].split("/")
+        if segments == ["_replicator", "_all_docs"]:
+            return web.json_response({"rows": [{"id": name, "doc": d} for name, d in self.documents.items()]})
+        if segments[0] == "_replicator":
+            document = await request.json()
+            self.written.append(document["connection_timeout"])
+            self.documents[segments[1]] = document | {"_rev": f"{len(self.written)}-0"}
+            return web.json_response({"ok": True, "rev": f"{len(self.written)}-0"}, status=201)
+        if segments[0] == "_scheduler":
+            self.looks += 1
+            self.looked.set()
+            return web.json_response({"state": self.state, "info": self.info, "id": None})
+        if segments[1:] == ["_changes"]:
+            return web.json_response({"results": [], "last_seq": 0, "pending": 0})
+        is_far = segments[0] == "cloud"
+        return web.json_response({"error": "x", "reason": "y"}, status=self.far if is_far else 200)
+
+
+@pytest.fixture
+async def scheduler() -> AsyncIterator[Scheduler]:
+    async with Scheduler() as scheduler:
+        yield scheduler
+
+
+@asynccontextmanager
+async def replicating(scheduler: Scheduler, folder: Path, **pace: float) -> AsyncIterator[Replication]:
+    wanted = Wanted(url=scheduler.url, recipes="off", points_database="cloud")
+    async with Database(files=folder, data=folder, design_name="svc", url=scheduler.url) as database:
+        quick = Pace(**{"look_s": 0.02, "probe_s": 0.02} | pace)
+        replication = Replication(Bus(RealClock()), database, wanted, DEVICE, pace=quick)
+        async with in_tasks(replication):
+            await scheduler.after_looks(3)
+            yield replication
+
+
+async def test_a_job_waits_while_the_far_side_is_away_and_is_begun_anew_when_it_is_back(scheduler, tmp_path):
+    scheduler.far = 503
+    async with replicating(scheduler, tmp_path, first_restart_s=1_000) as replication:
+        await scheduler.after_looks(5)
+        assert scheduler.written == [FIRST]
+        (status,) = replication.statuses()
+        assert (status.state, status.last_error) == (
+            "failing",
+            "the far side: the database answered GET /cloud with 503 x: y",
+        )
+        scheduler.far = 200
+        await scheduler.after_looks(5)
+        assert scheduler.written == [FIRST, SECOND]
+        (status,) = replication.statuses()
+        assert (status.failures, status.restarts) == (1, 1)
+
+
+async def test_a_job_that_crashes_with_its_far_side_there_is_begun_anew_when_that_is_due(scheduler, tmp_path):
+    async with replicating(
+        scheduler, tmp_path, first_restart_s=1_000, longest_restart_s=1_000
+    ) as replication:
+        await scheduler.after_looks(10)
+        assert scheduler.written == [FIRST]
+        (status,) = replication.statuses()
+        assert status.last_error == "CouchDB says: {worker_died, <0.1.0>}"
+        replication.look_now()  # the database here has come up, which ends all pauses
+        await scheduler.after_looks(5)
+        assert scheduler.written == [FIRST, SECOND]
+    scheduler.documents.clear()
+    scheduler.written.clear()
+    async with replicating(scheduler, tmp_path, first_restart_s=0.01, longest_restart_s=0.01):
+        await scheduler.after_looks(10)
+        assert scheduler.written[:4] == [FIRST, SECOND, FIRST, SECOND]
+
+
+@pytest.mark.parametrize("state", ["failed", "completed"])
+async def test_a_job_that_has_ended_is_begun_anew(scheduler, tmp_path, state):
+    scheduler.state, scheduler.info = state, {"error": "no such thing"}
+    async with replicating(scheduler, tmp_path, first_restart_s=0.01, longest_restart_s=0.01) as replication:
+        await scheduler.after_looks(5)
+        assert scheduler.written[:2] == [FIRST, SECOND]
+        (status,) = replication.statuses()
+        assert status.last_error == "CouchDB says: no such thing"
+
+
+async def test_a_job_that_nobody_knows_is_begun_anew_and_that_is_no_failure(scheduler, tmp_path):
+    scheduler.state = scheduler.info = None
+    async with replicating(scheduler, tmp_path, first_restart_s=0.01, longest_restart_s=0.01) as replication:
+        await scheduler.after_looks(5)
+        assert scheduler.written[:2] == [FIRST, SECOND]
+        (status,) = replication.statuses()
+        assert (status.state, status.failures) == ("starting", 0)
+
+
+async def test_running_is_not_believed_before_the_job_has_figures_and_the_far_side_answers(
+    scheduler, tmp_path
+):
+    scheduler.state, scheduler.info, scheduler.far = "running", None, 401
+    async with replicating(scheduler, tmp_path) as replication:
+        (status,) = replication.statuses()
+        assert (status.state, "401" in status.last_error) == ("failing", True)
+        scheduler.info = {"docs_written": 0, "doc_write_failures": 3, "through_seq": 0}
+        await scheduler.after_looks(5)  # a login that was refused is not tried again so soon
+        assert replication.statuses()[0].state == "failing"
+    scheduler.far = 200
+    scheduler.info = None
+    async with replicating(scheduler, tmp_path) as replication:
+        assert replication.statuses()[0].state == "starting"
+        scheduler.info = {"docs_written": 0, "doc_write_failures": 3, "through_seq": 0}
+        await scheduler.after_looks(3)
+        (status,) = replication.statuses()
+        assert (status.state, status.refused, status.lag) == ("running", 3, 0)
+    assert scheduler.written == [FIRST]
