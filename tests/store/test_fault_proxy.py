@@ -94,6 +94,13 @@ class Store:
             await self.add()
             await self.proxy.until(seen + 1)
 
+    async def ship_all(self) -> None:
+        """Without faults, and after `run`, which may have ended before it could tell of the last one."""
+        self.proxy.calm()
+        self._fault = fault_proxy.served.__name__
+        while await self.shipper.drain(fault_proxy.PATIENCE_S):
+            pass
+
     def _watch(self, fault: str, exchange: Exchange) -> None:
         """Whether what went wrong with the last batch is told when the next one comes."""
         if not exchange.path.endswith("/_bulk_docs"):
@@ -146,7 +153,11 @@ async def make_with_one_shard(client: Client, database: str) -> None:
 
 
 async def test_whatever_the_line_does_all_is_stored_once_and_in_order(
-    tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases
+    tmp_path: Path,
+    database_server: DatabaseServer,
+    client: Client,
+    names: Databases,
+    caplog: pytest.LogCaptureFixture,
 ):
     await make_with_one_shard(client, names.points)
     faults = [*OFTEN * 3, *fault_proxy.REFUSALS * 3, *fault_proxy.DELAYS]
@@ -154,17 +165,18 @@ async def test_whatever_the_line_does_all_is_stored_once_and_in_order(
         async with in_tasks(rig.outbox, rig.shipper):
             await rig.write_through_faults(REQUESTS)
             assert {fault.__name__ for fault in faults} <= rig.proxy.seen.keys()
-            rig.proxy.calm()
-        while await rig.shipper.drain(fault_proxy.PATIENCE_S):
-            pass
+        await rig.ship_all()
         assert rig.outbox.set_aside == rig.outbox.dropped == 0
         await rig.check(client)
+    said = [record.getMessage() for record in caplog.records if record.name == "growd.store.shipper"]
+    assert {sentence.split(",")[0] for sentence in said} == {"points wait", "the database takes points again"}
+    assert not any("\n" in sentence or rig.proxy.url in sentence for sentence in said)
 
 
 async def test_what_a_faulty_line_lets_through_of_the_set_up_is_made_whole(
     tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases
 ):
-    """With starts again and again. Refusals are left out: where the set-up is refused, points go all the same."""
+    """With starts again and again, and no refusals: where one ends the set-up, points go all the same."""
     faults = [*OFTEN * 3, *fault_proxy.DELAYS]
     async with store(tmp_path, database_server, names, faults, seed=5, share=0.15) as rig:
 
@@ -175,9 +187,7 @@ async def test_what_a_faulty_line_lets_through_of_the_set_up_is_made_whole(
             async with in_tasks(rig.outbox, rig.shipper_with(prepare)):
                 await rig.write_through_faults(60 * number)
         assert len(rig.proxy.seen) > 10
-        rig.proxy.calm()
-        while await rig.shipper.drain(fault_proxy.PATIENCE_S):
-            pass
+        await rig.ship_all()
         if database_server.is_embedded:  # a CouchDB has made several shards, and tells no order of all
             await rig.check(client)
         server = await rig.couch.server()
@@ -197,9 +207,7 @@ async def test_answers_500_without_an_end_set_aside_at_most_and_lose_nothing(
     async with store(tmp_path, database_server, names, faults, seed=11, share=0.75) as rig:
         async with in_tasks(rig.outbox, rig.shipper):
             await rig.write_through_faults(REQUESTS)
-        rig.proxy.calm()
-        while await rig.shipper.drain(fault_proxy.PATIENCE_S):
-            pass
+        await rig.ship_all()
         await rig.outbox.retry_rejected()
         assert not await rig.shipper.drain(fault_proxy.PATIENCE_S)
         answer = await client("GET", f"/{names.points}/_all_docs")

@@ -7,6 +7,7 @@ fault of a schedule says.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import re
@@ -81,7 +82,8 @@ class Exchange:
 class FaultProxy:
     """Stands before the server at `url`, on a port of its own, with a schedule of faults drawn by `seed`.
 
-    `seen` counts requests by the name of what was done to them. After `calm()` all are served.
+    `seen` counts requests by the name of what was done to them. From `calm()` to `storm()` all
+    are served.
     """
 
     def __init__(self, url: str, faults: Iterable[Fault], *, seed: int, share: float = 0.5) -> None:
@@ -91,7 +93,8 @@ class FaultProxy:
         self.seen: Counter[str] = Counter()
         self.watch: Callable[[str, Exchange], None] = lambda *_: None  # called with each fault as it comes
         self._port = 0
-        self._schedule: Iterator[Fault] = self._drawn(list(faults), share)
+        self._faults = self._drawn(list(faults), share)
+        self._schedule = self._faults
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
         self._passed = asyncio.Event()
@@ -114,7 +117,11 @@ class FaultProxy:
 
     def calm(self) -> None:
         """No faults any more."""
-        self._schedule = self._drawn([], 0)
+        self._schedule = itertools.repeat(served)
+
+    def storm(self) -> None:
+        """The faults go on."""
+        self._schedule = self._faults
 
     async def until(self, number: int) -> None:
         """Wait until so many requests came in all."""
@@ -127,7 +134,7 @@ class FaultProxy:
         """Each fault as often as the others, in an order without an end."""
         deck: list[Fault] = []
         while True:
-            if not faults or self.random.random() >= share:
+            if self.random.random() >= share:
                 yield served
                 continue
             if not deck:
