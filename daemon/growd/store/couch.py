@@ -223,7 +223,9 @@ def _why(error: Exception) -> str:
         number = error.os_error.errno or 0
         return os.strerror(number) if number > 0 else error.os_error.strerror or "it can't be reached"
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "it broke off"
+        return "it hung up"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer is not whole"
     words = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
     return words.partition("\n")[0] or type(error).__name__
 
