@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from yarl import URL
 
 from growd.cli import main
+from growd.db_export import Progress, Source, Wanted, exporting
 from growd.store import pages
 from growd.store.errors import PartFileError
 from growd.store.part_file import PartFile
@@ -182,6 +184,23 @@ async def test_a_cut_costs_no_point_and_doubles_none(database_server, tmp_path, 
         times = pq.read_table(file).column("timestamp").to_pylist()
         assert sorted(times) == [document["timestamp"] for document in points()]
     assert [found.name for found in tmp_path.iterdir()] == ["a"]
+
+
+async def test_how_far_it_is_grows_to_the_whole(database_server, tmp_path, small_pages):
+    told = []
+    async with stored(database_server, points()) as database:
+        login = database_server.auth
+        source = Source(URL(database_server.url), database.database, "svc", login)
+        wanted = Wanted("by_variable", ("value",))
+        async with exporting(source, wanted) as reading:
+            file = await asyncio.to_thread(PartFile, tmp_path / "a", {})
+            await reading.to_csv(file, told.append)
+            await asyncio.to_thread(file.finish)
+    parts = [progress.part for progress in told]
+    assert parts == sorted(parts)
+    assert len(set(parts)) > 5
+    assert 0 < parts[0] < 0.2
+    assert told[-1] == Progress(1.0, 40)
 
 
 async def test_parquet_has_a_type_for_each_column(database_server, tmp_path):

@@ -1,4 +1,4 @@
-"""The command line: `growd run`, `growd check` and `growd status`."""
+"""The command line: `growd run`, `growd check`, `growd status`, and `growd db` from `db_commands`."""
 
 from __future__ import annotations
 
