@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,6 +126,15 @@ class Process:
         """Let the peak begin anew with what is resident now (proc(5), /proc/pid/clear_refs)."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5", encoding="ascii")
 
+    def written(self) -> int:
+        """Bytes that the process has had written to the disk (proc(5), /proc/pid/io, write_bytes)."""
+        found = re.search(
+            r"^write_bytes: (\d+)", Path(f"/proc/{self.pid}/io").read_text("ascii"), re.MULTILINE
+        )
+        if found is None:
+            raise RuntimeError(f"the system does not tell what process {self.pid} writes")
+        return int(found[1])
+
     def _status_mb(self, field: str) -> float:
         """A line of /proc/pid/status (proc(5)), which counts in KiB and says kB."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
@@ -133,6 +142,20 @@ class Process:
         if found is None:
             raise RuntimeError(f"the system does not tell {field} of process {self.pid}")
         return int(found[1]) * 1024 / 1e6
+
+
+def listener(port: int) -> Process | None:
+    """The process that listens on a port of this machine, None where that can't be told (proc(5))."""
+    listening = re.compile(
+        rf"^\s*\d+: [0-9A-F]+:{port:04X} [0-9A-F]+:0+ 0A (?:\S+ +){{5}}(\d+)", re.MULTILINE
+    )
+    tables = "".join(Path(f"/proc/net/{name}").read_text("ascii") for name in ("tcp", "tcp6"))
+    sockets = {f"socket:[{inode}]" for inode in listening.findall(tables)}
+    for file in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):  # it is gone, or another user's
+            if str(file.readlink()) in sockets:
+                return Process(int(file.parts[2]), port)
+    return None
 
 
 @contextmanager
