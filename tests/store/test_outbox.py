@@ -1,30 +1,40 @@
-"""The outbox: order kept, nothing lost, memory bounded."""
+"""The outbox: order kept, nothing lost, memory and file bounded."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import resource
 import signal
 import sqlite3
 import sys
+from collections import defaultdict
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from growd.store import thinning, waiting
+from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
-from growd.store.outbox import Outbox
+from growd.store.outbox import LOG_NAME, Outbox
+from growd.store.point_log import PointLog
 from growd.store.points import DataPoint, PointMaker
 from support.clock import ManualClock
+from support.outbox import add_durably, opened, opened_at
+from support.running import in_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 MAKER = PointMaker("0123456789ab")
 
 
-def point(value: float) -> DataPoint:
-    return MAKER.make("environment_1", "air_humidity", value, 1000.0 + value, is_desired=False)
+def point(value: Any, at: float | None = None, variable: str = "air_humidity", **more: Any) -> DataPoint:
+    return MAKER.make("environment_1", variable, value, 1000.0 + value if at is None else at, **more)
 
 
 @pytest.fixture
@@ -39,142 +49,355 @@ async def local(path: Path) -> AsyncIterator[LocalStore]:
     await store.close()
 
 
-async def values(outbox: Outbox, limit: int = 1000) -> list[float]:
-    return [waiting.document["value"] for waiting in await outbox.next_batch(limit)]
+@pytest.fixture
+async def outbox(local: LocalStore) -> AsyncIterator[Outbox]:
+    async with opened(local, ManualClock()) as outbox:
+        yield outbox
 
 
-def committed(path: Path) -> int:
-    """What another process finds in the file now."""
-    file = sqlite3.connect(path)
-    try:
-        return int(file.execute("SELECT count(*) FROM waiting").fetchone()[0])
-    finally:
-        file.close()
+@pytest.fixture
+def small_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 blocks: full after 15 frames, or when one frame has 4 KB."""
+    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 8192)
 
 
-async def test_points_come_out_in_the_order_they_went_in_and_stay_until_marked(local):
-    outbox = await Outbox.open(local, ManualClock())
-    points = [point(value) for value in (5, 3, 4, 1, 2)]
-    await outbox.add_durably(points)
+class FaultyBlocks(BlockFile):
+    """A file on a disk that refuses to write while `error` is set."""
+
+    error: int | None = None
+    writes = 0
+
+    def write(self, number: int, data: bytes) -> None:
+        if FaultyBlocks.error is not None:
+            raise OSError(FaultyBlocks.error, os.strerror(FaultyBlocks.error))
+        FaultyBlocks.writes += 1
+        super().write(number, data)
+
+
+@pytest.fixture
+def blocks(monkeypatch: pytest.MonkeyPatch) -> type[FaultyBlocks]:
+    monkeypatch.setattr("growd.store.outbox.BlockFile", FaultyBlocks)
+    monkeypatch.setattr(FaultyBlocks, "error", None)
+    monkeypatch.setattr(FaultyBlocks, "writes", 0)
+    return FaultyBlocks
+
+
+async def values(outbox: Outbox, limit: int = 100_000) -> list[Any]:
+    return [entry.point.value for entry in await outbox.next_batch(limit)]
+
+
+def in_log(path: Path) -> list[Any]:
+    """What another process finds in the log now."""
+    file = BlockFile.open(path.with_name(LOG_NAME), 0)
+    with closing(file):
+        return [point.value for point in PointLog(file).recovered.values()]
+
+
+def in_file(path: Path) -> list[Any]:
+    """Likewise, in the local file."""
+    with closing(sqlite3.connect(path)) as file:
+        return [point.value for _, point in waiting.oldest(file, 1_000_000)]
+
+
+async def set_query_only(local: LocalStore, state: str) -> None:
+    """The real error of a real file: no statement may write any more."""
+    await local.read(lambda file: file.execute(f"PRAGMA query_only = {state}"))
+
+
+async def test_points_come_out_in_the_order_they_went_in_and_stay_until_marked(outbox):
+    made = [point(value) for value in (5, 3, 4, 1, 2)]
+    await add_durably(outbox, made)
     assert await values(outbox, 3) == [5, 3, 4]
     batch = await outbox.next_batch(3)
-    assert [waiting.document for waiting in batch] == [made.document() for made in points[:3]]
+    assert [entry.document for entry in batch] == [point.document() for point in made[:3]]
     await outbox.mark_stored([batch[0], batch[2]])
     assert await values(outbox) == [3, 1, 2]
+    assert (outbox.depth(), outbox.waiting, outbox.unsaved) == (3, 3, 0)
+    await outbox.mark_stored([batch[0]])  # once more, as after an answer that got lost
     assert outbox.depth() == 3
 
 
-async def test_added_points_are_committed_together_each_second(local, path):
+async def test_added_points_are_written_together_each_second(local, path, blocks):
     clock = ManualClock()
-    outbox = await Outbox.open(local, clock)
-    running = asyncio.create_task(outbox.run(), name="outbox")
-    for value in range(10):
-        outbox.add(point(value))
-    assert outbox.depth() == 10
-    await clock.advance(0.9)
-    assert await asyncio.to_thread(committed, path) == 0
-    await clock.advance(0.2)
-    await clock.until(lambda: outbox.waiting == 10)
-    assert await asyncio.to_thread(committed, path) == 10
-    outbox.add(point(10))
-    await clock.advance(1.1)
-    await clock.until(lambda: outbox.waiting == 11)
-    running.cancel()
-    await asyncio.wait([running])
+    async with opened(local, clock) as outbox, in_tasks(outbox):
+        for value in range(10):
+            outbox.add(point(value))
+        assert (outbox.depth(), outbox.unsaved) == (10, 10)
+        await clock.advance(0.9)
+        assert blocks.writes == 0
+        await clock.advance(0.2)
+        await clock.until(lambda: outbox.waiting == 10)
+        assert await asyncio.to_thread(in_log, path) == list(range(10))
+        outbox.add(point(10))
+        await clock.advance(1.1)
+        await clock.until(lambda: outbox.waiting == 11)
+        assert blocks.writes == 2
+    assert await asyncio.to_thread(in_file, path) == []
 
 
-async def test_what_is_added_durably_is_on_the_disk_with_all_before_it(local, path):
-    outbox = await Outbox.open(local, ManualClock())
+async def test_what_was_flushed_is_on_the_disk_with_all_before_it(outbox, path):
     outbox.add(point(1))
-    await outbox.add_durably([point(2), point(3)])
-    assert await asyncio.to_thread(committed, path) == 3
-    assert await values(outbox) == [1, 2, 3]
+    await add_durably(outbox, [point(2), point(3)])
+    assert await asyncio.to_thread(in_log, path) == [1, 2, 3]
+    await outbox.add_with(point(4), lambda _: None)
+    assert await asyncio.to_thread(in_file, path) == [4]
 
 
-async def test_a_restart_finds_what_was_waiting(path):
-    local = await LocalStore.open(path)
-    outbox = await Outbox.open(local, ManualClock())
-    outbox.add(point(1))
-    outbox.add(point(2))
-    await outbox.flush()
-    await local.close()
+async def test_after_a_clean_close_what_waited_is_found_and_nothing_is_sent_again(path, small_log):
+    clock = ManualClock()
+    async with opened_at(path, clock) as outbox:
+        await add_durably(outbox, [point(value) for value in range(100)])  # too many for the log
+        await add_durably(outbox, [point(value) for value in range(100, 110)])
+        await outbox.mark_stored(await outbox.next_batch(40))
+        await outbox.mark_stored((await outbox.next_batch(100))[60:65])
+    async with opened_at(path, clock) as outbox:
+        assert (outbox.depth(), outbox.waiting, outbox.added.is_set()) == (65, 65, True)
+        assert await values(outbox) == [*range(40, 100), *range(105, 110)]
+        await outbox.mark_stored(await outbox.next_batch(100))
+    async with opened_at(path, clock) as outbox:
+        assert (outbox.depth(), outbox.added.is_set()) == (0, False)
 
-    local = await LocalStore.open(path)
-    outbox = await Outbox.open(local, ManualClock())
-    assert (outbox.depth(), outbox.waiting, outbox.added.is_set()) == (2, 2, True)
-    assert await values(outbox) == [1, 2]
-    await local.close()
+
+async def test_after_a_crash_only_what_no_frame_released_yet_is_sent_again(path, blocks):
+    clock = ManualClock()
+    async with opened_at(path, clock) as outbox:
+        for value in range(10):
+            await add_durably(outbox, [point(value)])
+        await outbox.mark_stored(await outbox.next_batch(4))
+        await add_durably(outbox, [point(10)])  # its frame says that four may go
+        await outbox.mark_stored(await outbox.next_batch(3))
+        assert await asyncio.to_thread(in_log, path) == list(range(4, 11))
+        blocks.error = errno.EIO  # nor does closing say more
+    blocks.error = None
+    async with opened_at(path, clock) as outbox:
+        assert await values(outbox) == list(range(4, 11))
 
 
-async def test_a_rejected_point_is_set_aside_with_its_reason(local):
+async def test_what_was_moved_is_not_there_twice_after_a_crash(path, small_log, blocks):
+    clock = ManualClock()
+    async with opened_at(path, clock) as outbox:
+        for value in range(15):
+            await add_durably(outbox, [point(value)])
+        outbox._empty_log = lambda: asyncio.sleep(0)  # the power goes before
+        await add_durably(outbox, [point(15)])
+        assert await asyncio.to_thread(in_file, path) == list(range(16))
+        blocks.error = errno.EIO
+    blocks.error = None
+    assert await asyncio.to_thread(in_log, path) == list(range(15))
+    async with opened_at(path, clock) as outbox:
+        assert await values(outbox) == list(range(16))
+        assert outbox.depth() == 16
+        await add_durably(outbox, [point(16)])
+        assert await values(outbox) == list(range(17))
+
+
+async def test_a_log_that_is_full_moves_into_the_file_at_once_and_order_is_kept(local, path, small_log):
+    statements: list[str] = []
+    await local.read(lambda file: file.set_trace_callback(statements.append))
+    async with opened(local, ManualClock()) as outbox:
+        for value in range(60):
+            await add_durably(outbox, [point(value)])
+        assert await values(outbox) == list(range(60))
+        assert await values(outbox, 20) == list(range(20))
+        moved = await asyncio.to_thread(in_file, path)
+        assert moved + await asyncio.to_thread(in_log, path) == list(range(60))
+        assert outbox.depth() == 60
+        assert 45 <= len(moved) == 16 * statements.count("COMMIT")
+        while batch := await outbox.next_batch(7):
+            await outbox.mark_stored(batch)
+        assert (outbox.depth(), await asyncio.to_thread(in_file, path)) == (0, [])
+
+
+async def test_what_is_too_large_for_the_log_goes_into_the_file_behind_what_was_there(outbox, path):
+    await add_durably(outbox, [point(1)])
+    await add_durably(outbox, [point("x" * 600_000, 2.0), point(3)])
+    await add_durably(outbox, [point(4)])
+    found = await values(outbox)
+    assert [found[0], len(found[1]), *found[2:]] == [1, 600_000, 3, 4]
+    assert await asyncio.to_thread(in_log, path) == [4]
+
+
+async def test_a_rejected_point_is_set_aside_with_its_reason_and_can_be_sent_again(local):
     clock = ManualClock(time=1_700_000_000.0)
-    outbox = await Outbox.open(local, clock)
-    await outbox.add_durably([point(value) for value in range(3)])
-    batch = await outbox.next_batch(10)
-    await outbox.reject(batch[1], "forbidden: no such variable")
-    assert await values(outbox) == [0, 2]
-    (aside,) = await outbox.rejected()
-    assert aside.document == batch[1].document
-    assert (aside.reason, aside.rejected_at) == ("forbidden: no such variable", 1_700_000_000.0)
-    assert outbox.depth() == 2
+    async with opened(local, clock) as outbox:
+        await add_durably(outbox, [point(value) for value in range(3)])
+        await outbox.add_with(point(3), lambda _: None)
+        batch = await outbox.next_batch(10)
+        for entry in (batch[0], batch[2]):  # one from the file, one from the log
+            await outbox.reject(entry, "forbidden: no such variable")
+        await outbox.reject(batch[0], "forbidden: once more")
+        assert await values(outbox) == [0, 2]
+        aside = await outbox.rejected()
+        assert [(one.point.value, one.reason) for one in aside] == [
+            (1, "forbidden: no such variable"), (3, "forbidden: once more"),
+        ]  # fmt: skip
+        assert {one.rejected_at for one in aside} == {1_700_000_000.0}
+        assert (outbox.depth(), outbox.set_aside) == (2, 2)
+    async with opened(local, clock) as outbox:
+        assert outbox.set_aside == 2
+        outbox.added.clear()
+        assert await outbox.retry_rejected() == 2
+        assert (outbox.set_aside, outbox.depth(), outbox.added.is_set()) == (0, 4, True)
+        assert await outbox.rejected() == []
 
 
-async def test_while_the_disk_takes_nothing_points_wait_in_memory_and_the_oldest_goes_first(
-    local, caplog, monkeypatch
+async def test_what_is_set_aside_is_bounded_and_the_oldest_goes(local, monkeypatch):
+    monkeypatch.setattr(waiting, "MOST_REJECTED", 3)
+    clock = ManualClock()
+    async with opened(local, clock) as outbox:
+        await add_durably(outbox, [point(value) for value in range(5)])
+        for entry in await outbox.next_batch(10):
+            await clock.advance(1)
+            await outbox.reject(entry, "why")
+        assert [one.point.value for one in await outbox.rejected()] == [2, 3, 4]
+        assert [one.point.value for one in await outbox.rejected(1)] == [2]
+        assert (outbox.set_aside, outbox.dropped, outbox.depth()) == (3, 2, 0)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EIO])
+async def test_while_the_disk_takes_nothing_points_leave_from_memory(local, blocks, caplog, error):
+    clock = ManualClock()
+    async with opened(local, clock) as outbox, in_tasks(outbox):
+        clock.watch(outbox._worker)
+        await add_durably(outbox, [point(0)])
+        blocks.error = error
+        outbox.added.clear()
+        for value in range(1, 4):
+            outbox.add(point(value))
+        assert (outbox.depth(), outbox.waiting, outbox.unsaved) == (4, 1, 3)
+        await clock.advance(3)
+        assert outbox.fault == f"points.log: {os.strerror(error)}"
+        assert (outbox.waiting, outbox.added.is_set()) == (4, True)
+        batch = await outbox.next_batch(10)
+        assert [entry.point.value for entry in batch] == [0, 1, 2, 3]
+        await outbox.mark_stored(batch[:3])
+        assert await values(outbox) == [3]
+        await outbox.mark_stored(batch[3:])
+        await clock.advance(3)
+        assert outbox.fault  # nothing was written that would show otherwise
+        blocks.error = None
+        outbox.add(point(4))
+        await clock.advance(2)
+        assert (outbox.fault, await values(outbox), outbox.unsaved) == (None, [4], 0)
+        clock.unwatch(outbox._worker)
+    assert [r.message.split(":")[0] for r in caplog.records] == [
+        "points can't be saved and stay in memory", "points are saved again",
+    ]  # fmt: skip
+
+
+@contextmanager
+def no_file_grows(size: int) -> Iterator[None]:
+    """A real limit of the kernel, which refuses what is written behind it (setrlimit(2))."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+async def test_a_full_disk_stops_no_point_of_the_log_and_no_point_is_lost_when_that_is_full(
+    local, path, small_log
 ):
     clock = ManualClock()
-    clock.watch(local._worker)
-    outbox = await Outbox.open(local, clock, buffer=5)
-    # the real error of a real file: no statement may write any more
-    await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
-    running = asyncio.create_task(outbox.run(), name="outbox")
-    for value in range(3):
-        outbox.add(point(value))
-    with pytest.raises(LocalStoreError, match="readonly database"):
-        await outbox.add_durably([point(3)])
-    for value in range(4, 7):
-        outbox.add(point(value))
-    assert (outbox.depth(), outbox.dropped) == (5, 2)
-    for _ in range(5):
-        await clock.advance(1)
-    assert len([r for r in caplog.records if "can't be saved" in r.message]) == 1
-
-    await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
-    await clock.advance(1)
-    await clock.until(lambda: outbox.waiting == 5)
-    assert await values(outbox) == [2, 3, 4, 5, 6]
-    await clock.until(lambda: "points are saved again" in caplog.text)
-    running.cancel()
-    await asyncio.wait([running])
+    async with opened(local, clock) as outbox:
+        wal = path.with_name(f"{path.name}-wal")
+        with no_file_grows((await asyncio.to_thread(wal.stat)).st_size):
+            for value in range(15):
+                await add_durably(outbox, [point(value)])
+            outbox.add(point(15))
+            with pytest.raises(LocalStoreError, match=r"full|disk I/O"):
+                await outbox.flush()
+            assert (outbox.depth(), outbox.unsaved, await values(outbox)) == (16, 1, list(range(16)))
+            await outbox.mark_stored(await outbox.next_batch(5))
+            await add_durably(outbox, [point(16)])  # there is room in the log again
+            assert (outbox.fault, await values(outbox)) == (None, list(range(5, 17)))
+        for value in range(17, 40):
+            await add_durably(outbox, [point(value)])
+        assert await values(outbox) == list(range(5, 40))
 
 
-async def test_a_flush_that_is_cut_short_loses_nothing(local):
-    outbox = await Outbox.open(local, ManualClock())
+async def test_memory_is_bounded_series_are_thinned_before_anything_is_dropped(local, blocks):
+    async with opened(local, ManualClock(), buffer=1000) as outbox:
+        blocks.error = errno.EIO
+        special = [point(f"event {number}", 1000.0 + number, category="event") for number in range(50)]
+        with pytest.raises(LocalStoreError):
+            await add_durably(outbox, [point(0), *special])
+        for value in range(1, 20_000):
+            outbox.add(point(value))
+            assert outbox.unsaved <= 1000
+        assert (outbox.dropped, outbox.depth()) == (0, outbox.unsaved)
+        assert outbox.thinned + outbox.depth() == 20_050
+        found = await values(outbox)
+        assert (found[0], found[-1]) == (0, 19_999)
+        assert {point.value for point in special} <= set(found)
+        for number in range(3000):
+            outbox.add(point(f"more {number}", 3e4))
+        assert outbox.unsaved <= 1000
+        assert outbox.thinned + outbox.dropped + outbox.depth() == 23_050
+        assert (await values(outbox))[-1] == "more 2999"
+        assert outbox.dropped >= 2000
+        blocks.error = None
+        await outbox.flush()
+        assert outbox.unsaved == 0
+
+
+async def test_what_the_database_has_makes_room_in_memory_first(local, blocks):
+    async with opened(local, ManualClock(), buffer=20) as outbox:
+        blocks.error = errno.EIO
+        with pytest.raises(LocalStoreError):
+            await add_durably(outbox, [point(value) for value in range(20)])
+        batch = await outbox.next_batch(20)
+        await outbox.mark_stored(batch[1:15])
+        assert (outbox.depth(), outbox.unsaved) == (6, 6)
+        outbox.add(point(20))
+        assert (outbox.thinned, outbox.dropped) == (0, 0)
+        assert (await values(outbox), outbox.depth()) == ([0, *range(15, 21)], 7)
+        blocks.error = None
+        await outbox.flush()
+        assert (await values(outbox), outbox.depth()) == ([0, *range(15, 21)], 7)
+
+
+async def test_a_file_that_another_program_holds_is_waited_for(local, path, small_log):
+    await local.read(lambda file: file.execute("PRAGMA busy_timeout = 0"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        async with opened(local, ManualClock()) as outbox:
+            for value in range(15):
+                await add_durably(outbox, [point(value)])  # the log needs no SQLite
+            with pytest.raises(LocalStoreError, match="database is locked"):
+                await add_durably(outbox, [point(15)])
+            assert "database is locked" in outbox.fault
+            with pytest.raises(LocalStoreError, match="database is locked"):
+                await outbox.add_with(point(99), lambda _: None)
+            other.execute("ROLLBACK")
+            await outbox.flush()
+            assert (outbox.fault, await values(outbox)) == (None, list(range(16)))
+
+
+async def test_a_flush_that_is_cut_short_loses_nothing(outbox):
     outbox.add(point(1))
     flush = asyncio.create_task(outbox.flush(), name="flush")
     await asyncio.sleep(0)
     flush.cancel()
     await asyncio.wait([flush])
     await outbox.flush()
-    # committed once, or twice under the same id: the database keeps one
-    assert {waiting.document["value"] for waiting in await outbox.next_batch(10)} == {1}
-    assert outbox.waiting == len(await outbox.next_batch(10))
+    assert await values(outbox) == [1]
+    assert outbox.waiting == 1
 
 
 async def test_a_process_killed_in_the_middle_of_writing_has_kept_every_acknowledged_point(path):
     for round_number in range(5):
         acknowledged = await write_until_killed(path, acks=30 + 17 * round_number)
-        local = await LocalStore.open(path)
-        outbox = await Outbox.open(local, ManualClock())
-        waiting = await outbox.next_batch(100_000)
-        by_id = {entry.id: entry for entry in waiting}
-        assert len(by_id) == len(waiting) == outbox.waiting
-        assert acknowledged <= by_id.keys()
-        for variable in ("variable_0", "variable_1", "variable_2"):
-            order = [entry.document["value"] for entry in waiting if entry.document["variable"] == variable]
-            assert order == list(range(len(order)))
-        await outbox.mark_stored(waiting)
-        await local.close()
+        async with opened_at(path, ManualClock()) as outbox:
+            found = await outbox.next_batch(100_000)
+            by_id = {entry.id: entry for entry in found}
+            assert len(by_id) == len(found) == outbox.waiting
+            assert acknowledged <= by_id.keys()
+            for variable in ("variable_0", "variable_1", "variable_2"):
+                order = [entry.point.value for entry in found if entry.point.variable == variable]
+                assert order == list(range(len(order)))
+            await outbox.mark_stored(found)
 
 
 async def write_until_killed(path: Path, acks: int) -> set[str]:
@@ -193,16 +416,112 @@ async def write_until_killed(path: Path, acks: int) -> set[str]:
     return ids | {line.split()[2] for line in whole_lines if line.endswith("\n")}
 
 
-async def test_points_added_while_a_commit_fails_stay_behind_those_it_was_for(local):
-    outbox = await Outbox.open(local, ManualClock())
-    await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
-    outbox.add(point(1))
-    outbox.add(point(2))
-    flush = asyncio.create_task(outbox.flush(), name="flush")
-    await asyncio.sleep(0)
-    outbox.add(point(3))
-    with pytest.raises(LocalStoreError):
-        await flush
-    await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
+async def test_points_added_while_a_commit_fails_stay_behind_those_it_was_for(local, blocks):
+    async with opened(local, ManualClock()) as outbox:
+        blocks.error = errno.EIO
+        outbox.add(point(1))
+        outbox.add(point(2))
+        flush = asyncio.create_task(outbox.flush(), name="flush")
+        await asyncio.sleep(0)
+        outbox.add(point(3))
+        with pytest.raises(LocalStoreError):
+            await flush
+        blocks.error = None
+        await outbox.flush()
+        assert await values(outbox) == [1, 2, 3]
+
+
+async def test_each_variable_stays_in_its_order_whatever_is_written_meanwhile(local, small_log):
+    """Batches leave while the log is written, is full, and moves."""
+    shipped: dict[str, list[int]] = defaultdict(list)
+    async with opened(local, ManualClock()) as outbox:
+        adding = asyncio.create_task(add_many(outbox, 400), name="adding")
+        while not adding.done() or outbox.depth():
+            batch = await outbox.next_batch(25)
+            await asyncio.sleep(0)
+            await outbox.mark_stored(batch)
+            for entry in batch:
+                shipped[entry.point.variable].append(entry.point.value)
+        await adding
+    assert {name: list(dict.fromkeys(found)) for name, found in shipped.items()} == {
+        f"variable_{number}": list(range(400)) for number in range(3)
+    }
+
+
+async def add_many(outbox: Outbox, number: int) -> None:
+    for value in range(number):
+        for variable in range(3):
+            outbox.add(point(value, variable=f"variable_{variable}"))
+        if value % 3 == 0:
+            await outbox.flush()
     await outbox.flush()
-    assert await values(outbox) == [1, 2, 3]
+
+
+# The budget of the file
+
+
+def season(number: int) -> Iterator[DataPoint]:
+    """Two series with extremes and ends of their own, and what must not go."""
+    for at in range(number):
+        value = at * 7919 % 1000 + (5000 if at == number // 3 else 0)
+        yield point(value, 1e9 + at, "air_temperature")
+        yield point(-value, 1e9 + at, "air_humidity", category="commanded")
+        if at % 250 == 0:
+            yield point(at, 1e9 + at, "air_temperature", is_desired=True)
+            yield point(at, 1e9 + at, "air_temperature", is_manual=True)
+            yield point("growd started", 1e9 + at, "restart", category="event")
+
+
+async def test_near_its_budget_the_file_is_thinned_and_all_that_matters_stays(local, path, monkeypatch):
+    looked_at: list[int] = []
+
+    def counted(points: Any, width: float) -> set[int]:
+        looked_at.append(len(points))
+        return thinning.thinned(points, width)
+
+    monkeypatch.setattr(waiting, "thinned", counted)
+    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)  # 500 points are too many for it
+    made = list(season(15_000))
+    async with opened(local, ManualClock(), buffer=len(made), budget=1) as outbox:
+        await add_durably(outbox, made)
+        assert await local.read(waiting.bytes_used) <= 900_000
+        assert outbox.thinned > 20_000
+        assert outbox.dropped == 0
+        rows = await local.read(waiting.count)
+        left = [entry.point for entry in await outbox.next_batch(len(made))]
+        assert outbox.depth() == len(left) == len(made) - outbox.thinned
+        assert rows + len(await asyncio.to_thread(in_log, path)) == len(left)
+    assert sum(looked_at) < 3 * len(made)
+    kept = set(left)
+    assert kept >= {one for one in made if not thinning.is_expendable(one)}
+    for variable in ("air_temperature", "air_humidity"):
+        before, after = (
+            [one for one in points if thinning.is_expendable(one) and one.variable == variable]
+            for points in (made, left)
+        )
+        assert (after[0], after[-1]) == (before[0], before[-1])
+        for extreme in (min, max):
+            assert extreme(one.value for one in after) == extreme(one.value for one in before)
+
+
+async def test_where_thinning_gives_no_room_the_oldest_are_dropped_and_counted(local, monkeypatch, caplog):
+    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
+    made = [point(value, 1e9 + value, "air_temperature", is_desired=True) for value in range(6000)]
+    async with opened(local, ManualClock(), buffer=len(made), budget=0.2) as outbox:
+        await add_durably(outbox, made)
+        assert await local.read(waiting.bytes_used) <= 180_000
+        assert outbox.dropped > 3000
+        assert outbox.depth() + outbox.dropped == 6000
+        assert await values(outbox) == list(range(outbox.dropped, 6000))
+    assert caplog.text.count("the oldest are dropped") == 1
+
+
+async def test_a_row_that_holds_no_point_does_not_stop_the_thinning(local, monkeypatch):
+    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
+    async with opened(local, ManualClock(), buffer=10_000, budget=0.2) as outbox:
+        await add_durably(outbox, [point(value, 1e9 + value) for value in range(1000)])
+        await local.write(lambda file: file.execute("UPDATE waiting SET point = 'x' WHERE number % 100 = 0"))
+        await add_durably(outbox, [point(value, 1e9 + value) for value in range(1000, 5000)])
+        assert outbox.fault is None
+        assert outbox.dropped == 10
+        assert outbox.depth() == len(await values(outbox)) == 5000 - outbox.dropped - outbox.thinned
