@@ -9,6 +9,7 @@ import resource
 import signal
 import sqlite3
 import sys
+import threading
 from collections import defaultdict
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -446,6 +447,53 @@ async def test_each_variable_stays_in_its_order_whatever_is_written_meanwhile(lo
     assert {name: list(dict.fromkeys(found)) for name, found in shipped.items()} == {
         f"variable_{number}": list(range(400)) for number in range(3)
     }
+
+
+async def test_what_moves_while_the_file_is_read_is_not_overtaken(outbox, local, monkeypatch):
+    usual = local.read
+
+    async def read_before_more_comes(function: Any) -> Any:
+        rows = await usual(function)
+        monkeypatch.setattr(local, "read", usual)
+        await outbox._move_into_file(list(outbox._saved))
+        await add_durably(outbox, [point(value) for value in range(6, 9)])
+        return rows
+
+    await outbox.add_with(point(0), lambda _: None)
+    await add_durably(outbox, [point(value) for value in range(1, 6)])
+    monkeypatch.setattr(local, "read", read_before_more_comes)
+    first = await outbox.next_batch(100)
+    await outbox.mark_stored(first)
+    assert [entry.point.value for entry in first] + await values(outbox) == list(range(9))
+
+
+async def test_a_move_that_is_cut_short_and_done_all_the_same_is_not_done_twice(
+    local, path, small_log, monkeypatch
+):
+    clock, usual = ManualClock(), local.write
+    begun, gate = asyncio.Event(), threading.Event()
+
+    async def write(*arguments: Any) -> Any:
+        begun.set()
+        return await usual(*arguments)
+
+    monkeypatch.setattr(local, "write", write)
+    async with opened(local, clock) as outbox:
+        await add_durably(outbox, [point(value) for value in range(20)])
+        holding = asyncio.create_task(local.read(lambda _: gate.wait(10)), name="holding the file")
+        outbox.add(point("x" * 9000, 1.0))
+        flush = asyncio.create_task(outbox.flush(), name="flush")
+        await begun.wait()
+        await clock.settle()
+        flush.cancel()
+        await asyncio.wait([flush])
+        again = asyncio.create_task(outbox.flush(), name="flush again")
+        await clock.until(lambda: not again.done() and outbox._worker._calls.empty())
+        gate.set()
+        await asyncio.wait([again, holding])
+        found = await values(outbox)
+        assert (len(found), outbox.depth()) == (21, 21)
+        assert len(await asyncio.to_thread(in_file, path)) == 21
 
 
 async def add_many(outbox: Outbox, number: int) -> None:

@@ -317,16 +317,19 @@ class Outbox:
         self.added.set()
 
     async def _move_into_file(self, points: list[WaitingPoint]) -> None:
-        moving = [point for point in points if not point.is_settled and point.row is None]
+        def move(file: sqlite3.Connection) -> list[tuple[WaitingPoint, int]]:
+            # here, and not before: a move that was cut short may have been done all the same
+            moving = [point for point in points if not point.is_settled and point.row is None]
+            rows = waiting.insert(file, (point.point for point in moving))
+            return list(zip(moving, rows, strict=True))
 
-        def assign(rows: list[int]) -> None:
-            for point, row in zip(moving, rows, strict=True):
+        def moved(placed: list[tuple[WaitingPoint, int]]) -> None:
+            for point, row in placed:
                 point.row = row
-            self._count_in_file(len(rows))
+            self._count_in_file(len(placed))
             self._sort_out()
 
-        documents = [point.point for point in moving]
-        await self._local.write(lambda file: waiting.insert(file, documents), assign)
+        await self._local.write(move, moved)
         await self._keep_to_budget()
 
     async def _empty_log(self) -> None:
