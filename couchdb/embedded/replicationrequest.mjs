@@ -65,6 +65,9 @@ function parseEnd(end, value, port) {
     throw wrong(`auth.basic of ${end}`, 'an object with username and password', undefined);
   }
   Object.assign(url, { username: '', password: '', search: '', hash: '' });
+  if (/\/_replicator\/*$/.test(unescape(url.pathname))) {
+    throw new HttpError(403, 'forbidden', `${end} can't be _replicator, whose documents hold passwords`);
+  }
   return { url: url.href, headers, auth: basic };
 }
 

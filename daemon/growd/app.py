@@ -209,7 +209,7 @@ class App:
             topic_data_s=http.topic_data_s,
         )
         connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
-        gateway = Gateway(lambda: database.address)
+        gateway = Gateway(lambda: database.address, closed=database.closed)
         exports = Exports(gateway, database.names.points, http.name)
         fresh = Freshness(exports, database.names.points, storage.shipper.reading)
         server = Server(Api(bus, bus.node("http"), f"_{http.name}", limits), fresh, connections)

@@ -260,3 +260,12 @@ async def test_through_the_front_door(node: Client, embedded: str, store: str) -
         body = job(door.url + store, f"{door.url}/{name}", create_target=True)
         assert (await replicate(door, body))["docs_written"] == 3
         assert (await door("DELETE", f"/{name}")).status == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["_replicator", "http://127.0.0.1:1/_replicator", "http://far/%5Freplicator//"]
+)
+async def test_the_embedded_server_copies_no_documents_that_hold_passwords(node: Client, name: str) -> None:
+    for ends in ({"source": name, "target": "copy"}, {"source": "copy", "target": {"url": name}}):
+        answer = await node("POST", "/_replicate", ends)
+        assert (answer.status, answer.json["error"]) == (403, "forbidden")

@@ -183,6 +183,17 @@ class TestRequestHeaders:
         assert answer.status == 508
         assert json.loads(answer.body)["error"] == "loop_detected"
 
+    @pytest.mark.parametrize(
+        "target", [b"/_replicator", b"//_replicator/_all_docs", b"/%5Freplicator/a", b"/_node/_local?x=1"]
+    )
+    async def test_what_is_closed_can_not_be_reached(self, target):
+        gateway = Gateway(lambda: None, closed=frozenset({"_replicator", "_node"}))
+        async with gateway_to(gateway) as port, raw_client(port) as client:
+            await client.send(get(target))
+            answer = await client.answer()
+        assert answer.status == 403
+        assert json.loads(answer.body)["error"] == "forbidden"
+
     async def test_an_http_1_0_client_without_host_is_given_the_address_it_reached(self):
         heads = []
 

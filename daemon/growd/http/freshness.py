@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+
+from growd.http.gateway import first_segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +31,7 @@ class Freshness:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
-        name = request.raw_path.lstrip("/").partition("?")[0].partition("/")[0]
-        if unquote(name) != self._points:
+        if first_segment(request) != self._points:
             return await self._passage.handle(request)
         async with self._reading():
             return await self._passage.handle(request)

@@ -10,6 +10,7 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote
 
 from aiohttp import hdrs, web
 
@@ -75,7 +76,9 @@ class Gateway:
         *,
         connect_timeout: float = 5.0,
         stall_limit: float = 300.0,
+        closed: frozenset[str] = frozenset(),
     ) -> None:
+        self._closed = closed
         self.stall_limit = stall_limit
         self._upstream = upstream
         self._pool = ConnectionPool(connect_timeout=connect_timeout)
@@ -86,6 +89,9 @@ class Gateway:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request with what the database says to it, or in its form that it says nothing."""
+        name = first_segment(request)
+        if name in self._closed:
+            return _error(request, 403, "forbidden", f"{name} is growd's own here and can't be reached.")
         try:
             return await self._hand_on(request)
         except RequestRefusedError as refused:
@@ -354,6 +360,11 @@ class Relay(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Everything was sent."""
+
+
+def first_segment(request: web.BaseRequest) -> str:
+    """The name that a path begins with: of a database, or of what the server itself has."""
+    return unquote(request.raw_path.lstrip("/").partition("?")[0].partition("/")[0])
 
 
 async def send(request: web.BaseRequest, pieces: list[bytes], stall_limit: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import aiohttp
 from yarl import URL
@@ -15,6 +15,9 @@ from growd.store.embedded import EmbeddedDatabase
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+_PASSWORDS: Final = frozenset({"_replicator", "_node"})
+"""Where a server keeps the passwords of replications, and its own settings."""
 
 
 class Database:
@@ -61,6 +64,11 @@ class Database:
     @property
     def is_embedded(self) -> bool:
         return self._external is None
+
+    @property
+    def closed(self) -> frozenset[str]:
+        """What nobody but growd may ask of it: an embedded one knows no users who could be kept from it."""
+        return _PASSWORDS if self._external is None else frozenset()
 
     @property
     def address(self) -> str | None:

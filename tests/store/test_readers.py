@@ -1,0 +1,148 @@
+"""Points wait so that the card is spared, and who reads them finds them in the database all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from faulty_server import FaultyServer, never, status
+from yarl import URL
+
+from growd.http.freshness import Freshness
+from growd.store import shipper as module
+from growd.store.couch import Couch
+from growd.store.points import PointMaker
+from growd.store.shipper import Shipper
+from support.clock import ManualClock
+from support.gateway_server import gateway_to
+from support.outbox import add_durably, opened_at
+from support.running import in_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from growd.store.outbox import Outbox
+
+MAKER = PointMaker("0123456789ab")
+
+
+class Rig:
+    """A shipper that has shipped what there was at the start, as a daemon's has after its first seconds."""
+
+    def __init__(self, clock: ManualClock, outbox: Outbox, server: FaultyServer, shipper: Shipper) -> None:
+        self.clock = clock
+        self.outbox = outbox
+        self.server = server
+        self.shipper = shipper
+
+    async def measure(self, *values: float) -> None:
+        await add_durably(self.outbox, [MAKER.make("e", "air_humidity", value, value) for value in values])
+        await self.clock.settle()
+
+    async def until_shipped(self) -> None:
+        await self.clock.until(lambda: self.outbox.depth() == 0)
+
+    def stored(self) -> list[float]:
+        return [self.server.stored[point_id]["value"] for point_id in self.server.writes]
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    clock = ManualClock()
+    async with (
+        opened_at(tmp_path / "growd.sqlite3", clock) as outbox,
+        aiohttp.ClientSession() as session,
+        FaultyServer() as server,
+    ):
+        couch = Couch(session, server.url)
+        shipper = Shipper(couch, outbox, clock, database="db", first_backoff=0.005, max_backoff=0.02)
+        rig = Rig(clock, outbox, server, shipper)
+        await rig.measure(0)
+        async with in_tasks(shipper):
+            await rig.until_shipped()
+            yield rig
+
+
+async def test_points_wait_for_each_other_while_nobody_reads(rig):
+    await rig.measure(1)
+    await rig.clock.advance(300)
+    await rig.measure(2)
+    await rig.clock.advance(299)
+    assert rig.stored() == [0]
+    await rig.clock.advance(1)  # ten minutes after the first of them
+    await rig.until_shipped()
+    assert rig.stored() == [0, 1, 2]
+
+
+async def test_a_reader_begins_once_the_database_has_what_is_older(rig):
+    await rig.measure(1)
+    await rig.clock.advance(6)
+    async with rig.shipper.reading():
+        assert rig.stored() == [0, 1]
+
+
+async def test_while_somebody_reads_points_leave_within_seconds(rig):
+    async with rig.shipper.reading():
+        await rig.measure(1)
+        await rig.clock.advance(4)
+        assert rig.stored() == [0]  # a reader each second does not cost a batch each second
+        await rig.clock.advance(1)
+        await rig.until_shipped()
+    await rig.measure(2)
+    await rig.clock.advance(500)
+    assert rig.stored() == [0, 1]
+
+
+async def test_a_second_reader_may_go_while_the_first_reads_on(rig):
+    async with rig.shipper.reading():
+        async with rig.shipper.reading():
+            pass
+        await rig.measure(1)
+        await rig.clock.advance(5)
+        await rig.until_shipped()
+
+
+async def test_a_reader_is_not_held_up_by_a_database_that_hangs_or_fails(rig, monkeypatch):
+    monkeypatch.setattr(module, "CATCH_UP_S", 0.01)
+    rig.server.script.extend([never, status(503)])
+    await rig.measure(1)
+    await rig.clock.advance(6)
+    async with asyncio.timeout(10), rig.shipper.reading():
+        assert rig.stored() == [0]
+
+
+@asynccontextmanager
+async def door(points: str) -> AsyncIterator[tuple[str, list[str]]]:
+    """The address of a front door, and what was read through it: begin and end of each."""
+    noted: list[str] = []
+
+    @asynccontextmanager
+    async def reading() -> AsyncIterator[None]:
+        noted.append("begin")
+        try:
+            yield
+        finally:
+            noted.append("end")
+
+    async with gateway_to(None, behind=lambda gateway: Freshness(gateway, points, reading)) as port:
+        yield f"http://127.0.0.1:{port}", noted
+
+
+@pytest.mark.parametrize("path", ["/db", "/db/_all_docs?x=/", "//db/_changes", "/d%62/1", "/db?a=b"])
+async def test_a_request_for_the_points_is_a_reading(path):
+    async with door("db") as (address, noted), aiohttp.ClientSession() as session:
+        async with session.get(URL(address + path, encoded=True)) as answer:
+            assert answer.status == 503  # there is no database
+        assert noted == ["begin", "end"]
+
+
+@pytest.mark.parametrize("path", ["/", "/dbs", "/other/db", "/_all_dbs?key=db"])
+async def test_any_other_request_is_none(path):
+    async with door("db") as (address, noted), aiohttp.ClientSession() as session:
+        async with session.get(URL(address + path, encoded=True)) as answer:
+            assert answer.status == 503  # there is no database
+        assert noted == []
