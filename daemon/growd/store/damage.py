@@ -62,6 +62,29 @@ def find_damage(file: sqlite3.Connection) -> str:
     return "" if finding == "ok" else finding.replace("\n", " ")
 
 
+def has_schema(path: Path) -> bool:
+    """Whether a damaged file still says where its tables are."""
+    try:
+        with closing(sqlite3.connect(path)) as file:
+            return bool(file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    except sqlite3.Error:
+        return False
+
+
+def with_head_of(new: Path, damaged: Path, copy: Path) -> Path:
+    """A copy of a damaged file with the first page of a new one, whose tables begin at the same pages.
+
+    That page holds the header and the schema, and no row (sqlite.org/fileformat2.html). Raises OSError.
+    """
+    shutil.copyfile(damaged, copy)
+    head = bytearray(new.read_bytes())
+    page = int.from_bytes(head[16:18], "big")
+    head[28:32] = (damaged.stat().st_size // page).to_bytes(4, "big")  # the pages that there are
+    with copy.open("r+b") as file:
+        file.write(head[:page])
+    return copy
+
+
 def salvage(path: Path, table: str) -> Iterator[Row]:
     """The rows of a table in a damaged file, as many as can be read; some may come twice."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as file:

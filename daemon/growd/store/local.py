@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from growd.store.block_file import sync_folder
-from growd.store.damage import SMALLEST, find_damage, salvage, set_aside
+from growd.store.damage import SMALLEST, find_damage, has_schema, salvage, set_aside, with_head_of
 from growd.store.encoding import point_from_json, point_to_json, to_json
 from growd.store.errors import LocalStoreError
 from growd.store.points import DataPoint, PointMaker
@@ -213,13 +213,17 @@ def _replace(path: Path, damage: str) -> str:
 
     The new one is whole before it takes that place: a power cut meanwhile loses nothing.
     """
-    new = path.with_name(f"{path.name}.new")
+    new, copy = (path.with_name(f"{path.name}.{suffix}") for suffix in ("new", "copy"))
     new.unlink(missing_ok=True)
     with closing(_connect(new)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         _create(connection)
-        saved = {table: _take_over(connection, path, table) for table in _TABLES}
         connection.execute("COMMIT")
+        source = path if has_schema(path) else with_head_of(new, path, copy)
+        connection.execute("BEGIN IMMEDIATE")
+        saved = {table: _take_over(connection, source, table) for table in _TABLES}
+        connection.execute("COMMIT")
+    copy.unlink(missing_ok=True)
     kept = set_aside(path)
     new.rename(path)
     sync_folder(path.parent)
