@@ -119,13 +119,13 @@ def embedding(folder: Path, server: DatabaseServer) -> Job:
         pytest.skip("the CouchDB of these tests belongs to somebody else: only the embedded one is killed")
     node = shutil.which("node")
     assert node, "the embedded server needs Node.js: ./test brings it"
-    return Job(str(folder), ("points", "recipes", "environment"), node=node, pace=0.06)
+    return Job(str(folder), ("points", "recipes", "environment"), node=node, pace=0.1)
 
 
 async def until_a_moment_of_the_database(stores: Lives, moments: random.Random) -> None:
     """Of one that was just begun: while it starts, or when it has been up for a while."""
     await stores.until("node")
-    if moments.random() < 0.25:
+    if moments.random() < 0.4:
         await stores.listen(moments.uniform(0, 0.3))
     else:
         await stores.until("up")
