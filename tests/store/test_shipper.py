@@ -191,14 +191,14 @@ async def test_a_document_that_never_passes_while_others_do_is_set_aside(rig):
     await add_durably(rig.outbox, points(range(2)))
     shipper = rig.shipper()
     async with in_tasks(shipper):
-        for value in range(2, 5):
+        for value in range(2, 4):  # the fault is over with the third, at once
             await rig.clock.until(lambda: shipper.fault is not None)
             await add_durably(rig.outbox, points(range(value, value + 1)))
             await rig.clock.until(lambda value=value: len(rig.server.writes) == value)
         await rig.until_shipped(shipper)
     (aside,) = await rig.outbox.rejected()
     assert (aside.point.value, aside.reason) == (1, "unknown_error: it breaks the server")
-    assert rig.written() == [0, 2, 3, 4]
+    assert rig.written() == [0, 2, 3]
 
 
 async def test_points_leave_when_the_batch_is_full_or_old_enough(rig):
