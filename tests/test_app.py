@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import signal
-import sqlite3
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,10 @@ from msgspec.structs import replace
 from growd.app import App, Running
 from growd.cli import main
 from growd.config import Relay, Sensor, load
+from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
+from growd.store.outbox import LOG_BYTES, LOG_NAME
+from growd.store.point_log import PointLog
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.faults import Fault
@@ -29,6 +31,8 @@ from support.program import PATIENCE_S
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
+
+    from growd.store.points import DataPoint
 
 SETTINGS = (
     "http.port=0",
@@ -80,10 +84,12 @@ async def serving(app: App) -> AsyncIterator[aiohttp.ClientSession]:
     ready: asyncio.Queue[Running] = asyncio.Queue()
     runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
     base = f"{(await asyncio.wait_for(ready.get(), PATIENCE_S)).address}/_svc/api/0.0.1/"
-    async with aiohttp.ClientSession(base_url=base) as client:
-        yield client
-    app.stop()
-    await asyncio.wait_for(runs, PATIENCE_S)
+    try:
+        async with aiohttp.ClientSession(base_url=base) as client:
+            yield client
+    finally:
+        app.stop()
+        await asyncio.wait_for(runs, PATIENCE_S)
 
 
 async def streamed(client: aiohttp.ClientSession, topic: str, *, above: float) -> float:
@@ -104,12 +110,10 @@ class Hasty(App):
         await super().run(on_ready)
 
 
-def kept_points(data: Path) -> list[dict[str, Any]]:
-    file = sqlite3.connect(data / "growd.sqlite3")
-    try:
-        return [json.loads(row[0]) for row in file.execute("SELECT document FROM waiting")]
-    finally:
-        file.close()
+def kept_points(data: Path) -> list[DataPoint]:
+    log = PointLog(BlockFile.open(data / LOG_NAME, LOG_BYTES))
+    log.close(released=0)
+    return list(log.recovered.values())
 
 
 @pytest.mark.parametrize("chosen", [signal.SIG_DFL, signal.SIG_IGN])
@@ -139,7 +143,7 @@ async def test_points_in_memory_are_kept_though_the_lamp_fails_at_the_end(tmp_pa
     app.stop()
     await runs
     points = await asyncio.to_thread(kept_points, tmp_path)
-    assert [p["value"] for p in points if p["variable"] == "light_illuminance" and p["is_desired"]] == [8_000]
+    assert [p.value for p in points if p.variable == "light_illuminance" and p.is_desired] == [8_000]
     (complaint,) = app.complaints
     assert "GPIO 12" in complaint
     assert "may not be safe" in complaint
@@ -176,6 +180,7 @@ async def test_a_tsl2591_that_is_configured_is_read(tmp_path: Path, machines: li
             assert (await answer.json())["pubs"] == [
                 "environment_1/diagnostics/lux",
                 "environment_1/diagnostics/lux/counters",
+                "environment_1/events",
                 "environment_1/raw/light_illuminance",
             ]
     assert lux == pytest.approx(chamber, rel=0.1)
@@ -484,7 +489,7 @@ def test_points_that_can_not_be_saved_at_the_end_are_told(tmp_path: Path, monkey
         raise LocalStoreError("growd.sqlite3: database or disk is full")
 
     monkeypatch.setattr("growd.cli.App", Hasty)
-    monkeypatch.setattr("growd.app.Outbox.flush", full)
+    monkeypatch.setattr("growd.storage.Outbox.flush", full)
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     assert result.exit_code == 1
     assert "points are lost: growd.sqlite3: database or disk is full" in result.stderr

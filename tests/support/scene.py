@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from growd.config import Config, Light, Relay, Sensor
 from growd.devices import SENSOR_KINDS
 from growd.plant import sensed
-from growd.store.points import PointMaker
+from growd.store.points import PointMaker, StorageRule
 from growd.store.recorder import Recorder
 from support.jumping import rigged
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from growd.bus.messages import Quality
     from growd.store.points import DataPoint
+    from growd.variables import Variable
     from growd_hwsim.faults import Fault
     from support.jumping import Rig
 
@@ -142,7 +143,9 @@ class Scene:
         return [
             point
             for point in self.points
-            if point.variable == variable and not point.is_desired and begin <= self.time_of(point) <= end
+            if point.variable == variable
+            and not (point.is_desired or point.category)
+            and begin <= self.time_of(point) <= end
         ]
 
     def time_of(self, point: DataPoint) -> float:
@@ -198,6 +201,10 @@ class Scene:
         return None if last is None else last.quality
 
 
+def _each_reading(variable: Variable) -> StorageRule:
+    return StorageRule(variable, minimum_interval=0.0, maximum_interval=INTERVAL_S / 2)
+
+
 class _Kept:
     """An outbox that keeps what is added."""
 
@@ -214,12 +221,7 @@ async def steady_scene(config: Config) -> AsyncIterator[Scene]:
         scene = Scene(rig)
         outbox: Any = _Kept(scene.points)
         recorder = Recorder(
-            rig.bus,
-            outbox,
-            PointMaker("0123456789ab"),
-            [ENVIRONMENT],
-            minimum_interval=0.0,
-            maximum_interval=INTERVAL_S / 2,
+            rig.bus, outbox, PointMaker("0123456789ab"), [ENVIRONMENT], rule_for=_each_reading
         )
         records = asyncio.create_task(recorder.run(), name="recorder")
         try:
