@@ -141,7 +141,7 @@ class Store(Section, frozen=True):
     max_batch: Annotated[int, Meta(ge=1, le=10_000)] = 500
     max_age_s: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
     watched_age_s: Annotated[float, Meta(gt=0, le=3_600)] = 5.0
-    budget_mb: Annotated[float, Meta(ge=1, le=1_000_000)] = 256.0
+    budget_mb: Annotated[float, Meta(ge=10, le=1_000_000)] = 256.0
     minimum_interval_s: Annotated[float, Meta(ge=0, le=86_400)] = 5.0
     maximum_interval_s: Annotated[float, Meta(gt=0, le=604_800)] = 600.0
     variable: dict[Name, StorageRule] = {}

@@ -27,7 +27,7 @@ from support.exporting import (
 )
 from support.raw_http import raw_client, raw_upstream
 
-VIEWS = ["by_variable", "by_timestamp", "all_vars"]
+VIEWS = ["by_variable", "by_timestamp", "by_category", "all_vars"]
 HEAD = b"timestamp,variable,value\r\n"
 ALL = f"/{POINTS}/{LIST}/by_timestamp"
 
@@ -101,7 +101,7 @@ ENVIRONMENTS = st.sampled_from(["chamber", "chamber 2", "Kühlraum", {}, None])
 TIMES = st.sampled_from([0, 1.5, 1000.0004, 1732233600.123, 1e13, {}])
 VARIABLE_KEYS = st.tuples(
     ENVIRONMENTS,
-    st.sampled_from(["measured", "desired", {}]),
+    st.sampled_from(["measured", "desired", "commanded", {}]),
     st.sampled_from(["air_temperature", "=x", {}]),
     TIMES,
 )
@@ -145,6 +145,8 @@ ALWAYS = [
     "by_variable?reduce=true&group_level=4",
     "by_timestamp?&limit=20&descending=true",
     "all_vars",
+    "by_category",
+    'by_category?startkey=["chamber","commanded"]&cols=["time","category","value"]',
     'all_vars?cols=["time","a+b"]',
     "all_vars?cols=%5B%22time%22%2C%22extra%22%5D",
 ]

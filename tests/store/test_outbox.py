@@ -573,3 +573,13 @@ async def test_a_row_that_holds_no_point_does_not_stop_the_thinning(local, monke
         assert outbox.fault is None
         assert outbox.dropped == 10
         assert outbox.depth() == len(await values(outbox)) == 5000 - outbox.dropped - outbox.thinned
+
+
+async def test_what_else_the_file_holds_may_be_more_than_the_budget(local, monkeypatch):
+    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
+    await local.save_state("recipe", "x" * 100_000)
+    async with asyncio.timeout(30), opened(local, ManualClock(), buffer=10_000, budget=0.05) as outbox:
+        await add_durably(outbox, [point(value, 1e9 + value) for value in range(2000)])
+        assert outbox.depth() == 2000 - outbox.dropped - outbox.thinned
+        await add_durably(outbox, [point(1)])
+        assert outbox.fault is None

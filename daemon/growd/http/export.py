@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 _CONTENT_TYPE: Final = b"text/csv; charset=utf-8; header=present"
 _REDUCED: Final = "by_variable"  # the view that has a reduce
-_VIEWS: Final = frozenset({_REDUCED, "by_timestamp", "all_vars"})
+_VIEWS: Final = frozenset({_REDUCED, "by_timestamp", "by_category", "all_vars"})
 _EVERY_POINT: Final = "4"  # the group level at which each key is a group
 _PIECE: Final = 32 * 1024  # bytes that are sent at once
 _NO_MORE: Final = 2**63  # bytes of a page that can't have fewer rows

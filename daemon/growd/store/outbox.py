@@ -397,7 +397,7 @@ class Outbox:
         self._fresh.extendleft(points[index] for index in reversed(range(len(points))) if index not in gone)
 
     async def _keep_to_budget(self) -> None:
-        while await self._local.read(waiting.bytes_used) > _NEAR * self._budget:
+        while self._in_file and await self._local.read(waiting.bytes_used) > _NEAR * self._budget:
             try:
                 await self._make_room_in_file()
             except ValueError:

@@ -71,24 +71,26 @@ class Recorder:
 
     async def run(self) -> None:
         """Record until cancelled; what was published before that is recorded still."""
-        sources = {source.topic: source for source in self._sources()}
-        with self.node.subscribe(*sources, depth=_DEPTH) as messages:
-            try:
-                async for message in messages:
-                    self._record(sources[message.topic], message)
-            finally:
-                while (left := messages.get_nowait()) is not None:
-                    self._record(sources[left.topic], left)
-
-    def _record(self, source: _Source, message: Message) -> None:
         makers = {
             "measured": self._of_measured,
             "desired": self._of_desired,
             COMMANDED: self._of_commanded,
             EVENT: self._of_event,
         }
-        for point in makers[source.category](source, message):
-            self._outbox.add(point)
+        sources = {source.topic: (source, makers[source.category]) for source in self._sources()}
+
+        def record(message: Message) -> None:
+            source, points = sources[message.topic]
+            for point in points(source, message):
+                self._outbox.add(point)
+
+        with self.node.subscribe(*sources, depth=_DEPTH) as messages:
+            try:
+                async for message in messages:
+                    record(message)
+            finally:
+                while (left := messages.get_nowait()) is not None:
+                    record(left)
 
     def _sources(self) -> list[_Source]:
         topics = [self._bus.topics.get(name) for name in self._bus.topics.names()]
