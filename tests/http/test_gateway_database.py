@@ -118,7 +118,7 @@ class TestAddress:
         base = f"http://127.0.0.1:{door}"
         job = {
             "source": {"url": f"{base}{DB}", **login},
-            "target": {"url": f"{base}/growd_gateway_copy", **login},
+            "target": {"url": f"{base}{DB}_copy", **login},
             "create_target": True,
         }
         try:
@@ -126,7 +126,7 @@ class TestAddress:
             assert answer["ok"], answer
             assert answer["history"][0]["docs_written"] == 4
         finally:
-            await ask(client, Step("DELETE", "/growd_gateway_copy"), database_server)
+            await ask(client, Step("DELETE", f"{DB}_copy"), database_server)
 
 
 class TestFeeds:

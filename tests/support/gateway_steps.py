@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from support.gateway_doors import Step
 
-DB = "/growd_gateway"
-SLASHED = "/growd_gateway%2Fdoor%2B($)"  # a slash in the name: `%2F` has to stay
+# of each worker of xdist its own: they may run against one server
+DB = f"/growd_gateway_{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
+SLASHED = f"{DB}%2Fdoor%2B($)"  # a slash in the name: `%2F` has to stay
 PNG = bytes(range(256)) * 40
 TEXT = b"a text that compresses well\n" * 200
 
@@ -54,7 +57,7 @@ SLASHED_NAME = [
     Step("GET", f"{SLASHED}/doc%2Fa"),
     Step("GET", f"{SLASHED}/doc%2fa"),
     Step("GET", f"{SLASHED}/_all_docs"),
-    Step("GET", "/growd_gateway/door%2B($)/doc%2Fa"),
+    Step("GET", f"{DB}/door%2B($)/doc%2Fa"),
     Step("GET", SLASHED.replace("%2B", "+")),
     Step("DELETE", SLASHED),
 ]
