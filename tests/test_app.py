@@ -20,7 +20,7 @@ from growd.cli import main
 from growd.config import Relay, Sensor, load
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
-from growd.store.outbox import LOG_BYTES, LOG_NAME
+from growd.store.outbox import LOG_BYTES, LOG_NAME, Outbox
 from growd.store.point_log import PointLog
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
@@ -485,11 +485,12 @@ def test_a_lamp_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_points_that_can_not_be_saved_at_the_end_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    async def full(_: object) -> None:
-        raise LocalStoreError("growd.sqlite3: database or disk is full")
+    async def full(outbox: Outbox) -> None:
+        outbox.fault = "growd.sqlite3: database or disk is full"
+        raise LocalStoreError(outbox.fault)
 
     monkeypatch.setattr("growd.cli.App", Hasty)
     monkeypatch.setattr("growd.storage.Outbox.flush", full)
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     assert result.exit_code == 1
-    assert "points are lost: growd.sqlite3: database or disk is full" in result.stderr
+    assert "points can't be kept and are lost: growd.sqlite3: database or disk is full" in result.stderr

@@ -373,3 +373,13 @@ def test_a_name_that_an_address_can_not_hold_is_refused(tmp_path: Path, name: st
     file.write_text(f"[[sensor]]\nname = '{name}'\nkind = 'scd30'\n")
     with pytest.raises(ConfigError, match=r"\[sensor\].*name"):
         load(file)
+
+
+def test_the_intervals_of_a_variable_must_fit_each_other():
+    words = refusal("store.variable.air_humidity.maximum_interval_s=4")
+    assert "[store] variable.air_humidity.minimum_interval_s: 5 is above maximum_interval_s, 4" in words
+
+
+def test_what_goes_up_is_of_this_chamber():
+    words = refusal("replication.environments=['enviroment_1']")
+    assert "[replication] environments: environment_1, this chamber's own, is not among enviroment_1" in words

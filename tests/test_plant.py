@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.clock import RealClock
-from growd.config import Config, ConfigError, Light, Relay, Sensor
+from growd.config import Config, ConfigError, Light, Relay, Sensor, StorageRule, Store
 from growd.plant import Plant, check_variables, declare_topics
 from growd.simulation import simulated_hardware
 from growd_hwsim.faults import Fault
@@ -199,6 +199,10 @@ class TestSeveralSensorsOfOneVariable:
         (
             Config(sensor=(AIR,), light=Light(needs_sensor=True)),
             "[light] needs_sensor: no sensor measures light",
+        ),
+        (
+            Config(store=Store(variable={"air_temprature": StorageRule(absolute_band=1)})),
+            "[store] variable.air_temprature: there is no variable of this name",
         ),
     ],
 )

@@ -189,12 +189,18 @@ class App:
                     parts.start("simulated time", functools.partial(self._save_time, local))
                 yield storage
         if isinstance(self._clock, AcceleratedClock):
-            await local.save_state("simulated_time", self._clock.time())
+            await self._keep_time(local)
 
     async def _save_time(self, local: LocalStore) -> None:
         while True:
-            await local.save_state("simulated_time", self._clock.time())
+            await self._keep_time(local)
             await asyncio.sleep(SAVE_TIME_S)  # real: it is for a kill of this process
+
+    async def _keep_time(self, local: LocalStore) -> None:
+        try:
+            await local.save_state("simulated_time", self._clock.time())
+        except LocalStoreError as error:
+            _log.debug("the simulated time can't be kept: %s", error)
 
     # the front door
 

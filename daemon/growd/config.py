@@ -419,6 +419,10 @@ def _check_together(config: Config, source: str) -> None:
         # older clients begin their names for every environment with this word
         raise ConfigError(f"{source}: [environment] id: environments is reserved, choose another")
     _check_address(config.couchdb.url, source, "couchdb")
+    wanted = config.replication.environments
+    if wanted and config.environment.id not in wanted:
+        own = f"{config.environment.id}, this chamber's own, is not among {', '.join(wanted)}"
+        raise ConfigError(f"{source}: [replication] environments: {own}")
     if config.replication.url:
         _check_replication(config.replication, source)
     if not config.simulator.enabled and config.simulator.speed != 1:

@@ -100,7 +100,7 @@ def export(
     config: Path | None,
     settings: tuple[str, ...],
 ) -> None:
-    """Write all points into FILE, or some of them.
+    """Write all that was measured and desired into FILE, or some of it.
 
     They come from the configured CouchDB, or else through the running daemon. What came before a cut stays in
     FILE.part: the same command goes on there.

@@ -17,6 +17,7 @@ from growd.control.topics import declare_environment
 from growd.devices import SENSOR_KINDS, SensorDevice, line_of
 from growd.outputs import light_device, relay_device
 from growd.supervisor import Supervisor
+from growd.variables import VARIABLES
 from growd.worker import WorkerError, Workers
 from growd_drivers.errors import DriverError, NotReadyError
 
@@ -51,6 +52,10 @@ def check_variables(config: Config) -> None:
     for relay in config.relay:
         if relay.needs and relay.needs not in measured:
             raise ConfigError(f"[relay] needs: {relay.name} needs {relay.needs}, which no sensor measures")
+    known = {*VARIABLES, *(name.rpartition("/")[2] for name in config.topics)}
+    for name in config.store.variable:
+        if name not in known:
+            raise ConfigError(f"[store] variable.{name}: there is no variable of this name")
     if config.light.needs_sensor and "light_illuminance" not in measured:
         raise ConfigError("[light] needs_sensor: no sensor measures light_illuminance")
 

@@ -152,7 +152,7 @@ def _of_store(store: StoreStatus, now: float) -> Iterator[str]:
     if store.shipping:
         yield f"  the database takes none, for {_lasted(now - store.since)}: {store.shipping}"
     if store.saving:
-        yield f"  {store.unsaved} of them in memory only, the disk takes none: {store.saving}"
+        yield f"  the disk takes nothing, {store.unsaved} of them are in memory only: {store.saving}"
     if store.thinned:
         yield f"  {counted(store.thinned, 'point')} thinned out for want of room, extremes stayed"
     if store.dropped:

@@ -7,6 +7,7 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Final
 
+from growd.bus.errors import counted
 from growd.store.errors import LocalStoreError
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker, StorageRule
@@ -67,9 +68,10 @@ class Storage:
                 parts.start("recorder", self._new_recorder().run)
                 yield
         finally:
-            await self._keep_last_points()
-            await self.shipper.drain(DRAIN_S)
-            await self.outbox.close()
+            try:
+                await self._keep_last_points()
+            finally:
+                await self.outbox.close()
 
     def _new_shipper(self, clock: Clock) -> Shipper:
         settings = self._config.store
@@ -107,15 +109,27 @@ class Storage:
         for notice in notices:
             _log.error("%s", notice)
         if ended_well is not False:
-            await self._local.save_state(_ENDED_WELL, value=False)
+            await self._note_end(well=False)
 
     async def _keep_last_points(self) -> None:
+        """On the disk, and in the database as far as that goes: what the disk does not take may go there."""
         try:
             await self.outbox.flush()
-            await self._local.save_state(_ENDED_WELL, value=True)
         except LocalStoreError as error:
-            if self.outbox.unsaved:
-                self._complain(f"the last {self.outbox.unsaved} points are lost: {error}")
+            _log.warning("the last points can't be saved: %s", error)
+        await self.shipper.drain(DRAIN_S)
+        if self.outbox.unsaved:
+            lost = counted(self.outbox.unsaved, "point")
+            self._complain(f"the last {lost} can't be kept and are lost: {self.outbox.fault}")
+        else:
+            await self._note_end(well=True)
+
+    async def _note_end(self, *, well: bool) -> None:
+        """A disk that takes nothing stops no start and no end."""
+        try:
+            await self._local.save_state(_ENDED_WELL, well)
+        except LocalStoreError as error:
+            _log.warning("how growd ended can't be kept: %s", error)
 
 
 def storage_rule(settings: config.Store, variable: Variable) -> StorageRule:

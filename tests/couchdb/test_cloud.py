@@ -312,3 +312,20 @@ def test_files_are_whole_and_named_in_the_readme():
     settings = configparser.ConfigParser(interpolation=None)
     settings.read(CLOUD / "local.d" / "cloud.ini")
     assert settings["cluster"]["n"] == "1"
+
+
+@pytest.mark.parametrize("design", ["device", "fleet", "single"])
+async def test_only_what_was_measured_or_desired_is_in_the_views(couch: Client, database: str, design: str):
+    document = json.loads((CLOUD / "design" / f"{design}.json").read_text(encoding="utf-8"))
+    document.pop("options", None)  # the views of a partitioned database in one that is not
+    assert (await couch("PUT", f"{database}/_design/growd", document)).status == 201
+    maker = PointMaker("0123456789ab")
+    made = [
+        maker.make("environment_1", "air_temperature", 20.5, 1.0),
+        maker.make("environment_1", "air_temperature", "stale", 2.0, category="quality"),
+        maker.make("environment_1", "air_temperature", 0.5, 3.0, category="commanded"),
+    ]
+    answer = await couch("POST", f"{database}/_bulk_docs", {"docs": [point.document() for point in made]})
+    assert answer.status == 201
+    answer = await couch("GET", f"{database}/_design/growd/_view/by_variable?reduce=false")
+    assert [row["value"]["value"] for row in answer.json["rows"]] == [20.5]

@@ -164,3 +164,15 @@ async def test_two_data_folders_are_two_devices(tmp_path):
     assert stores[0].device != stores[1].device
     for store in stores:
         await store.close()
+
+
+async def test_a_power_cut_between_setting_aside_and_the_new_file_loses_nothing(path):
+    store = await LocalStore.open(path)
+    await store.save_state("kept", 1)
+    device = store.device
+    await store.close()
+    path.rename(path.with_name(path.name + ".new"))
+    store = await LocalStore.open(path)
+    assert (store.device, await store.state("kept")) == (device, 1)
+    assert "was damaged" in store.notices[0]
+    await store.close()

@@ -583,3 +583,13 @@ async def test_what_else_the_file_holds_may_be_more_than_the_budget(local, monke
         assert outbox.depth() == 2000 - outbox.dropped - outbox.thinned
         await add_durably(outbox, [point(1)])
         assert outbox.fault is None
+
+
+async def test_a_row_whose_type_a_bad_card_changed_is_read_all_the_same(local):
+    async with opened(local, ManualClock()) as outbox:
+        for value in range(3):
+            await outbox.add_with(point(value), lambda _: None)
+        await local.write(
+            lambda file: file.execute("UPDATE waiting SET point = CAST(point AS BLOB) WHERE number = 2")
+        )
+        assert await values(outbox) == [0, 1, 2]

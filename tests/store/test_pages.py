@@ -185,3 +185,17 @@ def test_the_greatest_id_of_each_key_is_taken(size, keys, selection):
 
 def test_a_page_is_worked_on_in_slices():
     assert [len(part) for part in slices([msgspec.Raw(b"1")] * 250)] == [100, 100, 50]
+
+
+def test_a_row_that_goes_meanwhile_lets_in_no_row_beyond_the_limit_and_the_way_ends():
+    rows = [row(number, f"d{number:03}") for number in range(300)]
+    way = Pages(Selection(limit=200))
+    found = way.take(page(rows, way.query(), descending=False))
+    last = json.loads(bytes(found[-1]))["id"]
+    rows = [each for each in rows if each["id"] != last]  # the one that the next page begins with
+    for _ in range(10):
+        if way.done:
+            break
+        found += way.take(page(rows, way.query(), descending=False))
+    assert way.done
+    assert len(found) == 200

@@ -414,3 +414,19 @@ def test_points_come_back_as_they_were(values):
     found = list(PointLog(blocks).recovered.values())
     assert found == made
     assert [type(point.value) for point in found] == [type(point.value) for point in made]
+
+
+def test_a_log_from_a_disk_of_smaller_sectors_is_read_and_written_on():
+    small = FakeBlocks(16, 4096)
+    small.block = 512
+    log = PointLog(small)
+    made = points(20)
+    for one in made:
+        log.append(texts([one]), 0)
+    small.block = 4096
+    log = PointLog(small)
+    assert (log.damage, list(log.recovered.values())) == ("", made)
+    more = points(3)
+    for one in more:
+        log.append(texts([one]), 0)
+    assert list(PointLog(small).recovered.values()) == made + more

@@ -97,6 +97,22 @@ async def test_while_somebody_reads_points_leave_within_seconds(rig):
     assert rig.stored() == [0, 1]
 
 
+async def test_points_that_wait_already_are_due_sooner_for_a_reader_who_comes(rig):
+    await rig.measure(1)
+    await rig.clock.advance(1)
+    async with rig.shipper.reading():
+        await rig.clock.advance(4)  # and nothing else is measured
+        await rig.until_shipped()
+
+
+async def test_a_reader_makes_nothing_slower(rig):
+    rig.shipper._max_age = 2.0
+    async with rig.shipper.reading():
+        await rig.measure(1)
+        await rig.clock.advance(2)
+        await rig.until_shipped()
+
+
 async def test_a_second_reader_may_go_while_the_first_reads_on(rig):
     async with rig.shipper.reading():
         async with rig.shipper.reading():

@@ -17,6 +17,7 @@ from faulty_server import (
     status_if,
 )
 
+from growd.store import waiting
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError
 from growd.store.points import DataPoint, PointMaker
@@ -295,8 +296,31 @@ async def test_a_fault_of_the_local_file_is_survived(rig):
     await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
     shipper = rig.shipper()
     async with in_tasks(shipper):
-        await rig.clock.until(lambda: "readonly" in (shipper.fault or ""))
-        assert rig.outbox.depth() == 3
-        await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
+        await rig.until_shipped(shipper)  # though they can't be taken out of the file
+        await rig.clock.until(lambda: "readonly" in (rig.outbox.file_fault or ""))
+        await add_durably(rig.outbox, points(range(3, 5)))
+        shipper.ship_now()
         await rig.until_shipped(shipper)
-    assert rig.written() == [0, 1, 2]
+        assert await local.read(waiting.count) == 3
+        await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
+        await rig.outbox.flush()
+        assert (rig.outbox.file_fault, await local.read(waiting.count)) == (None, 0)
+    assert rig.written() == [0, 1, 2, 3, 4]
+
+
+async def test_a_refusal_that_can_not_be_written_holds_up_nobody_and_is_made_up_for(rig):
+    rig.server.refuse = {value: {"error": "forbidden", "reason": "no"} for value in (1, 4)}
+    for point in points(range(3)):
+        await rig.outbox.add_with(point, lambda _: None)
+    await add_durably(rig.outbox, points(range(3, 6)))
+    local = rig.outbox._local
+    await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
+    shipper = rig.shipper(max_batch=2)
+    async with in_tasks(shipper):
+        await rig.clock.until(lambda: rig.written() == [0, 2, 3, 5])
+        await rig.clock.until(lambda: len(rig.outbox._refused) == 2)
+        assert rig.outbox.set_aside == 0
+        await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
+        await rig.outbox.flush()
+    assert {one.point.value for one in await rig.outbox.rejected()} == {1, 4}
+    assert (rig.outbox.depth(), rig.outbox.set_aside, await local.read(waiting.count)) == (0, 2, 0)

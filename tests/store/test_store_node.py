@@ -129,7 +129,7 @@ async def test_a_disk_that_takes_nothing_is_a_failure(tmp_path, monkeypatch):
             assert (told["unsaved"], told["saving"]) == (1, "points.log: No space left on device")
             exit_status, printed = await rig.asked("status")
             assert exit_status == 1
-            assert "1 of them in memory only, the disk takes none: points.log: No space left" in printed
+            assert "takes nothing, 1 of them are in memory only: points.log: No space left" in printed
         else:
             raise AssertionError
 

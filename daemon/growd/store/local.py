@@ -174,6 +174,10 @@ class _Write:
 
 def _open(path: Path) -> tuple[sqlite3.Connection, str, list[str]]:
     notices = []
+    new = _name_of_new(path)
+    if new.exists() and not path.exists():
+        _translated(path, new.rename, path)
+        notices.append(f"{path} was damaged; a power cut came between setting it aside and this new one")
     damage = _translated(path, _damage_of, path)
     if damage:
         notices.append(_translated(path, _replace, path, damage))
@@ -213,7 +217,7 @@ def _replace(path: Path, damage: str) -> str:
 
     The new one is whole before it takes that place: a power cut meanwhile loses nothing.
     """
-    new, copy = (path.with_name(f"{path.name}.{suffix}") for suffix in ("new", "copy"))
+    new, copy = _name_of_new(path), path.with_name(f"{path.name}.copy")
     new.unlink(missing_ok=True)
     with closing(_connect(new)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -224,11 +228,16 @@ def _replace(path: Path, damage: str) -> str:
         saved = {table: _take_over(connection, source, table) for table in _TABLES}
         connection.execute("COMMIT")
     copy.unlink(missing_ok=True)
+    sync_folder(path.parent)
     kept = set_aside(path)
-    new.rename(path)
+    new.rename(path)  # `_open` does it where a power cut comes before
     sync_folder(path.parent)
     numbers = ", ".join(f"{number} of {table}" for table, number in saved.items())
     return f"{path} was damaged ({damage}); it is kept as {kept}, and this was saved of it: {numbers}"
+
+
+def _name_of_new(path: Path) -> Path:
+    return path.with_name(f"{path.name}.new")
 
 
 def _take_over(connection: sqlite3.Connection, damaged: Path, table: str) -> int:

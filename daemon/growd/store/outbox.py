@@ -42,7 +42,7 @@ LOG_BYTES: Final = 1024 * 1024
 _MEGABYTE: Final = 1_000_000
 _FRAME_POINTS: Final = 500  # at most in one write of the log
 _NEAR: Final = 0.9  # of the budget: from here on what waits is thinned
-_LOOKED_AT: Final = 2_000  # points in memory that are thinned at a time, on the event loop
+_LOOKED_AT: Final = 400  # points in memory that are thinned at a time, on the event loop
 
 
 class WaitingPoint:
@@ -51,13 +51,14 @@ class WaitingPoint:
     By its number in the log, by its row in the local file, or, while the disk takes nothing, in memory alone.
     """
 
-    __slots__ = ("is_settled", "number", "point", "row")
+    __slots__ = ("is_refused", "is_settled", "number", "point", "row")
 
     def __init__(self, point: DataPoint, *, number: int | None = None, row: int | None = None) -> None:
         self.point = point
         self.number = number
         self.row = row
         self.is_settled = False
+        self.is_refused = False
 
     @property
     def id(self) -> str:
@@ -95,6 +96,7 @@ class Outbox:
         self.thinned = 0
         self.dropped = 0
         self.fault: str | None = None  # why points can't be saved at present
+        self.file_fault: str | None = None  # why the local file can't be written at present
         self.notices: list[str] = []  # what was found damaged at the start, for a person
         self.added = asyncio.Event()  # set when points were committed; whoever waits on it clears it
         self._local = local
@@ -108,6 +110,8 @@ class Outbox:
         self._fresh: deque[WaitingPoint] = deque()
         self._settled = 0  # of those in memory: they stand behind one that is not
         self._in_file = 0
+        self._done: set[int] = set()  # rows of the file that are not needed, though it could not be written
+        self._refused: list[tuple[WaitingPoint, str, float]] = []  # to be set aside once it can be
         self._set_aside = 0
         self._thinning = _Thinning()
         self._buffered = asyncio.Event()
@@ -172,6 +176,7 @@ class Outbox:
                 self.fault = str(error)
                 self.added.set()  # they can go to the database all the same
                 raise
+            await self._catch_up()
 
     async def run(self) -> None:
         """Commit added points, each interval at most once. Cancel it, then `flush` once more."""
@@ -197,36 +202,64 @@ class Outbox:
         While the disk takes nothing, those in memory too.
         """
         rows = await self._oldest_in_file(limit) if self._in_file else []
-        batch = [WaitingPoint(point, row=row) for row, point in rows]
-        if rows and len(rows) < self._in_file:
-            return batch  # also where more came into the file meanwhile: they go before those in memory
+        batch = [WaitingPoint(point, row=row) for row, point in rows if row not in self._done]
+        if batch and len(batch) < self._in_file:
+            return batch[
+                :limit
+            ]  # also where more came into the file meanwhile: they go before those in memory
         in_memory = itertools.chain(self._saved, self._fresh if self.fault else ())
-        unsettled = (point for point in in_memory if not point.is_settled)
-        return batch + list(itertools.islice(unsettled, limit - len(batch)))
+        wanted = (point for point in in_memory if not (point.is_settled or point.is_refused))
+        return list(itertools.islice(itertools.chain(batch, wanted), limit))
 
     async def mark_stored(self, points: Sequence[WaitingPoint]) -> None:
-        """The database has these: forget them."""
-        rows = [point.row for point in points if point.row is not None]
-        if rows:
-            await self._local.write(lambda file: -waiting.delete(file, rows), self._count_in_file)
+        """The database has these: forget them.
+
+        Where the file can't be written, that is made up for later: those behind them go on.
+        """
         self._settle(points)
+        self._pass_over(points)
+        await self._catch_up()
 
     async def reject(self, point: WaitingPoint, reason: str) -> None:
-        """The database will not have this one: set it aside with the reason."""
-        now = self._clock.time()
+        """The database will not have this one: set it aside with the reason, as soon as the file takes it."""
+        self._refused.append((point, reason, self._clock.time()))
+        point.is_refused = True
+        self._pass_over([point])
+        await self._catch_up()
 
-        def move(file: sqlite3.Connection) -> tuple[int, int, int]:
-            lost = waiting.set_aside(file, point.point, reason, now)
-            gone = waiting.delete(file, [] if point.row is None else [point.row])
-            return waiting.count_rejected(file), gone, lost
+    def _pass_over(self, points: Sequence[WaitingPoint]) -> None:
+        rows = {point.row for point in points if point.row is not None and not point.is_settled}
+        for point in points:
+            point.is_settled |= point.row is not None
+        self._done |= rows
+        self._count_in_file(-len(rows))
 
-        def moved(outcome: tuple[int, int, int]) -> None:
-            self._set_aside, gone, lost = outcome
-            self._count_in_file(-gone)
+    async def _catch_up(self) -> None:
+        """Write what the file has not been told yet. `file_fault` says why where it can't be."""
+        if not self._done and not self._refused:
+            return
+        rows, refused = set(self._done), list(self._refused)
+
+        def write(file: sqlite3.Connection) -> tuple[int, int]:
+            lost = sum(waiting.set_aside(file, point.point, reason, at) for point, reason, at in refused)
+            waiting.delete(file, rows)
+            return waiting.count_rejected(file), lost
+
+        def written(outcome: tuple[int, int]) -> None:
+            self._set_aside, lost = outcome
             self._count_dropped(lost)
+            self._done -= rows
+            del self._refused[: len(refused)]
+            self._settle([point for point, _, _ in refused])
 
-        await self._local.write(move, moved)
-        self._settle([point])
+        try:
+            await self._local.write(write, written)
+        except LocalStoreError as error:
+            if self.file_fault is None:
+                _log.error("the local file can't be written: %s", error)
+            self.file_fault = str(error)
+        else:
+            self.file_fault = None
 
     async def rejected(self, limit: int = 1000) -> list[RejectedPoint]:
         """Points that were set aside, oldest first."""
@@ -262,10 +295,14 @@ class Outbox:
 
     async def _oldest_in_file(self, limit: int) -> list[tuple[int, DataPoint]]:
         try:
-            return await self._local.read(lambda file: waiting.oldest(file, limit))
+            return await self._read_oldest(limit)
         except ValueError:
             await self._drop_unreadable()
-        return await self._local.read(lambda file: waiting.oldest(file, limit))
+        return await self._read_oldest(limit)
+
+    async def _read_oldest(self, limit: int) -> list[tuple[int, DataPoint]]:
+        number = limit + len(self._done)
+        return await self._local.read(lambda file: waiting.oldest(file, number))
 
     async def _drop_unreadable(self) -> None:
         self._count_dropped(await self._local.write(waiting.drop_unreadable, self._count_gone))
@@ -369,6 +406,9 @@ class Outbox:
     def _count_gone(self, number: int) -> None:
         self._count_in_file(-number)
 
+    def _count_less_aside(self, number: int) -> None:
+        self._set_aside -= number
+
     # bounds
 
     def _make_room(self) -> None:
@@ -397,6 +437,7 @@ class Outbox:
         self._fresh.extendleft(points[index] for index in reversed(range(len(points))) if index not in gone)
 
     async def _keep_to_budget(self) -> None:
+        await self._catch_up()
         while self._in_file and await self._local.read(waiting.bytes_used) > _NEAR * self._budget:
             try:
                 await self._make_room_in_file()
@@ -405,6 +446,9 @@ class Outbox:
 
     async def _make_room_in_file(self) -> None:
         place, width = self._thinning.place, self._thinning.width
+        if width is None and self._set_aside:
+            self._count_dropped(await self._local.write(waiting.drop_rejected, self._count_less_aside))
+            return
         if width is None:
             self._count_dropped(await self._local.write(waiting.drop_oldest, self._count_gone))
             self._thinning.begin_again()

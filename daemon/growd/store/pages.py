@@ -100,7 +100,9 @@ class Pages:
             if rows:
                 self._rows = min(MOST_ROWS, max(1, PAGE_BYTES * len(rows) // len(answer)))
                 new = self._without_last(rows)
-                self.position = _position(rows[-1])
+                if self._left is not None:  # a row that went meanwhile lets in one too many
+                    new = new[: self._left]
+                self.position = _position(new[-1] if new else rows[-1])
                 rows = new
         except ValueError as error:  # msgspec's are
             raise PageError(f"the database's answer is no page of a view: {error}") from None

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _HEADER: Final = struct.Struct("<4sIQQQ")
 _CRC: Final = struct.Struct("<I")
+_SECTOR: Final = 512  # the smallest block that any disk has
 _MAGIC: Final = b"gLOG"
 _OVERHEAD: Final = _HEADER.size + _CRC.size
 
@@ -157,8 +158,7 @@ class PointLog:
 
 def _frames(data: bytes, block: int) -> Iterator[tuple[_Frame, bytes]]:
     """All whole frames, of whatever round, as they lie, and their payloads."""
-    for place in range(len(data) // block):
-        start = place * block
+    for start in range(0, len(data) - _SECTOR + 1, _SECTOR):  # the folder may have come from another disk
         if data[start : start + len(_MAGIC)] != _MAGIC:
             continue
         _, length, number, first, released = _HEADER.unpack_from(data, start)
@@ -167,7 +167,8 @@ def _frames(data: bytes, block: int) -> Iterator[tuple[_Frame, bytes]]:
         payload = data[start + _OVERHEAD : start + _OVERHEAD + length]
         if len(payload) == length and crc32(payload, crc32(header)) == check:
             last = first + payload.count(b"\n") - 1
-            yield _Frame(number, place, -(-(_OVERHEAD + length) // block), first, last, released), payload
+            place, end = start // block, -(-(start + _OVERHEAD + length) // block)
+            yield _Frame(number, place, end - place, first, last, released), payload
 
 
 def _numbered(frame: _Frame, payload: bytes) -> Iterator[tuple[int, DataPoint]]:

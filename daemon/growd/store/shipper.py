@@ -125,10 +125,10 @@ class Shipper:
         Begins once the database has what is older, and no later than after `CATCH_UP_S` real seconds.
         """
         self._readers += 1
+        self._outbox.added.set()  # those that wait are due sooner from now on
         try:
             if self._is_behind(self._watched_age) and self.fault is None:
                 self._caught_up.clear()
-                self._outbox.added.set()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CATCH_UP_S):
                         await self._caught_up.wait()
@@ -146,7 +146,7 @@ class Shipper:
             await added.wait()
         self._oldest_since = self._clock.monotonic()
         while self._outbox.waiting < self._batch and not self._is_due:
-            age = self._watched_age if self._readers else self._max_age
+            age = min(self._watched_age, self._max_age) if self._readers else self._max_age
             left = self._oldest_since + age - self._clock.monotonic()
             if left <= 0:
                 return

@@ -85,7 +85,7 @@ class StoreNode:
             thinned=outbox.thinned,
             dropped=outbox.dropped,
             rejected=outbox.set_aside,
-            saving=outbox.fault or "",
+            saving=outbox.fault or outbox.file_fault or "",
             shipping=shipper.fault or "",
             since=shipper.failing_since,
             notices=self._notices,

@@ -46,7 +46,8 @@ def count_rejected(file: sqlite3.Connection) -> int:
 def oldest(file: sqlite3.Connection, limit: int, after: int = 0) -> list[tuple[int, DataPoint]]:
     """The first `limit` rows with a number above `after`, in their order. ValueError if one is no point."""
     rows = file.execute(
-        "SELECT number, point FROM waiting WHERE number > ? ORDER BY number LIMIT ?", (after, limit)
+        "SELECT number, CAST(point AS TEXT) FROM waiting WHERE number > ? ORDER BY number LIMIT ?",
+        (after, limit),
     ).fetchall()
     points = points_from_json([text for _, text in rows])
     return [(number, point) for (number, _), point in zip(rows, points, strict=True)]
@@ -54,13 +55,13 @@ def oldest(file: sqlite3.Connection, limit: int, after: int = 0) -> list[tuple[i
 
 def drop_unreadable(file: sqlite3.Connection) -> int:
     """Forget rows that hold no point, which a bad card may leave in a file that is whole; how many."""
-    rows = file.execute("SELECT number, point FROM waiting")
+    rows = file.execute("SELECT number, CAST(point AS TEXT) FROM waiting")
     return delete(file, [number for number, text in rows if not _is_point(text)])
 
 
 def newest_ids(file: sqlite3.Connection, limit: int) -> set[str]:
     """The ids of the points in the last `limit` rows, those that hold one, and of all that are set aside."""
-    rows = file.execute("SELECT point FROM waiting ORDER BY number DESC LIMIT ?", (limit,))
+    rows = file.execute("SELECT CAST(point AS TEXT) FROM waiting ORDER BY number DESC LIMIT ?", (limit,))
     ids = {point_from_json(text).id for (text,) in rows if _is_point(text)}
     return ids.union(*file.execute("SELECT id FROM rejected"))
 
@@ -93,7 +94,8 @@ def set_aside(file: sqlite3.Connection, point: DataPoint, reason: str, now: floa
 def rejected(file: sqlite3.Connection, limit: int) -> list[RejectedPoint]:
     """Points that were set aside and can be read, oldest first."""
     rows = file.execute(
-        "SELECT point, reason, rejected_at FROM rejected ORDER BY rejected_at, id LIMIT ?", (limit,)
+        "SELECT CAST(point AS TEXT), reason, rejected_at FROM rejected ORDER BY rejected_at, id LIMIT ?",
+        (limit,),
     )
     return [RejectedPoint(point_from_json(text), reason, at) for text, reason, at in rows if _is_point(text)]
 
@@ -121,6 +123,12 @@ def thin(file: sqlite3.Connection, after: int, width: float) -> tuple[int, int]:
         return 0, 0
     gone = thinned([point for _, point in rows], width)
     return rows[-1][0], delete(file, [rows[index][0] for index in gone])
+
+
+def drop_rejected(file: sqlite3.Connection) -> int:
+    """Drop the oldest chunk of what was set aside. How many went."""
+    oldest_ids = "SELECT id FROM rejected ORDER BY rejected_at, id LIMIT ?"
+    return file.execute(f"DELETE FROM rejected WHERE id IN ({oldest_ids})", (CHUNK,)).rowcount  # noqa: S608  ours
 
 
 def drop_oldest(file: sqlite3.Connection) -> int:
