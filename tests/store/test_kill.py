@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SEED = 7
 STORE_ROUNDS = 200
 DATABASE_ROUNDS = 50
-BOTH_ROUNDS = 20
+BOTH_ROUNDS = 8
 
 pytestmark = pytest.mark.timeout(240)
 
