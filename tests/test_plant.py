@@ -94,6 +94,27 @@ class TestWhatAnOutputNeeds:
             rig.machine.faults.clear()
             await rig.clock.until(lambda: is_on(rig), within=60 + KNOWN_S)
 
+    async def test_what_happens_to_it_is_told_once_as_events(self):
+        async with rigged(Config(sensor=(AIR,), relay=(VALVE,))) as rig:
+            node = rig.bus.node("client")
+            command(rig, "desired/air_carbon_dioxide_valve_on", 1)
+            await rig.clock.until(lambda: is_on(rig), within=KNOWN_S)
+            with node.subscribe("environment_1/events") as events:
+                rig.machine.faults.inject(Fault("absent", "scd30"))
+                await rig.clock.until(lambda: not is_on(rig), within=SAFE_S)
+                await rig.clock.advance(60)
+                rig.machine.faults.clear()
+                await rig.clock.until(lambda: is_on(rig), within=60 + KNOWN_S)
+                told = [message.value for message in iter(events.get_nowait, None)]
+        assert sorted((event["kind"], event["source"]) for event in told) == [
+            ("fault", AIR.name),
+            ("interlock", "air_carbon_dioxide_valve_on"),
+            ("recovery", AIR.name),
+        ]
+        words = {event["kind"]: event["message"] for event in told}
+        assert words["interlock"] == "off, for air_carbon_dioxide is not known"
+        assert "does not answer" in words["fault"]
+
     async def test_and_not_opened_by_hand_either(self):
         async with rigged(Config(sensor=(AIR,), relay=(VALVE,))) as rig:
             rig.bus.node("client")

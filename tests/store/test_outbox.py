@@ -593,3 +593,18 @@ async def test_a_row_whose_type_a_bad_card_changed_is_read_all_the_same(local):
             lambda file: file.execute("UPDATE waiting SET point = CAST(point AS BLOB) WHERE number = 2")
         )
         assert await values(outbox) == [0, 1, 2]
+
+
+async def test_what_was_refused_goes_before_what_the_database_has_not_seen(local, monkeypatch):
+    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
+    async with opened(local, ManualClock(), buffer=10_000, budget=0.4) as outbox:
+        await add_durably(outbox, [point(value, 1e9 + value, "t", is_desired=True) for value in range(1500)])
+        for entry in await outbox.next_batch(1500):
+            await outbox.reject(entry, "x" * 200)
+        assert outbox.set_aside == 1500
+        made = [point(value, 2e9 + value, "t", is_desired=True) for value in range(1500)]
+        await add_durably(outbox, made)
+        assert outbox.set_aside < 1500
+        assert outbox.dropped == 1500 - outbox.set_aside
+        assert outbox.depth() == 1500
+        assert outbox.set_aside == len(await outbox.rejected(2000))
