@@ -381,5 +381,93 @@ def test_the_intervals_of_a_variable_must_fit_each_other():
 
 
 def test_what_goes_up_is_of_this_chamber():
-    words = refusal("replication.environments=['enviroment_1']")
-    assert "[replication] environments: environment_1, this chamber's own, is not among enviroment_1" in words
+    words = refusal("replication.environments=['enviroment_1']", "chamber.shelf_2.filter.weight=1")
+    assert (
+        "[replication] environments: there is no environment enviroment_1; there is environment_1, s" in words
+    )
+    known = load(None, ("replication.environments=['shelf_2']", "chamber.shelf_2.filter.weight=1"))
+    assert known.replication.environments == ("shelf_2",)
+
+
+SHELF = """
+[[chamber.shelf_2.sensor]]
+name = "scd30_1"
+kind = "scd30"
+bus = 3
+
+[chamber.shelf_2.light]
+gamma = 2.2
+[[chamber.shelf_2.light.channel]]
+name = "white"
+pin = 20
+
+[[chamber.shelf_2.relay]]
+name = "valve"
+pin = 21
+variable = "air_carbon_dioxide_valve_on"
+
+[chamber.shelf_3]
+"""
+
+
+def test_further_environments_have_sections_of_their_own(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(SHELF)
+    config = load(file, ("environment.id=shelf_1", "chamber.shelf_2.light.ramp_s=3"))
+    chambers = config.chambers()
+    assert list(chambers) == ["shelf_1", "shelf_2", "shelf_3"]
+    assert chambers["shelf_1"] is config
+    assert [sensor.bus for sensor in chambers["shelf_2"].sensor] == [3]
+    lamp = chambers["shelf_2"].light
+    assert (lamp.enabled, lamp.gamma, lamp.ramp_s) == (True, 2.2, 3)
+    assert (chambers["shelf_3"].sensor, chambers["shelf_3"].light.enabled) == ((), False)
+    assert not load(file, ("chamber.shelf_2.light.enabled=false",)).chamber["shelf_2"].light.enabled
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("chamber = 3", "[chamber]: Expected `object`, got `int` (got 3)"),
+        ("[chamber]\nshelf_2 = 3", "[chamber.shelf_2]: Expected `object`, got `int` (got 3)"),
+        ("[chamber.'a/b']", "[chamber]: Expected `str` matching regex"),
+        ("[chamber.environments]", "[chamber.environments]: environments is reserved"),
+        ("[chamber.environment_1]", "[chamber.environment_1]: is the id of the first environment"),
+        ("[chamber.shelf_2.http]", "[chamber.shelf_2.http]: unknown section; known are sensor, light"),
+        ("[chamber.shelf_2.light]\nlevel = 1", "[chamber.shelf_2.light] level: unknown option"),
+        (SHELF.replace('"scd30"', '"scd31"'), "[chamber.shelf_2.sensor] 0.kind: Invalid enum value 'scd31'"),
+        (SHELF + "filter.weight = 2", "[chamber.shelf_3.filter] weight: Expected `float` <= 1.0 (got 2)"),
+        (SHELF + "[[chamber.shelf_2.sensor]]\nname = 'x'", "[chamber.shelf_2.sensor] 1.kind: is missing"),
+        (SHELF + "light.channel = []", "[chamber.shelf_3.light] channel: there is none"),
+        (SHELF.replace('"valve"', '"light"'), "[chamber.shelf_2.relay] name: light is the name of another"),
+        (
+            SHELF.replace("bus = 3", "range_ppm = 2000"),
+            "[chamber.shelf_2.sensor] range_ppm: scd30_1 is a scd",
+        ),
+        (
+            SHELF.replace("21", "12"),
+            "[chamber.shelf_2.relay] pin: shelf_2/valve and channel environment_1/white are both on GPIO 12",
+        ),
+        (
+            SHELF.replace("20", "13"),
+            "[chamber.shelf_2.light] channel.pin: channel shelf_2/white and channel environment_1/red are ",
+        ),
+        (SHELF + RELAYS.replace("23", "21"), "shelf_2/valve and environment_1/valve are both on GPIO 21"),
+        (SHELF.replace("21", "2"), "[chamber.shelf_2.relay] pin: shelf_2/valve and I2C bus 1 are both on"),
+        (
+            RELAYS + SHELF.replace('"scd30"\nbus = 3', '"mhz19"\nport = "/dev/serial0"').replace("21", "14"),
+            "shelf_2/valve and sensor shelf_2/scd30_1 at /dev/serial0 are both on GPIO 14",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_further_environment_is_named(tmp_path: Path, text: str, words: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    assert words in str(caught.value), str(caught.value)
+
+
+def test_an_i2c_bus_may_have_sensors_of_several_environments(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(SHELF.replace("bus = 3", "bus = 1"))
+    assert load(file).chamber["shelf_2"].sensor[0].bus == 1

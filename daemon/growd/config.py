@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Environment(Section, frozen=True):
-    """The growing chamber."""
+    """The growing chamber, the first where there are several."""
 
     id: Name = "environment_1"
 
@@ -294,11 +294,26 @@ _SENSORS = (
 )
 
 
-class Config(Section, frozen=True):
-    """The whole file.
+class Chamber(Section, frozen=True):
+    """All that belongs to one environment. A `light` that is mentioned is there.
 
     `combine` says of a variable that several sensors measure what it is: what the first of them in the file
     says that can be believed, or the median of those (which takes three: of two nobody can tell who lies).
+    """
+
+    sensor: tuple[Sensor, ...] = ()
+    light: Light = Light(enabled=False)
+    relay: tuple[Relay, ...] = ()
+    filter: Filter = Filter()
+    combine: dict[str, Literal["first", "median"]] = {}
+
+
+class Config(Chamber, frozen=True):
+    """The whole file, whose sections of a chamber are those of the first environment.
+
+    `chamber` has the further ones by their id, each with such sections of its own beneath its name:
+    `[[chamber.shelf_2.sensor]]`, `[chamber.shelf_2.light]`. Device names are unique within an environment;
+    an I2C bus may have sensors of several.
     """
 
     environment: Environment = Environment()
@@ -309,10 +324,20 @@ class Config(Section, frozen=True):
     simulator: Simulator = Simulator()
     sensor: tuple[Sensor, ...] = _SENSORS
     light: Light = Light()
-    relay: tuple[Relay, ...] = ()
-    filter: Filter = Filter()
-    combine: dict[str, Literal["first", "median"]] = {}
     topics: dict[str, MessageTypeName] = {}
+    chamber: dict[Name, Chamber] = {}
+
+    def chambers(self) -> dict[str, Chamber]:
+        """What each environment has, by its id, the first (`environment.id`) first."""
+        return {self.environment.id: self, **self.chamber}
+
+    def place(self, environment: str, section: str) -> str:
+        """A section of an environment as the file has it: "[light]", or "[chamber.shelf_2.light]"."""
+        return f"[{section}]" if environment == self.environment.id else f"[chamber.{environment}.{section}]"
+
+    def device(self, environment: str, name: str) -> str:
+        """The name of a device for a person, with its environment where there are several."""
+        return f"{environment}/{name}" if self.chamber else name
 
 
 def load(path: Path | None, settings: tuple[str, ...] = ()) -> Config:
@@ -321,9 +346,13 @@ def load(path: Path | None, settings: tuple[str, ...] = ()) -> Config:
     tree = _read(path) if path is not None else {}
     for setting in settings:
         _apply(tree, setting)
-    _check_sections(tree, source)
+    _check_sections(tree, Config, source)
+    _check_chambers(tree, source)
     config = _convert(tree, Config, source)
     _check_together(config, source)
+    for environment in config.chambers():
+        _check_chamber(config, environment, source)
+    _check_pins(config, source)
     return config
 
 
@@ -357,22 +386,47 @@ def _apply(tree: dict[str, Any], setting: str) -> None:
     place_of[last] = value
 
 
-def _check_sections(tree: dict[str, Any], source: str) -> None:
-    known = [field.name for field in msgspec.structs.fields(Config)]
+def _check_sections(tree: dict[str, Any], kind: type[Section], source: str, within: str = "") -> None:
+    known = [field.name for field in msgspec.structs.fields(kind)]
     for name in tree:
         if name not in known:
-            raise ConfigError(f"{source}: [{name}]: unknown section; known are {', '.join(known)}")
+            raise ConfigError(f"{source}: [{within}{name}]: unknown section; known are {', '.join(known)}")
 
 
-def _convert(tree: dict[str, Any], kind: type[T], source: str) -> T:
+def _check_chambers(tree: dict[str, Any], source: str) -> None:
+    """Each further environment on its own: of the members of a table msgspec does not say which is wrong."""
+    chambers = tree.get("chamber")
+    if not isinstance(chambers, dict):
+        return  # none, or what the conversion refuses
+    first = tree.get("environment", {})
+    taken = first.get("id", Environment().id) if isinstance(first, dict) else ""
+    for name, chamber in chambers.items():
+        _convert(name, Name, source, "chamber")
+        if name == taken:
+            raise ConfigError(
+                f"{source}: [chamber.{name}]: is the id of the first environment; choose another"
+            )
+        _check_id(name, f"{source}: [chamber.{name}]")
+        if isinstance(chamber, dict):
+            _check_sections(chamber, Chamber, source, f"chamber.{name}.")
+        _convert(chamber, Chamber, source, f"chamber.{name}")
+
+
+def _check_id(environment: str, place: str) -> None:
+    if environment == "environments":
+        # older clients begin their names for every environment with this word
+        raise ConfigError(f"{place}: environments is reserved, choose another")
+
+
+def _convert(tree: Any, kind: type[T], source: str, within: str = "") -> T:
     try:
         return msgspec.convert(tree, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{source}: {_explain(str(error), tree)}") from None
+        raise ConfigError(f"{source}: {_explain(str(error), tree, within)}") from None
 
 
-def _explain(sentence: str, tree: dict[str, Any]) -> str:
-    """Msgspec's "reason - at `$.section.option`" as "[section] option: reason"."""
+def _explain(sentence: str, tree: Any, within: str) -> str:
+    """Msgspec's "reason - at `$.section.option`" as "[section] option: reason", `within` a table."""
     reason, _, place = sentence.partition(" - at ")
     path = [part for part in re.split(r"[.\[\]`$]+", place) if part]
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", reason)
@@ -383,12 +437,12 @@ def _explain(sentence: str, tree: dict[str, Any]) -> str:
     if missing:
         path.append(missing[1])
         reason = "is missing"
-    if not path:
+    if not path and not within:
         return reason
-    section, *option = path
     if reason not in {"unknown option", "is missing"}:
         reason += f" (got {_at(tree, path)!r})"
-    return f"{' '.join(filter(None, (f'[{section}]', '.'.join(option))))}: {reason}"
+    section = ".".join(filter(None, (within, *path[:1])))
+    return f"{' '.join(filter(None, (f'[{section}]', '.'.join(path[1:]))))}: {reason}"
 
 
 def _at(tree: Any, path: list[str]) -> Any:
@@ -399,30 +453,16 @@ def _at(tree: Any, path: list[str]) -> Any:
 
 def _check_together(config: Config, source: str) -> None:
     """What no single option can tell."""
-    sensors, channels = config.sensor, config.light.channel
-    _check_once(source, "[sensor] name", [sensor.name for sensor in sensors])
-    _check_kinds(source, sensors)
-    if config.light.enabled and not channels:
-        raise ConfigError(f"{source}: [light] channel: there is none; with no lamp, set enabled = false")
-    _check_once(source, "[light] channel.pin", [channel.pin for channel in channels])
-    _check_once(source, "[light] channel.name", [channel.name for channel in channels])
-    if config.light.hardware_pwm and not any(channel.pin in _PWM_PINS for channel in channels):
-        pins = ", ".join(map(str, _PWM_PINS))
-        raise ConfigError(f"{source}: [light] hardware_pwm: is for GPIO {pins}, none of which the lamp has")
-    _check_relay_names(config, source)
-    _check_relays_of_one_variable(config, source)
-    _check_pins(config, source)
     _check_intervals(config.store, source)
     if config.store.batch > config.store.max_batch:
         raise ConfigError(f"{source}: [store] batch: is above max_batch")
-    if config.environment.id == "environments":
-        # older clients begin their names for every environment with this word
-        raise ConfigError(f"{source}: [environment] id: environments is reserved, choose another")
+    _check_id(config.environment.id, f"{source}: [environment] id")
     _check_address(config.couchdb.url, source, "couchdb")
-    wanted = config.replication.environments
-    if wanted and config.environment.id not in wanted:
-        own = f"{config.environment.id}, this chamber's own, is not among {', '.join(wanted)}"
-        raise ConfigError(f"{source}: [replication] environments: {own}")
+    known = config.chambers()
+    for name in config.replication.environments:
+        if name not in known:
+            unknown = f"there is no environment {name}; there is {', '.join(known)}"
+            raise ConfigError(f"{source}: [replication] environments: {unknown}")
     if config.replication.url:
         _check_replication(config.replication, source)
     if not config.simulator.enabled and config.simulator.speed != 1:
@@ -431,6 +471,28 @@ def _check_together(config: Config, source: str) -> None:
         raise ConfigError(f"{source}: [simulator] replay: only simulated hardware can replay a recording")
     if not config.simulator.enabled and config.simulator.faults:
         raise ConfigError(f"{source}: [simulator] faults: only simulated hardware has faults from a file")
+
+
+def _check_chamber(config: Config, environment: str, source: str) -> None:
+    """What no single option of an environment can tell."""
+    chamber = config.chambers()[environment]
+    sensors, light, channels = chamber.sensor, chamber.light, chamber.light.channel
+    of_sensors, of_light, of_relays = (
+        f"{source}: {config.place(environment, section)}" for section in ("sensor", "light", "relay")
+    )
+    _check_once(f"{of_sensors} name", [sensor.name for sensor in sensors])
+    _check_kinds(of_sensors, sensors)
+    if light.enabled and not channels:
+        raise ConfigError(f"{of_light} channel: there is none; with no lamp, set enabled = false")
+    _check_once(f"{of_light} channel.pin", [channel.pin for channel in channels])
+    _check_once(f"{of_light} channel.name", [channel.name for channel in channels])
+    if light.hardware_pwm and not any(channel.pin in _PWM_PINS for channel in channels):
+        pins = ", ".join(map(str, _PWM_PINS))
+        raise ConfigError(f"{of_light} hardware_pwm: is for GPIO {pins}, none of which the lamp has")
+    if any(sensor.name == "light" for sensor in sensors):
+        raise ConfigError(f"{of_sensors} name: light is the name of the lamp")
+    _check_relay_names(of_relays, chamber)
+    _check_relays_of_one_variable(of_relays, chamber.relay)
 
 
 def _check_intervals(store: Store, source: str) -> None:
@@ -444,76 +506,89 @@ def _check_intervals(store: Store, source: str) -> None:
             raise ConfigError(f"{where}: {minimum:g} is above maximum_interval_s, {maximum:g}")
 
 
-def _check_kinds(source: str, sensors: Sequence[Sensor]) -> None:
+def _check_kinds(place: str, sensors: Sequence[Sensor]) -> None:
     """No sensor has an option of another kind."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(Sensor)}
     for sensor in sensors:
         for option, kinds in _KINDS_WITH.items():
             if sensor.kind not in kinds and getattr(sensor, option) != defaults[option]:
                 owner = f"{sensor.name} is a {sensor.kind}"
-                raise ConfigError(f"{source}: [sensor] {option}: {owner}; it is for {', '.join(kinds)} only")
+                raise ConfigError(f"{place} {option}: {owner}; it is for {', '.join(kinds)} only")
         if sensor.kind in _ON_SERIAL_LINES:
-            _check_place(source, sensor, defaults)
+            _check_line(place, sensor, defaults)
 
 
-def _check_place(source: str, sensor: Sensor, defaults: Mapping[str, object]) -> None:
+def _check_line(place: str, sensor: Sensor, defaults: Mapping[str, object]) -> None:
     """A sensor with a serial line is at a port, or behind a bridge."""
     if sensor.port is None and not sensor.address:
         where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge it has its address instead"
         raise ConfigError(
-            f"{source}: [sensor] port: is missing; {sensor.name} is a {sensor.kind}, {where}, such as 0x4D"
+            f"{place} port: is missing; {sensor.name} is a {sensor.kind}, {where}, such as 0x4D"
         )
     for option in ("bus", "address"):
         if sensor.port is not None and getattr(sensor, option) != defaults[option]:
             where = f"{sensor.name} is at {sensor.port}, and not behind a bridge on an I2C bus"
-            raise ConfigError(f"{source}: [sensor] {option}: {where}")
+            raise ConfigError(f"{place} {option}: {where}")
 
 
-def _check_relay_names(config: Config, source: str) -> None:
+def _check_relay_names(place: str, chamber: Chamber) -> None:
     """Each device has topics by its name. The lamp is "light"."""
-    _check_once(source, "[relay] name", [relay.name for relay in config.relay])
-    others = {sensor.name for sensor in config.sensor} | {"light"}
-    for relay in config.relay:
+    _check_once(f"{place} name", [relay.name for relay in chamber.relay])
+    others = {sensor.name for sensor in chamber.sensor} | {"light"}
+    for relay in chamber.relay:
         if relay.name in others:
-            raise ConfigError(f"{source}: [relay] name: {relay.name} is the name of another device")
-    if any(sensor.name == "light" for sensor in config.sensor):
-        raise ConfigError(f"{source}: [sensor] name: light is the name of the lamp")
+            raise ConfigError(f"{place} name: {relay.name} is the name of another device")
 
 
-def _check_relays_of_one_variable(config: Config, source: str) -> None:
+def _check_relays_of_one_variable(place: str, relays: Sequence[Relay]) -> None:
     """They have one controller, so what that goes by is the same for all of them."""
     first: dict[str, Relay] = {}
-    for relay in config.relay:
+    for relay in relays:
         other = first.setdefault(relay.variable, relay)
         for option in ("needs", "override_s"):
             if getattr(relay, option) != getattr(other, option):
                 both = f"{other.name} and {relay.name} are both for {relay.variable}"
-                raise ConfigError(f"{source}: [relay] {option}: {both}, and must have the same")
+                raise ConfigError(f"{place} {option}: {both}, and must have the same")
 
 
 def _check_pins(config: Config, source: str) -> None:
-    """A pin has one device. Those of an I2C bus or of the serial port are taken where a sensor is on it."""
-    taken = {pin: user for sensor in config.sensor for pin, user in _pins_of(sensor).items()}
-    channels = config.light.channel if config.light.enabled else ()
-    lamps = [("[light] channel.pin", f"channel {channel.name}", channel.pin) for channel in channels]
-    for option, user, pin in lamps + [("[relay] pin", relay.name, relay.pin) for relay in config.relay]:
-        if pin in taken:
-            raise ConfigError(f"{source}: {option}: {user} and {taken[pin]} are both on GPIO {pin}")
-        taken[pin] = user
+    """A pin has one device, whatever environment that belongs to.
+
+    Those of an I2C bus or of the serial port are taken where a sensor is on it.
+    """
+    taken: dict[int, str] = {}
+    for environment, chamber in config.chambers().items():
+        for sensor in chamber.sensor:
+            taken |= _pins_of(sensor, config.device(environment, sensor.name))
+    for environment, chamber in config.chambers().items():
+        for place, user, pin in _outputs_of(config, environment, chamber):
+            if pin in taken:
+                raise ConfigError(f"{source}: {place}: {user} and {taken[pin]} are both on GPIO {pin}")
+            taken[pin] = user
 
 
-def _pins_of(sensor: Sensor) -> dict[int, str]:
-    """The pins that a sensor's bus or line takes, with their user."""
+def _outputs_of(config: Config, environment: str, chamber: Chamber) -> Iterator[tuple[str, str, int]]:
+    """The option, the name and the pin of each output of an environment."""
+    if chamber.light.enabled:
+        for channel in chamber.light.channel:
+            name = f"channel {config.device(environment, channel.name)}"
+            yield f"{config.place(environment, 'light')} channel.pin", name, channel.pin
+    for relay in chamber.relay:
+        yield f"{config.place(environment, 'relay')} pin", config.device(environment, relay.name), relay.pin
+
+
+def _pins_of(sensor: Sensor, name: str) -> dict[int, str]:
+    """The pins that the bus or line of a sensor of that name takes, with their user."""
     if sensor.port is None:
         return dict.fromkeys(_I2C_PINS.get(sensor.bus, ()), f"I2C bus {sensor.bus}")
     is_on_header = any(fnmatchcase(uart, sensor.port) for uart in _UARTS)
-    return dict.fromkeys(_UART_PINS if is_on_header else (), f"sensor {sensor.name} at {sensor.port}")
+    return dict.fromkeys(_UART_PINS if is_on_header else (), f"sensor {name} at {sensor.port}")
 
 
-def _check_once(source: str, option: str, values: Sequence[object]) -> None:
+def _check_once(place: str, values: Sequence[object]) -> None:
     for value, count in Counter(values).items():
         if count > 1:
-            raise ConfigError(f"{source}: {option}: {value} is given {count} times")
+            raise ConfigError(f"{place}: {value} is given {count} times")
 
 
 def _check_replication(replication: Replication, source: str) -> None:
