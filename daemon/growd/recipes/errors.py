@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from growd.recipes.schema import Finding
+    from growd.recipes.findings import Finding
 
 
 class RecipeError(Exception):

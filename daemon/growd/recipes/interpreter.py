@@ -1,66 +1,107 @@
-"""From a recipe and the time elapsed since its start to set points. Pure: no clock, no bus, no I/O."""
+"""From a recipe document to what is to be said of it, and to a plan that can run."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from growd.bus.errors import shown
+from growd.recipes import flexformat, phased, simple
 from growd.recipes.errors import InvalidRecipeError
-from growd.recipes.schema import check, errors, warnings
+from growd.recipes.findings import Finding, Severity, error, errors, warning, warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
-    from growd.recipes.schema import Finding
+    from growd.recipes.plan import Plan
 
+MAX_FINDINGS: Final = 100
+MAX_BYTES: Final = 4_000_000
+"""Of a recipe as JSON: with a run's other facts it still is a document for CouchDB, which takes 8 MB
+(docs.couchdb.org/en/3.5.x/config/couchdb.html#couchdb/max_document_size)."""
 
-class Plan(Protocol):
-    """A recipe made ready to run."""
-
-    @property
-    def duration(self) -> float:
-        """When it ends, in seconds after its start."""
-
-    def set_points(self, elapsed: float) -> dict[str, float]:
-        """The value of each variable that has one after `elapsed` seconds."""
+Reach = dict[str, tuple[float, float]]
+"""What the actuators of an environment can do: the lowest and highest set point of each variable that has
+one."""
 
 
-class SimplePlan:
-    """Format `simple`: a variable has the value of its last operation with offset <= elapsed.
-
-    "Last" is by offset, and by place in the document between equal offsets. The recipe ends with its last
-    operation.
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format: what is to be said of a recipe, its plan, and the place, variable and value of its set
+    points; the last two only of a recipe without errors.
     """
 
-    def __init__(self, recipe: dict[str, Any]) -> None:
-        self._offsets: dict[str, list[float]] = defaultdict(list)
-        self._values: dict[str, list[float]] = defaultdict(list)
-        operations = sorted(recipe["operations"], key=lambda operation: float(operation[0]))  # stable
-        for offset, variable, value in operations:
-            self._offsets[variable].append(float(offset))
-            self._values[variable].append(float(value))
-        self._duration = float(operations[-1][0])
-
-    @property
-    def duration(self) -> float:
-        return self._duration
-
-    def set_points(self, elapsed: float) -> dict[str, float]:
-        current = {}
-        for variable, offsets in self._offsets.items():
-            passed = bisect_right(offsets, elapsed)
-            if passed:
-                current[variable] = self._values[variable][passed - 1]
-        return current
+    check: Callable[[dict[str, Any]], Iterator[Finding]]
+    plan: Callable[[dict[str, Any]], Plan]
+    places: Callable[[dict[str, Any]], Iterator[tuple[str, str, float]]]
 
 
-PLANS: Final[dict[str, Callable[[dict[str, Any]], Plan]]] = {"simple": SimplePlan}
+FORMATS: Final[Mapping[str, Format]] = {
+    "flexformat": Format(flexformat.check, flexformat.plan, flexformat.places),
+    "phased": Format(phased.check, phased.plan, phased.places),
+    "simple": Format(simple.check, simple.plan, simple.places),
+}
 
 
-def interpret(recipe: Any) -> tuple[Plan, list[Finding]]:
+def check(recipe: Any, reach: Reach | None = None) -> list[Finding]:
+    """All that is to be said of a recipe document, errors first, cut off after `MAX_FINDINGS`.
+
+    With `reach` also what the environment's actuators can't do.
+    """
+    of_itself = list(islice(_check(recipe), MAX_FINDINGS + 1))
+    of_actuators = () if errors(of_itself) or reach is None else _check_reach(recipe, reach)
+    findings = list(islice(chain(of_itself, of_actuators), MAX_FINDINGS + 1))
+    if len(findings) > MAX_FINDINGS:
+        findings[-1] = Finding(findings[-1].severity, "", f"there is more to say than these {MAX_FINDINGS}")
+    return sorted(findings, key=lambda finding: finding.severity is not Severity.ERROR)
+
+
+def interpret(recipe: Any, reach: Reach | None = None) -> tuple[Plan, list[Finding]]:
     """The plan of a recipe and the warnings on it; `InvalidRecipeError` if there are errors."""
-    findings = check(recipe)
+    findings = check(recipe, reach)
     if errors(findings):
         raise InvalidRecipeError(findings)
-    return PLANS[recipe["format"]](recipe), warnings(findings)
+    return FORMATS[recipe["format"]].plan(recipe), warnings(findings)
+
+
+def _check(recipe: Any) -> Iterator[Finding]:
+    if not isinstance(recipe, dict):
+        yield error("", f"a recipe is an object, not {shown(recipe)}")
+        return
+    name = recipe.get("format")
+    known = ", ".join(FORMATS)
+    if name is None:
+        yield error("/format", f"the format is missing; known are {known}")
+    elif not isinstance(name, str) or name not in FORMATS:
+        yield error("/format", f"the format {shown(name)} is not known; known are {known}")
+    else:
+        yield from FORMATS[name].check(recipe)
+        yield from _check_size(recipe)
+
+
+def _check_size(recipe: dict[str, Any]) -> Iterator[Finding]:
+    try:
+        size = len(msgspec.json.encode(recipe))
+    except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError) as reason:
+        yield error("", f"it can't be written as JSON: {reason}")
+        return
+    if size > MAX_BYTES:
+        yield error("", f"it is too large: {size} bytes of JSON; {MAX_BYTES} is the most")
+
+
+def _check_reach(recipe: dict[str, Any], reach: Reach) -> Iterator[Finding]:
+    """Once for each variable without an actuator, and for each that is asked for more than it can do."""
+    told: set[str] = set()
+    for place, variable, value in FORMATS[recipe["format"]].places(recipe):
+        if variable in told:
+            continue
+        if variable not in reach:
+            told.add(variable)
+            yield warning(place, f"nothing here drives {variable}: its set points are kept, and no more")
+        elif not reach[variable][0] <= value <= reach[variable][1]:
+            told.add(variable)
+            low, high = reach[variable]
+            yield warning(place, f"{variable} can be driven from {low:g} to {high:g} here, not to {value:g}")
