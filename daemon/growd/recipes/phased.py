@@ -213,8 +213,6 @@ def _check_ends(
     if min(times) > 0:
         words = f"a gap from 0 to {min(times):g}, in which the last value holds, if there is one"
         yield warning(place, words)
-            place, f"a gap from 0 to {min(times):g}, in which the last value holds, if there is one"
-        )
 
 
 def _check_whole(phases: list[dict[str, Any]]) -> Iterator[Finding]:
