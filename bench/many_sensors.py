@@ -41,7 +41,7 @@ from growd.event_loop import run_on_loop
 from growd.http.api import Api
 from growd.http.gateway import Gateway
 from growd.http.server import Server
-from growd.plant import Plant, declare_topics
+from growd.plant import Plants, declare_topics
 from growd.simulation import simulated_hardware
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
@@ -87,8 +87,9 @@ class ClockOfChips(RealClock):
 
 def configured(arguments: argparse.Namespace) -> Config:
     sensors = tuple(_sensors(arguments.sensors, arguments.buses, arguments.kinds, arguments.interval))
-    check_addresses(sensors)
-    return Config(environment=Environment(id=ENVIRONMENT), sensor=sensors, light=Light(enabled=False))
+    config = Config(environment=Environment(id=ENVIRONMENT), sensor=sensors, light=Light(enabled=False))
+    check_addresses(config)
+    return config
 
 
 def _sensors(number: int, buses: int, kinds: Sequence[str], interval_s: float) -> Iterator[Sensor]:
@@ -117,7 +118,9 @@ class Daemon:
     def __init__(self, bus: Bus, config: Config, hardware: Hardware) -> None:
         self._bus = bus
         self._names = [sensor.name for sensor in config.sensor]
-        self._plant = Plant(config, bus, hardware, complain=lambda sentence: print(sentence, file=sys.stderr))
+        self._plant = Plants(
+            config, bus, hardware, complain=lambda sentence: print(sentence, file=sys.stderr)
+        )
 
     @asynccontextmanager
     async def running(self, clock: ClockOfChips) -> AsyncIterator[None]:

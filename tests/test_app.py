@@ -478,7 +478,7 @@ def test_a_lamp_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     unplugged.set()
     for thread in threading.enumerate():
-        if thread.name == "gpio":  # left behind, and free to end now
+        if thread.name == "environment_1/light":  # left behind, and free to end now
             thread.join(PATIENCE_S)
     assert result.exit_code == 1
     assert "growd has stopped, but the lamp does not answer: its outputs may not be safe" in result.stderr

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.config import ConfigError, Sensor, load
+from growd.config import Config, ConfigError, Sensor, load
 from growd.devices import check_addresses
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def test_the_pins_of_a_sensor_with_a_serial_line_are_taken(tmp_path: Path, senso
 def test_two_sensors_at_one_port_are_refused(others: str):
     sensors = [Sensor(name=n, kind="mhz19", port=p) for n, p in (("a", "/dev/serial0"), ("b", others))]
     with pytest.raises(ConfigError, match=r"\[sensor\] port: . and . are both at /dev/serial0"):
-        check_addresses(sensors)
+        check_addresses(Config(sensor=tuple(sensors)))
 
 
 def test_two_sensors_of_one_name_are_refused(tmp_path: Path):

@@ -50,7 +50,7 @@ def test_a_sensor_behind_a_bridge_is_in_the_thread_of_its_bus():
 def test_a_bridge_and_a_chip_at_one_address_are_refused():
     other = Sensor(name="lux", kind="bh1750", bus=3, address=0x4D)
     with pytest.raises(ConfigError, match="bridged and lux are both at 0x4d on bus 3"):
-        check_addresses([BRIDGED, other])
+        check_addresses(Config(sensor=(BRIDGED, other)))
 
 
 async def test_a_sensor_behind_a_bridge_is_read_from_its_configuration_to_its_topic():

@@ -7,7 +7,7 @@ import pytest
 from growd.app import open_configured
 from growd.clock import RealClock
 from growd.config import Channel, Config, ConfigError, Light, Relay, Simulator
-from growd.outputs import check_lamp, light_device, relay_device
+from growd.outputs import check_lamps, light_device, relay_device
 from growd_drivers.errors import HardwareUnavailableError
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import Wiring
@@ -70,7 +70,7 @@ def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
 
 
 def test_without_the_pwm_chip_the_lamp_says_what_to_do_and_nothing_else_is_refused(machine):
-    check_lamp(machine, BY_HARDWARE)
+    check_lamps(machine, Config(light=BY_HARDWARE))
     with pytest.raises(HardwareUnavailableError, match=r"there is no pwmchip2: .*dtoverlay=pwm-2chan"):
         light_device(machine, BY_HARDWARE).use()
 
@@ -88,18 +88,18 @@ def test_two_channels_of_the_lamp_on_one_of_the_pwm_are_refused_where_the_machin
     light = Light(hardware_pwm=True)
     assert {channel.name: channel.pin for channel in light.channel} == pins
     machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins=pins, pwm_chips={0: 4}))
-    check_lamp(machine, light)
+    check_lamps(machine, Config(light=light))
     machine.close()
     machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins=pins, pwm_chips={0: 2}))
     with pytest.raises(
         ConfigError, match=r"\[light\] channel.pin: white and blue, on GPIO 12 and 18, have one"
     ):
-        check_lamp(machine, light)
+        check_lamps(machine, Config(light=light))
     monkeypatch.setattr("growd.app.open_hardware", lambda **_: machine)
     with pytest.raises(ConfigError, match="white and blue"):
         open_configured(Config(simulator=Simulator(enabled=False), light=light), RealClock())
     for harmless in (Light(), Light(hardware_pwm=True, enabled=False)):
-        check_lamp(machine, harmless)
+        check_lamps(machine, Config(light=harmless))
     machine.close()
 
 

@@ -13,7 +13,7 @@ from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.clock import RealClock
 from growd.config import Config, ConfigError, Light, Relay, Sensor, StorageRule, Store
-from growd.plant import Plant, check_variables, declare_topics
+from growd.plant import Plants, check_variables, declare_topics
 from growd.simulation import simulated_hardware
 from growd_hwsim.faults import Fault
 from support.clock import ManualClock
@@ -35,7 +35,8 @@ class Bench:
         self.bus = Bus(self.clock)
         declare_topics(config, self.bus)
         self.complaints: list[str] = []
-        self.plant = Plant(config, self.bus, simulated(SleepingTime()), complain=self.complaints.append)
+        self.plants = Plants(config, self.bus, simulated(SleepingTime()), complain=self.complaints.append)
+        self.plant = self.plants.by_environment[config.environment.id]
 
 
 async def test_what_a_slow_sensor_says_is_not_stale_before_it_speaks_again():
@@ -55,7 +56,7 @@ async def test_what_a_slow_sensor_says_is_not_stale_before_it_speaks_again():
 async def test_a_slow_sensor_has_not_failed_before_its_first_reading():
     bench = Bench(SLOW)
     (sampler,) = bench.plant.samplers()
-    (worker,) = bench.plant.workers.values()
+    (worker,) = bench.plants.workers.values()
     bench.clock.watch(worker)
     async with running(bench.clock, sampler):
         await bench.clock.advance(60)  # half an interval: the chip measures twice as often as it is read
@@ -247,7 +248,7 @@ async def test_outputs_that_hang_are_told_together_and_hold_up_the_end_together(
     bus, complaints = Bus(RealClock()), []
     declare_topics(config, bus)
     machine = simulated_hardware(config, bus.clock)
-    async with Plant(config, bus, machine, complain=complaints.append).running():
+    async with Plants(config, bus, machine, complain=complaints.append).running():
         states = [bus.topics.get(f"environment_1/switches/{relay.name}") for relay in relays]
         await until(lambda: all(state.last for state in states))
         for relay in relays:

@@ -29,8 +29,8 @@ from growd.http.export import Exports
 from growd.http.freshness import Freshness
 from growd.http.gateway import Gateway
 from growd.http.server import AddressError, Server
-from growd.outputs import check_lamp
-from growd.plant import Plant, check_variables, declare_topics
+from growd.outputs import check_lamps
+from growd.plant import Plants, check_variables, declare_topics
 from growd.recipes.runner import RecipeRunner
 from growd.simulation import simulated_hardware
 from growd.storage import Storage
@@ -236,36 +236,33 @@ class App:
     async def _controlling(
         self, bus: Bus, local: LocalStore, outbox: Outbox, database: Database
     ) -> AsyncIterator[None]:
-        """Hardware, the plant on it, and the recipes. At the end the outputs are safe."""
+        """Hardware, the plants on it, and their recipes. At the end the outputs are safe."""
         hardware = await asyncio.to_thread(open_configured, self.config, self._clock)
-        environment = self.config.environment.id
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(asyncio.to_thread, hardware.close)
             if isinstance(hardware, SimulatedHardware):
                 FaultServices(bus, hardware.faults)
-            plant = Plant(self.config, bus, hardware, complain=self._complain)
-            await stack.enter_async_context(plant.running())
-            runner = RecipeRunner(
-                bus,
-                environment,
-                fetch=database.recipe,
-                journal=RunJournal(local, outbox, PointMaker(local.device), environment),
-            )
+            plants = Plants(self.config, bus, hardware, complain=self._complain)
+            await stack.enter_async_context(plants.running())
+            maker = PointMaker(local.device)
             async with Supervisor(self._clock) as parts:
-                parts.start(runner.node.name, runner.run)
+                for environment in self.config.chambers():
+                    journal = RunJournal(local, outbox, maker, environment)
+                    runner = RecipeRunner(bus, environment, fetch=database.recipe, journal=journal)
+                    parts.start(runner.node.name, runner.run)
                 yield
 
 
 def check_config(config: Config) -> None:
     """What only those who know the devices can tell of it. Raises `ConfigError`."""
-    check_addresses(config.sensor)
+    check_addresses(config)
     check_variables(config)
 
 
 def open_configured(config: Config, clock: Clock) -> Hardware:
     """The hardware that the configuration chooses, real or simulated, on the time of `clock`. Blocking.
 
-    Raises `HardwareUnavailableError`, `ConfigError` where this machine can't have the lamp as configured, or
+    Raises `HardwareUnavailableError`, `ConfigError` where this machine can't have the lamps as configured, or
     `SimulationError` for a file that the simulator can't use.
     """
     if config.simulator.enabled:
@@ -273,7 +270,7 @@ def open_configured(config: Config, clock: Clock) -> Hardware:
     else:
         hardware = open_hardware(sleep=clock.sleep_blocking, monotonic=clock.monotonic)
     try:
-        check_lamp(hardware, config.light)
+        check_lamps(hardware, config)
     except ConfigError:
         hardware.close()
         raise

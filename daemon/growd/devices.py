@@ -13,9 +13,9 @@ from growd.control.device_services import DeviceService
 from growd_drivers import bh1750, mhz19, sc16is750, scd30, tsl2591
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from growd.config import Sensor
+    from growd.config import Config, Sensor
     from growd_drivers.hardware import Hardware
 
 
@@ -160,26 +160,42 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
 }
 
 
-def check_addresses(sensors: Sequence[Sensor]) -> None:
-    """No two sensors share an address on a bus, or a serial port. Raises `ConfigError` with both names."""
+def check_addresses(config: Config) -> None:
+    """No two sensors of any environment share an address on a bus, or a serial port.
+
+    Raises `ConfigError` with both names.
+    """
     taken: dict[tuple[int, int], str] = {}
-    for sensor in sensors:
+    ports: list[tuple[str, Sensor]] = []
+    for environment, sensor in _sensors(config):
+        name = config.device(environment, sensor.name)
+        where = config.place(environment, "sensor")
         if sensor.port is not None:
-            _check_port(sensor, sensors)
+            _check_port(sensor, name, where, ports)
+            ports.append((name, sensor))
             continue
         place = (sensor.bus, sensor.address or SENSOR_KINDS[sensor.kind].address)
         if place in taken:
-            both = f"{taken[place]} and {sensor.name}"
-            raise ConfigError(f"[sensor] address: {both} are both at {place[1]:#04x} on bus {place[0]}")
-        taken[place] = sensor.name
+            both = f"{taken[place]} and {name}"
+            raise ConfigError(f"{where} address: {both} are both at {place[1]:#04x} on bus {place[0]}")
+        taken[place] = name
 
 
-def _check_port(sensor: Sensor, sensors: Sequence[Sensor]) -> None:
+def _sensors(config: Config) -> Iterator[tuple[str, Sensor]]:
+    """All there are, each with its environment."""
+    for environment, chamber in config.chambers().items():
+        for sensor in chamber.sensor:
+            yield environment, sensor
+
+
+def _check_port(sensor: Sensor, name: str, where: str, others: Sequence[tuple[str, Sensor]]) -> None:
     """A pattern takes what it finds first, so no other sensor may be at a port that it fits."""
-    for other in sensors:
-        if other is not sensor and other.port is not None and fnmatchcase(other.port, sensor.port or ""):
-            both = f"{sensor.name} and {other.name}"
-            raise ConfigError(f"[sensor] port: {both} are both at {other.port}")
+    port = sensor.port or ""
+    for other_name, other in others:
+        other_port = other.port or ""
+        if fnmatchcase(other_port, port) or fnmatchcase(port, other_port):
+            shared = port if fnmatchcase(port, other_port) else other_port
+            raise ConfigError(f"{where} port: {other_name} and {name} are both at {shared}")
 
 
 def line_of(sensor: Sensor) -> str:

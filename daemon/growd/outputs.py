@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from growd import config
-    from growd.config import Channel
     from growd_drivers.gpio import GpioLike
     from growd_drivers.hardware import Hardware
 
@@ -55,24 +54,28 @@ class OutputDevice(Generic[D]):
             self.use().close()
 
 
-def check_lamp(hardware: Hardware, light: config.Light) -> None:
-    """No two channels of the lamp are on one channel of the PWM chip, which depends on the model. Blocking.
+def check_lamps(hardware: Hardware, settings: config.Config) -> None:
+    """No two channels of lamps are on one channel of the PWM chip, which depends on the model. Blocking.
 
     Raises `ConfigError` with both names. A chip that is not there is for `light_device` to find.
     """
-    try:
-        places = _pwm_places(hardware, light) if light.enabled else {}
-    except DriverError:
-        return
-    taken: dict[tuple[int, int], Channel] = {}
-    for channel in light.channel:
-        place = places.get(channel.pin)
-        if place in taken:
-            other = taken[place]
-            both = f"{other.name} and {channel.name}, on GPIO {other.pin} and {channel.pin},"
-            raise ConfigError(f"[light] channel.pin: {both} have one PWM between them on this machine")
-        if place is not None:
-            taken[place] = channel
+    taken: dict[tuple[int, int], tuple[str, int]] = {}
+    for environment, chamber in settings.chambers().items():
+        light = chamber.light
+        try:
+            places = _pwm_places(hardware, light) if light.enabled else {}
+        except DriverError:
+            continue
+        for channel in light.channel:
+            place = places.get(channel.pin)
+            name = settings.device(environment, channel.name)
+            if place in taken:
+                other, pin = taken[place]
+                both = f"{other} and {name}, on GPIO {pin} and {channel.pin},"
+                where = f"{settings.place(environment, 'light')} channel.pin"
+                raise ConfigError(f"{where}: {both} have one PWM between them on this machine")
+            if place is not None:
+                taken[place] = name, channel.pin
 
 
 def light_device(hardware: Hardware, light: config.Light) -> OutputDevice[PwmLight]:

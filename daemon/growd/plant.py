@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.config import ConfigError
 from growd.control.actuation import Actuator, LightActuator, SwitchActuator
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from growd import config
     from growd.bus import Bus
-    from growd.config import Config
+    from growd.bus.nodes import Node
+    from growd.config import Chamber, Config
     from growd.outputs import OutputDevice
     from growd.worker import Worker
     from growd_drivers.hardware import Hardware
@@ -38,43 +39,61 @@ DEVICE_CLOSE_S: Final = 0.5  # an output that hangs holds up the way down for no
 LAST_READ_S: Final = 2.0  # nor a reading: a BH1750 in the dark takes two thirds of a second
 
 
+class Part(Protocol):
+    """What runs, beneath the name of its node, until it is cancelled."""
+
+    node: Node
+
+    async def run(self) -> None:
+        """Until cancelled."""
+
+
 def declare_topics(config: Config, bus: Bus) -> None:
-    """Declare the topics of the environment, which clients may know before any device is there."""
-    declare_environment(bus, config.environment.id, sensed(config))
+    """Declare the topics of each environment, which clients may know before any device is there."""
+    for environment, chamber in config.chambers().items():
+        declare_environment(bus, environment, sensed(chamber))
 
 
 def check_variables(config: Config) -> None:
     """What the configuration says of variables fits its sensors. Raises `ConfigError`."""
-    measured = sensed(config)
-    for variable in config.combine:
-        if len(sensors_of(config, variable)) < 2:  # noqa: PLR2004  several
-            raise ConfigError(f"[combine] {variable}: only a variable of two sensors or more can be combined")
-    for relay in config.relay:
-        if relay.needs and relay.needs not in measured:
-            raise ConfigError(f"[relay] needs: {relay.name} needs {relay.needs}, which no sensor measures")
+    for environment in config.chambers():
+        _check_variables_of(config, environment)
     known = {*VARIABLES, *(name.rpartition("/")[2] for name in config.topics)}
     for name in config.store.variable:
         if name not in known:
             raise ConfigError(f"[store] variable.{name}: there is no variable of this name")
-    if config.light.needs_sensor and "light_illuminance" not in measured:
-        raise ConfigError("[light] needs_sensor: no sensor measures light_illuminance")
 
 
-def sensors_of(config: Config, variable: str) -> list[str]:
+def _check_variables_of(config: Config, environment: str) -> None:
+    chamber, place = config.chambers()[environment], functools.partial(config.place, environment)
+    measured = sensed(chamber)
+    for variable in chamber.combine:
+        if len(sensors_of(chamber, variable)) < 2:  # noqa: PLR2004  several
+            where = f"{place('combine')} {variable}"
+            raise ConfigError(f"{where}: only a variable of two sensors or more can be combined")
+    for relay in chamber.relay:
+        if relay.needs and relay.needs not in measured:
+            needed = f"{relay.name} needs {relay.needs}, which no sensor measures"
+            raise ConfigError(f"{place('relay')} needs: {needed}")
+    if chamber.light.needs_sensor and "light_illuminance" not in measured:
+        raise ConfigError(f"{place('light')} needs_sensor: no sensor measures light_illuminance")
+
+
+def sensors_of(chamber: Chamber, variable: str) -> list[str]:
     """The names of the sensors that measure a variable, in their order."""
     return [
-        sensor.name for sensor in config.sensor if variable in SENSOR_KINDS[sensor.kind].variables.values()
+        sensor.name for sensor in chamber.sensor if variable in SENSOR_KINDS[sensor.kind].variables.values()
     ]
 
 
-def sensed(config: Config) -> list[str]:
+def sensed(chamber: Chamber) -> list[str]:
     """The variables that some sensor measures."""
-    kinds = [SENSOR_KINDS[sensor.kind] for sensor in config.sensor]
+    kinds = [SENSOR_KINDS[sensor.kind] for sensor in chamber.sensor]
     return sorted({variable for kind in kinds for variable in kind.variables.values()})
 
 
-class Plant:
-    """Samplers, filters, controllers and actuators on `hardware`; whoever opened that closes it.
+class Plants:
+    """The plant of each environment on `hardware`; whoever opened that closes it.
 
     `complain` is told, in a sentence for a person, of an output that may not be safe in the end.
     """
@@ -82,38 +101,77 @@ class Plant:
     def __init__(
         self, config: Config, bus: Bus, hardware: Hardware, *, complain: Callable[[str], None]
     ) -> None:
-        self.config = config
-        self._bus = bus
-        self._hardware = hardware
-        self._complain = complain
+        self._clock = bus.clock
         self.workers = Workers(bus.clock.monotonic)
-        """One thread for each bus, each serial line and each output, by its name."""
-        self._outputs: list[tuple[Worker, OutputDevice[Any]]] = []
+        """One thread for each bus, each serial line and each output, whatever environments are on it."""
+        self.by_environment = {
+            environment: Plant(config, environment, bus, hardware, self.workers, complain=complain)
+            for environment in config.chambers()
+        }
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run all parts around the body. At the end the outputs are safe, and closed."""
+        """Run all parts of all plants around the body. At the end the outputs are safe, and closed."""
+        plants = self.by_environment.values()
         try:
-            actuators = [*self._lamps(), *self._relays()]
-            async with Supervisor(self._bus.clock) as parts:
-                for part in (*actuators, *self.controllers(), *self.combiners(), *self.samplers()):
-                    parts.start(part.node.name, part.run)
+            async with Supervisor(self._clock) as parts:
+                for plant in plants:
+                    for part in plant.parts():
+                        parts.start(part.node.name, part.run)
                 yield
-            await asyncio.gather(*(actuator.make_safe() for actuator in actuators))
+            await asyncio.gather(*(plant.make_safe() for plant in plants))
         finally:
-            await asyncio.gather(*(self._close(worker, device) for worker, device in self._outputs))
+            await asyncio.gather(*(plant.close() for plant in plants))
             await self.workers.close(LAST_READ_S)
 
+
+class Plant:
+    """Samplers, filters, controllers and actuators of one environment, on `hardware` and in `workers`."""
+
+    def __init__(
+        self,
+        config: Config,
+        environment: str,
+        bus: Bus,
+        hardware: Hardware,
+        workers: Workers,
+        *,
+        complain: Callable[[str], None],
+    ) -> None:
+        self.environment = environment
+        self.chamber = config.chambers()[environment]
+        self._speed = config.simulator.speed
+        self._is_one_of_several = bool(config.chamber)
+        self._bus = bus
+        self._hardware = hardware
+        self._workers = workers
+        self._complain = complain
+        self._actuators: list[Actuator] = []
+        self._outputs: list[tuple[Worker, OutputDevice[Any]]] = []
+
+    def parts(self) -> list[Part]:
+        """All that runs, new; the actuators, which make their outputs safe, come first."""
+        self._actuators = [*self._lamps(), *self._relays()]
+        return [*self._actuators, *self.controllers(), *self.combiners(), *self.samplers()]
+
+    async def make_safe(self) -> None:
+        """Make all outputs safe. Those that run have ended."""
+        await asyncio.gather(*(actuator.make_safe() for actuator in self._actuators))
+
+    async def close(self) -> None:
+        """Close all outputs, which leaves them safe; those that don't answer are told."""
+        await asyncio.gather(*(self._close(worker, device) for worker, device in self._outputs))
+
     def _lamps(self) -> Iterator[Actuator]:
-        light = self.config.light
+        light = self.chamber.light
         if not light.enabled:
             return
         lamp = light_device(self._hardware, light)
         yield LightActuator(
             self._bus,
-            self.config.environment.id,
+            self.environment,
             write=lambda channel, level: lamp.use().set(channel, level),
-            worker=self._output_worker("gpio", lamp),
+            worker=self._output_worker("light", lamp),
             mix={channel.name: channel.mix for channel in light.channel},
             ramp_s=light.ramp_s,
             stale_after_s=self._patient(light.stale_after_s),
@@ -121,16 +179,16 @@ class Plant:
         )
 
     def _relays(self) -> Iterator[Actuator]:
-        for settings in self.config.relay:
+        for settings in self.chamber.relay:
             relay = relay_device(self._hardware, settings)
-            controller = f"{self.config.environment.id}/controllers/{settings.variable}"
+            controller = f"{self.environment}/controllers/{settings.variable}"
             yield SwitchActuator(
                 self._bus,
-                self.config.environment.id,
+                self.environment,
                 settings.name,
                 settings.variable,
                 write=functools.partial(_switch, relay),
-                worker=self._output_worker(f"gpio-{settings.name}", relay),
+                worker=self._output_worker(settings.name, relay),
                 safe_on=settings.safe == "on",
                 stale_after_s=self._patient(settings.stale_after_s),
                 write_timeout_s=self._patient(DEVICE_TIMEOUT_S),
@@ -139,8 +197,8 @@ class Plant:
             )
 
     def _output_worker(self, name: str, device: OutputDevice[Any]) -> Worker:
-        """The thread of one output: one that hangs keeps no other."""
-        worker = self.workers.named(name)
+        """The thread of one output: one that hangs keeps no other. No bus and no line has such a name."""
+        worker = self._workers.named(f"{self.environment}/{name}")
         self._outputs.append((worker, device))
         return worker
 
@@ -149,19 +207,22 @@ class Plant:
             async with asyncio.timeout(DEVICE_CLOSE_S):
                 await worker.run(device.close)
         except TimeoutError:
-            self._complain(f"{device.name} does not answer: its outputs may not be safe")
+            self._tell(f"{device.name} does not answer: its outputs may not be safe")
         except (DriverError, WorkerError) as error:
-            self._complain(f"{device.name}'s outputs may not be safe: {error}")
+            self._tell(f"{device.name}'s outputs may not be safe: {error}")
+
+    def _tell(self, sentence: str) -> None:
+        self._complain(f"in {self.environment} {sentence}" if self._is_one_of_several else sentence)
 
     def controllers(self) -> Iterator[LightController | DirectController | Filter]:
         """Filters and controllers: all that needs no hardware."""
-        environment, light = self.config.environment.id, self.config.light
-        for variable in sensed(self.config):
+        environment, light = self.environment, self.chamber.light
+        for variable in sensed(self.chamber):
             yield Filter(
                 self._bus,
                 environment,
                 variable,
-                weight=self.config.filter.weight,
+                weight=self.chamber.filter.weight,
                 stale_after_s=self._stale_after(variable),
             )
         if light.enabled:
@@ -176,7 +237,7 @@ class Plant:
             for channel in light.channel:
                 variable = f"light_intensity_{channel.name}"
                 yield DirectController(self._bus, environment, variable, override_s=light.override_s)
-        for relay in {relay.variable: relay for relay in self.config.relay}.values():
+        for relay in {relay.variable: relay for relay in self.chamber.relay}.values():
             yield DirectController(
                 self._bus,
                 environment,
@@ -190,25 +251,25 @@ class Plant:
         for variable in self._shared():
             yield Combiner(
                 self._bus,
-                self.config.environment.id,
+                self.environment,
                 variable,
-                sensors_of(self.config, variable),
-                method=self.config.combine.get(variable, "first"),
+                sensors_of(self.chamber, variable),
+                method=self.chamber.combine.get(variable, "first"),
                 stale_after_s=self._stale_after(variable),
             )
 
     def samplers(self) -> Iterator[Sampler]:
         """One sampler for each sensor."""
-        for sensor in self.config.sensor:
+        for sensor in self.chamber.sensor:
             device = SensorDevice(self._hardware, sensor)
             line = line_of(sensor)
             sampler = Sampler(
                 self._bus,
-                self.config.environment.id,
+                self.environment,
                 device.name,
                 read=device.read,
                 variables=device.variables,
-                worker=self.workers.named(line, functools.partial(self._hardware.take_over, line)),
+                worker=self._workers.named(line, functools.partial(self._hardware.take_over, line)),
                 interval_s=sensor.interval_s,
                 read_timeout_s=self._patient(DEVICE_TIMEOUT_S),
                 not_ready=NotReadyError,
@@ -226,19 +287,19 @@ class Plant:
         return {
             "name": name,
             "recoveries": self._hardware.recoveries(name),
-            "threads_left_behind": self.workers[name].replaced,
+            "threads_left_behind": self._workers[name].replaced,
         }
 
     def _shared(self) -> list[str]:
         """The variables that several sensors measure."""
-        return [variable for variable in sensed(self.config) if len(sensors_of(self.config, variable)) > 1]
+        return [variable for variable in sensed(self.chamber) if len(sensors_of(self.chamber, variable)) > 1]
 
     def _needed_by(self, relay: config.Relay) -> str:
         """The variable without which a relay must not be on, "" for none."""
         if relay.needs is not None:
             return relay.needs
         usual = USUALLY_NEEDED.get(relay.variable, "")
-        return usual if usual in sensed(self.config) else ""
+        return usual if usual in sensed(self.chamber) else ""
 
     def _need(self, variable: str) -> Need | None:
         return Need(variable, self._stale_after(variable)) if variable else None
@@ -247,14 +308,14 @@ class Plant:
         """Seconds of the clock after which a variable is stale: never before two readings are missed."""
         missed = [
             2 * sensor.interval_s
-            for sensor in self.config.sensor
+            for sensor in self.chamber.sensor
             if variable in SENSOR_KINDS[sensor.kind].variables.values()
         ]
-        return max([self._patient(self.config.filter.stale_after_s), *missed])
+        return max([self._patient(self.chamber.filter.stale_after_s), *missed])
 
     def _patient(self, seconds: float) -> float:
         """A time limit on this machine's work, in seconds of the clock: simulated time runs faster."""
-        return seconds * max(1.0, self.config.simulator.speed)
+        return seconds * max(1.0, self._speed)
 
 
 def _switch(relay: OutputDevice[Relay], on: bool) -> None:  # noqa: FBT001  what an actuator writes

@@ -93,19 +93,22 @@ class Storage:
         def rule_for(variable: Variable) -> StorageRule:
             return storage_rule(self._config.store, variable)
 
-        environments = [self._config.environment.id]
+        environments = self._config.chambers()
         return Recorder(self._bus, self.outbox, self._maker, environments, rule_for=rule_for)
 
     async def _note_start(self, notices: list[str]) -> None:
-        """Keep with the data that growd began anew, how it had ended, and what was found damaged."""
+        """Keep with the data that growd began anew, how it had ended, and what was found damaged.
+
+        With that of each environment: who reads or replicates one of them alone has to know it too.
+        """
         ended_well = await self._local.state(_ENDED_WELL)
         how = {None: "for the first time", True: "after a clean end", False: "without a clean end before"}
         happened = [("restart", f"growd started {how[ended_well]}")]
         happened += [("fault", f"growd: {notice}") for notice in notices]
         now = self._bus.clock.time()
-        for kind, text in happened:
-            environment = self._config.environment.id
-            self.outbox.add(self._maker.make(environment, kind, text, now, category=EVENT))
+        for environment in self._config.chambers():
+            for kind, text in happened:
+                self.outbox.add(self._maker.make(environment, kind, text, now, category=EVENT))
         for notice in notices:
             _log.error("%s", notice)
         if ended_well is not False:

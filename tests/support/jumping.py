@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from growd.bus import Bus
-from growd.plant import Plant, declare_topics
+from growd.plant import Plants, declare_topics
 from growd.simulation import simulated_hardware
 from support.clock import Sleepers
 
@@ -248,7 +248,7 @@ class Rig:
         self.machine._open_serial = _Serial(self.machine.serial_ports).open
         self.clock.hangs = self._hangs
         self.complaints: list[str] = []
-        self.plant = Plant(config, self.bus, self.machine, complain=self.complaints.append)
+        self.plant = Plants(config, self.bus, self.machine, complain=self.complaints.append)
 
     def last(self, topic: str) -> Any:
         """The last message on a topic of the environment; None before the first."""
