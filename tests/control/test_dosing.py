@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.control.dosing import Doser
+
+DEMAND = st.floats(0, 1)
+LEAST = st.floats(0.1, 60)
+
+
+def edges(doser, demands, tick_s):
+    """Drive it as a controller does, by ticks and at each edge: whether it was on, and for how long."""
+    lasted, found, was_on = 0.0, [], doser.is_on
+    for demand in demands:
+        left = tick_s
+        while left > 1e-9:
+            step = min(left, doser.until_edge(demand) or left)
+            doser.advance(demand, step)
+            lasted, left = lasted + step, left - step
+            if doser.is_on != was_on:
+                found.append((was_on, lasted))
+                lasted, was_on = 0.0, doser.is_on
+    return found
+
+
+@given(LEAST, LEAST, st.lists(DEMAND, min_size=1, max_size=100), st.floats(0.1, 30))
+def test_it_is_never_on_or_off_for_less_than_it_may(on, off, demands, tick_s):
+    found = edges(Doser(on, off), demands, tick_s)
+    for was_on, lasted in found[1:]:  # what was before the first edge began before the test
+        assert lasted >= (on if was_on else off) - 1e-6
+
+
+@given(LEAST, LEAST, DEMAND, st.floats(0.1, 60))
+def test_in_the_long_run_the_share_on_is_the_demand(on, off, demand, tick_s):
+    doser, ticks = Doser(on, off), 500
+    found = edges(doser, [demand] * ticks, tick_s)
+    time_on = sum(lasted for was_on, lasted in found if was_on)
+    if doser.is_on:
+        time_on += ticks * tick_s - sum(lasted for _, lasted in found)
+    assert time_on == pytest.approx(demand * ticks * tick_s, abs=on + off + 1e-6)
+
+
+def test_an_edge_that_comes_late_is_made_up_for():
+    doser, time_on = Doser(2.0, 2.0), 0.0
+    for _ in range(10_000):  # nobody looks between: each edge is up to 1 s late
+        time_on += doser.is_on
+        doser.advance(0.07, 1.0)
+    assert time_on == pytest.approx(700, abs=4)
+
+
+@given(LEAST, LEAST, st.lists(st.tuples(DEMAND, st.floats(0, 1000)), max_size=100))
+def test_what_is_carried_is_bounded(on, off, steps):
+    doser = Doser(on, off)
+    for demand, seconds in steps:
+        doser.advance(demand, seconds)
+        assert abs(doser.owed_s) <= on + off
+        assert doser.until_edge(demand) >= 0
+
+
+@given(LEAST, LEAST, st.lists(DEMAND, max_size=50))
+def test_without_demand_it_stays_off_and_with_all_of_it_it_stays_on(on, off, before):
+    doser = Doser(on, off)
+    for demand in before:
+        doser.advance(demand, 1.0)
+    doser.shut()
+    assert not doser.is_on
+    assert doser.until_edge(0.0) == math.inf
+    for _ in range(200):
+        doser.advance(1.0, 1.0)
+    assert doser.is_on
+    assert doser.until_edge(1.0) == math.inf
+
+
+def test_small_demands_add_up_to_a_dose():
+    doser = Doser(2.0, 1.0)
+    assert doser.until_edge(0.02) == pytest.approx(100)
+    doser.advance(0.02, 60.0)
+    assert not doser.is_on
+    assert doser.advance(0.02, 40.0)
+    assert doser.until_edge(0.02) == pytest.approx(2 / 0.98)
+    assert not doser.advance(0.02, 2.1)
+    assert doser.until_edge(0.02) == pytest.approx(100 + (2.1 * 0.98 - 2) / 0.02)  # given too much
+
+
+def test_a_dose_that_was_begun_is_finished_but_for_shut():
+    doser = Doser(2.0, 1.0)
+    doser.advance(1.0, 2.0)
+    assert doser.is_on
+    assert doser.advance(0.0, 1.0)
+    assert doser.until_edge(0.0) == pytest.approx(1.0)
+    doser.shut()
+    assert not doser.is_on
+    assert doser.until_edge(1.0) == pytest.approx(2.0)  # nothing is owed
