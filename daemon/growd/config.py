@@ -12,6 +12,7 @@ from collections import Counter
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from msgspec import Meta
@@ -152,7 +153,8 @@ class Simulator(Section, frozen=True):
 
     `faults` is a file of what fails and when. `replay` is a recording (CSV) that drives the chamber instead
     of the model: a reading holds for `replay_gap_s`, and with `replay_loop` it begins again after its end.
-    The door opens at `door_hours` of each day.
+    The door opens at `door_hours` of each day. Of several environments each has a chamber of its own, in one
+    room: the first is the one that is replayed, and the doors of all of them open.
     """
 
     enabled: bool = True
@@ -268,7 +270,7 @@ class Relay(Section, frozen=True):
 
     It is safe too, whoever commands it, while the variable in `needs` is not known: a valve must not stay
     open when nobody can say what the air is like. For a valve that is air_carbon_dioxide where a sensor
-    measures it, and for a fan nothing, unless said otherwise; "" is nothing.
+    measures it, and for a fan nothing, unless said otherwise; "" is nothing. A valve is safe when it is off.
     """
 
     name: Name
@@ -288,10 +290,53 @@ class Filter(Section, frozen=True):
     stale_after_s: Seconds = 30.0
 
 
+class Interlock(Section, frozen=True):
+    """What no recipe, client or controller passes; docs/control.md tells what each interlock is for.
+
+    From `ceiling_ppm` on the valve for CO2 is shut and the exhaust fan runs (unless `ceiling_starts_fan` is
+    off), until it is lower by the hysteresis. The valve is open for `valve_open_s` at a stretch at most, and
+    then shut for `valve_rest_s`; and for `dose_s` of an hour, or with the flow of a valve for `dose_litres`
+    (3600 s: no limit). When it was open for `no_rise_open_s` and CO2 did not rise by `no_rise_ppm`, it stays
+    shut until someone has looked.
+
+    The lamp is off from `light_off_degc` of the air on, until that is lower by the hysteresis, and for the
+    rest of a day on which it was on for `light_hours` (24: no limit).
+    """
+
+    ceiling_ppm: Annotated[float, Meta(ge=1_000, le=30_000)] = 5_000.0
+    ceiling_hysteresis_ppm: Annotated[float, Meta(ge=10, le=900)] = 500.0
+    ceiling_starts_fan: bool = True
+    valve_open_s: Annotated[float, Meta(ge=1, le=86_400)] = 300.0
+    valve_rest_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
+    dose_s: Annotated[float, Meta(ge=1, le=3_600)] = 900.0
+    dose_litres: Annotated[float, Meta(gt=0, le=10_000)] | None = None
+    valve_flow_l_min: Annotated[float, Meta(gt=0, le=1_000)] | None = None
+    no_rise_open_s: Annotated[float, Meta(ge=30, le=86_400)] = 180.0
+    no_rise_ppm: Annotated[float, Meta(ge=20, le=5_000)] = 40.0
+    light_off_degc: Annotated[float, Meta(ge=0, le=85)] = 35.0
+    light_hysteresis_degc: Annotated[float, Meta(ge=0.1, le=20)] = 2.0
+    light_hours: Annotated[float, Meta(gt=0, le=24)] = 24.0
+
+    @property
+    def dose_limit_s(self) -> float:
+        """The dose per hour, in seconds that a valve is open."""
+        if self.dose_litres is None or self.valve_flow_l_min is None:
+            return self.dose_s
+        return min(self.dose_s, self.dose_litres / self.valve_flow_l_min * 60.0)
+
+
 _SENSORS = (
     Sensor(name="scd30_1", kind="scd30"),
     Sensor(name="bh1750_1", kind="bh1750", interval_s=1.0),
 )
+
+
+class Recipe(Section, frozen=True):
+    """How recipes run. `after_outage` is where one goes on after growd or the machine did not run: where it
+    would be now, or where it stopped.
+    """
+
+    after_outage: Literal["where_it_would_be", "where_it_stopped"] = "where_it_would_be"
 
 
 class Chamber(Section, frozen=True):
@@ -306,6 +351,8 @@ class Chamber(Section, frozen=True):
     relay: tuple[Relay, ...] = ()
     filter: Filter = Filter()
     combine: dict[str, Literal["first", "median"]] = {}
+    interlock: Interlock = Interlock()
+    recipe: Recipe = Recipe()
 
 
 class Config(Chamber, frozen=True):

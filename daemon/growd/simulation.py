@@ -1,4 +1,4 @@
-"""A simulated machine that is wired as the configuration says, with the chamber that it names around it."""
+"""A simulated machine, wired as the configuration says, with a chamber around what each environment has."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring, open_simulated
 from growd_hwsim.replay import ReplayedChamber, load_recording
 
 if TYPE_CHECKING:
+    from growd import config
     from growd.clock import Clock
     from growd.config import Config
     from growd_hwsim.hardware import SimulatedHardware
@@ -29,51 +30,66 @@ def simulated_hardware(config: Config, clock: Clock) -> SimulatedHardware:
     simulator = config.simulator
     faults = load_faults(Path(simulator.faults)) if simulator.faults else []
     return open_simulated(
-        _chamber(config, clock),
+        _replayed(config, clock) if simulator.replay else _modelled(config, clock),
         sleep=clock.sleep_blocking,
         monotonic=clock.monotonic,
         faults=faults,
         wiring=_wiring(config),
+        further=[(_modelled(config, clock), _wiring(each)) for each in config.chamber.values()],
         seed=simulator.seed,
     )
 
 
-def _chamber(config: Config, clock: Clock) -> Chamber:
-    """The model, or what was recorded."""
+def _modelled(config: Config, clock: Clock) -> Chamber:
+    """The model. One seed for all chambers: they stand in one room, whose air they share."""
     simulator = config.simulator
-    parameters = ChamberParameters(door_hours=simulator.door_hours)
-    local_time = time.localtime(clock.time())
-    since_midnight = local_time.tm_hour * 3600 + local_time.tm_min * 60 + local_time.tm_sec
-    if not simulator.replay:
-        return Chamber(clock.monotonic, parameters, seed=simulator.seed, time_of_day_s=since_midnight)
+    return Chamber(
+        clock.monotonic, _parameters(config), seed=simulator.seed, time_of_day_s=_since_midnight(clock)
+    )
+
+
+def _replayed(config: Config, clock: Clock) -> Chamber:
+    """What was recorded."""
+    simulator = config.simulator
     return ReplayedChamber(
         load_recording(Path(simulator.replay)),
         clock.monotonic,
-        parameters,
+        _parameters(config),
         seed=simulator.seed,
-        time_of_day_s=since_midnight,
+        time_of_day_s=_since_midnight(clock),
         gap_s=simulator.replay_gap_s,
         loop=simulator.replay_loop,
     )
 
 
-def _wiring(config: Config) -> Wiring:
-    """The simulated machine is wired as the configuration says."""
-    light = config.light
+def _parameters(config: Config) -> ChamberParameters:
+    return ChamberParameters(door_hours=config.simulator.door_hours)
+
+
+def _since_midnight(clock: Clock) -> float:
+    local_time = time.localtime(clock.time())
+    return local_time.tm_hour * 3600 + local_time.tm_min * 60 + local_time.tm_sec
+
+
+def _wiring(settings: config.Chamber) -> Wiring:
+    """What the configuration says of one environment is how it is wired."""
+    light = settings.light
     return Wiring(
         i2c=tuple(
             WiredChip(sensor.kind, sensor.bus, sensor.address or SENSOR_KINDS[sensor.kind].address)
-            for sensor in config.sensor
+            for sensor in settings.sensor
             if sensor.port is None
         ),
         serial={
-            sensor.port.replace("*", "0"): sensor.kind for sensor in config.sensor if sensor.port is not None
+            sensor.port.replace("*", "0"): sensor.kind
+            for sensor in settings.sensor
+            if sensor.port is not None
         },
-        lamp_pins={channel.name: channel.pin for channel in light.channel},
+        lamp_pins={channel.name: channel.pin for channel in light.channel if light.enabled},
         inverted_lamps=light.inverted,
         pwm_chips={light.pwm_chip: _PWM_CHANNELS} if light.hardware_pwm else {},
         relays={
             relay.pin: WiredRelay(_MOVES[relay.variable], active_high=relay.active == "high")
-            for relay in config.relay
+            for relay in settings.relay
         },
     )

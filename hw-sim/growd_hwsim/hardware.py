@@ -1,8 +1,9 @@
-"""A simulated machine: real drivers above it can't tell it from a Raspberry Pi with a chamber."""
+"""A simulated machine: real drivers above it can't tell it from a Raspberry Pi with a chamber, or several."""
 
 from __future__ import annotations
 
 import errno
+import functools
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -58,7 +59,7 @@ class WiredRelay:
 
 @dataclass(frozen=True)
 class Wiring:
-    """What is connected where: chips on I2C buses, BCM pins of the lamps, and how a pin lights them.
+    """What of a chamber is connected where: chips on I2C buses, pins (BCM) of lamps, how a pin lights them.
 
     `relays` has what is on each further BCM pin. `serial` has the kind of the sensor ("mhz19" or "mhz16") at
     each serial port. `pwm_chips` has the number of channels (2 or 4) of each PWM chip, which is given the
@@ -74,7 +75,10 @@ class Wiring:
 
 
 class SimulatedHardware(Hardware):
-    """A `Hardware` whose insides can be seen: chamber, chips, pins, faults.
+    """A `Hardware` whose insides can be seen: chambers, chips, pins, faults.
+
+    It has the `chamber`, wired as `wiring` says, and beside it the `further` ones, each with a wiring of its
+    own on the same buses and header. All of them are in `chambers`.
 
     `adapters` has the I2C buses by their number, `chips` what is on them by bus and address, in the order of
     the wiring, and `serial_chips` the sensors by their port, or by the place of their bridge.
@@ -91,23 +95,31 @@ class SimulatedHardware(Hardware):
         monotonic: Callable[[], float],
         faults: Sequence[Fault],
         wiring: Wiring,
+        further: Sequence[tuple[Chamber, Wiring]],
         seed: int,
     ) -> None:
         self.chamber = chamber
         self.wiring = wiring
+        self._wired = ((chamber, wiring), *further)
+        self.chambers = tuple(each for each, _ in self._wired)
         self.faults = Faults(sleep=sleep, monotonic=monotonic, faults=faults)
-        self._channels = {pin: channel for channel, pin in wiring.lamp_pins.items()}
+        self._lamp_pins = {pin for _, wired in self._wired for pin in wired.lamp_pins.values()}
+        self._moved = {pin: move for each, wired in self._wired for pin, move in _moved(each, wired).items()}
         self.serial_chips: dict[str, SimulatedMhz19] = {}
+        on_buses = [(chip, each) for each, wired in self._wired for chip in wired.i2c]
         self.chips: dict[tuple[int, int], I2CSlave] = {
-            (chip.bus, chip.address): self._made(chip, monotonic, seed + number)
-            for number, chip in enumerate(wiring.i2c)
+            (chip.bus, chip.address): self._made(chip, each, monotonic, seed + number)
+            for number, (chip, each) in enumerate(on_buses)
         }
         self.adapters = {number: self._adapter(number) for number in sorted({bus for bus, _ in self.chips})}
         self.serial_ports = SerialPorts(
             wire=self.faults.serial_wire, plug=self.faults.plug, pause=self.faults.pause
         )
-        for number, (port, kind) in enumerate(wiring.serial.items()):
-            chip = SimulatedMhz19(self._carbon_dioxide, monotonic, name=kind, seed=seed + number)
+        at_ports = [(port, kind, each) for each, wired in self._wired for port, kind in wired.serial.items()]
+        for number, (port, kind, each) in enumerate(at_ports):
+            chip = SimulatedMhz19(
+                functools.partial(self._carbon_dioxide, each), monotonic, name=kind, seed=seed + number
+            )
             self.serial_chips[port] = chip
             self.serial_ports.attach(port, chip)
         super().__init__(
@@ -152,17 +164,20 @@ class SimulatedHardware(Hardware):
         super().close()
         self.serial_ports.close()
 
-    def _made(self, chip: WiredChip, monotonic: Callable[[], float], seed: int) -> I2CSlave:
+    def _made(self, chip: WiredChip, chamber: Chamber, monotonic: Callable[[], float], seed: int) -> I2CSlave:
         if chip.kind == SimulatedScd30.name:
-            return SimulatedScd30(self._air, monotonic, seed=seed)
+            return SimulatedScd30(functools.partial(self._air, chamber), monotonic, seed=seed)
         if chip.kind in _BEHIND_BRIDGES:
-            return self._bridged(chip, monotonic, seed)
+            return self._bridged(chip, chamber, monotonic, seed)
         light_sensors = {sensor.name: sensor for sensor in (SimulatedBh1750, SimulatedTsl2591)}
-        return light_sensors[chip.kind](self._illuminance, monotonic, seed=seed)
+        return light_sensors[chip.kind](functools.partial(self._illuminance, chamber), monotonic, seed=seed)
 
-    def _bridged(self, chip: WiredChip, monotonic: Callable[[], float], seed: int) -> SimulatedSc16is750:
+    def _bridged(
+        self, chip: WiredChip, chamber: Chamber, monotonic: Callable[[], float], seed: int
+    ) -> SimulatedSc16is750:
         place = place_of(chip.bus, chip.address)
-        sensor = SimulatedMhz19(self._carbon_dioxide, monotonic, name=chip.kind, seed=seed)
+        air = functools.partial(self._carbon_dioxide, chamber)
+        sensor = SimulatedMhz19(air, monotonic, name=chip.kind, seed=seed)
         self.serial_chips[place] = sensor
         return SimulatedSc16is750(sensor, port=place, wire=self.faults.serial_wire)
 
@@ -178,10 +193,10 @@ class SimulatedHardware(Hardware):
 
     def _pwm_sysfs(self) -> SimulatedPwmSysfs:
         """The PWM chips, whose pins are low from boot on."""
-        chips = self.wiring.pwm_chips
+        chips = {number: channels for _, wired in self._wired for number, channels in wired.pwm_chips.items()}
         bare = SimulatedPwmSysfs({}, chips=chips)
         places = {pin: place for chip in chips for pin, place in channels_on(chip, bare).items()}
-        lamps = {pin: place for pin, place in places.items() if pin in self._channels}
+        lamps = {pin: place for pin, place in places.items() if pin in self._lamp_pins}
         for pin in lamps:
             self._on_pin(pin, 0.0)
         return SimulatedPwmSysfs(lamps, chips=chips, on_change=self._on_pin, is_refused=self._is_pwm_refused)
@@ -197,24 +212,38 @@ class SimulatedHardware(Hardware):
         raise LookupError(f"no {kind.name} is wired")
 
     def _on_pin(self, pin: int, high: float) -> None:
-        if pin in self._channels:
-            lit = 1.0 - high if self.wiring.inverted_lamps else high
-            self.chamber.set_lamp(self._channels[pin], lit)
-        elif pin in self.wiring.relays:
-            relay = self.wiring.relays[pin]
-            move = self.chamber.set_valve if relay.moves == "valve" else self.chamber.set_fan
-            move((high > 0) == relay.active_high)
+        if pin in self._moved:
+            self._moved[pin](high)
 
-    def _air(self) -> Air:
+    def _air(self, chamber: Chamber) -> Air:
         self.gpio.settle()
-        return self.chamber.air()
+        return chamber.air()
 
-    def _carbon_dioxide(self) -> float:
-        return self._air().carbon_dioxide_ppm
+    def _carbon_dioxide(self, chamber: Chamber) -> float:
+        return self._air(chamber).carbon_dioxide_ppm
 
-    def _illuminance(self) -> float:
+    def _illuminance(self, chamber: Chamber) -> float:
         self.gpio.settle()
-        return self.chamber.illuminance_lux()
+        return chamber.illuminance_lux()
+
+
+def _moved(chamber: Chamber, wiring: Wiring) -> dict[int, Callable[[float], None]]:
+    """What each pin moves in a chamber, when told how much of the time it is high."""
+    relays = {pin: functools.partial(_switch, chamber, relay) for pin, relay in wiring.relays.items()}
+    lamps = {
+        pin: functools.partial(_light, chamber, channel, wiring.inverted_lamps)
+        for channel, pin in wiring.lamp_pins.items()
+    }
+    return {**relays, **lamps}
+
+
+def _switch(chamber: Chamber, relay: WiredRelay, high: float) -> None:
+    move = chamber.set_valve if relay.moves == "valve" else chamber.set_fan
+    move((high > 0) == relay.active_high)
+
+
+def _light(chamber: Chamber, channel: str, inverted: bool, high: float) -> None:  # noqa: FBT001  of the wiring
+    chamber.set_lamp(channel, 1.0 - high if inverted else high)
 
 
 def open_simulated(
@@ -224,12 +253,19 @@ def open_simulated(
     monotonic: Callable[[], float],
     faults: Sequence[Fault] = (),
     wiring: Wiring | None = None,
+    further: Sequence[tuple[Chamber, Wiring]] = (),
     seed: int = 0,
 ) -> SimulatedHardware:
-    """A machine with an SCD30, a BH1750, dimmable lamps, and what `wiring` has beside them, in `chamber`.
+    """A machine with an SCD30, a BH1750 and dimmable lamps in `chamber`, or with what `wiring` has there.
 
-    All on the time of one clock.
+    `further` are other chambers on the same machine. All on the time of one clock.
     """
     return SimulatedHardware(
-        chamber, sleep=sleep, monotonic=monotonic, faults=faults, wiring=wiring or Wiring(), seed=seed
+        chamber,
+        sleep=sleep,
+        monotonic=monotonic,
+        faults=faults,
+        wiring=wiring or Wiring(),
+        further=further,
+        seed=seed,
     )

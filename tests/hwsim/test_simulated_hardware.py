@@ -7,11 +7,13 @@ import pytest
 from growd_drivers.bh1750 import Bh1750
 from growd_drivers.errors import HardwareUnavailableError, NotReadyError
 from growd_drivers.hardware import Hardware
+from growd_drivers.mhz19 import ANSWER_S, BAUD, WARM_UP_S, Mhz19
 from growd_drivers.pwm_light import PwmLight
 from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
 from growd_drivers.tsl2591 import Tsl2591
-from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring
+from growd_hwsim.chamber import Chamber, ChamberParameters
+from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredRelay, Wiring
 from support.machine import SleepingTime, simulated
 
 
@@ -175,3 +177,58 @@ def test_the_first_chip_of_a_kind_has_its_name():
     with pytest.raises(LookupError, match="no tsl2591 is wired"):
         _ = machine.tsl2591
     machine.close()
+
+
+SECOND = Wiring(
+    i2c=(WiredChip("bh1750", 1, 0x5C), WiredChip("scd30", 3, 0x61), WiredChip("mhz16", 3, 0x4D)),
+    lamp_pins={"white": 20},
+    inverted_lamps=True,
+    relays={21: WiredRelay("valve", active_high=False)},
+    serial={"/dev/ttyUSB0": "mhz19"},
+)
+
+
+@pytest.fixture
+def two_chambers():
+    clock = SleepingTime()
+    second = Chamber(clock.monotonic, ChamberParameters(daylight_lux=0.0))
+    machine = simulated(clock, further=[(second, SECOND)])
+    yield machine
+    machine.close()
+
+
+def test_the_lamps_of_two_chambers_light_their_own(two_chambers: SimulatedHardware):
+    machine = two_chambers
+    sensors = [Bh1750(machine.i2c(1), sleep=machine.sleep, address=address) for address in (0x23, 0x5C)]
+    lamps = [
+        PwmLight(machine.gpio, {"white": machine.wiring.lamp_pins["white"]}, sleep=machine.sleep),
+        PwmLight(machine.gpio, SECOND.lamp_pins, sleep=machine.sleep, inverted=True),
+    ]
+    lamps[0].set("white", 0.5)
+    assert [sensor.read().illuminance_lux for sensor in sensors] == [pytest.approx(10_000, rel=0.01), 0]
+    lamps[1].set("white", 1.0)
+    lamps[0].set("white", 0.0)
+    assert [sensor.read().illuminance_lux for sensor in sensors] == [0, pytest.approx(20_000, rel=0.01)]
+    for lamp in lamps:
+        lamp.close()
+
+
+def test_the_valves_and_the_sensors_of_two_chambers_have_air_of_their_own(two_chambers: SimulatedHardware):
+    machine, (first, second) = two_chambers, two_chambers.chambers
+    assert machine.chamber is first
+    lines = [machine.serial(place, baud=BAUD, timeout_s=ANSWER_S) for place in ("/dev/ttyUSB0", "i2c-3:0x4d")]
+    others = [
+        Scd30(machine.i2c(3), sleep=machine.sleep),
+        *(Mhz19(line, monotonic=machine.monotonic) for line in lines),
+    ]
+    for sensor in others:
+        with pytest.raises(NotReadyError):
+            sensor.read()
+    valve = Relay(machine.gpio, 21, active_high=False)
+    valve.set(True)
+    machine.sleep(WARM_UP_S)
+    valve.close()
+    assert first.air().carbon_dioxide_ppm < 430
+    truth = second.air().carbon_dioxide_ppm
+    assert truth > 1_000
+    assert [sensor.read().carbon_dioxide_ppm for sensor in others] == [pytest.approx(truth, rel=0.1)] * 3
