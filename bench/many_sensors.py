@@ -112,6 +112,15 @@ def _address(kind: str, place: int, number: int) -> int:
     return known[place] if place < len(known) else MADE_UP_ADDRESS + number % 32
 
 
+class _NoMemory:
+    """For interlocks that are not there without outputs."""
+
+    async def state(self, key: str, default: Any = None) -> Any:  # noqa: ARG002  the shape of a memory
+        return default
+
+    async def save_state(self, key: str, value: Any) -> None: ...
+
+
 class Daemon:
     """The sensors as growd has them."""
 
@@ -119,7 +128,11 @@ class Daemon:
         self._bus = bus
         self._names = [sensor.name for sensor in config.sensor]
         self._plant = Plants(
-            config, bus, hardware, complain=lambda sentence: print(sentence, file=sys.stderr)
+            config,
+            bus,
+            hardware,
+            memory=_NoMemory(),
+            complain=lambda sentence: print(sentence, file=sys.stderr),
         )
 
     @asynccontextmanager

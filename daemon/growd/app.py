@@ -242,7 +242,7 @@ class App:
             stack.push_async_callback(asyncio.to_thread, hardware.close)
             if isinstance(hardware, SimulatedHardware):
                 FaultServices(bus, hardware.faults)
-            plants = Plants(self.config, bus, hardware, complain=self._complain)
+            plants = Plants(self.config, bus, hardware, memory=local, complain=self._complain)
             await stack.enter_async_context(plants.running())
             maker = PointMaker(local.device)
             async with Supervisor(self._clock) as parts:

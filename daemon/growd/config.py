@@ -322,7 +322,7 @@ class Interlock(Section, frozen=True):
         """The dose per hour, in seconds that a valve is open."""
         if self.dose_litres is None or self.valve_flow_l_min is None:
             return self.dose_s
-        return min(self.dose_s, self.dose_litres / self.valve_flow_l_min * 60.0)
+        return self.dose_litres / self.valve_flow_l_min * 60.0
 
 
 _SENSORS = (
@@ -540,6 +540,10 @@ def _check_chamber(config: Config, environment: str, source: str) -> None:
         raise ConfigError(f"{of_sensors} name: light is the name of the lamp")
     _check_relay_names(of_relays, chamber)
     _check_relays_of_one_variable(of_relays, chamber.relay)
+    limits = chamber.interlock
+    if limits.dose_litres is not None and limits.valve_flow_l_min is None:
+        where = f"{source}: {config.place(environment, 'interlock')} dose_litres"
+        raise ConfigError(f"{where}: takes valve_flow_l_min, the flow of an open valve")
 
 
 def _check_intervals(store: Store, source: str) -> None:
@@ -591,6 +595,8 @@ def _check_relays_of_one_variable(place: str, relays: Sequence[Relay]) -> None:
     """They have one controller, so what that goes by is the same for all of them."""
     first: dict[str, Relay] = {}
     for relay in relays:
+        if relay.variable == "air_carbon_dioxide_valve_on" and relay.safe == "on":
+            raise ConfigError(f"{place} safe: {relay.name} is a valve for CO2, which is safe when it is off")
         other = first.setdefault(relay.variable, relay)
         for option in ("needs", "override_s"):
             if getattr(relay, option) != getattr(other, option):

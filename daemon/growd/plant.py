@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from growd.config import ConfigError
 from growd.control.actuation import Actuator, LightActuator, SwitchActuator
 from growd.control.combining import Combiner
-from growd.control.controllers import DirectController, LightController, Need
+from growd.control.controllers import DirectController, LightController
 from growd.control.filters import Filter
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import declare_environment
 from growd.devices import SENSOR_KINDS, SensorDevice, line_of
 from growd.outputs import light_device, relay_device
+from growd.safeguards import Safeguards
 from growd.supervisor import Supervisor
 from growd.variables import VARIABLES
 from growd.worker import WorkerError, Workers
@@ -24,16 +25,15 @@ from growd_drivers.errors import DriverError, NotReadyError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from growd import config
     from growd.bus import Bus
     from growd.bus.nodes import Node
     from growd.config import Chamber, Config
+    from growd.control.interlocks import Interlocks, Memory
     from growd.outputs import OutputDevice
     from growd.worker import Worker
     from growd_drivers.hardware import Hardware
     from growd_drivers.relay import Relay
 
-USUALLY_NEEDED: Final = {"air_carbon_dioxide_valve_on": "air_carbon_dioxide"}
 DEVICE_TIMEOUT_S: Final = 2.0
 DEVICE_CLOSE_S: Final = 0.5  # an output that hangs holds up the way down for no longer
 LAST_READ_S: Final = 2.0  # nor a reading: a BH1750 in the dark takes two thirds of a second
@@ -95,17 +95,26 @@ def sensed(chamber: Chamber) -> list[str]:
 class Plants:
     """The plant of each environment on `hardware`; whoever opened that closes it.
 
-    `complain` is told, in a sentence for a person, of an output that may not be safe in the end.
+    `memory` keeps what has to outlast a restart. `complain` is told, in a sentence for a person, of an output
+    that may not be safe in the end.
     """
 
     def __init__(
-        self, config: Config, bus: Bus, hardware: Hardware, *, complain: Callable[[str], None]
+        self,
+        config: Config,
+        bus: Bus,
+        hardware: Hardware,
+        *,
+        memory: Memory,
+        complain: Callable[[str], None],
     ) -> None:
         self._clock = bus.clock
         self.workers = Workers(bus.clock.monotonic)
         """One thread for each bus, each serial line and each output, whatever environments are on it."""
         self.by_environment = {
-            environment: Plant(config, environment, bus, hardware, self.workers, complain=complain)
+            environment: Plant(
+                config, environment, bus, hardware, self.workers, memory=memory, complain=complain
+            )
             for environment in config.chambers()
         }
 
@@ -136,6 +145,7 @@ class Plant:
         hardware: Hardware,
         workers: Workers,
         *,
+        memory: Memory,
         complain: Callable[[str], None],
     ) -> None:
         self.environment = environment
@@ -145,24 +155,33 @@ class Plant:
         self._bus = bus
         self._hardware = hardware
         self._workers = workers
+        self._memory = memory
         self._complain = complain
+        self._interlocks: Interlocks | None = None
         self._actuators: list[Actuator] = []
         self._outputs: list[tuple[Worker, OutputDevice[Any]]] = []
 
     def parts(self) -> list[Part]:
-        """All that runs, new; the actuators, which make their outputs safe, come first."""
-        self._actuators = [*self._lamps(), *self._relays()]
-        return [*self._actuators, *self.controllers(), *self.combiners(), *self.samplers()]
+        """All that runs, new; the actuators, which make their outputs safe, come first after their guards."""
+        guards = self._interlocks = self._safeguards().interlocks(self._bus, self.environment, self._memory)
+        self._actuators = [*self._lamps(guards), *self._relays(guards)]
+        return [guards, *self._actuators, *self.controllers(), *self.combiners(), *self.samplers()]
 
     async def make_safe(self) -> None:
         """Make all outputs safe. Those that run have ended."""
         await asyncio.gather(*(actuator.make_safe() for actuator in self._actuators))
+        if self._interlocks is not None:
+            await self._interlocks.close()
 
     async def close(self) -> None:
         """Close all outputs, which leaves them safe; those that don't answer are told."""
         await asyncio.gather(*(self._close(worker, device) for worker, device in self._outputs))
 
-    def _lamps(self) -> Iterator[Actuator]:
+    def _safeguards(self) -> Safeguards:
+        sensors = {variable: sensors_of(self.chamber, variable) for variable in sensed(self.chamber)}
+        return Safeguards(self.chamber, sensors, self._stale_after, self._patient)
+
+    def _lamps(self, guards: Interlocks) -> Iterator[Actuator]:
         light = self.chamber.light
         if not light.enabled:
             return
@@ -176,12 +195,13 @@ class Plant:
             ramp_s=light.ramp_s,
             stale_after_s=self._patient(light.stale_after_s),
             write_timeout_s=self._patient(DEVICE_TIMEOUT_S),
+            guard=guards.guard("light", {}),
         )
 
-    def _relays(self) -> Iterator[Actuator]:
+    def _relays(self, guards: Interlocks) -> Iterator[Actuator]:
         for settings in self.chamber.relay:
             relay = relay_device(self._hardware, settings)
-            controller = f"{self.environment}/controllers/{settings.variable}"
+            is_on = settings.safe == "on"
             yield SwitchActuator(
                 self._bus,
                 self.environment,
@@ -189,11 +209,10 @@ class Plant:
                 settings.variable,
                 write=functools.partial(_switch, relay),
                 worker=self._output_worker(settings.name, relay),
-                safe_on=settings.safe == "on",
+                safe_on=is_on,
                 stale_after_s=self._patient(settings.stale_after_s),
                 write_timeout_s=self._patient(DEVICE_TIMEOUT_S),
-                # a command by hand goes through the controller too, which knows whether it may be
-                follows=controller if self._needed_by(settings) else "",
+                guard=guards.guard(settings.name, {settings.variable: float(is_on)}),
             )
 
     def _output_worker(self, name: str, device: OutputDevice[Any]) -> Worker:
@@ -232,7 +251,6 @@ class Plant:
                 full_scale_lux=light.full_scale_lux,
                 measured_stale_after_s=self._stale_after("light_illuminance"),
                 override_s=light.override_s,
-                needs=self._need("light_illuminance") if light.needs_sensor else None,
             )
             for channel in light.channel:
                 variable = f"light_intensity_{channel.name}"
@@ -243,7 +261,6 @@ class Plant:
                 environment,
                 relay.variable,
                 override_s=relay.override_s,
-                needs=self._need(self._needed_by(relay)),
             )
 
     def combiners(self) -> Iterator[Combiner]:
@@ -293,16 +310,6 @@ class Plant:
     def _shared(self) -> list[str]:
         """The variables that several sensors measure."""
         return [variable for variable in sensed(self.chamber) if len(sensors_of(self.chamber, variable)) > 1]
-
-    def _needed_by(self, relay: config.Relay) -> str:
-        """The variable without which a relay must not be on, "" for none."""
-        if relay.needs is not None:
-            return relay.needs
-        usual = USUALLY_NEEDED.get(relay.variable, "")
-        return usual if usual in sensed(self.chamber) else ""
-
-    def _need(self, variable: str) -> Need | None:
-        return Need(variable, self._stale_after(variable)) if variable else None
 
     def _stale_after(self, variable: str) -> float:
         """Seconds of the clock after which a variable is stale: never before two readings are missed."""

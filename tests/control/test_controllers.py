@@ -4,7 +4,7 @@ import pytest
 
 from growd.bus import Bus
 from growd.bus.messages import Quality
-from growd.control.controllers import DirectController, LightController, Need
+from growd.control.controllers import DirectController, LightController
 from growd.control.topics import LIGHT_CHANNELS, declare_environment
 from support.clock import ManualClock
 from support.running import running
@@ -205,21 +205,3 @@ async def test_a_controller_that_is_started_again_knows_its_set_point():
     rig.publish(f"desired/{LUX}", 8000.0)
     async with running(rig.clock, *rig.controllers):
         assert rig.commanded().last.value == pytest.approx(0.4)
-
-
-async def test_a_controller_that_is_started_again_knows_that_what_it_needs_is_not_known_any_more():
-    clock = ManualClock()
-    bus = Bus(clock)
-    declare_environment(bus, "e", ["air_carbon_dioxide"])
-    valve = "air_carbon_dioxide_valve_on"
-    controller = DirectController(bus, "e", valve, needs=Need("air_carbon_dioxide", 30.0))
-    client = bus.node("client")
-    measured = client.publisher("e/measured/air_carbon_dioxide")
-    client.publisher(f"e/desired/{valve}").publish(1.0)
-    async with running(clock, controller):
-        measured.publish(600.0)
-        await clock.settle()
-        assert bus.topics.get(f"e/commanded/{valve}").last.value == 1.0
-    measured.publish(None, Quality.FAULT)
-    async with running(clock, controller):
-        assert bus.topics.get(f"e/commanded/{valve}").last.quality is Quality.STALE

@@ -16,6 +16,7 @@ from growd.bus import Bus
 from growd.plant import Plants, declare_topics
 from growd.simulation import simulated_hardware
 from support.clock import Sleepers
+from support.memory import ShortMemory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -239,8 +240,9 @@ class _Port:
 class Rig:
     """A plant on simulated hardware, on a clock that jumps."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, memory: ShortMemory | None = None) -> None:
         self.config = config
+        self.memory = memory or ShortMemory()
         self.clock = JumpingClock()
         self.bus = Bus(self.clock)
         declare_topics(config, self.bus)
@@ -248,7 +250,9 @@ class Rig:
         self.machine._open_serial = _Serial(self.machine.serial_ports).open
         self.clock.hangs = self._hangs
         self.complaints: list[str] = []
-        self.plant = Plants(config, self.bus, self.machine, complain=self.complaints.append)
+        self.plant = Plants(
+            config, self.bus, self.machine, memory=self.memory, complain=self.complaints.append
+        )
 
     def last(self, topic: str) -> Any:
         """The last message on a topic of the environment; None before the first."""
@@ -266,9 +270,9 @@ class Rig:
 
 
 @asynccontextmanager
-async def rigged(config: Config) -> AsyncIterator[Rig]:
-    """Run the plant of a configuration around the body."""
-    rig = Rig(config)
+async def rigged(config: Config, memory: ShortMemory | None = None) -> AsyncIterator[Rig]:
+    """Run the plant of a configuration around the body; `memory` is what its interlocks remember."""
+    rig = Rig(config, memory)
     selector = _Selector(asyncio.get_running_loop(), rig.clock)
     try:
         async with rig.plant.running():

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
+    from growd.control.interlocks import Guard
     from growd.worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -44,9 +45,10 @@ DEFAULT_MIX: Final = {"white": 1.0, "red": 0.5, "blue": 0.5}
 class Actuator(ABC):
     """What every actuator has: outputs with a safe level each, and commands that hold for a time.
 
-    It follows the node `follows` alone, or whoever commands. A command holds for `stale_after_s` and until
-    one that is not ok takes it back. At the start of `run` every output is made safe before anything else. A
-    level that an output has is not written again.
+    It follows whoever commands, as far as its `guard` permits (`growd.control.interlocks`), which it asks for
+    each level and tells what it wrote. A command holds for `stale_after_s` and until one that is not ok takes
+    it back. At the start of `run` every output is made safe before anything else. A level that an output has
+    is not written again.
 
     `write(output, level)` runs in the worker; OSError, RuntimeError or ValueError from it is a failure of
     the device: what the output is then is not known, so the write is tried again after a growing delay
@@ -66,10 +68,10 @@ class Actuator(ABC):
         stale_after_s: float,
         write_timeout_s: float,
         retries: Retries,
-        follows: str = "",
+        guard: Guard | None,
     ) -> None:
         self.node = bus.node(f"{environment}/actuators/{device}")
-        self._follows = follows
+        self._guard = guard
         self._clock = bus.clock
         self._write = write
         self._safe = dict(safe)
@@ -83,6 +85,8 @@ class Actuator(ABC):
         self._health = Health(self.node, environment, device, bus.clock)
         self._written: dict[str, float] = {}
         self._changed = asyncio.Event()
+        if guard is not None:
+            guard.watch(self._changed.set)
         self._failing: set[str] = set()
         self._failures = 0
         self._retry_at = 0.0
@@ -128,11 +132,15 @@ class Actuator(ABC):
 
     @abstractmethod
     def _target(self, output: str) -> float:
-        """The level that an output should have now."""
+        """The level that an output should have now, and may have."""
 
     @abstractmethod
     def _take(self, message: Message) -> None:
         """Note a command."""
+
+    def _permitted(self, output: str, level: float) -> float:
+        """What the output may have, where `level` is commanded."""
+        return level if self._guard is None else self._guard.permit(output, level)
 
     def _is_moving(self) -> bool:
         """Whether the target changes with time alone."""
@@ -158,9 +166,8 @@ class Actuator(ABC):
 
     async def _listen(self, commands: Subscription) -> None:
         async for message in commands:
-            if self._follows in ("", message.node):
-                self._take(message)
-                self._changed.set()
+            self._take(message)
+            self._changed.set()
 
     async def _follow(self) -> None:
         while True:
@@ -206,6 +213,9 @@ class Actuator(ABC):
         self._written.update(changes)
         for output in failures:
             self._written.pop(output, None)  # it may be the old level or the new one
+        if self._guard is not None:
+            for output in changes:
+                self._guard.wrote(output, self._written.get(output))
         self._failing = self._failing - changes.keys() | failures.keys()
         if failures:
             self._failed(next(iter(failures.values())), is_news=was_well)
@@ -227,7 +237,8 @@ class LightActuator(Actuator):
 
     A channel follows its own command (`light_intensity_<channel>`, or its field of `light_channels`) while
     that is fresh, else its share (`mix`) of the command for `light_illuminance`. It gets there in its share
-    of `ramp_s` (from dark to full). Without a command it is dark, at once.
+    of `ramp_s` (from dark to full). Without a command, or where the guard does not permit its level, it is
+    dark, at once. The guard is asked for each channel, and for "light_illuminance", the command for all.
 
     What the outputs are stands on `<environment>/light_channels`, published when it changes.
     """
@@ -244,6 +255,7 @@ class LightActuator(Actuator):
         stale_after_s: float = 5.0,
         write_timeout_s: float = 2.0,
         retries: Retries = RETRIES,
+        guard: Guard | None = None,
         device: str = "light",
     ) -> None:
         self._mix = dict(mix)
@@ -262,6 +274,7 @@ class LightActuator(Actuator):
             stale_after_s=stale_after_s,
             write_timeout_s=write_timeout_s,
             retries=retries,
+            guard=guard,
         )
         self._channels = self.node.advertise(light_channels(environment), CHANNEL_LEVELS)
 
@@ -282,17 +295,24 @@ class LightActuator(Actuator):
             self._hold(name, message.value if ok else None)
 
     def _target(self, channel: str) -> float:
-        level = self._held(channel)
-        if level is None:
-            whole = self._held("light_illuminance")
-            level = None if whole is None else whole * self._mix[channel]
+        level = self._commanded(channel)
         now = self._clock.monotonic()
         ramp = self._ramps[channel]
-        if level is None:
+        if level is None or self._is_kept_dark(channel):
             ramp.jump(SAFE_LEVEL)
         else:
             ramp.send(max(0.0, min(1.0, level)), now)
         return round(ramp.at(now), DECIMALS)
+
+    def _commanded(self, channel: str) -> float | None:
+        level = self._held(channel)
+        whole = self._held("light_illuminance")
+        if level is not None or whole is None or self._is_kept_dark("light_illuminance"):
+            return level
+        return whole * self._mix[channel]
+
+    def _is_kept_dark(self, output: str) -> bool:
+        return self._permitted(output, 1.0) < 1.0
 
     def _is_moving(self) -> bool:
         now = self._clock.monotonic()
@@ -303,8 +323,8 @@ class SwitchActuator(Actuator):
     """Switches one device, such as a valve or a fan, by the command for a variable.
 
     It is on while a fresh command is at least one half, off while it is below, and safe (`safe_on`) without
-    one. `write(on)` runs in the worker. Whether it is on stands on `<environment>/switches/<device>` as 1 or
-    0, published when it changes.
+    one, as far as the guard permits. `write(on)` runs in the worker. Whether it is on stands on
+    `<environment>/switches/<device>` as 1 or 0, published when it changes.
     """
 
     def __init__(
@@ -320,7 +340,7 @@ class SwitchActuator(Actuator):
         stale_after_s: float = 5.0,
         write_timeout_s: float = 2.0,
         retries: Retries = RETRIES,
-        follows: str = "",
+        guard: Guard | None = None,
     ) -> None:
         super().__init__(
             bus,
@@ -333,7 +353,7 @@ class SwitchActuator(Actuator):
             stale_after_s=stale_after_s,
             write_timeout_s=write_timeout_s,
             retries=retries,
-            follows=follows,
+            guard=guard,
         )
         self._variable = variable
         self._switch = self.node.advertise(switch_state(environment, device), SWITCH_STATE)
@@ -350,7 +370,8 @@ class SwitchActuator(Actuator):
 
     def _target(self, output: str) -> float:
         level = self._held(output)
-        return self._safe[output] if level is None else float(level >= ON_FROM)
+        wanted = self._safe[output] if level is None else float(level >= ON_FROM)
+        return self._permitted(output, wanted)
 
 
 class _Command:

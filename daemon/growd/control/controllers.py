@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
-from growd.control.topics import EVENT, LIGHT_CHANNELS, commanded, desired, events, measured
+from growd.control.topics import LIGHT_CHANNELS, commanded, desired, measured
 
 if TYPE_CHECKING:
     from growd.bus import Bus, Node
     from growd.bus.messages import Message
     from growd.bus.params import Parameter
     from growd.bus.topics import Subscription
-    from growd.clock import Clock
 
 PERIOD_S: Final = 1.0
 OVERRIDE_S: Final = 600.0
@@ -26,24 +24,15 @@ SETTLE_S: Final = 20.0
 _LIGHT_FIELDS: Final = {f"light_intensity_{channel}": field for channel, field in LIGHT_CHANNELS.items()}
 
 
-@dataclass(frozen=True)
-class Need:
-    """A measured variable without which an output must not be driven, and when it is stale, in seconds."""
-
-    variable: str
-    stale_after_s: float
-
-
 class Controller(ABC):
     """What every controller has: one output, published at least each second, and the manual override.
 
     A message on the output's topic from any other node (a client's slider) is held and published in place of
     the automatic value until `<environment>/controllers/<variable>/override` seconds have passed, or until a
-    message that is not ok takes it back. Without a value to command, one message of quality stale says so,
-    and then nothing is published.
+    message that is not ok takes it back. It ends too when its set point is released, and with a recipe, so
+    that the output is safe then. `.../override_left` tells the seconds that are left of it.
 
-    A controller with `needs`, a measured variable and the seconds after which that is stale, commands nothing
-    without it, neither by itself nor by hand: its output is safe then.
+    Without a value to command, one message of quality stale says so, and then nothing is published.
     """
 
     def __init__(
@@ -54,24 +43,23 @@ class Controller(ABC):
         *,
         override_s: float,
         more_inputs: tuple[str, ...],
-        needs: Need | None = None,
     ) -> None:
         self.node: Node = bus.node(f"{environment}/controllers/{variable}")
         self._bus = bus
         self._clock = bus.clock
         self._output = self.node.publisher(commanded(environment, variable))
-        self._events = self.node.advertise(events(environment), EVENT)
         self._desired_topic = desired(environment, variable)
-        self._needed = _Needed(environment, needs, self._clock) if needs else None
-        needed = (self._needed.topic,) if self._needed else ()
-        self._inputs = tuple(dict.fromkeys((self._desired_topic, *more_inputs, *needed)))
+        self._end_topic = desired(environment, "recipe_end")
+        self._inputs = tuple(dict.fromkeys((self._desired_topic, *more_inputs)))
         self._override_time = self._number("override", override_s, 0, 86_400, "s")
+        left = Field("override_left", Kind.FLOAT64, 0, 86_400, "s", default=0.0)
+        self._override_left = self.node.declare(f"{self.node.name}/override_left", left, read_only=True)
         self._override: tuple[float, float] | None = None  # value, when it began
         self._commanding = False
 
     async def run(self) -> None:
         """Control until cancelled."""
-        with self.node.subscribe(self._output.topic.name, *self._inputs) as inbox:
+        with self.node.subscribe(self._output.topic.name, self._end_topic, *self._inputs) as inbox:
             self._catch_up()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._tick(inbox), name=f"{self.node.name}: tick")
@@ -90,6 +78,7 @@ class Controller(ABC):
     def _override_by(self, value: float | None) -> None:
         """Hold this value from now on, or none any more."""
         self._override = None if value is None else (value, self._clock.monotonic())
+        self._commanding |= value is not None  # the output obeys it already, and has to be told of its end
 
     def _number(self, name: str, default: float, minimum: float, maximum: float, unit: str) -> Parameter:
         field = Field(name, Kind.FLOAT64, minimum, maximum, unit, default=default)
@@ -112,10 +101,12 @@ class Controller(ABC):
 
     def _take(self, message: Message) -> bool:
         """Note a message; False for this controller's own command, which comes back and is no news."""
-        if self._needed is not None and message.topic == self._needed.topic:
-            self._needed.take(message)
-        if message.topic != self._output.topic.name:
+        if message.topic == self._end_topic:
+            self._override_by(None)
+        elif message.topic != self._output.topic.name:
             self._take_input(message)
+            if message.topic == self._desired_topic and message.quality is not Quality.OK:
+                self._override_by(None)
         elif message.node != self.node.name:
             self._override_by(_value(message))
         else:
@@ -129,48 +120,23 @@ class Controller(ABC):
         value = self._overridden()
         if value is None:
             value = self._automatic()
-        if self._needed is not None and not self._needed.is_known():
-            self._commanding |= self._override is not None  # by hand: the output obeyed it and has to be told
-            self._hold_back(value)
-            self._override = value = None
         if value is not None:
             self._output.publish(value)
         elif self._commanding:
             self._output.publish(None, Quality.STALE)
         self._commanding = value is not None
 
-    def _hold_back(self, value: float | None) -> None:
-        """Tell, once, of a command that is not given, where the output was on."""
-        if value and self._commanding and self._needed is not None:
-            message = f"off, for {self._needed.variable} is not known"
-            source = self._output.topic.name.rpartition("/")[2]
-            self._events.publish({"kind": "interlock", "source": source, "message": message})
-
     def _overridden(self) -> float | None:
-        if self._override is None:
-            return None
-        value, began = self._override
-        if self._clock.monotonic() - began < self._override_time.value:
-            return value
-        self._override = None
-        return None
-
-
-class _Needed:
-    """Whether a needed variable is known now."""
-
-    def __init__(self, environment: str, need: Need, clock: Clock) -> None:
-        self.variable = need.variable
-        self.topic = measured(environment, need.variable)
-        self._stale_after = need.stale_after_s
-        self._clock = clock
-        self._known_at: float | None = None
-
-    def take(self, message: Message) -> None:
-        self._known_at = self._clock.monotonic() if message.quality is Quality.OK else None
-
-    def is_known(self) -> bool:
-        return self._known_at is not None and self._clock.monotonic() - self._known_at <= self._stale_after
+        value, left = None, 0.0
+        if self._override is not None:
+            held, began = self._override
+            left = max(0.0, began + self._override_time.value - self._clock.monotonic())
+            value = held if left > 0 else None
+        if value is None:
+            self._override = None
+        if self._override_left.value != round(left):
+            self._override_left.tell(round(left))
+        return value
 
 
 class LightController(Controller):
@@ -194,13 +160,12 @@ class LightController(Controller):
         trim_limit: float = 0.2,
         measured_stale_after_s: float = 30.0,
         override_s: float = OVERRIDE_S,
-        needs: Need | None = None,
     ) -> None:
         variable = "light_illuminance"
         self._measured_topic = measured(environment, variable)
         is_measured = self._measured_topic in bus.topics.names()  # not in a chamber without a light sensor
         inputs = (self._measured_topic,) if is_measured else ()
-        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=inputs, needs=needs)
+        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=inputs)
         self._full_scale = self._number("full_scale", full_scale_lux, 1, 1_000_000, "lux")
         self._trim_time = self._number("trim_time", trim_time_s, 1, 86_400, "s")
         self._trim_limit = self._number("trim_limit", trim_limit, 0, 1, "fraction")
@@ -258,14 +223,11 @@ class DirectController(Controller):
         variable: str,
         *,
         override_s: float = OVERRIDE_S,
-        needs: Need | None = None,
     ) -> None:
         self._field = _LIGHT_FIELDS.get(variable)
         self._all_channels_topic = commanded(environment, "light_channels")
         all_channels = () if self._field is None else (self._all_channels_topic,)
-        super().__init__(
-            bus, environment, variable, override_s=override_s, more_inputs=all_channels, needs=needs
-        )
+        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=all_channels)
         self._desired: float | None = None
 
     def _take_input(self, message: Message) -> None:

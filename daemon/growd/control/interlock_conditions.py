@@ -1,0 +1,459 @@
+"""What each interlock goes by: when it trips, what it holds an output at, and when it lets go. No bus here.
+
+The limit of CO2 is that for people, who open the door and breathe what comes out: 5000 ppm as an average of
+eight hours is the permissible exposure limit of OSHA (29 CFR 1910.1000, table Z-1), the recommended one of
+NIOSH (Pocket Guide to Chemical Hazards, carbon dioxide; of ten hours) and the threshold limit value of ACGIH
+(TLV-TWA). For 15 minutes NIOSH and ACGIH allow 30 000 ppm (STEL). No crop gains by more than some 1500 ppm.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.control.open_times import DayHours, OpenTimes, RollingDose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CARBON_DIOXIDE: Final = "air_carbon_dioxide"
+TEMPERATURE: Final = "air_temperature"
+VALVE: Final = "air_carbon_dioxide_valve_on"
+FAN: Final = "air_flush_on"
+
+RELEASE_SHARE: Final = 0.9  # of the dose per hour: below it the valve may open again, and for a while
+SAVED_SHARE: Final = 0.1  # of a limit: what may have been given since it was kept last
+FORGET_S: Final = 900.0  # a valve that has been shut for so long begins anew to show that CO2 rises
+SMOOTHED: Final = 3  # readings of which the middle one counts against noise and a spike
+SEEN: Final = 5  # readings at least before it is said that CO2 did not rise
+MARGIN_PPM: Final = 50.0  # below the set point by more than this, or than this share of it, is too low:
+MARGIN_SHARE: Final = 0.05  # what a controller at work stays within
+DAY_HOURS: Final = 24.0
+CONFIRMED: Final = 2  # readings above the temperature, so that a spike switches no light
+
+
+class Readings:
+    """What the sensors said last. What is not ok, or older than the limit of its variable, is not known."""
+
+    def __init__(self, stale_after_s: Mapping[str, float]) -> None:
+        self._stale_after = dict(stale_after_s)
+        self._last: dict[str, dict[str, tuple[float | None, float]]] = {name: {} for name in stale_after_s}
+
+    def take(self, variable: str, device: str, value: float | None, now: float) -> None:
+        """Note what a sensor of a variable said, or, with `device` "", all of them together."""
+        self._last[variable][device] = (value, now)
+
+    def known(self, variable: str, now: float) -> dict[str, float]:
+        """All that is known of a variable, by device."""
+        limit = self._stale_after[variable]
+        return {
+            device: value
+            for device, (value, came) in self._last[variable].items()
+            if value is not None and now - came <= limit
+        }
+
+    def of(self, variable: str, now: float) -> float | None:
+        """What the sensors say together, None if that is not known."""
+        return self.known(variable, now).get("")
+
+
+class Interlock(ABC):
+    """One reason to hold outputs (`holds`, by their names) against whoever commands them.
+
+    `reason` tells in plain words why it has tripped, and is "" while it has not. `reset_hint` says who resets
+    it after what, for one that stays tripped until then. Times are seconds of a monotonic clock, `wall` is
+    UNIX seconds.
+    """
+
+    reset_hint = ""
+
+    def __init__(self, name: str, holds: Iterable[str], limits: Mapping[str, tuple[float, str]]) -> None:
+        self.name = name
+        self.holds = frozenset(holds)
+        self.limits = dict(limits)
+        """What it is configured to, with its unit: for people to read."""
+        self.reason = ""
+        self.is_quiet = False
+        """It has tripped for no other reason than that growd has just started."""
+
+    @abstractmethod
+    def update(self, now: float, wall: float) -> None:
+        """Trip or let go, as things are now."""
+
+    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002  what others go by
+        """The level that an output has in place of `level` while this has tripped."""
+        return 0.0
+
+    def reset(self, now: float) -> str:  # noqa: ARG002  what others go by
+        """Let go, as someone asks; why not, or ""."""
+        return f"{self.name} lets go by itself"
+
+
+class KeptInterlock(Interlock):
+    """One whose state outlasts a restart. Until `restore` or `start_anew` was called it has tripped."""
+
+    def __init__(self, name: str, holds: Iterable[str], limits: Mapping[str, tuple[float, str]]) -> None:
+        super().__init__(name, holds, limits)
+        self._is_restored = False
+        self._trip_unread("what happened before the start has not been read yet")
+        self.is_quiet = True
+
+    @property
+    def is_restored(self) -> bool:
+        return self._is_restored
+
+    def unreadable(self, why: str) -> None:
+        """What was kept can't be read so far."""
+        if not self._is_restored:
+            self._trip_unread(f"what happened before the start can't be read: {why}")
+            self.is_quiet = False
+
+    def restore(self, kept: Any, now: float, away: float, *, was_clean: bool) -> bool:
+        """Go on from what was kept `away` seconds ago (None: nothing), at the end of a run or in its midst.
+
+        False if it can't be understood: the worst is assumed then.
+        """
+        self._is_restored = True
+        self.reason = ""
+        self.is_quiet = False
+        try:
+            if kept is not None:
+                self._restore(kept, now, away, was_clean=was_clean)
+        except (TypeError, ValueError):
+            self._assume_worst(now)
+            return False
+        return True
+
+    @abstractmethod
+    def kept(self, now: float) -> Any:
+        """What is to be kept, as JSON."""
+
+    @abstractmethod
+    def is_worth_keeping(self, now: float) -> bool:
+        """Whether so much has happened since `kept` was called last that it should be again."""
+
+    @abstractmethod
+    def _restore(self, kept: Any, now: float, away: float, *, was_clean: bool) -> None: ...
+
+    @abstractmethod
+    def _assume_worst(self, now: float) -> None: ...
+
+    def _trip_unread(self, reason: str) -> None:
+        self.reason = reason
+
+
+class Ceiling(Interlock):
+    """CO2 above what people may breathe: the valve is shut, the exhaust fan runs.
+
+    One sensor that says so is enough. It lets go when all that are known are below by the hysteresis.
+    """
+
+    def __init__(
+        self, readings: Readings, holds: Iterable[str], ceiling_ppm: float, hysteresis_ppm: float
+    ) -> None:
+        limits = {"limit": (ceiling_ppm, "ppm"), "hysteresis": (hysteresis_ppm, "ppm")}
+        super().__init__("carbon_dioxide_ceiling", holds, limits)
+        self._readings = readings
+        self._ceiling = ceiling_ppm
+        self._release = ceiling_ppm - hysteresis_ppm
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        values = self._readings.known(CARBON_DIOXIDE, now).values()
+        highest = max(values, default=None)
+        if highest is None:
+            return  # it stays as it is: the valve is shut anyway while CO2 is not known
+        if highest >= self._ceiling and not self.reason:
+            self.reason = f"{CARBON_DIOXIDE} is {highest:.0f} ppm, and {self._ceiling:g} ppm is the most"
+        elif highest < self._release:
+            self.reason = ""
+
+    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+        return 1.0 if output == FAN else 0.0
+
+
+class OpenTooLong(Interlock):
+    """The valve was open for too long at a stretch: it is shut for a rest."""
+
+    def __init__(self, times: OpenTimes, longest_s: float, rest_s: float) -> None:
+        limits = {"limit": (longest_s, "s"), "rest": (rest_s, "s")}
+        super().__init__("valve_open_too_long", [VALVE], limits)
+        self._times = times
+        self._longest = longest_s
+        self._rest = rest_s
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        if self._times.stretch(now) >= self._longest:
+            self.reason = (
+                f"the valve was open for {self._longest:g} s at a stretch, which is the longest; "
+                f"it stays shut for {self._rest:g} s"
+            )
+        elif self._times.rest(now) >= self._rest:
+            self.reason = ""
+
+
+class DosePerHour(KeptInterlock):
+    """The valve was open for too many seconds of the last hour, of all valves together.
+
+    From `UNLIMITED_S` on there is no limit. With the flow of a valve (l/min) it is told in litres too. What
+    may have been given since it was kept last counts as given after a run that did not end well.
+    """
+
+    UNLIMITED_S: Final = 3600.0
+
+    def __init__(self, times: OpenTimes, limit_s: float, flow_l_min: float | None = None) -> None:
+        limits = {"limit": (limit_s, "s")}
+        if flow_l_min is not None:
+            limits["limit_litres"] = (limit_s * flow_l_min / 60.0, "l")
+        super().__init__("dose_per_hour", [VALVE], limits)
+        self._times = times
+        self._limit = limit_s
+        self._flow = flow_l_min
+        self._dose = RollingDose()
+        self._counted = times.total(0.0)
+        self._given = self._given_when_kept = 0.0
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        self._count(now)
+        if not self._is_restored or self._limit >= self.UNLIMITED_S:
+            return
+        dose = self._dose.within_hour(now)
+        if dose >= self._limit and not self.reason:
+            most = self._in_words(self._limit)
+            self.reason = (
+                f"the valve was open for {self._in_words(dose)} of the last hour, and {most} is the most"
+            )
+        elif dose < RELEASE_SHARE * self._limit:
+            self.reason = ""
+
+    def kept(self, now: float) -> Any:
+        self._given_when_kept = self._given
+        return self._dose.kept(now)
+
+    def is_worth_keeping(self, now: float) -> bool:  # noqa: ARG002
+        return self._given - self._given_when_kept >= SAVED_SHARE * self._limit
+
+    def _restore(self, kept: Any, now: float, away: float, *, was_clean: bool) -> None:
+        self._dose.restore(kept, now, away)
+        if not was_clean:
+            self._dose.add(SAVED_SHARE * self._limit, now)
+
+    def _assume_worst(self, now: float) -> None:
+        self._dose.add(self._limit, now)
+
+    def _count(self, now: float) -> None:
+        total = self._times.total(now)
+        self._dose.add(total - self._counted, now)
+        self._given += total - self._counted
+        self._counted = total
+
+    def _in_words(self, seconds: float) -> str:
+        litres = "" if self._flow is None else f" ({seconds * self._flow / 60.0:.3g} l)"
+        return f"{seconds:.0f} s{litres}"
+
+
+class InputUnknown(Interlock):
+    """A variable that outputs need is not known: its sensor is silent, faulty or warms up. They are safe."""
+
+    def __init__(self, readings: Readings, variable: str, holds: Iterable[str]) -> None:
+        super().__init__(f"{variable}_unknown", holds, {})
+        self._readings = readings
+        self._variable = variable
+        self.reason = f"{variable} has not been measured yet"
+        self.is_quiet = True
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        if self._readings.of(self._variable, now) is not None:
+            self.reason = ""
+            self.is_quiet = False
+        elif not self.reason:
+            self.reason = f"{self._variable} is not known: its sensor is silent, faulty or warms up"
+
+    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+        return safe
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What was seen of CO2 since the valve began to be watched: its lowest, and for how long it was open."""
+
+    lowest: float = math.inf
+    open_s: float = 0.0
+    readings: int = 0
+
+
+class NoRise(KeptInterlock):
+    """CO2 does not rise although the valve was open: an empty bottle, a stuck valve or an open chamber.
+
+    It adds up the time that the valve was open (of its writes that are certain) since CO2 last rose by
+    `rise_ppm` above its lowest, and trips at `open_s`. It counts nothing while all is well: while CO2 is not
+    below its set point by more than a controller at work leaves it, and while CO2 that has risen stays up,
+    for doses that only make good what leaves the chamber raise nothing. What was counted is forgotten when
+    the valve has been shut for a quarter of an hour. The middle one of three readings counts, so that
+    neither noise nor a spike is taken for a rise.
+    """
+
+    reset_hint = "who has checked the bottle, its regulator, the valve, the tube and the door resets it"
+
+    def __init__(self, times: OpenTimes, readings: Readings, *, open_s: float, rise_ppm: float) -> None:
+        limits = {"limit": (open_s, "s"), "rise": (rise_ppm, "ppm")}
+        super().__init__("no_rise_after_dose", [VALVE], limits)
+        self._times = times
+        self._readings = readings
+        self._limit = open_s
+        self._rise = rise_ppm
+        self._counted = times.certain_total(0.0)
+        self._recent: deque[float] = deque(maxlen=SMOOTHED)
+        self._watch = _Watch()
+        self._risen_to: float | None = None
+        self._set_point: float | None = None
+        self._is_kept = True
+
+    def want(self, set_point: float | None) -> None:
+        """Note the set point of CO2 in ppm, None for none."""
+        self._set_point = set_point
+
+    def saw(self, value: float, now: float) -> None:
+        """Note a reading of CO2 in ppm."""
+        self._recent.append(value)
+        level = median(self._recent)
+        self._count(now)
+        if self._risen_to is not None and level >= self._risen_to - self._rise:
+            self._risen_to = max(self._risen_to, level)  # what has risen stays up
+            self._watch = _Watch()
+            return
+        self._risen_to = None
+        watch = self._watch
+        watch.lowest = min(watch.lowest, level)
+        watch.readings += 1
+        if level >= watch.lowest + self._rise:
+            self._risen_to = level
+        if self._risen_to is not None or self._is_enough(level):
+            self._watch = _Watch(lowest=level)
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        self._count(now)
+        if self._is_restored and self._watch.open_s >= self._limit and self._watch.readings >= SEEN:
+            self._trip(
+                f"the valve was open for {self._watch.open_s:.0f} s, and {CARBON_DIOXIDE} did not rise by "
+                f"{self._rise:g} ppm: the bottle may be empty, the valve stuck or the chamber open"
+            )
+
+    def reset(self, now: float) -> str:
+        if not self._is_restored:
+            return self.reason
+        if not self.reason:
+            return f"{self.name} has not tripped"
+        if self._readings.of(CARBON_DIOXIDE, now) is None:
+            return f"{CARBON_DIOXIDE} is not known, so nobody could see it rise"
+        self.reason = ""
+        self._watch, self._risen_to = _Watch(), None
+        self._is_kept = False
+        return ""
+
+    def kept(self, now: float) -> Any:  # noqa: ARG002
+        self._is_kept = True
+        return self.reason
+
+    def is_worth_keeping(self, now: float) -> bool:  # noqa: ARG002
+        return not self._is_kept
+
+    def _restore(self, kept: Any, now: float, away: float, *, was_clean: bool) -> None:  # noqa: ARG002
+        if not isinstance(kept, str):
+            raise TypeError("a reason that is no text")
+        self.reason = kept
+
+    def _assume_worst(self, now: float) -> None:  # noqa: ARG002
+        self._trip("what was kept of it can't be read, so it may have tripped before the start")
+
+    def _trip(self, reason: str) -> None:
+        if not self.reason:
+            self.reason = reason
+            self._is_kept = False
+
+    def _is_enough(self, level: float) -> bool:
+        """Whether CO2 is about where it is wanted. Without a set point nobody can say so."""
+        if self._set_point is None:
+            return False
+        return level >= self._set_point - max(MARGIN_PPM, MARGIN_SHARE * self._set_point)
+
+    def _count(self, now: float) -> None:
+        total = self._times.certain_total(now)
+        if self._readings.of(CARBON_DIOXIDE, now) is not None:  # else nobody could see it rise
+            self._watch.open_s += total - self._counted
+        self._counted = total
+        if self._times.rest(now) >= FORGET_S:
+            self._watch.open_s = 0.0
+
+
+class TooWarm(Interlock):
+    """The air is too warm for more light: the lamp is off until it has cooled down by the hysteresis."""
+
+    def __init__(
+        self, readings: Readings, holds: Iterable[str], limit_degc: float, hysteresis_degc: float
+    ) -> None:
+        limits = {"limit": (limit_degc, "degC"), "hysteresis": (hysteresis_degc, "degC")}
+        super().__init__("light_over_temperature", holds, limits)
+        self._readings = readings
+        self._limit = limit_degc
+        self._release = limit_degc - hysteresis_degc
+        self._recent: deque[float] = deque(maxlen=CONFIRMED)
+
+    def saw(self, value: float) -> None:
+        """Note a reading of the temperature in degC."""
+        self._recent.append(value)
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        value = self._readings.of(TEMPERATURE, now)
+        if value is None or len(self._recent) < CONFIRMED:
+            return  # it stays as it is: a lamp that was too warm is not lit because its sensor fails
+        if min(self._recent) >= self._limit and not self.reason:
+            self.reason = f"{TEMPERATURE} is {value:.1f} degC, and {self._limit:g} degC is the most for light"
+        elif max(self._recent) < self._release:
+            self.reason = ""
+
+
+class LitTooLong(KeptInterlock):
+    """The light was on for so many hours of the local day as it may be. From 24 on there is no limit."""
+
+    def __init__(self, times: OpenTimes, holds: Iterable[str], hours: float) -> None:
+        super().__init__("light_hours", holds, {"limit": (hours, "h")})
+        self._times = times
+        self._hours = hours
+        self._day = DayHours()
+        self._updated = -math.inf
+        self._lit = self._lit_when_kept = 0.0
+        if hours >= DAY_HOURS:
+            self._is_restored, self.reason, self.is_quiet = True, "", False
+
+    def update(self, now: float, wall: float) -> None:
+        lit = min(now - self._updated, self._times.stretch(now))
+        self._updated = now
+        self._lit += lit
+        self._day.add(lit, wall)
+        if not self._is_restored or self._hours >= DAY_HOURS:
+            return
+        is_over = self._day.seconds(wall) >= self._hours * 3600.0
+        words = (
+            f"the light was on for {self._hours:g} h of this day, which is the most; it may be again tomorrow"
+        )
+        self.reason = words if is_over else ""
+
+    def kept(self, now: float) -> Any:  # noqa: ARG002
+        self._lit_when_kept = self._lit
+        return self._day.kept()
+
+    def is_worth_keeping(self, now: float) -> bool:  # noqa: ARG002
+        is_limited = self._hours < DAY_HOURS
+        return is_limited and self._lit - self._lit_when_kept >= SAVED_SHARE * self._hours * 3600.0
+
+    def _restore(self, kept: Any, now: float, away: float, *, was_clean: bool) -> None:  # noqa: ARG002
+        self._day.restore(kept)
+        if not was_clean:
+            self._day.add(SAVED_SHARE * self._hours * 3600.0, 0.0)
+
+    def _assume_worst(self, now: float) -> None:  # noqa: ARG002
+        self._day.add(self._hours * 3600.0, 0.0)

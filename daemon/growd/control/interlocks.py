@@ -1,0 +1,395 @@
+"""Interlocks: what no recipe, client or controller passes, for it stands between commands and outputs."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import MessageType, Quality
+from growd.control.interlock_conditions import (
+    CARBON_DIOXIDE,
+    TEMPERATURE,
+    KeptInterlock,
+    NoRise,
+    TooWarm,
+)
+from growd.control.open_times import PLAUSIBLE
+from growd.control.topics import EVENT, desired, events, raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from growd.bus import Bus
+    from growd.bus.messages import Message
+    from growd.bus.topics import Publisher, Subscription
+    from growd.control.interlock_conditions import Interlock, Readings
+    from growd.control.open_times import OpenTimes
+
+logger = logging.getLogger(__name__)
+
+PERIOD_S: Final = 1.0
+PATIENCE_S: Final = 5.0
+RETRY_S: Final = 10.0
+_MALFORMED: Final = object()
+
+INTERLOCK: Final = MessageType(
+    "growd/Interlock",
+    (
+        Field("tripped", Kind.BOOL),
+        Field("reason", Kind.STRING),
+        Field("needs_reset", Kind.BOOL),
+        Field("since", Kind.FLOAT64, 0, unit="s"),
+    ),
+)
+"""The state of an interlock: whether it has tripped, why, whether it stays so until someone resets it, and
+since when (UNIX seconds)."""
+
+
+class Guard(Protocol):
+    """What an actuator asks for each level, and tells what it wrote. Both answer at once."""
+
+    def permit(self, output: str, level: float) -> float:
+        """The level that an output may have now, where `level` is wanted."""
+
+    def wrote(self, output: str, level: float | None) -> None:
+        """An output has this level from now on; None if nobody knows, for the write failed."""
+
+    def watch(self, nudge: Callable[[], None]) -> None:
+        """Have `nudge()` called whenever what is permitted may have changed."""
+
+
+class Memory(Protocol):
+    """Where it is kept what must outlast a restart. Both raise OSError if they can't."""
+
+    async def state(self, key: str, default: Any = None) -> Any:
+        """What was kept, or `default`."""
+
+    async def save_state(self, key: str, value: Any) -> None:
+        """Keep it; it is on the disk when this returns."""
+
+
+class Interlocks:
+    """The interlocks of an environment, as its actuators ask them through `guard`.
+
+    Each tells its state on `<environment>/interlocks/<name>` when it changes, its limits in read-only
+    parameters beneath that name, and an event and a line in the log when it trips and when it lets go. One
+    that latches has a service `<environment>/interlocks/<name>/reset`. They go by what the sensors say
+    (`<environment>/raw`, from samplers and combiners alone: a client who publishes there deceives nobody).
+
+    Where this task has not run for `patience_s` seconds, the outputs that it watches are safe, and so they
+    are until it has read what was kept (`memory`). That is written when an interlock latches, when the dose
+    or the hours of light grew by a tenth of their limit, at the start and at a clean end (`close`).
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        interlocks: Sequence[Interlock],
+        readings: Readings,
+        *,
+        sensors: Mapping[str, Sequence[str]],
+        memory: Memory,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self.node = bus.node(f"{environment}/interlocks")
+        self._bus = bus
+        self._clock = bus.clock
+        self._interlocks = tuple(interlocks)
+        self._readings = readings
+        self._memory = memory
+        self._memory_key = f"{environment}/interlocks"
+        self._patience = patience_s
+        self._alive_at: float | None = None
+        self._trackers: dict[str, OpenTimes] = {}
+        self._nudges: list[Callable[[], None]] = []
+        self._told: dict[str, str] = {}
+        self._since: dict[str, float] = {}
+        self._quiet: set[str] = set()
+        self._is_loaded = False
+        self._is_save_failing = False
+        self._changed = asyncio.Event()  # of what is to be kept
+        self._set_point_topic = desired(environment, CARBON_DIOXIDE)
+        self._sources = tuple(f"{environment}/{folder}/" for folder in ("samplers", "combiners"))
+        self._topics = {
+            raw(environment, variable, device): (variable, device)
+            for variable, devices in sensors.items()
+            for device in ("", *devices)
+        }
+        self._events = self.node.advertise(events(environment), EVENT)
+        self._outputs = {each.name: self._publisher(environment, each) for each in self._interlocks}
+        self.node.describe("interlocks", self._information)
+
+    def track(self, times: OpenTimes, outputs: Iterable[str]) -> None:
+        """Have `times` told of what is written to these outputs."""
+        self._trackers |= dict.fromkeys(outputs, times)
+
+    def guard(self, device: str, safe: Mapping[str, float]) -> Guard:
+        """What the actuator of a device asks, whose outputs have these safe levels."""
+        return _Guard(self, device, safe)
+
+    def why_held(self, outputs: Iterable[str]) -> str:
+        """Why one of these outputs is held, in plain words; "" if none is."""
+        held = set(outputs)
+        return next((each.reason for each in self._interlocks if each.reason and each.holds & held), "")
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        try:
+            with self.node.subscribe(*self._topics, self._set_point_topic, depth=256) as messages:
+                self._catch_up()
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._remember(), name=f"{self.node.name}: memory")
+                    tasks.create_task(self._listen(messages), name=f"{self.node.name}: sensors")
+                    while True:
+                        self._alive_at = self._clock.monotonic()
+                        self._update(self._interlocks)
+                        await self._clock.sleep(PERIOD_S)
+        finally:
+            self._alive_at = None
+            self._nudge()
+
+    async def close(self) -> None:
+        """Keep what has to outlast a restart, at a clean end, when the outputs are safe."""
+        self._update(self._interlocks)
+        if not self._is_loaded or not self._kept_ones():
+            return
+        try:
+            await self._save(is_clean=True)
+        except OSError as error:
+            logger.error("%s: their state can't be kept: %s", self.node.name, error)  # noqa: TRY400  no mistake
+
+    def permitted(self, output: str, level: float, safe: float) -> float:
+        """See `Guard.permit`. `safe` is the safe level of the output."""
+        holding = [each for each in self._interlocks if output in each.holds]
+        if not holding:
+            return level
+        if self._alive_at is None or self._clock.monotonic() - self._alive_at > self._patience:
+            return safe
+        self._update(holding)
+        for each in holding:
+            if each.reason:
+                level = each.hold(output, level, safe)
+        return level
+
+    def wrote(self, device: str, output: str, level: float | None) -> None:
+        """See `Guard.wrote`."""
+        times = self._trackers.get(output)
+        if times is not None:
+            self._update(self._interlocks)  # up to now it had the level before
+            times.wrote(f"{device}/{output}", level, self._clock.monotonic())
+
+    def watch(self, nudge: Callable[[], None]) -> None:
+        """See `Guard.watch`."""
+        self._nudges.append(nudge)
+
+    # what they go by
+
+    def _catch_up(self) -> None:
+        """Hear what was said while nobody listened: this run may follow one that failed."""
+        for topic in (*self._topics, self._set_point_topic):
+            last = self._bus.topics.get(topic).last
+            if last is not None and (topic == self._set_point_topic or last.quality is not Quality.OK):
+                self._take(last)
+
+    async def _listen(self, messages: Subscription) -> None:
+        async for message in messages:
+            self._take(message)
+            self._update(self._interlocks)
+
+    def _take(self, message: Message) -> None:
+        value = message.value if message.quality is Quality.OK else None
+        if message.topic == self._set_point_topic:
+            for each in self._interlocks:
+                if isinstance(each, NoRise):
+                    each.want(value)
+        elif message.node.startswith(self._sources):
+            variable, device = self._topics[message.topic]
+            now = self._clock.monotonic()
+            self._readings.take(variable, device, value, now)
+            if value is not None and not device:
+                self._show(variable, value, now)
+
+    def _show(self, variable: str, value: float, now: float) -> None:
+        for each in self._interlocks:
+            if isinstance(each, NoRise) and variable == CARBON_DIOXIDE:
+                each.saw(value, now)
+            elif isinstance(each, TooWarm) and variable == TEMPERATURE:
+                each.saw(value)
+
+    # what they say
+
+    def _update(self, interlocks: Iterable[Interlock]) -> None:
+        now, wall = self._clock.monotonic(), self._clock.time()
+        is_news = False
+        for each in interlocks:
+            each.update(now, wall)
+            if self._told.get(each.name) != each.reason:
+                self._tell(each)
+                is_news = True
+            if isinstance(each, KeptInterlock) and each.is_restored and each.is_worth_keeping(now):
+                self._changed.set()
+        if is_news:
+            self._nudge()
+
+    def _tell(self, interlock: Interlock) -> None:
+        """On its topic, and, but for what is so at each start, as an event and in the log."""
+        name, reason = interlock.name, interlock.reason
+        before = self._told.get(name)
+        self._told[name] = reason
+        self._since[name] = self._clock.time()
+        self._outputs[name].publish(self._state(interlock))
+        if reason and interlock.is_quiet:
+            self._quiet.add(name)
+        elif name in self._quiet and not reason:
+            self._quiet.discard(name)
+        elif reason or before:
+            self._quiet.discard(name)
+            hint = f"; {interlock.reset_hint}" if reason and interlock.reset_hint else ""
+            self._events.publish(
+                {"kind": "interlock", "source": name, "message": f"{reason}{hint}" if reason else "released"}
+            )
+            level = logging.WARNING if reason else logging.INFO
+            logger.log(level, "%s/%s: %s%s", self.node.name, name, reason or "released", hint)
+
+    def _state(self, interlock: Interlock) -> dict[str, Any]:
+        return {
+            "tripped": bool(interlock.reason),
+            "reason": interlock.reason,
+            "needs_reset": bool(interlock.reason and interlock.reset_hint),
+            "since": self._since[interlock.name],
+        }
+
+    def _information(self) -> list[dict[str, Any]]:
+        """For people: each interlock, as on its topic."""
+        told = [each for each in self._interlocks if each.name in self._told]
+        return [{"name": f"{self.node.name}/{each.name}", **self._state(each)} for each in told]
+
+    def _nudge(self) -> None:
+        for nudge in self._nudges:
+            nudge()
+
+    def _publisher(self, environment: str, interlock: Interlock) -> Publisher:
+        """Its topic, and with it its parameters and its service."""
+        base = f"{environment}/interlocks/{interlock.name}"
+        for name, (value, unit) in interlock.limits.items():
+            field = Field(name, Kind.FLOAT64, unit=unit, default=value)
+            self.node.declare(f"{base}/{name}", field, read_only=True).tell(
+                value
+            )  # whatever stood there before
+        if interlock.reset_hint:
+            self.node.serve(
+                f"{base}/reset",
+                "growd/Reset",
+                functools.partial(self._reset, interlock),
+                doc=f"Let go what has tripped: {interlock.reset_hint}. Refused while its cause remains.",
+            )
+        return self.node.advertise(base, INTERLOCK)
+
+    async def _reset(self, interlock: Interlock) -> dict[str, Any]:
+        """The service: answers when it is kept that it was reset."""
+        now = self._clock.monotonic()
+        before = interlock.kept(now) if isinstance(interlock, KeptInterlock) else None
+        refusal = interlock.reset(now)
+        if refusal:
+            return {"success": False, "message": refusal}
+        try:
+            await self._save()
+        except OSError as error:
+            if isinstance(interlock, KeptInterlock):
+                interlock.restore(before, self._clock.monotonic(), 0.0, was_clean=True)
+            return {
+                "success": False,
+                "message": f"{interlock.name} is not reset, for that can't be kept: {error}",
+            }
+        self._update(self._interlocks)
+        logger.info("%s/%s was reset", self.node.name, interlock.name)
+        return {"success": True, "message": f"{interlock.name} has been reset"}
+
+    # what outlasts a restart
+
+    def _kept_ones(self) -> list[KeptInterlock]:
+        return [each for each in self._interlocks if isinstance(each, KeptInterlock)]
+
+    async def _remember(self) -> None:
+        if not self._kept_ones():
+            return
+        await self._load()
+        self._changed.set()  # from now on it is a run that has not ended well
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if not await self._saved():
+                self._changed.set()
+                await self._clock.sleep(RETRY_S)
+
+    async def _load(self) -> None:
+        while not self._is_loaded:
+            try:
+                kept = await self._memory.state(self._memory_key)
+            except OSError as error:
+                for each in self._kept_ones():
+                    each.unreadable(str(error))
+                self._update(self._interlocks)
+                await self._clock.sleep(RETRY_S)
+            except ValueError:
+                self._restore(_MALFORMED)
+            else:
+                self._restore(kept)
+
+    def _restore(self, kept: Any) -> None:
+        now, wall = self._clock.monotonic(), self._clock.time()
+        if kept is None:
+            kept = {"time": wall, "clean": True, "interlocks": {}}
+        try:
+            away = max(0.0, wall - kept["time"]) if kept["time"] >= PLAUSIBLE else 0.0
+            was_clean = kept["clean"] is True
+            states = kept["interlocks"]
+            found = {each.name: states.get(each.name) for each in self._kept_ones()}
+        except (TypeError, KeyError, AttributeError):
+            away, was_clean, found = 0.0, False, {}
+        for each in self._kept_ones():
+            if not each.restore(found.get(each.name, _MALFORMED), now, away, was_clean=was_clean):
+                logger.error(
+                    "%s/%s: what was kept can't be understood; the worst is assumed",
+                    self.node.name,
+                    each.name,
+                )
+        self._is_loaded = True
+        self._update(self._interlocks)
+
+    async def _saved(self) -> bool:
+        try:
+            await self._save()
+        except OSError as error:
+            if not self._is_save_failing:
+                logger.error("%s: their state can't be kept: %s", self.node.name, error)  # noqa: TRY400  no mistake of the program
+            self._is_save_failing = True
+            return False
+        self._is_save_failing = False
+        return True
+
+    async def _save(self, *, is_clean: bool = False) -> None:
+        now = self._clock.monotonic()
+        states = {each.name: each.kept(now) for each in self._kept_ones()}
+        kept = {"time": self._clock.time(), "clean": is_clean, "interlocks": states}
+        await self._memory.save_state(self._memory_key, kept)
+
+
+class _Guard:
+    """What one actuator asks."""
+
+    def __init__(self, interlocks: Interlocks, device: str, safe: Mapping[str, float]) -> None:
+        self._interlocks = interlocks
+        self._device = device
+        self._safe = dict(safe)
+        self.watch = interlocks.watch
+
+    def permit(self, output: str, level: float) -> float:
+        return self._interlocks.permitted(output, level, self._safe.get(output, 0.0))
+
+    def wrote(self, output: str, level: float | None) -> None:
+        self._interlocks.wrote(self._device, output, level)

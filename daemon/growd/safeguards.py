@@ -1,0 +1,118 @@
+"""The interlocks of a chamber, as its configuration has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from growd.control.interlock_conditions import (
+    CARBON_DIOXIDE,
+    FAN,
+    TEMPERATURE,
+    VALVE,
+    Ceiling,
+    DosePerHour,
+    InputUnknown,
+    Interlock,
+    LitTooLong,
+    NoRise,
+    OpenTooLong,
+    Readings,
+    TooWarm,
+)
+from growd.control.interlocks import PATIENCE_S, Interlocks, Memory
+from growd.control.open_times import OpenTimes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from growd.bus import Bus
+    from growd.config import Chamber, Relay
+
+USUALLY_NEEDED: Final = {VALVE: CARBON_DIOXIDE}
+ILLUMINANCE: Final = "light_illuminance"
+
+
+@dataclass(frozen=True)
+class Safeguards:
+    """What is needed of a chamber to make its interlocks.
+
+    `sensors` has the names of the sensors of each variable that is measured, `stale_after` says after how
+    many seconds one of them is not known any more, `patient` makes a time limit on this machine's work one of
+    the clock.
+    """
+
+    chamber: Chamber
+    sensors: Mapping[str, Sequence[str]]
+    stale_after: Callable[[str], float]
+    patient: Callable[[float], float]
+
+    def interlocks(self, bus: Bus, environment: str, memory: Memory) -> Interlocks:
+        """All interlocks of the chamber, which `memory` keeps over a restart."""
+        used = {CARBON_DIOXIDE, TEMPERATURE, *self._needed()} if self._channels or self._switched else set()
+        sensors = {name: devices for name, devices in self.sensors.items() if name in used}
+        readings = Readings({variable: self.stale_after(variable) for variable in sensors})
+        valves, lamps = OpenTimes(), OpenTimes()
+        made = [*self._of_valve(valves, readings), *self._of_lamp(lamps, readings)]
+        made += [InputUnknown(readings, name, outputs) for name, outputs in self._needed().items()]
+        made += self._ceiling(readings)  # the last, for it starts the fan whatever the others say
+        interlocks = Interlocks(
+            bus,
+            environment,
+            made,
+            readings,
+            sensors={name: devices if len(devices) > 1 else () for name, devices in sensors.items()},
+            memory=memory,
+            patience_s=self.patient(PATIENCE_S),
+        )
+        interlocks.track(valves, [VALVE])
+        interlocks.track(lamps, self._channels)
+        return interlocks
+
+    @property
+    def _channels(self) -> list[str]:
+        light = self.chamber.light
+        return [channel.name for channel in light.channel] if light.enabled else []
+
+    @property
+    def _switched(self) -> set[str]:
+        return {relay.variable for relay in self.chamber.relay}
+
+    def _of_valve(self, times: OpenTimes, readings: Readings) -> Iterator[Interlock]:
+        limits = self.chamber.interlock
+        if VALVE not in self._switched:
+            return
+        yield OpenTooLong(times, limits.valve_open_s, limits.valve_rest_s)
+        yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min)
+        if CARBON_DIOXIDE in self.sensors:
+            yield NoRise(times, readings, open_s=limits.no_rise_open_s, rise_ppm=limits.no_rise_ppm)
+
+    def _of_lamp(self, times: OpenTimes, readings: Readings) -> Iterator[Interlock]:
+        limits, channels = self.chamber.interlock, self._channels
+        if channels and TEMPERATURE in self.sensors:
+            yield TooWarm(readings, channels, limits.light_off_degc, limits.light_hysteresis_degc)
+        if channels:
+            yield LitTooLong(times, channels, limits.light_hours)
+
+    def _ceiling(self, readings: Readings) -> Iterator[Interlock]:
+        limits = self.chamber.interlock
+        held = self._switched & ({VALVE, FAN} if limits.ceiling_starts_fan else {VALVE})
+        if CARBON_DIOXIDE in self.sensors and held:
+            yield Ceiling(readings, held, limits.ceiling_ppm, limits.ceiling_hysteresis_ppm)
+
+    def _needed(self) -> dict[str, set[str]]:
+        """The outputs that need a variable to be known, by that."""
+        needed: dict[str, set[str]] = {}
+        for relay in self.chamber.relay:
+            if variable := self._needed_by(relay):
+                needed.setdefault(variable, set()).add(relay.variable)
+        if self.chamber.light.enabled and self.chamber.light.needs_sensor:
+            needed.setdefault(ILLUMINANCE, set()).add(ILLUMINANCE)
+        return needed
+
+    def _needed_by(self, relay: Relay) -> str:
+        """The variable without which a relay must not be on, "" for none."""
+        if relay.needs is not None:
+            return relay.needs
+        usual = USUALLY_NEEDED.get(relay.variable, "")
+        return usual if usual in self.sensors else ""
