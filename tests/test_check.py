@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.config import Channel, Config, Light, Relay, Sensor
+from growd.config import Chamber, Channel, Config, Light, Relay, Sensor
 from growd.hardware_check import LIMIT_S, Finding, check_hardware
 from growd_drivers.hardware import Hardware
 from growd_drivers.serial_line import open_port
@@ -360,6 +360,85 @@ async def test_a_sound_configuration_is_told_with_what_it_names(tmp_path: Path):
             "The configuration is sound, for the hardware of this machine.",
         ],
     )
+
+
+SHELVES = """
+[[sensor]]
+name = "air"
+kind = "scd30"
+
+[light]
+enabled = false
+
+[[chamber.shelf_2.sensor]]
+name = "air"
+kind = "scd30"
+bus = 3
+
+[[chamber.shelf_2.light.channel]]
+name = "white"
+pin = 20
+
+[[chamber.shelf_2.relay]]
+name = "fan"
+pin = 24
+variable = "air_flush_on"
+"""
+
+
+async def test_the_devices_of_several_environments_are_told_with_their_environment(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(SHELVES)
+    status, printed = await failed("check", "--config", str(file))
+    assert (status, [line.partition(":")[0] for line in printed.splitlines()][:-1]) == (
+        0,
+        ["environment_1/air", "shelf_2/air", "shelf_2/light", "shelf_2/fan"],
+    )
+    faults = tmp_path / "faults.toml"
+    faults.write_text(
+        '[[fault]]\ndevice = "i2c-3:0x61"\nkind = "absent"\n[[fault]]\ndevice = "gpio-20"\nkind = "refused"\n'
+    )
+    status, printed = await failed("check", "--hardware", "--config", str(file), "--faults", str(faults))
+    lines = printed.splitlines()
+    assert (status, lines[-1]) == (1, "2 of 4 devices answer, of simulated hardware.")
+    assert lines[0].startswith("environment_1/air: SCD30 at 0x61 on I2C bus 1 answers: ")
+    assert lines[1].startswith("shelf_2/air: SCD30 at 0x61 on I2C bus 3 does not answer")
+    assert lines[2].startswith("shelf_2/light: GPIO 20 can't be driven: ")
+    assert lines[3] == "shelf_2/fan: relay on GPIO 24 can be driven, and stays off"
+
+
+async def test_a_neighbour_on_the_bus_may_be_of_another_environment():
+    others = {"shelf_2": Chamber(sensor=(BH1750,))}
+    config = Config(sensor=(SCD30,), light=DARK, chamber=others)
+    found = await findings(config, machine(Fault("absent", "scd30")))
+    assert found["environment_1/air"].sentence.endswith("; shelf_2/lux on the same bus can be reached")
+    assert found["shelf_2/lux"].answers
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        (
+            SHELVES.replace("bus = 3", ""),
+            "[chamber.shelf_2.sensor] address: environment_1/air and shelf_2/air are both at 0x61 on bus 1",
+        ),
+        (
+            SHELVES + "[chamber.shelf_2.combine]\nair_humidity = 'median'",
+            "[chamber.shelf_2.combine] air_humidity: only a variable of two sensors or more",
+        ),
+        (
+            SHELVES.replace("24", "20"),
+            "[chamber.shelf_2.relay] pin: shelf_2/fan and channel shelf_2/white are both on GPIO 20",
+        ),
+    ],
+)
+async def test_what_two_environments_can_not_share_is_refused(tmp_path: Path, file: str, words: str):
+    config = tmp_path / "growd.toml"
+    config.write_text(file)
+    status, printed = await failed("run", "--config", str(config), "--data", str(tmp_path / "data"))
+    assert status == 1
+    assert words in printed
+    assert len(printed.splitlines()) == 1, printed
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from growd.app import open_configured
 from growd.clock import RealClock
-from growd.config import Channel, Config, ConfigError, Light, Relay, Simulator
+from growd.config import Chamber, Channel, Config, ConfigError, Light, Relay, Simulator
 from growd.outputs import check_lamps, light_device, relay_device
 from growd_drivers.errors import HardwareUnavailableError
 from growd_hwsim.faults import Fault
@@ -98,6 +98,14 @@ def test_two_channels_of_the_lamp_on_one_of_the_pwm_are_refused_where_the_machin
     monkeypatch.setattr("growd.app.open_hardware", lambda **_: machine)
     with pytest.raises(ConfigError, match="white and blue"):
         open_configured(Config(simulator=Simulator(enabled=False), light=light), RealClock())
+    red = Light(hardware_pwm=True, channel=(Channel(name="red", pin=12),))
+    blue = Light(hardware_pwm=True, channel=(Channel(name="blue", pin=18),))
+    two = Config(light=red, chamber={"shelf_2": Chamber(light=blue)})
+    both = (
+        r"\[chamber.shelf_2.light\] channel.pin: environment_1/red and shelf_2/blue, on GPIO 12 and 18, have"
+    )
+    with pytest.raises(ConfigError, match=both):
+        check_lamps(machine, two)
     for harmless in (Light(), Light(hardware_pwm=True, enabled=False)):
         check_lamps(machine, Config(light=harmless))
     machine.close()

@@ -199,6 +199,7 @@ def allow_open_files() -> None:
 def _greeting(config: Config, running: Running) -> str:
     api = f"{running.address}/_{config.http.name}/api/0.0.1"
     environment = config.environment.id
+    chambers = f"\n  chambers   {', '.join(config.chambers())}" if config.chamber else ""
     hardware = _hardware_of(config)
     pace = f", {config.simulator.speed:g} times as fast as real" if config.simulator.speed != 1 else ""
     lines = f"""
@@ -206,7 +207,7 @@ growd runs, with {hardware}{pace}.
 
   address    {running.address}
   database   {running.database}
-  data       {running.data}
+  data       {running.data}{chambers}
 
 Try these first, in another terminal:
 

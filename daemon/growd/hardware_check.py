@@ -75,14 +75,17 @@ class Finding:
 
 def described(config: Config) -> Iterator[tuple[str, str]]:
     """The name of each device, and what it is, where, and for which variables."""
-    for sensor in config.sensor:
-        variables = ", ".join(SENSOR_KINDS[sensor.kind].variables.values())
-        yield sensor.name, f"{_name_of(sensor)}: {variables}"
-    if config.light.enabled:
-        variables = ", ".join(f"light_intensity_{channel.name}" for channel in config.light.channel)
-        yield "light", f"{_lamp(config.light)}: {variables}"
-    for relay in config.relay:
-        yield relay.name, f"{_relay(relay)}, active {relay.active}: {relay.variable}"
+    for environment, chamber in config.chambers().items():
+        named = functools.partial(config.device, environment)
+        for sensor in chamber.sensor:
+            variables = ", ".join(SENSOR_KINDS[sensor.kind].variables.values())
+            yield named(sensor.name), f"{_name_of(sensor)}: {variables}"
+        light = chamber.light
+        if light.enabled:
+            variables = ", ".join(f"light_intensity_{channel.name}" for channel in light.channel)
+            yield named("light"), f"{_lamp(light)}: {variables}"
+        for relay in chamber.relay:
+            yield named(relay.name), f"{_relay(relay)}, active {relay.active}: {relay.variable}"
 
 
 async def check_hardware(
@@ -113,35 +116,37 @@ class _Check:
 
     def questions(self) -> Iterator[Callable[[], Awaitable[Finding]]]:
         """One coroutine function for each device."""
-        for sensor in self._config.sensor:
-            yield functools.partial(self._ask_sensor, sensor)
-        light = self._config.light
-        if light.enabled:
-            claim = functools.partial(_claim_lamp, self._hardware, light)
-            yield functools.partial(self._ask_output, "light", _lamp(light), "dark", claim)
-        for relay in self._config.relay:
-            claim = functools.partial(_claim_relay, self._hardware, relay)
-            yield functools.partial(self._ask_output, relay.name, _relay(relay), relay.safe, claim)
+        for environment, chamber in self._config.chambers().items():
+            named = functools.partial(self._config.device, environment)
+            for sensor in chamber.sensor:
+                yield functools.partial(self._ask_sensor, named(sensor.name), sensor)
+            light = chamber.light
+            if light.enabled:
+                claim = functools.partial(_claim_lamp, self._hardware, light)
+                yield functools.partial(self._ask_output, named("light"), _lamp(light), "dark", claim)
+            for relay in chamber.relay:
+                claim = functools.partial(_claim_relay, self._hardware, relay)
+                yield functools.partial(self._ask_output, named(relay.name), _relay(relay), relay.safe, claim)
 
     async def close(self) -> None:
         """End the threads that can be ended."""
         await self._workers.close(_CLOSE_S)
 
-    async def _ask_sensor(self, sensor: Sensor) -> Finding:
-        name = _name_of(sensor)
+    async def _ask_sensor(self, name: str, sensor: Sensor) -> Finding:
+        part = _name_of(sensor)
         read = functools.partial(
             _read, SensorDevice(self._hardware, sensor), self._hardware, _tries_of(sensor)
         )
         try:
-            reading = await self._call(sensor.name, self._worker_of(sensor), read)
+            reading = await self._call(name, self._worker_of(sensor), read)
         except (NotReadyError, OutOfRangeError) as error:
-            return Finding(sensor.name, True, f"{name} answers, but {str(error).removeprefix(f'{name} ')}")
+            return Finding(name, True, f"{part} answers, but {str(error).removeprefix(f'{part} ')}")
         except DeviceTimeoutError:
             advice = "switch its power off and on, and look at the other parts on its wires"
-            return Finding(sensor.name, False, f"{name} hangs: no answer within {LIMIT_S:g} s; {advice}")
+            return Finding(name, False, f"{part} hangs: no answer within {LIMIT_S:g} s; {advice}")
         except DEVICE_ERRORS as error:
-            return Finding(sensor.name, False, _joined(str(error), await self._advice(sensor, error)))
-        return Finding(sensor.name, True, f"{name} answers: {_shown(reading)}")
+            return Finding(name, False, _joined(str(error), await self._advice(sensor, error)))
+        return Finding(name, True, f"{part} answers: {_shown(reading)}")
 
     async def _ask_output(self, name: str, place: str, safe: str, claim: Callable[[], None]) -> Finding:
         try:
@@ -149,7 +154,7 @@ class _Check:
         except DeviceTimeoutError:
             return Finding(name, False, f"{place} hangs: it could not be driven within {LIMIT_S:g} s")
         except DEVICE_ERRORS as error:
-            sentence = str(error).removeprefix(f"{name}: ")
+            sentence = str(error).removeprefix(f"{name.rpartition('/')[2]}: ")
             return Finding(name, False, _joined(sentence, _advice_for_pin(error)))
         return Finding(name, True, f"{place} can be driven, and stays {safe}")
 
@@ -174,7 +179,10 @@ class _Check:
         except DEVICE_ERRORS:
             return ""  # the bus itself fails: there is nothing to be learnt from it
         known = {
-            _address_of(other): other.name for other in self._config.sensor if _bus_of(other) == sensor.bus
+            _address_of(other): self._config.device(environment, other.name)
+            for environment, chamber in self._config.chambers().items()
+            for other in chamber.sensor
+            if _bus_of(other) == sensor.bus
         }
         strays = [place for place in found if place not in known]
         if address in found:
