@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Final
+
+AT_ONCE_S: Final = 1e-6  # what is left of a wait after rounding
 
 
 class Doser:
@@ -36,7 +39,7 @@ class Doser:
         owed = self._owed_s + (demand - self.is_on) * seconds
         self._owed_s = max(-most, min(most, owed))
         self._since_s += seconds
-        if self._wait_s(demand) <= 0:
+        if self._wait_s(demand) <= AT_ONCE_S:
             self.is_on = not self.is_on
             self._since_s = 0.0
         return self.is_on

@@ -1,0 +1,240 @@
+"""A chamber whose CO2 is controlled, on a clock that stands still until all is done that falls due.
+
+The simulated chamber and SCD30, the daemon's own filter, controllers and actuators on the bus: an hour takes
+seconds, and the same seed gives the same hour. `bench/control.py` measures with it, and tests use it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import math
+import struct
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from growd.bus import Bus
+from growd.control.actuation import SwitchActuator
+from growd.control.filters import Filter
+from growd.control.topics import declare_environment
+from growd_hwsim.chamber import Air, Chamber, ChamberParameters
+from growd_hwsim.chips import scd30
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from growd.worker import Worker
+
+ENVIRONMENT = "e"
+CO2 = "air_carbon_dioxide"
+VALVE, FAN = "air_carbon_dioxide_valve_on", "air_flush_on"
+SENSOR_S = 2.0  # the interval of an SCD30
+ANSWERS_S = 0.01  # after a command, from when on it can be read
+TURNS = 10_000  # of the loop: what is still busy then runs in a circle
+
+
+class SteppedClock:
+    """A `growd.clock.Clock` whose time moves only by `advance`, from one sleeper to the next."""
+
+    def __init__(self, time: float = 1_700_000_000.0) -> None:
+        self._now = 1_000.0
+        self._offset = time - self._now
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+
+    def time(self) -> float:
+        return self._now + self._offset
+
+    def monotonic(self) -> float:
+        return self._now
+
+    async def sleep(self, seconds: float) -> None:
+        await self._sleeper(seconds)
+
+    def sleep_blocking(self, seconds: float) -> None:
+        """Takes no time."""
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> asyncio.Future[None]:
+        wake = self._sleeper(seconds)
+        wake.add_done_callback(lambda _: None if wake.cancelled() else callback())
+        return wake
+
+    async def advance(self, seconds: float) -> None:
+        """Move on, and let everything happen that falls due, in order."""
+        end = self._now + seconds
+        await self.settle()
+        while self._sleepers and self._sleepers[0][0] <= end:
+            due, _, wake = heapq.heappop(self._sleepers)
+            if not wake.done():
+                self._now = max(self._now, due)
+                wake.set_result(None)
+                await self.settle()
+        self._now = end
+
+    async def settle(self) -> None:
+        """Let the loop run until nothing is left to do at this moment."""
+        ready: Any = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # noqa: SLF001
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+            if not ready:
+                return
+        raise RuntimeError(f"the loop is still busy after {TURNS} turns")
+
+    def _sleeper(self, seconds: float) -> asyncio.Future[None]:
+        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._now + max(0.0, seconds), next(self._order), wake))
+        return wake
+
+
+class Inline:
+    """Stands in for a worker: what it is given is done at once, for nothing here blocks."""
+
+    returned = 0
+
+    def submit(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        done.set_result(function(*args))
+        return done
+
+    def is_left_behind(self) -> bool:
+        return False
+
+
+class SlowAir:
+    """The air in the cell of a sensor, which follows that of the chamber through a first-order lag.
+
+    `response_s` is the time to 63 %: 20 s for an SCD30 (datasheet, table 1); 0 is none.
+    """
+
+    def __init__(self, chamber: Chamber, monotonic: Callable[[], float], response_s: float) -> None:
+        self._chamber = chamber
+        self._monotonic = monotonic
+        self._response_s = response_s
+        self._ppm = chamber.air().carbon_dioxide_ppm
+        self._at = monotonic()
+
+    def air(self) -> Air:
+        now, air = self._monotonic(), self._chamber.air()
+        if self._response_s:
+            self._ppm += (air.carbon_dioxide_ppm - self._ppm) * -math.expm1(
+                (self._at - now) / self._response_s
+            )
+        else:
+            self._ppm = air.carbon_dioxide_ppm
+        self._at = now
+        return Air(self._ppm, air.temperature_degc, air.humidity_percent)
+
+
+class Part(Protocol):
+    async def run(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is controlled: the chamber, and how far behind its sensor is. `fan` says if there is one."""
+
+    parameters: ChamberParameters = field(default_factory=ChamberParameters)
+    response_s: float = 0.0
+    fan: bool = True
+    time_of_day_s: float = 8 * 3600.0
+    seed: int = 1
+
+
+class Loop:
+    """The chamber with its sensor, filter and switches on a bus. Controllers are up to whoever uses it."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.clock = SteppedClock()
+        self.bus = Bus(self.clock)
+        declare_environment(self.bus, ENVIRONMENT, [CO2])
+        self.chamber = Chamber(
+            self.clock.monotonic, setting.parameters, seed=setting.seed, time_of_day_s=setting.time_of_day_s
+        )
+        self.valve_open = self.fan_on = False
+        self.openings = 0
+        self.open_s = 0.0
+        self._opened = 0.0
+        self._air = SlowAir(self.chamber, self.clock.monotonic, setting.response_s)
+        self._late = 0.0
+        self._chip = scd30.SimulatedScd30(
+            self._air.air, lambda: self.clock.monotonic() + self._late, seed=setting.seed
+        )
+        self._raw = self.bus.node("sensor").publisher(f"{ENVIRONMENT}/raw/{CO2}")
+        self._client = self.bus.node("client")
+        self.parts: list[Part] = [Filter(self.bus, ENVIRONMENT, CO2), self._switch("valve", VALVE)]
+        if setting.fan:
+            self.parts.append(self._switch("fan", FAN))
+
+    @property
+    def ppm(self) -> float:
+        """What CO2 there really is."""
+        return self.chamber.air().carbon_dioxide_ppm
+
+    @property
+    def measured(self) -> float:
+        """What the filter says."""
+        last = self.bus.topics.get(f"{ENVIRONMENT}/measured/{CO2}").last
+        return math.nan if last is None or last.value is None else float(last.value)
+
+    @property
+    def fans(self) -> tuple[str, ...]:
+        """The names of the fans, for a controller."""
+        return ("fan",) if self.setting.fan else ()
+
+    @property
+    def litres(self) -> float:
+        """The CO2 that went through the valve."""
+        open_s = self.open_s + (self.clock.monotonic() - self._opened if self.valve_open else 0.0)
+        return open_s / 60 * self.chamber.parameters.valve_flow_l_min
+
+    def want(self, variable: str, value: float) -> None:
+        """Give a set point, as a recipe does."""
+        self._client.publisher(f"{ENVIRONMENT}/desired/{variable}").publish(value)
+
+    @asynccontextmanager
+    async def running(self, controllers: Sequence[Part]) -> AsyncIterator[None]:
+        """All parts run around the body."""
+        runs = [part.run() for part in (*self.parts, *controllers)]
+        tasks = [asyncio.create_task(run, name="closed loop") for run in (*runs, self._sense())]
+        try:
+            await self.clock.settle()
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        for result in results:
+            if not isinstance(result, asyncio.CancelledError) and isinstance(result, BaseException):
+                raise result
+
+    async def _sense(self) -> None:
+        """Publish what the chip measures, as its sampler does."""
+        self._chip.on_write(struct.pack(">HH", scd30.START_CONTINUOUS, 0) + bytes([scd30.crc8(bytes(2))]))
+        while True:
+            await self.clock.sleep(SENSOR_S)
+            self._chip.on_write(struct.pack(">H", scd30.READ_MEASUREMENT))
+            self._late = ANSWERS_S
+            answer = self._chip.on_read(18)
+            self._late = 0.0
+            self._raw.publish(struct.unpack(">f", answer[0:2] + answer[3:5])[0])
+
+    def _switch(self, name: str, variable: str) -> SwitchActuator:
+        worker: Worker = Inline()  # type: ignore[assignment]  # all of it that an actuator needs
+        move = self._move_valve if name == "valve" else self._move_fan
+        return SwitchActuator(self.bus, ENVIRONMENT, name, variable, write=move, worker=worker)
+
+    def _move_valve(self, is_open: bool) -> None:  # noqa: FBT001  what an actuator writes
+        if is_open and not self.valve_open:
+            self.openings += 1
+            self._opened = self.clock.monotonic()
+        elif self.valve_open and not is_open:
+            self.open_s += self.clock.monotonic() - self._opened
+        self.valve_open = is_open
+        self.chamber.set_valve(is_open)
+
+    def _move_fan(self, is_on: bool) -> None:  # noqa: FBT001  as above
+        self.fan_on = is_on
+        self.chamber.set_fan(is_on)

@@ -1,0 +1,293 @@
+"""Carbon dioxide: from a set point in ppm to doses of a valve, with an exhaust fan against too much of it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import Quality
+from growd.control.controllers import OVERRIDE_S, PERIOD_S, Controller
+from growd.control.dosing import Doser
+from growd.control.pid import Gains, Pid
+from growd.control.topics import SWITCH_STATE, commanded, measured, switch_state
+
+if TYPE_CHECKING:
+    from growd.bus import Bus
+    from growd.bus.messages import Message
+    from growd.bus.topics import Subscription
+    from growd.clock import Cancellable
+
+VARIABLE: Final = "air_carbon_dioxide"
+DIRECTIONS: Final = {"air_carbon_dioxide_valve_on": 1.0, "air_flush_on": -1.0}
+"""The switches that are dosed, and the sign of the command that asks for each."""
+
+USUAL_GAINS: Final = Gains(kp=0.003, ti_s=2400.0, td_s=20.0)
+"""For a chamber of 100 l with 1.5 air changes in an hour, a valve of 50 ml/min and an SCD30, whose answer is
+behind by 20 s (datasheet, response time); the autotune service finds those of another."""
+
+COMMAND_STALE_S: Final = 5.0
+SHORTEST_S: Final = 0.01  # between two looks at the same edge
+
+
+class CarbonDioxideController(Controller):
+    """CO2: `desired` (ppm) to a share of the valve's time, 0..1, or of the exhaust fan's, 0..-1.
+
+    A PID (`growd.control.pid`), or with `on_off` full on below the set point by `band` and off at it. Between
+    the set point and `fan_band` above it the command is never below 0: there the air's own loss does it, and
+    the fan does not blow out what the valve has just let in. Without fans it never is.
+
+    The PID is told what valves and fans really did (their names in `valves` and `fans`), whoever did it: an
+    interlock that kept a valve shut, an override, a dose that is yet to come. Without a measured value that
+    is ok and younger than `measured_stale_after_s`, or without a set point, nothing is commanded; the
+    integral is held meanwhile, or begins anew with a new set point.
+
+    Parameters under `<environment>/controllers/air_carbon_dioxide/`, all changeable at any time: `on_off`,
+    `kp` (1/ppm), `ti`, `td` (s), `weight` of the set point, `band` and `fan_band` (ppm).
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        *,
+        gains: Gains = USUAL_GAINS,
+        on_off: bool = False,
+        band_ppm: float = 20.0,
+        fan_band_ppm: float = 30.0,
+        valves: tuple[str, ...] = (),
+        fans: tuple[str, ...] = (),
+        measured_stale_after_s: float = 30.0,
+        override_s: float = OVERRIDE_S,
+    ) -> None:
+        self._given = _Given(bus, environment, valves, fans)
+        self._measured_topic = measured(environment, VARIABLE)
+        inputs = (self._measured_topic, *self._given.topics)
+        super().__init__(bus, environment, VARIABLE, override_s=override_s, more_inputs=inputs)
+        self._on_off = self.node.declare(
+            f"{self.node.name}/on_off", Field("on_off", Kind.BOOL, default=on_off)
+        )
+        self._kp = self._number("kp", gains.kp, 0, 100, "1/ppm")
+        self._ti = self._number("ti", gains.ti_s, 1, 864_000, "s")
+        self._td = self._number("td", gains.td_s, 0, 3_600, "s")
+        self._weight = self._number("weight", gains.weight, 0, 1, "fraction")
+        self._band = self._number("band", band_ppm, 0, 10_000, "ppm")
+        self._fan_band = self._number("fan_band", fan_band_ppm, 0, 10_000, "ppm")
+        self._measured_stale_after = measured_stale_after_s
+        self._has_fan = bool(fans)
+        self._pid = Pid(gains, -1.0, 1.0, integral_minimum=0.0)
+        self._withheld = 0.0  # of the last output: what is below 0 where the fan has no part in it
+        self._desired: float | None = None
+        self._measured: tuple[float, float] | None = None  # ppm, when it came
+        self._computed: float | None = None  # when the PID was asked last, None after a pause
+        self._switched = 0.0  # what hysteresis says: 1, 0 or -1
+        self._experiment: tuple[float, float] | None = None  # level, until when
+
+    @property
+    def set_point(self) -> float | None:
+        """What is desired, in ppm."""
+        return self._desired
+
+    @property
+    def measured_ppm(self) -> float | None:
+        """What is measured, where that is ok and fresh."""
+        if self._measured is None or self._clock.monotonic() - self._measured[1] > self._measured_stale_after:
+            return None
+        return self._measured[0]
+
+    @property
+    def is_overridden(self) -> bool:
+        """Somebody commands by hand."""
+        return self._overridden() is not None
+
+    def experiment(self, level: float | None, seconds: float = 0.0) -> None:
+        """Command this level for so long in place of control, or let go of it."""
+        self._experiment = None if level is None else (level, self._clock.monotonic() + seconds)
+
+    def _take_input(self, message: Message) -> None:
+        value = message.value if message.quality is Quality.OK else None
+        if message.topic == self._measured_topic:
+            self._measured = None if value is None else (value, self._clock.monotonic())
+        elif message.topic == self._desired_topic:
+            self._desired = value
+        else:
+            self._given.take(message, self._clock.monotonic())
+
+    def _automatic(self) -> float | None:
+        ppm = self.measured_ppm
+        if self._experiment is not None and ppm is not None:
+            level, until = self._experiment
+            if self._clock.monotonic() < until:
+                self._pause()
+                return level
+        self._experiment = None
+        if ppm is None or self._desired is None:
+            self._pause()
+            if self._desired is None:
+                self._pid.reset()
+            return None
+        if self._on_off.value:
+            self._pause()
+            return self._hysteresis(self._desired, ppm)
+        return self._controlled(self._desired, ppm)
+
+    def _pause(self) -> None:
+        self._pid.pause()
+        self._computed = None
+        self._withheld = 0.0
+
+    def _controlled(self, desired: float, ppm: float) -> float:
+        now = self._clock.monotonic()
+        given = self._given.since_last(now)
+        seconds = 0.0 if self._computed is None else now - self._computed
+        self._computed = now
+        gains = Gains(self._kp.value, self._ti.value, self._td.value, self._weight.value)
+        if gains != self._pid.gains:
+            self._pid.gains = gains
+        output = self._pid.update(desired, ppm, seconds, None if given is None else given + self._withheld)
+        self._switched = 0.0
+        is_fan_due = self._has_fan and ppm > desired + self._fan_band.value
+        self._withheld = 0.0 if is_fan_due else min(0.0, output)
+        return output - self._withheld
+
+    def _hysteresis(self, desired: float, ppm: float) -> float:
+        fan_band: float = self._fan_band.value
+        if ppm < desired - self._band.value:
+            self._switched = 1.0
+        elif ppm > desired + fan_band and self._has_fan:
+            self._switched = -1.0
+        elif (self._switched > 0 and ppm >= desired) or (
+            self._switched < 0 and ppm <= desired + fan_band / 2
+        ):
+            self._switched = 0.0
+        return self._switched
+
+
+class DosedSwitchController(Controller):
+    """A switch that gives doses: of the valve or of the exhaust fan, as the command for CO2 asks for them.
+
+    A set point of the switch's own (0 or 1) wins over the doses. Else the command for `air_carbon_dioxide`,
+    while that is fresh, is the share of time on (see `growd.control.dosing`), of the valve above 0, of the
+    fan below. Without either nothing is commanded, and no dose is owed. An edge comes when it is due, not at
+    the next second.
+
+    Parameters under `<environment>/controllers/<variable>/`: `minimum_on` and `minimum_off` (s).
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        variable: str,
+        *,
+        minimum_on_s: float = 2.0,
+        minimum_off_s: float = 2.0,
+        command_stale_after_s: float = COMMAND_STALE_S,
+        override_s: float = OVERRIDE_S,
+    ) -> None:
+        self._command_topic = commanded(environment, VARIABLE)
+        super().__init__(
+            bus, environment, variable, override_s=override_s, more_inputs=(self._command_topic,)
+        )
+        self._minimum_on = self._number("minimum_on", minimum_on_s, 0.1, 3_600, "s")
+        self._minimum_off = self._number("minimum_off", minimum_off_s, 0.1, 3_600, "s")
+        self._direction = DIRECTIONS[variable]
+        self._doser = Doser(minimum_on_s, minimum_off_s)
+        self._command_stale_after = command_stale_after_s
+        self._desired: float | None = None
+        self._command: tuple[float, float] | None = None  # share of time, when it came
+        self._demand: float | None = None  # that the doser goes by, None where it does not dose
+        self._advanced = self._clock.monotonic()
+        self._edge: Cancellable | None = None
+
+    async def run(self) -> None:
+        """Control until cancelled."""
+        try:
+            await super().run()
+        finally:
+            self._forget_edge()
+
+    def _act(self, inbox: Subscription) -> None:
+        super()._act(inbox)
+        self._forget_edge()
+        if self._demand is None or self._overridden() is not None:
+            return
+        wait = self._doser.until_edge(self._demand)
+        if wait < PERIOD_S:
+            self._edge = self._clock.call_later(max(wait, SHORTEST_S), lambda: self._act(inbox))
+
+    def _forget_edge(self) -> None:
+        if self._edge is not None:
+            self._edge.cancel()
+            self._edge = None
+
+    def _take_input(self, message: Message) -> None:
+        value = message.value if message.quality is Quality.OK else None
+        if message.topic == self._desired_topic:
+            self._desired = value
+        elif value is None:
+            self._command = None
+        else:
+            share = max(0.0, min(1.0, self._direction * value))
+            self._command = (share, self._clock.monotonic())
+
+    def _automatic(self) -> float | None:
+        now = self._clock.monotonic()
+        seconds, self._advanced = now - self._advanced, now
+        demand = self._asked_for(now)
+        if demand is None or seconds > self._command_stale_after:  # it was in other hands: it begins anew
+            self._doser.shut()
+        elif self._demand is not None:
+            self._doser.advance(self._demand, seconds)
+        self._doser.minimum_on_s = self._minimum_on.value
+        self._doser.minimum_off_s = self._minimum_off.value
+        self._demand = demand
+        if demand is None:
+            return self._desired
+        return float(self._doser.advance(demand, 0.0))
+
+    def _asked_for(self, now: float) -> float | None:
+        """The demand for doses; None where the switch has a set point of its own, or nobody commands."""
+        if self._desired is not None or self._command is None:
+            return None
+        share, came = self._command
+        return share if now - came <= self._command_stale_after else None
+
+
+class _Given:
+    """What valves and fans really did, as their actuators say: 1 for an open valve, -1 for the fan."""
+
+    def __init__(self, bus: Bus, environment: str, valves: tuple[str, ...], fans: tuple[str, ...]) -> None:
+        self._shares: dict[str, float] = {}
+        for names, sign in ((valves, 1.0), (fans, -1.0)):
+            for name in names:
+                topic = bus.topics.declare(switch_state(environment, name), SWITCH_STATE).name
+                self._shares[topic] = sign / len(names)
+        self._on = dict.fromkeys(self._shares, 0.0)
+        self._since = self._asked = bus.clock.monotonic()
+        self._sum = 0.0
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(self._shares)
+
+    def take(self, message: Message, now: float) -> None:
+        """Note that a switch has moved; one that failed counts as off."""
+        self._add_up(now)
+        self._on[message.topic] = message.value if message.quality is Quality.OK else 0.0
+
+    def since_last(self, now: float) -> float | None:
+        """What was given on average since this was asked last; None where nobody tells."""
+        self._add_up(now)
+        seconds, given = now - self._asked, self._sum
+        self._asked, self._sum = now, 0.0
+        if not self._shares:
+            return None
+        return given / seconds if seconds > 0 else self._level()
+
+    def _add_up(self, now: float) -> None:
+        self._sum += self._level() * (now - self._since)
+        self._since = now
+
+    def _level(self) -> float:
+        return math.fsum(share * self._on[topic] for topic, share in self._shares.items())
