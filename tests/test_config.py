@@ -323,7 +323,8 @@ def test_relays_are_off_without_commands_unless_said_otherwise(tmp_path: Path):
         (RELAYS.replace('"fan"', '"light"'), "[relay] name: light is the name of another device"),
         (RELAYS.replace('"fan"', '"scd30_1"'), "[relay] name: scd30_1 is the name of another device"),
         (
-            RELAYS.replace("air_flush_on", "air_carbon_dioxide_valve_on") + "needs = ''",
+            RELAYS.replace("air_flush_on", "air_carbon_dioxide_valve_on").replace('"on"', '"off"')
+            + "needs = ''",
             "[relay] needs: valve and fan are both for air_carbon_dioxide_valve_on, and must have the same",
         ),
         (
@@ -336,6 +337,16 @@ def test_relays_are_off_without_commands_unless_said_otherwise(tmp_path: Path):
         (
             '[[light.channel]]\nname = "red"\npin = 2',
             "[light] channel.pin: channel red and I2C bus 1 are both on GPIO 2",
+        ),
+        (
+            RELAYS.replace("air_flush_on", "air_carbon_dioxide_valve_on"),
+            "[relay] safe: fan is a valve for CO2, which is safe when it is off",
+        ),
+        ("[interlock]\nceiling_ppm = 40000", "[interlock] ceiling_ppm"),
+        ("[interlock]\nlight_hours = 25", "[interlock] light_hours"),
+        (
+            "[interlock]\ndose_litres = 2",
+            "[interlock] dose_litres: takes valve_flow_l_min, the flow of an open valve",
         ),
         ("[light]\ngamma = 0.1", "[light] gamma"),
         ("[[sensor]]\nname = 'a'\nkind = 'scd30'\ninterval_s = 0.05", "[sensor] 0.interval_s"),

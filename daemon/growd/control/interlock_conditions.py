@@ -19,6 +19,7 @@ from growd.control.open_times import DayHours, OpenTimes, RollingDose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import tzinfo
 
 CARBON_DIOXIDE: Final = "air_carbon_dioxide"
 TEMPERATURE: Final = "air_temperature"
@@ -417,13 +418,15 @@ class TooWarm(Interlock):
 
 
 class LitTooLong(KeptInterlock):
-    """The light was on for so many hours of the local day as it may be. From 24 on there is no limit."""
+    """The light was on for so many hours of the day of `zone` as it may be. From 24 on there is no limit."""
 
-    def __init__(self, times: OpenTimes, holds: Iterable[str], hours: float) -> None:
+    def __init__(
+        self, times: OpenTimes, holds: Iterable[str], hours: float, zone: tzinfo | None = None
+    ) -> None:
         super().__init__("light_hours", holds, {"limit": (hours, "h")})
         self._times = times
         self._hours = hours
-        self._day = DayHours()
+        self._day = DayHours(zone)
         self._updated = -math.inf
         self._lit = self._lit_when_kept = 0.0
         if hours >= DAY_HOURS:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import tzinfo
 
 HOUR_S: Final = 3600.0
 BIN_S: Final = 60.0
@@ -122,14 +123,15 @@ class RollingDose:
 
 
 class DayHours:
-    """How long something was on in the local day.
+    """How long something was on in the day of `zone`, None for the machine's.
 
     A new day begins when the local date goes on, and only then: a wall clock that is set back, or that was
     never set (no battery), begins none. The length of a day does not matter, so a change to or from summer
     time does not either.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, zone: tzinfo | None = None) -> None:
+        self._zone = zone
         self._day = ""
         self._seconds = 0.0
 
@@ -158,7 +160,7 @@ class DayHours:
     def _turn(self, wall: float) -> None:
         if wall < PLAUSIBLE:
             return
-        today = time.strftime("%Y-%m-%d", time.localtime(wall))
+        today = datetime.fromtimestamp(wall, self._zone).date().isoformat()
         if self._day and today > self._day:
             self._seconds = 0.0
         self._day = max(self._day, today)

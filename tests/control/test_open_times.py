@@ -1,0 +1,144 @@
+"""How long outputs were on, against slow and obvious sums."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.control.open_times import BIN_S, HOUR_S, DayHours, OpenTimes, RollingDose
+
+SECONDS = st.floats(0.0, 600.0)
+DOSES = st.lists(st.tuples(SECONDS, st.floats(0.0, 60.0)), max_size=200)  # a pause, then what is given
+
+
+class Given:
+    """Doses, with all of them remembered."""
+
+    def __init__(self, doses, now=0.0):
+        self.dose, self.now, self.all = RollingDose(), now, []
+        for pause, amount in doses:
+            self.now += pause
+            self.dose.add(amount, self.now)
+            self.all.append((self.now, amount))
+
+    def since(self, begin):
+        return sum(amount for at, amount in self.all if at > begin)
+
+
+@given(DOSES, SECONDS)
+def test_the_dose_of_an_hour_is_never_told_too_low_and_at_most_a_minute_too_high(doses, pause):
+    given = Given(doses)
+    now = given.now + pause
+    told = given.dose.within_hour(now)
+    assert told >= given.since(now - HOUR_S) - 1e-6
+    assert told <= given.since(now - HOUR_S - BIN_S - 1e-6) + 1e-6
+
+
+@given(DOSES, SECONDS, st.floats(0.0, 2 * HOUR_S))
+def test_a_dose_outlasts_a_restart(doses, pause, away):
+    before = Given(doses)
+    now = before.now + pause
+    after = RollingDose()
+    after.restore(json.loads(json.dumps(before.dose.kept(now))), 50.0, away)
+    for later in (0.0, 700.0, HOUR_S):
+        began = now + away + later - HOUR_S
+        told = after.within_hour(50.0 + later)
+        assert told >= before.since(began + 1e-6) - 1e-6
+        assert told <= before.since(began - BIN_S - 1e-6) + 1e-6
+
+
+@given(DOSES)
+def test_a_dose_takes_no_more_room_the_more_often_it_is_given(doses):
+    given = Given(doses * 3)
+    assert len(given.dose.kept(given.now)) <= HOUR_S / BIN_S + 2
+
+
+@pytest.mark.parametrize("kept", [3, "x", [3], [[1]], [[1, "x"]], [[1, -1]], [[1, float("nan")]], {"a": 1}])
+def test_a_dose_that_can_not_be_is_refused(kept):
+    with pytest.raises((TypeError, ValueError)):
+        RollingDose().restore(kept, 0.0)
+
+
+WRITES = st.lists(
+    st.tuples(SECONDS, st.sampled_from("ab"), st.sampled_from([0.0, 1.0, None])), min_size=1, max_size=60
+)
+
+
+@given(WRITES, st.floats(1.0, 600.0))
+def test_open_times_add_up(writes, after):
+    times, now = OpenTimes(), 100.0
+    now_level, total, certain, began = dict.fromkeys("ab", 0.0), 0.0, 0.0, None
+    for pause, output, level in [*writes, (after, "a", 1.0)]:
+        total += pause * sum(each != 0.0 for each in now_level.values())
+        certain += pause * sum(each == 1.0 for each in now_level.values())
+        now += pause
+        assert times.total(now) == pytest.approx(total)
+        assert times.certain_total(now) == pytest.approx(certain)
+        assert times.stretch(now) == pytest.approx(0.0 if began is None else now - began)
+        times.wrote(output, level, now)
+        now_level[output] = level
+        is_open = any(each != 0.0 for each in now_level.values())
+        began = (now if began is None else began) if is_open else None
+        assert times.is_open == is_open
+
+
+def test_the_rest_is_what_has_passed_since_the_last_one_was_shut():
+    times = OpenTimes()
+    assert times.rest(5.0) == float("inf")
+    times.wrote("a", 1.0, 10.0)
+    times.wrote("b", None, 11.0)
+    times.wrote("a", 0.0, 12.0)
+    assert times.rest(20.0) == 0.0
+    times.wrote("b", 0.0, 21.0)
+    assert times.rest(30.0) == 9.0
+
+
+@pytest.fixture
+def berlin(monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield ZoneInfo("Europe/Berlin")
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("day", [datetime(2026, 3, 29), datetime(2026, 10, 25), datetime(2026, 11, 22)])  # noqa: DTZ001
+@pytest.mark.parametrize("zone", [None, ZoneInfo("America/New_York")])
+def test_the_hours_of_a_day_begin_anew_at_local_midnight_also_where_the_clocks_are_changed(berlin, day, zone):
+    midnight = day.replace(tzinfo=zone or berlin).timestamp()
+    hours = DayHours(zone)
+    hours.add(1000.0, midnight - 3600.0)
+    assert hours.seconds(midnight - 1.0) == 1000.0
+    assert hours.seconds(midnight) == 0.0
+    end = day.replace(day=day.day + 1, tzinfo=zone or berlin).timestamp()
+    hours.add(500.0, midnight + 1800.0)
+    assert hours.seconds(end - 1.0) == 500.0
+    assert hours.seconds(end) == 0.0
+
+
+def test_a_clock_that_goes_back_or_was_never_set_gives_no_new_day(berlin):
+    noon = datetime(2026, 11, 22, 12, tzinfo=berlin).timestamp()
+    hours = DayHours()
+    hours.add(100.0, 5_000.0)
+    hours.add(100.0, noon)
+    assert hours.seconds(noon - 86_400.0) == 200.0
+    assert hours.seconds(7_000.0) == 200.0
+    assert hours.seconds(noon) == 200.0
+    restored = DayHours()
+    restored.restore(hours.kept())
+    assert restored.seconds(5_000.0) == 200.0
+    assert restored.seconds(noon + 86_400.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    "kept", [None, 3, [], ["2026-11-22"], [1, 2], ["a", "b"], ["a", -1], ["a", float("inf")]]
+)
+def test_a_day_that_can_not_be_is_refused(kept):
+    with pytest.raises((TypeError, ValueError)):
+        DayHours().restore(kept)
