@@ -44,6 +44,13 @@ class SteppedClock:
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
 
+    @property
+    def boot(self) -> str:
+        return "stepped"
+
+    def is_synchronised(self) -> bool:
+        return True
+
     def time(self) -> float:
         return self._now + self._offset
 

@@ -1,0 +1,201 @@
+"""Autotune: finds the gains of the CO2 controller by an experiment on the chamber, as a service."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.errors import BusError
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import MessageType, Quality
+from growd.control.carbon_dioxide import VARIABLE
+from growd.control.pulse_test import PulseTest, TuneError
+from growd.control.topics import SWITCH_STATE, measured, switch_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from growd.bus import Bus
+    from growd.bus.messages import Message
+    from growd.bus.topics import Subscription
+    from growd.control.carbon_dioxide import CarbonDioxideController
+    from growd.control.pulse_test import Response
+
+logger = logging.getLogger(__name__)
+
+PERIOD_S: Final = 1.0
+HELD_S: Final = 30.0  # an experiment that is not kept up ends by itself
+LONGEST_S: Final = 3_600.0
+
+AUTOTUNE: Final = MessageType(
+    "growd/Autotune",
+    (
+        Field("state", Kind.STRING),
+        Field("message", Kind.STRING),
+        Field("progress", Kind.FLOAT64, 0, 1, "fraction"),
+        Field("rise", Kind.FLOAT64, 0, unit="ppm/s"),
+        Field("lag", Kind.FLOAT64, 0, unit="s"),
+        Field("loss", Kind.FLOAT64, 0, unit="1/h"),
+    ),
+)
+"""How an autotune goes: `state` is running, done or failed, `message` says more; what was found when done."""
+
+
+class Autotuner:
+    """The service `<environment>/controllers/air_carbon_dioxide/autotune`.
+
+    It answers at once that it began, or why it does not: CO2 is not known, a set point stands (a recipe's or
+    a client's, who would have it otherwise), somebody commands by hand, the valve is open, an interlock holds
+    it (`why_held` says why, "" if none does), or one is under way. The valve is opened once, for
+    `most_open_s` at most; the whole takes a quarter of an hour (see `growd.control.pulse_test`). Where one of
+    these comes in between, it ends, and all stays as it was.
+
+    Progress and outcome are on `<environment>/autotune/air_carbon_dioxide`. What is found is set as
+    parameters, which are kept: `kp`, `ti` and `td` of the controller, and the least times of the valve's
+    doses.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        controller: CarbonDioxideController,
+        valve: str,
+        *,
+        why_held: Callable[[], str] = lambda: "",
+        most_open_s: float = 120.0,
+    ) -> None:
+        self.node = bus.node(f"{environment}/autotuners/{VARIABLE}")
+        self._bus = bus
+        self._clock = bus.clock
+        self._controller = controller
+        self._why_held = why_held
+        self._most_open_s = most_open_s
+        self._measured_topic = measured(environment, VARIABLE)
+        self._valve_topic = bus.topics.declare(switch_state(environment, valve), SWITCH_STATE).name
+        self._gains = f"{environment}/controllers/{VARIABLE}"
+        self._doses = f"{environment}/controllers/air_carbon_dioxide_valve_on"
+        self._output = self.node.advertise(f"{environment}/autotune/{VARIABLE}", AUTOTUNE)
+        self._asked = asyncio.Event()
+        self._is_under_way = False
+        self.node.serve(
+            f"{self._gains}/autotune",
+            "std_srvs/Trigger",
+            self._start,
+            doc="find the gains of the CO2 controller by one dose; a quarter of an hour without a set point",
+        )
+
+    async def run(self) -> None:
+        """Wait to be asked, until cancelled."""
+        self._is_under_way = False
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            self._is_under_way = True
+            try:
+                await self._tune()
+            finally:
+                self._is_under_way = False
+                self._controller.experiment(None)
+
+    async def _start(self) -> dict[str, Any]:
+        reason = self._obstacle()
+        valve = self._bus.topics.get(self._valve_topic).last
+        if self._is_under_way or self._asked.is_set():
+            reason = "one is under way"
+        elif not reason and valve is not None and _is_open(valve):
+            reason = "the valve is open"
+        if reason:
+            return {"success": False, "message": f"no autotune: {reason}"}
+        self._asked.set()
+        return {"success": True, "message": f"it began; {self._output.topic.name} tells how it goes"}
+
+    def _obstacle(self) -> str:
+        """What stands against it, "" if nothing does."""
+        if self._controller.measured_ppm is None:
+            return "CO2 is not known"
+        if self._controller.set_point is not None:
+            return "there is a set point for CO2; stop the recipe, or release it"
+        if self._controller.is_overridden:
+            return "somebody commands by hand"
+        return self._why_held()
+
+    async def _tune(self) -> None:
+        try:
+            response = await self._experiment()
+            await self._take_over(response)
+        except (TuneError, BusError, OSError) as error:
+            self._tell("failed", f"{error}; all is as it was", 1.0)
+            logger.warning("%s: autotune failed: %s", self.node.name, error)
+        else:
+            gains = response.gains()
+            message = (
+                f"kp {gains.kp:.3g} 1/ppm, ti {gains.ti_s:.0f} s, td {gains.td_s:.1f} s, "
+                f"doses of {response.minimum_on_s():.1f} s"
+            )
+            self._tell("done", message, 1.0, response)
+            logger.info("%s: autotune found %s", self.node.name, message)
+
+    async def _experiment(self) -> Response:
+        began = self._clock.monotonic()
+        test = PulseTest(began, self._most_open_s)
+        with self.node.subscribe(self._measured_topic, self._valve_topic) as inbox:
+            while not test.is_done:
+                now = self._clock.monotonic()
+                self._feed(test, inbox, now)
+                if reason := self._obstacle():
+                    raise TuneError(reason)
+                if now - began > LONGEST_S:
+                    raise TuneError("it took too long")
+                self._controller.experiment(float(test.wants_open(now)), HELD_S)
+                self._tell("running", test.stage(now), test.progress(now))
+                await self._clock.sleep(PERIOD_S)
+        return test.response()
+
+    def _feed(self, test: PulseTest, inbox: Subscription, now: float) -> None:
+        while (message := inbox.get_nowait()) is not None:
+            # when it came is told by the wall clock, which may step; by this one it is a second at most ago
+            if message.topic == self._valve_topic:
+                test.valve(self._when(message, now), _is_open(message))
+            elif message.quality is Quality.OK:
+                test.measured(self._when(message, now), message.value)
+
+    def _when(self, message: Message, now: float) -> float:
+        ago = self._clock.time() - message.time
+        return now - max(0.0, min(2 * PERIOD_S, ago))
+
+    async def _take_over(self, response: Response) -> None:
+        """Set what was found; if one of it can't be kept, none of it."""
+        gains, least = response.gains(), response.minimum_on_s()
+        found = {
+            f"{self._gains}/kp": gains.kp,
+            f"{self._gains}/ti": gains.ti_s,
+            f"{self._gains}/td": gains.td_s,
+            f"{self._doses}/minimum_on": least,
+            f"{self._doses}/minimum_off": least,
+        }
+        before = {name: self._bus.parameters.get(name) for name in found}
+        try:
+            for name, value in found.items():
+                await self._bus.parameters.set(name, value)
+        except (BusError, OSError):
+            for name, value in before.items():
+                await self._bus.parameters.set(name, value)
+            raise
+
+    def _tell(self, state: str, message: str, progress: float, response: Response | None = None) -> None:
+        self._output.publish(
+            {
+                "state": state,
+                "message": message,
+                "progress": progress,
+                "rise": 0.0 if response is None else response.rise_ppm_s,
+                "lag": 0.0 if response is None else response.lag_s,
+                "loss": 0.0 if response is None else response.loss_per_h,
+            }
+        )
+
+
+def _is_open(message: Message) -> bool:
+    return message.quality is Quality.OK and bool(message.value)
