@@ -1,71 +1,127 @@
+"""From a document of any kind to findings: formats, bounds, what actuators can do, and garbage."""
+
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.recipes.interpreter import interpret
-from growd.variables import VARIABLES
+from growd.recipes.errors import InvalidRecipeError
+from growd.recipes.findings import Severity, errors, under
+from growd.recipes.interpreter import FORMATS, MAX_BYTES, MAX_FINDINGS, check, interpret
+from growd.recipes.phases import MAX_PHASES, MAX_POINTS
+from support.recipe_strategies import FLEXFORMAT, GARBAGE, PHASED, SIMPLE, at_pointer, findings, mutated
 
-VARIABLE = st.sampled_from(sorted(VARIABLES))
-OFFSET = st.one_of(st.integers(0, 50), st.floats(0, 50), st.integers(0, 5_000_000))
-
-
-@st.composite
-def operation(draw):
-    variable = draw(VARIABLE)
-    known = VARIABLES[variable]
-    return [draw(OFFSET), variable, draw(st.floats(known.minimum, known.maximum))]
+UNSORTED = [[offset, "air_temperature", 20] for offset in range(300, 0, -1)]
 
 
-OPERATIONS = st.lists(operation(), min_size=1, max_size=30)
-ELAPSED = st.one_of(st.floats(-10, 60), st.floats(0, 6_000_000))
-
-
-def plan(operations):
-    return interpret({"format": "simple", "operations": operations})[0]
-
-
-def slow_and_obvious(operations, elapsed):
-    """Of all operations that are due, in the order of the document, keep the one with the latest offset."""
-    latest = {}
-    for offset, variable, value in operations:
-        if offset <= elapsed and (variable not in latest or offset >= latest[variable][0]):
-            latest[variable] = (offset, value)
-    return {variable: value for variable, (_, value) in latest.items()}
-
-
-@given(OPERATIONS, ELAPSED)
-def test_set_points_are_those_of_the_last_operation_due(operations, elapsed):
-    assert plan(operations).set_points(elapsed) == slow_and_obvious(operations, elapsed)
-
-
-@given(OPERATIONS)
-def test_at_every_offset_itself_its_operation_holds(operations):
-    made = plan(operations)
-    for offset, _, _ in operations:
-        assert made.set_points(offset) == slow_and_obvious(operations, offset)
-
-
-@given(OPERATIONS)
-def test_it_ends_with_its_last_operation_and_loses_none(operations):
-    made = plan(operations)
-    assert made.duration == max(offset for offset, _, _ in operations)
-    assert made.set_points(made.duration).keys() == {variable for _, variable, _ in operations}
-
-
-@given(
-    OPERATIONS.flatmap(lambda operations: st.tuples(st.just(operations), st.permutations(operations))),
-    ELAPSED,
+@pytest.mark.parametrize(
+    ("recipe", "pointer", "sentence"),
+    [
+        (None, "", "a recipe is an object, not null"),
+        ([], "", "an array"),
+        ({}, "/format", "the format is missing; known are flexformat, phased, simple"),
+        ({"format": "complex"}, "/format", 'the format "complex" is not known'),
+        ({"format": ["simple"]}, "/format", "is not known"),
+    ],
 )
-def test_the_order_in_the_document_matters_only_between_equal_offsets(both, elapsed):
-    operations, shuffled = both
-    moments = [(offset, variable) for offset, variable, _ in operations]
-    if len(set(moments)) == len(moments):
-        assert plan(operations).set_points(elapsed) == plan(shuffled).set_points(elapsed)
+def test_a_document_that_is_no_recipe_is_an_error(recipe, pointer, sentence):
+    (finding,) = check(recipe)
+    assert (finding.severity, finding.pointer) == (Severity.ERROR, pointer)
+    assert sentence in finding.sentence
 
 
-def test_a_set_point_holds_until_the_next_and_the_later_of_two_at_once_wins():
-    made = plan([[0, "air_temperature", 20], [60, "air_temperature", 25], [60, "air_temperature", 26]])
-    assert made.set_points(59.999) == {"air_temperature": 20}
-    assert made.set_points(60) == {"air_temperature": 26}
-    assert made.set_points(-1) == {}
+@given(st.one_of(GARBAGE, *[st.just({"format": name}) for name in FORMATS]), st.sampled_from([*FORMATS]))
+def test_garbage_gives_findings_and_never_an_exception(garbage, name):
+    assert errors(check(garbage))
+    if isinstance(garbage, dict):
+        check(garbage | {"format": name})
+
+
+@given(st.one_of(mutated(SIMPLE), mutated(FLEXFORMAT), mutated(PHASED)), st.floats(0, 1e6))
+def test_whatever_is_changed_in_a_recipe_it_is_refused_or_runs(recipe, elapsed):
+    if errors(check(recipe)):
+        with pytest.raises(InvalidRecipeError):
+            interpret(recipe)
+    else:
+        plan, _ = interpret(recipe)
+        plan.set_points(elapsed, elapsed % 86_400)
+        plan.set_points(plan.duration)
+
+
+@given(st.one_of(mutated(SIMPLE), mutated(FLEXFORMAT), mutated(PHASED)))
+def test_the_place_of_a_finding_is_in_the_recipe_or_is_of_a_member_that_is_missing(recipe):
+    for finding in check(recipe):
+        if finding.pointer and "?" not in finding.pointer:
+            at_pointer(recipe, finding.pointer.rpartition("/")[0])
+
+
+def test_a_recipe_of_nothing_but_errors_gives_a_bounded_answer():
+    recipe = {"format": "simple", "operations": [[0, "x" * 10_000, 1]] * 50_000}
+    found = check(recipe)
+    assert len(found) == MAX_FINDINGS + 1
+    assert "more to say" in found[-1].sentence
+    assert sum(len(str(finding)) for finding in found) < 20_000
+
+
+def test_names_of_any_length_give_a_bounded_answer_that_can_be_sent():
+    step = {f"{number}\ud800" + "x" * 10_000: [] for number in range(100)}
+    phase = {"cycles": 1, "time_units": "hours", "step": step}
+    found = check({"format": "flexformat", "phases": [phase]})
+    assert sum(len(str(finding).encode()) for finding in found) < 50_000
+
+
+def test_an_error_is_found_behind_any_number_of_warnings():
+    spans = [{"start_time": n, "end_time": n + 0.5, "value": 1} for n in range(300)]
+    phase = {"cycles": 1, "time_units": "seconds", "step": {"air_humidity": spans}}
+    found = check({"format": "flexformat", "phases": [phase, phase | {"cycles": 0}]})
+    assert (found[0].severity, found[0].pointer) == (Severity.ERROR, "/phases/1/cycles")
+    assert len(found) == MAX_FINDINGS + 1
+    large = {"format": "simple", "operations": UNSORTED, "notes": "x" * MAX_BYTES}
+    assert "it is too large" in check(large)[0].sentence
+
+
+def test_a_recipe_with_more_warnings_than_are_told_runs():
+    plan, warnings = interpret({"format": "simple", "operations": UNSORTED})
+    assert plan.duration == 300
+    assert len(warnings) == MAX_FINDINGS + 1
+
+
+@pytest.mark.parametrize(("name", "kind"), [("flexformat", "step"), ("phased", "course")])
+def test_more_phases_or_set_points_than_a_recipe_may_have_are_refused_at_once(name, kind):
+    many = {"format": name, "phases": [{}] * (MAX_PHASES + 1)}
+    assert findings(many) == [("error", "/phases")]
+    long = {"format": name, "phases": [{kind: {"air_humidity": [1] * MAX_POINTS, "air_temperature": [1]}}]}
+    assert findings(long) == [("error", "/phases")]
+
+
+def test_what_can_not_be_written_as_json_is_an_error():
+    operations = [[0, "air_temperature", 20], [9, "air_temperature", 21]]
+    nested = []
+    for _ in range(100_000):
+        nested = [nested]
+    for oddity in ("\ud800", nested, object()):
+        (finding,) = check({"format": "simple", "operations": operations, "notes": oddity})
+        assert (finding.severity, finding.pointer) == (Severity.ERROR, "")
+
+
+def test_what_the_actuators_can_not_do_is_warned_of_once_for_each_variable():
+    operations = [[0, "light_illuminance", 20_001], [5, "light_illuminance", 30_000]]
+    operations += [[6, "air_temperature", 20], [7, "air_temperature", 21], [8, "air_flush_on", 1]]
+    reach = {"light_illuminance": (0, 20_000), "air_flush_on": (0, 1)}
+    lamp, heater = check({"format": "simple", "operations": operations}, reach)
+    assert (lamp.pointer, heater.pointer) == ("/operations/0", "/operations/2")
+    assert lamp.sentence == "light_illuminance can be driven from 0 to 20000 here, not to 20001"
+    assert "nothing here drives air_temperature" in heater.sentence
+    assert {lamp.severity, heater.severity} == {Severity.WARNING}
+    assert check({"format": "simple", "operations": operations}) == []
+
+
+def test_actuators_are_not_asked_of_a_recipe_with_errors():
+    recipe = {"format": "simple", "operations": [[0, "air_temperature", 20], [1]]}
+    assert [finding.severity for finding in check(recipe, {})] == [Severity.ERROR]
+
+
+def test_a_name_in_a_pointer_is_escaped():
+    assert under("/phases/0", "a/b~c") == "/phases/0/a~1b~0c"
+    assert under("", "x" * 101) == "/" + "x" * 100 + "…"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_SECONDS: Final = 10 * 366 * 86_400.0  # ten years: whoever asks for more has mistaken the unit
+MAX_NAME: Final = 100  # characters of a name in a pointer, so that a hundred of them fit into an answer
 
 _FIELDS: Final = {
     variable.name: Field(variable.name, Kind.FLOAT64).within(
@@ -60,8 +61,14 @@ def warnings(findings: list[Finding]) -> list[Finding]:
 
 
 def under(pointer: str, name: str | int) -> str:
-    """The place of a member of what is at `pointer`, escaped as RFC 6901, section 3 has it."""
-    return f"{pointer}/{str(name).replace('~', '~0').replace('/', '~1')}"
+    """The place of a member of what is at `pointer`, escaped as RFC 6901, section 3 has it.
+
+    A name that is too long is cut off, and half a surrogate pair, which no answer can carry, is shown as ?.
+    """
+    text = str(name)
+    shortened = text[:MAX_NAME] + "…" * (len(text) > MAX_NAME)
+    carried = shortened.encode(errors="replace").decode()
+    return f"{pointer}/{carried.replace('~', '~0').replace('/', '~1')}"
 
 
 def check_variable(place: str, variable: Any) -> Iterator[Finding]:

@@ -22,7 +22,15 @@ from growd.recipes.findings import (
     under,
     warning,
 )
-from growd.recipes.phases import DAY_S, check_phases, check_sum, check_texts, check_unit, unit_of
+from growd.recipes.phases import (
+    DAY_S,
+    SHORTEST_S,
+    check_phases,
+    check_sum,
+    check_texts,
+    check_unit,
+    unit_of,
+)
 from growd.recipes.plan import Plan, Point, Track, in_sequence
 from growd.variables import VARIABLES
 
@@ -114,7 +122,7 @@ def _check_spans(place: str, variable: str, spans: Any, unit: str) -> Iterator[F
         for finding in _check_span(f"{place}/{index}", variable, span, unit):
             sound = False
             yield finding
-    if sound:
+    if sound and spans:
         yield from _check_order(place, spans)
 
 
@@ -137,14 +145,17 @@ def _check_order(place: str, spans: list[dict[str, Any]]) -> Iterator[Finding]:
             what = f"{shown(after['start_time'])} comes after {shown(before['start_time'])}"
             yield warning(f"{place}/{index}/start_time", f"the start_time {what}; spans run by start_time")
     ordered = sorted(enumerate(spans), key=lambda each: float(each[1]["start_time"]))
-    for (first, before), (index, after) in pairwise(ordered):
-        end, start = before["end_time"], after["start_time"]
+    latest, end = ordered[0][0], ordered[0][1]["end_time"]
+    for index, span in ordered[1:]:
+        start = span["start_time"]
         if start < end:
-            words = f"it overlaps with span {first}, which ends at {shown(end)}"
+            words = f"it overlaps with span {latest}, which ends at {shown(end)}"
             yield error(f"{place}/{index}/start_time", words)
         elif start > end:
             words = f"a gap from {shown(end)} to {shown(start)}, in which the last value holds"
             yield warning(f"{place}/{index}/start_time", words)
+        if span["end_time"] > end:
+            latest, end = index, span["end_time"]
 
 
 def _check_whole(phases: list[dict[str, Any]]) -> Iterator[Finding]:
@@ -153,8 +164,10 @@ def _check_whole(phases: list[dict[str, Any]]) -> Iterator[Finding]:
     known: set[str] = set()
     for number, phase in enumerate(phases):
         step = _step_length(phase)
-        if not step:
-            yield error(f"/phases/{number}/step", "there is no span, so the phase has no length")
+        if step * UNITS[phase["time_units"]] < SHORTEST_S:
+            why = f"it is {step:g} {phase['time_units']} long" if step else "there is no span"
+            words = f"{why}; a step is a millisecond long at least"
+            yield error(f"/phases/{number}/step", words)
         whole += step * UNITS[phase["time_units"]] * phase["cycles"]
         yield from _check_ends(f"/phases/{number}/step", phase["step"], step, known)
         known |= phase["step"].keys()

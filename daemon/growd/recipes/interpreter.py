@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -51,12 +50,20 @@ def check(recipe: Any, reach: Reach | None = None) -> list[Finding]:
 
     With `reach` also what the environment's actuators can't do.
     """
-    of_itself = list(islice(_check(recipe), MAX_FINDINGS + 1))
-    of_actuators = () if errors(of_itself) or reach is None else _check_reach(recipe, reach)
-    findings = list(islice(chain(of_itself, of_actuators), MAX_FINDINGS + 1))
+    found: dict[Severity, list[Finding]] = {severity: [] for severity in Severity}
+    for finding in _check(recipe):
+        # to the end, however much there is to warn of: an error may be the last thing to be said
+        if len(found[finding.severity]) <= MAX_FINDINGS:
+            found[finding.severity].append(finding)
+        elif finding.severity is Severity.ERROR:
+            break
+    if reach is not None and not found[Severity.ERROR]:
+        found[Severity.WARNING].extend(_check_reach(recipe, reach))
+    findings = found[Severity.ERROR] + found[Severity.WARNING]
     if len(findings) > MAX_FINDINGS:
-        findings[-1] = Finding(findings[-1].severity, "", f"there is more to say than these {MAX_FINDINGS}")
-    return sorted(findings, key=lambda finding: finding.severity is not Severity.ERROR)
+        last = Finding(findings[MAX_FINDINGS].severity, "", f"there is more to say than these {MAX_FINDINGS}")
+        findings[MAX_FINDINGS:] = [last]
+    return findings
 
 
 def interpret(recipe: Any, reach: Reach | None = None) -> tuple[Plan, list[Finding]]:

@@ -32,7 +32,15 @@ from growd.recipes.findings import (
     under,
     warning,
 )
-from growd.recipes.phases import DAY_S, check_phases, check_sum, check_texts, check_unit, unit_of
+from growd.recipes.phases import (
+    DAY_S,
+    SHORTEST_S,
+    check_phases,
+    check_sum,
+    check_texts,
+    check_unit,
+    unit_of,
+)
 from growd.recipes.plan import Plan, Point, Shape, Track, in_sequence
 
 if TYPE_CHECKING:
@@ -106,6 +114,7 @@ def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[Finding]:
         yield error(f"{place}/otherwise", words)
     for name in ("duration", *(["cycle"] if "cycle" in phase else [])):
         yield from _check_length(f"{place}/{name}", name, phase.get(name), unit)
+    yield from _check_cycle(f"{place}/cycle", phase)
     for kind in ("daily", "course"):
         if not isinstance(phase.get(kind, {}), dict):
             words = f"expected an object with an array for each variable, got {shown(phase[kind])}"
@@ -117,8 +126,17 @@ def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[Finding]:
 
 def _check_length(place: str, name: str, length: Any, unit: str) -> Iterator[Finding]:
     yield from check_time(place, name, length, unit, UNITS[unit])
-    if is_number(length) and length == 0:
-        yield error(place, f"the {name} is 0")
+    if is_number(length) and 0 <= length * UNITS[unit] < SHORTEST_S:
+        yield error(place, f"the {name} {shown(length)} is too short; a millisecond is the least")
+
+
+def _check_cycle(place: str, phase: dict[str, Any]) -> Iterator[Finding]:
+    cycle, duration = phase.get("cycle"), phase.get("duration")
+    if is_number(cycle) and is_number(duration) and cycle > duration > 0:
+        words = (
+            f"the cycle {shown(cycle)} is longer than the duration, {shown(duration)}: it never comes again"
+        )
+        yield warning(place, words)
 
 
 def _check_members(place: str, found: dict[str, Any], known: tuple[str, ...]) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MAX_PHASES: Final = 1_000
 MAX_POINTS: Final = 100_000
 DAY_S: Final = 86_400.0
+SHORTEST_S: Final = 0.001  # of what is repeated, and of a phase
 
 
 def check_phases(

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 DAY_S: Final = 86_400.0
 ROUNDING: Final = 1e-9  # a phase is a multiple of its cycle, but for what floats make of it
@@ -124,30 +124,43 @@ class Plan:
         """The number of the phase after `elapsed` seconds, from 0; after the end, of the last one."""
         return max(0, bisect_right(self._begins, elapsed) - 1)
 
-    def set_points(self, elapsed: float, time_of_day: float = 0.0) -> dict[str, float]:
+    def set_points(
+        self, elapsed: float, time_of_day: float = 0.0, earlier: Callable[[float], float] | None = None
+    ) -> dict[str, float]:
         """The value of each variable that has one, at that many seconds after midnight.
 
         `elapsed` seconds after the beginning; before it nothing has one, after the end it is as at the end.
+        `earlier(elapsed)` is the time of day that it was at an earlier position, for a value of then may
+        still hold; without it, no clock was changed since (to summer time, or by a pause).
         """
-        if elapsed < 0:
-            return {}
-        elapsed = min(elapsed, self.duration)
-        values = ((variable, self._value(variable, elapsed, time_of_day)) for variable in self.variables)
+        values = ((name, self.value(name, elapsed, time_of_day, earlier)) for name in self.variables)
         return {variable: value for variable, value in values if value is not None}
 
-    def _value(self, variable: str, elapsed: float, time_of_day: float) -> float | None:
-        """In the phase, else as the last phase that says something of it left it."""
-        number = self.phase_at(elapsed)
-        at = elapsed
-        for phase in self.phases[number::-1]:
+    def value(
+        self,
+        variable: str,
+        elapsed: float,
+        time_of_day: float = 0.0,
+        earlier: Callable[[float], float] | None = None,
+    ) -> float | None:
+        """That of one variable, as `set_points` has it, None where it has none.
+
+        It is that of the phase, else as the last phase that says something of it left it.
+        """
+        if elapsed < 0:
+            return None
+        position = min(elapsed, self.duration)
+        for phase in self.phases[self.phase_at(position) :: -1]:
             track = phase.tracks.get(variable)
             if track is not None:
-                value = track.value(at - phase.begin, phase.duration, time_of_day - (elapsed - at))
+                gone = elapsed - position
+                at = earlier(position) if earlier is not None and gone > 0 else time_of_day - gone
+                value = track.value(position - phase.begin, phase.duration, at)
                 if value is not None:
                     return value
             elif phase.releases:
                 return None
-            at = phase.begin
+            position = phase.begin
         return None
 
 

@@ -1,23 +1,47 @@
+"""The format `simple`: what is said of a recipe, and its plan against the rule as it is written down."""
+
 from __future__ import annotations
 
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from growd.recipes.errors import InvalidRecipeError
-from growd.recipes.interpreter import PLANS, interpret
-from growd.recipes.schema import FORMATS, MAX_FINDINGS, MAX_OPERATIONS, Severity, check
+from growd.recipes.findings import Severity
+from growd.recipes.interpreter import check, interpret
+from growd.recipes.simple import MAX_OPERATIONS
+from growd.variables import VARIABLES
+from support.recipe_strategies import findings, in_range
+
+GOOD = [0, "air_temperature", 21]
+OFFSET = st.one_of(st.integers(0, 50), st.floats(0, 50), st.integers(0, 5_000_000))
+OPERATION = st.sampled_from(sorted(VARIABLES)).flatmap(
+    lambda variable: st.tuples(OFFSET, st.just(variable), in_range(variable)).map(list)
+)
+OPERATIONS = st.lists(OPERATION, min_size=1, max_size=30)
+ELAPSED = st.one_of(st.floats(-10, 60), st.floats(0, 6_000_000))
 
 
 def simple(*operations):
     return {"_id": "r", "format": "simple", "operations": list(operations)}
 
 
-GOOD = [0, "air_temperature", 21]
+def plan(operations):
+    return interpret(simple(*operations))[0]
 
 
-def findings(recipe):
-    return [(finding.severity.value, finding.pointer) for finding in check(recipe)]
+def slow_and_obvious(operations, elapsed):
+    """Of all operations that are due, in the order of the document, keep the one with the latest offset."""
+    latest = {}
+    for offset, variable, value in operations:
+        if offset <= elapsed and (variable not in latest or offset >= latest[variable][0]):
+            latest[variable] = (offset, value)
+    return {variable: value for variable, (_, value) in latest.items()}
+
+
+# --- What is said of it
 
 
 def test_a_sound_recipe_has_no_findings():
@@ -27,11 +51,6 @@ def test_a_sound_recipe_has_no_findings():
 @pytest.mark.parametrize(
     ("recipe", "pointer", "sentence"),
     [
-        (None, "", "a recipe is an object, not null"),
-        ([], "", "an array"),
-        ({}, "/format", "the format is missing; known are simple"),
-        ({"format": "complex"}, "/format", 'the format "complex" is not known'),
-        ({"format": ["simple"]}, "/format", "is not known"),
         ({"format": "simple"}, "/operations", "expected an array of operations, got null"),
         ({"format": "simple", "operations": {}}, "/operations", "got an object"),
         (simple(), "/operations", "nothing to run"),
@@ -43,7 +62,7 @@ def test_a_sound_recipe_has_no_findings():
         (simple([float("nan"), "air_temperature", 20]), "/operations/0/0", "finite"),
         (simple([float("inf"), "air_temperature", 20]), "/operations/0/0", "finite"),
         (simple([10**400, "air_temperature", 20]), "/operations/0/0", "finite"),
-        (simple([3600_000 * 24 * 365, "air_temperature", 20]), "/operations/0/0", "offsets are in seconds"),
+        (simple([3600_000 * 24 * 365, "air_temperature", 20]), "/operations/0/0", "it is in seconds"),
         (simple([0, "air_temprature", 20]), "/operations/0/1", 'no variable "air_temprature"'),
         (simple([0, ["air_temperature"], 20]), "/operations/0/1", "no variable"),
         (simple([0, "air_temperature", 86]), "/operations/0/2", "from -40 to 85 degC, got 86"),
@@ -73,13 +92,6 @@ def test_all_findings_come_at_once():
     ]
 
 
-def test_a_recipe_of_nothing_but_errors_gives_a_bounded_answer():
-    found = check(simple(*[[0, "x" * 10_000, 1]] * 50_000))
-    assert len(found) == MAX_FINDINGS + 1
-    assert "more to say" in found[-1].sentence
-    assert sum(len(str(finding)) for finding in found) < 20_000
-
-
 def test_unsorted_operations_and_repeated_ones_are_warned_of():
     recipe = simple([10, "air_temperature", 20], [0, "air_temperature", 21], [10, "air_temperature", 22])
     assert findings(recipe) == [("warning", "/operations/1/0"), ("warning", "/operations/2")]
@@ -91,10 +103,46 @@ def test_a_recipe_that_ends_as_it_starts_is_warned_of():
     assert findings(simple(GOOD)) == [("warning", "/operations")]
 
 
-def test_every_format_that_is_checked_can_be_run():
-    assert FORMATS.keys() == PLANS.keys()
-
-
-def test_a_recipe_as_it_comes_from_json_is_the_same(tmp_path):
+def test_a_recipe_as_it_comes_from_json_is_the_same():
     recipe = simple(GOOD, [1e3, "air_temperature", 2.15e1])
     assert check(json.loads(json.dumps(recipe))) == []
+
+
+# --- Its plan
+
+
+@given(OPERATIONS, ELAPSED)
+def test_set_points_are_those_of_the_last_operation_due(operations, elapsed):
+    assert plan(operations).set_points(elapsed) == slow_and_obvious(operations, elapsed)
+
+
+@given(OPERATIONS)
+def test_at_every_offset_itself_its_operation_holds(operations):
+    made = plan(operations)
+    for offset, _, _ in operations:
+        assert made.set_points(offset) == slow_and_obvious(operations, offset)
+
+
+@given(OPERATIONS)
+def test_it_ends_with_its_last_operation_and_loses_none(operations):
+    made = plan(operations)
+    assert made.duration == max(offset for offset, _, _ in operations)
+    assert made.set_points(made.duration).keys() == {variable for _, variable, _ in operations}
+
+
+@given(
+    OPERATIONS.flatmap(lambda operations: st.tuples(st.just(operations), st.permutations(operations))),
+    ELAPSED,
+)
+def test_the_order_in_the_document_matters_only_between_equal_offsets(both, elapsed):
+    operations, shuffled = both
+    moments = [(offset, variable) for offset, variable, _ in operations]
+    if len(set(moments)) == len(moments):
+        assert plan(operations).set_points(elapsed) == plan(shuffled).set_points(elapsed)
+
+
+def test_a_set_point_holds_until_the_next_and_the_later_of_two_at_once_wins():
+    made = plan([[0, "air_temperature", 20], [60, "air_temperature", 25], [60, "air_temperature", 26]])
+    assert made.set_points(59.999) == {"air_temperature": 20}
+    assert made.set_points(60) == {"air_temperature": 26}
+    assert made.set_points(-1) == {}

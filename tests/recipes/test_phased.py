@@ -1,0 +1,327 @@
+"""The format `phased`: what is said of a recipe, and its plan against the rules as they are written down."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.recipes.findings import Severity
+from growd.recipes.interpreter import check, interpret
+from support.recipe_strategies import PHASED, findings
+
+SECONDS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+DAY_S = 86_400
+LIGHT = "light_illuminance"
+AIR = "air_temperature"
+WATER = "water_temperature"
+COURSE = {"course": {AIR: [{"at": 0, "value": 20}]}}
+
+
+def phased(*phases):
+    return {"_id": "r", "format": "phased", "phases": list(phases)}
+
+
+def phase(duration=2, time_units="days", **members):
+    return {"duration": duration, "time_units": time_units, **members}
+
+
+def points(*points):
+    names = ("at", "value", "to_next")
+    return [dict(zip(names, point, strict=False)) for point in points]
+
+
+GOOD = phase(
+    name="early",
+    description="until it sprouts",
+    otherwise="hold",
+    daily={LIGHT: points(("06:00", 0, "sine"), ("07:30", 8000), ("22:00:00", 0))},
+    course={AIR: points((0, 24, "ramp"), (1, 20))},
+)
+
+# --- The rules, slow and obvious
+
+
+def between(shape, first, second, part):
+    if shape == "ramp":
+        return first + (second - first) * part
+    if shape == "sine":
+        return first + (second - first) * math.sin(math.pi * part / 2) ** 2
+    return first
+
+
+def of_course(each, track, since):
+    """Write down every point of every cycle that begins in the phase, and see between which two it is."""
+    unit = SECONDS[each["time_units"]]
+    duration, cycle = each["duration"] * unit, each.get("cycle", each["duration"]) * unit
+    written, begin = [], Fraction(0)
+    while begin < duration:
+        for point in sorted(track, key=lambda point: point["at"]):
+            shape = point.get("to_next", "hold")
+            written.append((begin + Fraction(point["at"]) * unit, point["value"], shape))
+        begin += Fraction(cycle)
+    return among(written, since)
+
+
+def of_day(track, time_of_day):
+    """Write down the points of yesterday, today and tomorrow."""
+    written = []
+    for day in (-1, 0, 1):
+        for point in sorted(track, key=lambda point: point["at"]):
+            at = day * DAY_S + int(point["at"][:2]) * 3600 + int(point["at"][3:5]) * 60
+            written.append((at, point["value"], point.get("to_next", "hold")))
+    return among(written, time_of_day)
+
+
+def among(written, time):
+    past = [number for number, (at, _, _) in enumerate(written) if at <= time]
+    if not past:
+        return None
+    at, value, shape = written[past[-1]]
+    if past[-1] + 1 == len(written):
+        return value
+    next_at, next_value, _ = written[past[-1] + 1]
+    return between(shape, value, next_value, float((Fraction(time) - at) / (next_at - at)))
+
+
+def slow_and_obvious(recipe, elapsed, local):
+    """Go through the phases from the first on, and keep what each leaves; `local` is the time of day."""
+    held, begin = {}, 0
+    if elapsed < 0:
+        return {}
+    for number, each in enumerate(recipe["phases"]):
+        end = begin + each["duration"] * SECONDS[each["time_units"]]
+        is_last = number == len(recipe["phases"]) - 1
+        at = min(end, elapsed)
+        left = dict(held) if each.get("otherwise", "hold") == "hold" else {}
+        for kind in ("daily", "course"):
+            for variable, track in each[kind].items():
+                value = of_day(track, local(at)) if kind == "daily" else of_course(each, track, at - begin)
+                value = held.get(variable) if value is None else value
+                left |= {} if value is None else {variable: value}
+        held, begin = left, end
+        if elapsed < end or is_last:
+            return held
+    raise AssertionError
+
+
+def test_the_reference_reads_as_a_person_would():
+    recipe = phased(GOOD | {"otherwise": "release"}, phase(daily={}, course={}))
+    assert slow_and_obvious(recipe, 43_200, lambda _: 22_500) == {
+        LIGHT: pytest.approx(535.9, abs=0.1),
+        AIR: 22,
+    }
+    assert slow_and_obvious(recipe, 2.5 * 86_400, lambda _: 0.0) == {LIGHT: 0, AIR: 20}
+
+
+# --- What is said of it
+
+
+def test_a_sound_recipe_has_no_findings():
+    assert check(phased(GOOD, phase(1.5, "hours"), phase(10, "minutes", cycle=5, **COURSE))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "sentence"),
+    [
+        ({"duration": 0}, "/duration", "the duration 0 is too short"),
+        ({"duration": -1}, "/duration", "-1 is negative"),
+        ({"duration": None, "course": {}}, "/duration", "finite number of days, got null"),
+        ({"duration": 4000}, "/duration", "more than ten years; it is in days"),
+        ({"time_units": "milliseconds"}, "/time_units", "expected one of days, hours, minutes, seconds"),
+        ({"name": None}, "/name", "expected a text, got null"),
+        ({"description": 1}, "/description", "expected a text, got 1"),
+        ({"otherwise": "keep"}, "/otherwise", 'expected one of hold, release, got "keep"'),
+        ({"otherwise": ["hold"]}, "/otherwise", "got an array"),
+        ({"cycle": 0, "course": {}}, "/cycle", "the cycle 0 is too short"),
+        ({"cycles": 2}, "/cycles", '"cycles" is not known here; known are name, description, duration'),
+        ({"daily": []}, "/daily", "expected an object with an array for each variable, got an array"),
+        ({"course": 5}, "/course", "expected an object with an array for each variable, got 5"),
+        ({"daily": {AIR: points(("06:00", 1))}}, f"/course/{AIR}", "is in daily too; choose one"),
+        ({"daily": {"no": points(("06:00", 1))}}, "/daily/no", 'no variable "no"'),
+        ({"daily": {LIGHT: []}}, f"/daily/{LIGHT}", "one set point or more, got an array of 0"),
+        ({"daily": {LIGHT: [5]}}, f"/daily/{LIGHT}/0", "expected an object with at and value, got 5"),
+        ({"daily": {LIGHT: points(("24:00", 1))}}, f"/daily/{LIGHT}/0/at", "time of day such as"),
+        ({"daily": {LIGHT: points(("6:00", 1))}}, f"/daily/{LIGHT}/0/at", 'got "6:00"'),
+        ({"daily": {LIGHT: points(("06:00\n", 1))}}, f"/daily/{LIGHT}/0/at", "time of day"),
+        ({"daily": {LIGHT: points(("٠٦:00", 1))}}, f"/daily/{LIGHT}/0/at", "time of day"),
+        ({"daily": {LIGHT: points((6, 1))}}, f"/daily/{LIGHT}/0/at", "got 6"),
+        ({"daily": {LIGHT: points(("06:00", -1))}}, f"/daily/{LIGHT}/0/value", "from 0 to 200000 lux"),
+        ({"daily": {LIGHT: points(("06:00", 1, "cubic"))}}, f"/daily/{LIGHT}/0/to_next", "hold, ramp, sine"),
+        ({"daily": {LIGHT: points(("06:00", 1), ("06:00:00", 2))}}, f"/daily/{LIGHT}/1/at", "same time"),
+        ({"course": {AIR: [{"at": 0, "value": 1, "unit": "C"}]}}, f"/course/{AIR}/0/unit", "not known here"),
+        ({"course": {AIR: [{"value": 1}]}}, f"/course/{AIR}/0/at", "the time as a finite number of days"),
+        ({"course": {AIR: points((2, 20))}}, f"/course/{AIR}/0/at", "2 days is not before the end, at 2"),
+        ({"cycle": 1, "course": {AIR: points((0, 1), (1, 2))}}, f"/course/{AIR}/1/at", "end, at 1"),
+        ({"course": {AIR: points((0, 1), (0, 2))}}, f"/course/{AIR}/1/at", "set point 0 is at the same"),
+        ({"course": {AIR: points((0, None))}}, f"/course/{AIR}/0/value", "got null"),
+    ],
+)
+def test_an_error_names_its_place(change, place, sentence):
+    (finding,) = check(phased(GOOD, phase(**COURSE) | change))
+    assert (finding.severity, finding.pointer) == (Severity.ERROR, f"/phases/1{place}")
+    assert sentence in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("phases", "pointer", "sentence"),
+    [
+        ({}, "/phases", "expected an array of phases, got an object"),
+        ([], "/phases", "there is no phase"),
+        ([GOOD, None], "/phases/1", "expected a phase as an object, got null"),
+        ([GOOD | {"duration": 2000}] * 2, "/phases", "together they last 4000 days"),
+    ],
+)
+def test_an_error_of_the_phases_names_their_place(phases, pointer, sentence):
+    (finding,) = check(phased() | {"phases": phases})
+    assert (finding.severity, finding.pointer) == (Severity.ERROR, pointer)
+    assert sentence in finding.sentence
+
+
+def test_all_findings_come_at_once():
+    wrong = phase(
+        0, "weeks", otherwise=1, daily={"no": points(("x", 1, "y"))}, course={AIR: points((-1, 99))}
+    )
+    assert findings(phased(wrong, 5)) == [
+        ("error", "/phases/0/time_units"),
+        ("error", "/phases/0/otherwise"),
+        ("error", "/phases/0/duration"),
+        ("error", "/phases/0/daily/no"),
+        ("error", "/phases/0/daily/no/0/at"),
+        ("error", "/phases/0/daily/no/0/to_next"),
+        ("error", f"/phases/0/course/{AIR}/0/at"),
+        ("error", f"/phases/0/course/{AIR}/0/value"),
+        ("error", "/phases/1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "sentence"),
+    [
+        ({"course": {AIR: points((1, 20), (0, 21))}}, f"/course/{AIR}/1/at", "run by their time"),
+        ({"daily": {LIGHT: points(("07:00", 1), ("06:00", 2))}}, f"/daily/{LIGHT}/1/at", "run by their"),
+        ({"course": {AIR: points((0, 20, "ramp"))}}, f"/course/{AIR}/0/to_next", "no next set point"),
+        ({"course": {AIR: points((1, 20))}}, f"/course/{AIR}", "a gap from 0 to 1, in which the last value"),
+        ({"cycle": 3}, "/cycle", "3 is longer than the duration, 2"),
+    ],
+)
+def test_what_is_odd_is_warned_of(change, place, sentence):
+    (finding,) = check(phased(phase(**COURSE) | change))
+    assert (finding.severity, finding.pointer) == (Severity.WARNING, f"/phases/0{place}")
+    assert sentence in finding.sentence
+
+
+def test_phases_before_the_first_set_point_are_warned_of_and_none_at_all_is_an_error():
+    assert findings(phased(phase(), GOOD, phase())) == [("warning", "/phases/0")]
+    assert findings(phased(phase())) == [("error", "/phases"), ("warning", "/phases/0")]
+
+
+# --- Its plan
+
+
+@given(PHASED, st.integers(0, DAY_S - 1), st.data())
+def test_set_points_are_those_of_the_rules(recipe, midnight, data):
+    """With a clock that is set by an hour, forward or back, somewhere on the way."""
+    plan, _ = interpret(recipe)
+    end = plan.duration
+    shift, changed = data.draw(st.sampled_from([-3600, 0, 3600])), data.draw(st.floats(0, end))
+    elapsed = data.draw(
+        st.one_of(
+            st.integers(0, int(end)).map(float),
+            st.integers(0, 16).map(lambda number: number * end / 16),
+            st.floats(0, end),
+            st.sampled_from([phase.begin for phase in plan.phases]),
+            st.sampled_from([end, end + 1, 3 * end, -1.0]),
+        )
+    )
+
+    def local(at):
+        return (midnight + at + (shift if at >= changed else 0)) % DAY_S
+
+    found = plan.set_points(elapsed, local(elapsed), local)
+    expected = slow_and_obvious(recipe, elapsed, local)
+    assert found.keys() == expected.keys()
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@given(PHASED, st.floats(0, 1), st.floats(0, DAY_S))
+def test_no_set_point_is_ever_beyond_those_of_its_track(recipe, part, time_of_day):
+    plan, _ = interpret(recipe)
+    tracks = [kind.items() for phase in recipe["phases"] for kind in (phase["daily"], phase["course"])]
+    for variable, value in plan.set_points(part * plan.duration, time_of_day).items():
+        values = [
+            point["value"]
+            for track in tracks
+            for name, points in track
+            if name == variable
+            for point in points
+        ]
+        assert min(values) <= value <= max(values)
+
+
+@given(PHASED, st.floats(0, 5), st.floats(0, DAY_S))
+def test_after_the_end_it_stays_as_it_was_at_the_end(recipe, more, time_of_day):
+    plan, _ = interpret(recipe)
+    later = plan.duration * (1 + more)
+    there = plan.set_points(later, time_of_day, lambda _: 12_345.0)
+    if later > plan.duration:
+        assert there == plan.set_points(plan.duration, 12_345.0, lambda _: 12_345.0)
+
+
+def hourly(plan, variable, hours):
+    return [plan.set_points(hour * 3600.0, hour * 3600.0 % DAY_S).get(variable) for hour in hours]
+
+
+def test_a_day_goes_by_the_clock_on_the_wall_and_over_midnight():
+    plan, _ = interpret(phased(phase(daily={LIGHT: points(("22:00", 100, "ramp"), ("02:00", 300))})))
+    assert hourly(plan, LIGHT, [0, 1, 2, 12, 22, 23, 24, 25, 26, 48]) == [
+        *(200, 250, 300, 300),
+        *(100, 150, 200, 250, 300, 200),
+    ]
+    assert plan.goes_by_local_time
+
+
+def test_a_course_is_repeated_and_ends_with_its_last_value():
+    cycle = points((0, 10, "ramp"), (2, 20, "ramp"))
+    plan, _ = interpret(phased(phase(8, "hours", cycle=4, course={AIR: cycle}), phase(1, "hours")))
+    assert hourly(plan, AIR, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) == [
+        10,
+        15,
+        20,
+        15,
+        10,
+        15,
+        20,
+        20,
+        20,
+        20,
+        20,
+    ]
+    assert not plan.goes_by_local_time
+
+
+def test_a_cycle_that_the_end_of_the_phase_cuts_off_gets_no_further():
+    cycle = points((0, 10), (2, 20), (3, 30))
+    plan, _ = interpret(phased(phase(6.5, "hours", cycle=4, course={AIR: cycle}), phase(1, "hours")))
+    assert hourly(plan, AIR, [5, 6, 6.5, 7, 8]) == [10, 20, 20, 20, 20]
+
+
+def test_what_a_phase_does_not_name_is_held_or_released():
+    first = phase(1, "hours", course={AIR: points((0, 20)), WATER: points((0, 18))})
+    held, _ = interpret(phased(first, phase(1, "hours", course={WATER: points((0, 19))})))
+    assert held.set_points(5400) == {AIR: 20, WATER: 19}
+    releasing = phase(1, "hours", otherwise="release", course={WATER: points((0.5, 19))})
+    released, _ = interpret(phased(first, releasing, phase(1, "hours")))
+    assert released.set_points(4000) == {WATER: 18}  # named, so that it is not released in the gap before
+    assert released.set_points(5400) == {WATER: 19}
+    assert released.set_points(9000) == {WATER: 19}  # what was let go of does not come back
+
+
+def test_a_value_that_is_held_from_a_day_does_not_move_when_the_clocks_do():
+    day = phase(1, daily={LIGHT: points(("06:00", 8000), ("23:30", 0))})
+    plan, _ = interpret(phased(day, phase(1)))
+    an_hour_back = 82_800.0  # 23:00 again, at which the light was on the day before
+    assert plan.set_points(DAY_S + 60.0, an_hour_back + 60, lambda _: 0.0) == {LIGHT: 0}

@@ -1,0 +1,153 @@
+"""Recipes for property tests, sound and spoilt, and what tests ask of findings."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from growd.recipes.interpreter import check
+from growd.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+VARIABLE = st.sampled_from(["air_temperature", "air_humidity", "light_illuminance", "air_flush_on"])
+VALUE = st.integers(0, 4).map(lambda number: number / 4)  # in the range of each of those, and exact
+TIME = st.integers(0, 96).map(lambda number: number / 4)  # exact in every unit of a second or more
+CLOCK = st.integers(0, 95).map(lambda number: f"{number // 4:02}:{15 * (number % 4):02}")
+NAMES = st.sampled_from(
+    [
+        *("format", "operations", "simple", "flexformat", "phased", "phases", "name", "time_units", "hours"),
+        *("cycles", "step", "start_time", "end_time", "value", "duration", "otherwise", "daily", "course"),
+        *("cycle", "at", "to_next", "sine", "06:00", "air_temperature", "a", "\ud800"),
+    ]
+)
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 30),
+    st.sampled_from([10**400, -(10**400), 2**63, 1e308, -0.0, 5e-324]),
+    st.floats(),
+    st.text(max_size=5),
+    NAMES,
+)
+GARBAGE = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(NAMES, inner, max_size=6)),
+    max_leaves=30,
+)
+
+
+@st.composite
+def mutated(draw: DrawFn, recipes: SearchStrategy[dict[str, Any]]) -> Any:
+    """A recipe that was sound until somebody changed, added or took away one thing or three."""
+    recipe = draw(recipes)
+    for _ in range(draw(st.integers(1, 3))):
+        holders = [holder for holder in _holders(recipe) if holder]
+        if not holders:
+            break
+        holder = draw(st.sampled_from(holders))
+        key = draw(st.sampled_from(list(holder) if isinstance(holder, dict) else range(len(holder))))
+        match draw(st.sampled_from(["change", "take away", "add"])):
+            case "change":
+                holder[key] = draw(GARBAGE)
+            case "take away":
+                del holder[key]
+            case _ if isinstance(holder, dict):
+                holder[draw(NAMES)] = draw(GARBAGE)
+            case _:
+                holder.append(draw(GARBAGE))
+    return recipe
+
+
+@st.composite
+def _spans(draw: DrawFn) -> list[dict[str, Any]]:
+    """Without overlaps, with gaps, in any order."""
+    edges = draw(st.lists(TIME, min_size=2, max_size=8, unique=True).map(sorted))
+    spans = [
+        {"start_time": start, "end_time": end, "value": draw(VALUE)}
+        for start, end in pairwise(edges)
+        if draw(st.booleans()) or end == edges[-1]
+    ]
+    return draw(st.permutations(spans))
+
+
+@st.composite
+def _flexible_phase(draw: DrawFn) -> dict[str, Any]:
+    return {
+        "name": draw(st.sampled_from(["", "early", "late"])),
+        "cycles": draw(st.integers(1, 4)),
+        "time_units": draw(st.sampled_from(["days", "hours", "minutes", "seconds"])),
+        "step": draw(st.dictionaries(VARIABLE, _spans(), min_size=1, max_size=3)),
+    }
+
+
+@st.composite
+def _phase(draw: DrawFn) -> dict[str, Any]:
+    unit, scale = draw(st.sampled_from([("days", 4), ("hours", 60), ("minutes", 600), ("seconds", 9_000)]))
+    duration = draw(st.integers(1, scale))
+    phase: dict[str, Any] = {"name": "a", "duration": duration, "time_units": unit}
+    named = draw(st.lists(VARIABLE, unique=True, max_size=3))
+    split = draw(st.integers(0, len(named)))
+    phase["daily"] = {variable: draw(_points(CLOCK)) for variable in named[:split]}
+    end = float(duration)
+    if draw(st.booleans()):
+        phase["cycle"] = draw(st.integers(1, 8)) * duration / 8
+        end = min(end, phase["cycle"])
+    times = st.integers(0, 15).map(lambda number: number * end / 16)
+    phase["course"] = {variable: draw(_points(times)) for variable in named[split:]}
+    if draw(st.booleans()):
+        phase["otherwise"] = draw(st.sampled_from(["hold", "release"]))
+    return phase
+
+
+@st.composite
+def _points(draw: DrawFn, times: SearchStrategy[Any]) -> list[dict[str, Any]]:
+    """Set points at different times, in any order."""
+    points = []
+    for at in draw(st.lists(times, min_size=1, max_size=5, unique=True)):
+        shape = draw(st.sampled_from([{}, {"to_next": "hold"}, {"to_next": "ramp"}, {"to_next": "sine"}]))
+        points.append({"at": at, "value": draw(VALUE), **shape})
+    return points
+
+
+SIMPLE = st.lists(st.tuples(TIME, VARIABLE, VALUE).map(list), min_size=1, max_size=20).map(
+    lambda operations: {"format": "simple", "operations": operations}
+)
+FLEXFORMAT = st.lists(_flexible_phase(), min_size=1, max_size=4).map(
+    lambda phases: {"format": "flexformat", "phases": phases}
+)
+PHASED = (
+    st.lists(_phase(), min_size=1, max_size=4)
+    .filter(lambda phases: any(phase["daily"] or phase["course"] for phase in phases))
+    .map(lambda phases: {"format": "phased", "phases": phases})
+)
+
+
+def findings(recipe: Any) -> list[tuple[str, str]]:
+    """Severity and place of all that is to be said."""
+    return [(finding.severity.value, finding.pointer) for finding in check(recipe)]
+
+
+def in_range(variable: str) -> SearchStrategy[float]:
+    return st.floats(VARIABLES[variable].minimum, VARIABLES[variable].maximum)
+
+
+def at_pointer(document: Any, pointer: str) -> Any:
+    """What is at a JSON pointer (RFC 6901); raises LookupError where there is nothing."""
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        document = document[int(name)] if isinstance(document, list) else document[name]
+    return document
+
+
+def _holders(value: Any) -> Iterator[Any]:
+    """Each object and array in it, it among them."""
+    if isinstance(value, (dict, list)):
+        yield value
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _holders(inner)
