@@ -31,15 +31,13 @@ from growd.http.gateway import Gateway
 from growd.http.server import AddressError, Server
 from growd.outputs import check_lamps
 from growd.plant import Plants, check_variables, declare_topics
-from growd.recipes.runner import RecipeRunner
+from growd.recipe_runners import recipe_runners, run_documents
 from growd.simulation import simulated_hardware
 from growd.storage import Storage
 from growd.store.database import Database
 from growd.store.errors import LocalStoreError
-from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.parameters import ParameterKeeper
-from growd.store.points import PointMaker
 from growd.store.replication import Replication
 from growd.supervisor import Supervisor
 from growd_drivers.errors import DriverError
@@ -244,11 +242,19 @@ class App:
                 FaultServices(bus, hardware.faults)
             plants = Plants(self.config, bus, hardware, memory=local, complain=self._complain)
             await stack.enter_async_context(plants.running())
-            maker = PointMaker(local.device)
+            documents = run_documents(bus, local, database)
+            zone = await asyncio.to_thread(self.config.environment.zone)
             async with Supervisor(self._clock) as parts:
-                for environment in self.config.chambers():
-                    journal = RunJournal(local, outbox, maker, environment)
-                    runner = RecipeRunner(bus, environment, fetch=database.recipe, journal=journal)
+                parts.start("recipe_run documents", documents.run)
+                for runner in recipe_runners(
+                    self.config,
+                    bus,
+                    local=local,
+                    outbox=outbox,
+                    database=database,
+                    zone=zone,
+                    documents=documents,
+                ):
                     parts.start(runner.node.name, runner.run)
                 yield
 
@@ -257,6 +263,7 @@ def check_config(config: Config) -> None:
     """What only those who know the devices can tell of it. Raises `ConfigError`."""
     check_addresses(config)
     check_variables(config)
+    config.environment.zone()
 
 
 def open_configured(config: Config, clock: Clock) -> Hardware:

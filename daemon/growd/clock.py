@@ -7,11 +7,29 @@ so that a step of the wall clock (NTP at boot, no battery clock) moves nothing.
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import secrets
 import time
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+_TIME_ERROR: Final = 5
+"""What adjtimex(2) returns where the clock is not synchronised."""
+
+
+def _boot_id() -> str:
+    """Of the kernel since it started (random(4)); where it can't be read, of this process."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return secrets.token_hex(8)
+
+
+_BOOT: Final = _boot_id()
 
 
 class Cancellable(Protocol):
@@ -29,6 +47,13 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds since an unknown start. Never steps back."""
+
+    @property
+    def boot(self) -> str:
+        """The name of that start: monotonic times of one name can be compared, also over a restart."""
+
+    def is_synchronised(self) -> bool:
+        """Whether something that knows the time has set the wall clock. Where nobody can say, it has."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the event loop."""
@@ -48,6 +73,13 @@ class RealClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    @property
+    def boot(self) -> str:
+        return _BOOT
+
+    def is_synchronised(self) -> bool:
+        return _adjtimex() != _TIME_ERROR
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -72,12 +104,16 @@ class AcceleratedClock:
         self.speed = speed
         self._origin = time.monotonic()
         self._start = time.time() if start is None else start
+        self.boot = secrets.token_hex(8)
 
     def time(self) -> float:
         return self._start + self.monotonic()
 
     def monotonic(self) -> float:
         return (time.monotonic() - self._origin) * self.speed
+
+    def is_synchronised(self) -> bool:
+        return True
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self.speed)
@@ -87,3 +123,12 @@ class AcceleratedClock:
 
     def sleep_blocking(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds / self.speed))
+
+
+def _adjtimex() -> int:
+    """The state of the kernel's clock (adjtimex(2)), which it tells everybody; -1 if it does not."""
+    try:
+        call = ctypes.CDLL(None).adjtimex
+    except (OSError, AttributeError):
+        return -1
+    return int(call(ctypes.create_string_buffer(512)))  # struct timex, of which modes = 0 changes nothing

@@ -50,9 +50,21 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Environment(Section, frozen=True):
-    """The growing chamber, the first where there are several."""
+    """The growing chamber, the first where there are several.
+
+    `time_zone` is a name such as "Europe/Berlin", for all that goes by the time of day, in every environment;
+    without one it is the machine's.
+    """
 
     id: Name = "environment_1"
+    time_zone: Annotated[str, Meta(max_length=64)] = ""
+
+    def zone(self) -> ZoneInfo | None:
+        """The time zone, None for the machine's. Blocking: it reads a file. Raises `ConfigError`."""
+        try:
+            return ZoneInfo(self.time_zone) if self.time_zone else None
+        except (OSError, ValueError, ZoneInfoNotFoundError):
+            raise ConfigError(f"[environment] time_zone: {self.time_zone!r} is not known here") from None
 
 
 class Http(Section, frozen=True):

@@ -1,112 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
-from contextlib import asynccontextmanager
 
 import pytest
 
-from growd.bus import Bus
 from growd.bus.errors import ReadOnlyError
 from growd.bus.messages import Quality
-from growd.bus.params import Parameters
-from growd.control.topics import declare_environment
-from growd.recipes.runner import RecipeRunner
-from support.clock import ManualClock
-from support.running import running
-
-TEMPERATURE, LIGHT = "air_temperature", "light_illuminance"
-DAY = {
-    "_id": "day",
-    "format": "simple",
-    "operations": [[0, TEMPERATURE, 20], [100, TEMPERATURE, 25], [200, LIGHT, 8000], [1000, TEMPERATURE, 18]],
-}
-BEGAN = 1_700_000_000.0
-
-
-class MemoryJournal:
-    """A journal as the store gives one, with its records in a list; `broken` refuses like a full disk."""
-
-    def __init__(self):
-        self.run = None
-        self.points = []
-        self.progressed = 0
-        self.broken = False
-        self.hold: asyncio.Event | None = None
-
-    async def load(self):
-        self._check()
-        return copy.deepcopy(self.run)
-
-    async def commit(self, run, variable, value, time):
-        if self.hold is not None:
-            await self.hold.wait()
-        self._check()
-        self.run = copy.deepcopy(run)
-        self.points.append((variable, value, time))
-
-    async def progress(self, run):
-        self._check()
-        self.run = copy.deepcopy(run)
-        self.progressed += 1
-
-    def _check(self):
-        if self.broken:
-            raise OSError(28, "No space left on device")
-
-    def recorded(self):
-        return [(variable, value) for variable, value, _ in self.points]
-
-
-class Chamber:
-    """What outlives a restart (recipes, journal, parameters), and the runner of the moment."""
-
-    def __init__(self):
-        self.clock = ManualClock(BEGAN)
-        self.recipes = {"day": DAY}
-        self.database_error: Exception | None = None
-        self.journal = MemoryJournal()
-        self.kept = {}
-
-    def boot(self):
-        self.bus = Bus(self.clock, Parameters(self.kept))
-        declare_environment(self.bus, "e", [])
-        self.runner = RecipeRunner(self.bus, "e", fetch=self.fetch, journal=self.journal)
-        return self.runner
-
-    async def fetch(self, recipe_id):
-        if self.database_error is not None:
-            raise self.database_error
-        return copy.deepcopy(self.recipes[recipe_id])
-
-    @asynccontextmanager
-    async def on(self):
-        async with running(self.clock, self.boot()):
-            await self.clock.until(lambda: self.runner._loaded or self.journal.broken)
-            await self.clock.settle()
-            yield
-        self.kept = {name: self.bus.parameters.get(name) for name in self.bus.parameters.names()}
-
-    async def start(self, *arguments):
-        answer = await self.bus.services.get("e/start_recipe").call(list(arguments or ["day"]))
-        await self.clock.settle()
-        return answer
-
-    async def stop(self):
-        answer = await self.bus.services.get("e/stop_recipe").call()
-        await self.clock.settle()
-        return answer
-
-    def desired(self, variable):
-        return self.bus.topics.get(f"e/desired/{variable}").last
-
-    def set_points(self):
-        found = {name: self.desired(name) for name in (TEMPERATURE, LIGHT)}
-        return {name: last.value for name, last in found.items() if last is not None}
-
-    def parameter(self, name):
-        return self.bus.parameters.get(f"e/{name}")
+from support.recipes import BEGAN, DAY, LIGHT, TEMPERATURE, Chamber
 
 
 @pytest.fixture
@@ -123,7 +24,7 @@ async def on(chamber):
 async def test_idle_it_says_so_and_publishes_nothing(on):
     await on.clock.advance(10)
     assert (on.parameter("current_recipe"), on.parameter("current_recipe_start")) == ("", 0)
-    assert on.parameter("supported_recipe_formats") == "simple"
+    assert on.parameter("supported_recipe_formats") == "flexformat,phased,simple"
     assert on.set_points() == {}
     assert on.journal.points == []
 
@@ -207,14 +108,14 @@ async def test_starting_while_one_runs_is_refused_and_the_other_goes_on(on):
 
 
 async def test_of_two_starts_at_once_one_wins(on):
-    answers = await asyncio.gather(on.runner.start("day"), on.runner.start("day"))
+    answers = await asyncio.gather(on.call("start_recipe", "day"), on.call("start_recipe", "day"))
     assert sorted(answer["success"] for answer in answers) == [False, True]
     assert on.journal.recorded() == [("recipe_start", "day")]
 
 
 async def test_of_two_stops_at_once_one_is_recorded(on):
     await on.start()
-    answers = await asyncio.gather(on.runner.stop(), on.runner.stop())
+    answers = await asyncio.gather(on.call("stop_recipe"), on.call("stop_recipe"))
     assert sorted(answer["success"] for answer in answers) == [False, True]
     assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
 
@@ -337,12 +238,12 @@ def asked_in_vain(on, monkeypatch):
         await asyncio.Event().wait()
 
     with monkeypatch.context() as patch:
-        patch.setattr(on.runner, "_fetch", never)
+        patch.setattr(on.library, "_fetch", never)
         yield asked
 
 
 async def test_a_database_that_hangs_is_said_to(on, asked_in_vain, monkeypatch):
-    monkeypatch.setattr("growd.recipes.runner.FETCH_S", 0.01)
+    monkeypatch.setattr("growd.recipes.library.FETCH_S", 0.01)
     answer = await on.start()
     assert answer["success"] is False
     assert "can't be read from the database: no answer within 0.01 s" in answer["message"]
@@ -365,7 +266,7 @@ async def test_a_start_that_waits_for_the_database_ends_with_its_caller(on, aske
     await on.clock.settle()
     assert call.cancelled()
     assert on.journal.points == []
-    on.runner._fetch = on.fetch
+    on.library._fetch = on.fetch
     assert (await on.start())["success"]
 
 
@@ -512,7 +413,7 @@ def on_broken_plan(chamber):
     plan = chamber.runner._active.plan
     sound = plan.set_points
 
-    def broken(elapsed):
+    def broken(elapsed, time_of_day):
         raise ZeroDivisionError("in a tick")
 
     plan.set_points = broken

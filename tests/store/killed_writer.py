@@ -137,7 +137,8 @@ class Life:
 
     async def change_run(self, run: dict[str, Any] | None, variable: str, number: int) -> None:
         tell("begin", "run", run, [variable, str(number)])
-        await self.journal.commit(run, variable, str(number), number / 1000)
+        document = {"_id": f"run {number}", "what": variable}
+        await self.journal.commit(run, variable, str(number), number / 1000, document)
         tell("did", "run")
 
     async def parameters(self) -> None:

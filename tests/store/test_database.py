@@ -45,9 +45,9 @@ async def couch(database_server: DatabaseServer) -> AsyncIterator[Couch]:
 async def databases(couch: Couch) -> AsyncIterator[Databases]:
     """Names that no other test uses; what was made under them goes at the end."""
     prefix = f"test_{secrets.token_hex(6)}"
-    names = Databases(f"{prefix}_points", f"{prefix}_recipes", f"{prefix}_environment")
+    names = Databases.prefixed(f"{prefix}_")
     yield names
-    for name in (names.points, names.recipes, names.environment):
+    for name in names.names_by_folder().values():
         if await couch.exists(name):
             await couch.delete(name)
 

@@ -127,7 +127,7 @@ async def client(database_server: DatabaseServer) -> AsyncIterator[Client]:
 async def names(client: Client) -> AsyncIterator[Databases]:
     """Names that no other test uses; what was made under them goes at the end."""
     prefix = f"faults_{secrets.token_hex(6)}"
-    names = Databases(f"{prefix}_points", f"{prefix}_recipes", f"{prefix}_environment")
+    names = Databases.prefixed(f"{prefix}_")
     yield names
     for name in names.names_by_folder().values():
         await client("DELETE", f"/{name}")

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
 RUN = {"recipe_id": "lettuce", "recipe": {"operations": []}, "start": 5.0, "elapsed": 0.0, "seen": 5.0}
 
+BEGUN = {
+    "_id": "first",
+    "environment": "environment_1",
+    "recipe_id": "lettuce",
+    "started": 5.0,
+    "ended": None,
+}
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -36,7 +44,7 @@ async def test_a_run_and_its_point_are_there_after_a_restart(path):
     outbox = await Outbox.open(local, ManualClock())
     journal = journal_of(local, outbox)
     assert await journal.load() is None
-    await journal.commit(RUN, "recipe_start", "lettuce", 5.0)
+    await journal.commit(RUN, "recipe_start", "lettuce", 5.0, BEGUN)
     await journal.progress(RUN | {"elapsed": 60.0, "seen": 65.0})
     await outbox.close()
     await local.close()
@@ -62,7 +70,7 @@ async def test_a_recipe_with_half_a_surrogate_pair_is_kept_as_it_is(path):
     outbox = await Outbox.open(local, ManualClock())
     journal = journal_of(local, outbox)
     run = RUN | {"recipe": {"operations": [], "note": "\ud800 é"}}  # the database takes it as an escape
-    await journal.commit(run, "recipe_start", "lettuce", 5.0)
+    await journal.commit(run, "recipe_start", "lettuce", 5.0, BEGUN)
     assert await journal.load() == run
     await outbox.close()
     await local.close()
@@ -72,11 +80,13 @@ async def test_a_new_run_does_not_take_over_the_progress_of_the_old_one(path):
     local = await LocalStore.open(path)
     outbox = await Outbox.open(local, ManualClock())
     journal = journal_of(local, outbox)
-    await journal.commit(RUN, "recipe_start", "lettuce", 5.0)
+    await journal.commit(RUN, "recipe_start", "lettuce", 5.0, BEGUN)
     await journal.progress(RUN | {"elapsed": 60.0, "seen": 65.0})
-    await journal.commit(None, "recipe_end", "lettuce", 70.0)
+    await journal.commit(None, "recipe_end", "lettuce", 70.0, BEGUN | {"ended": 70.0})
     assert await journal.load() is None
-    await journal.commit(RUN | {"recipe_id": "basil"}, "recipe_start", "basil", 80.0)
+    await journal.commit(
+        RUN | {"recipe_id": "basil"}, "recipe_start", "basil", 80.0, BEGUN | {"_id": "second"}
+    )
     assert await journal.load() == RUN | {"recipe_id": "basil"}
     assert [waiting.document["value"] for waiting in await outbox.next_batch(10)] == [
         "lettuce", "lettuce", "basil",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import secrets
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ class Sleepers:
         self._offset = time - self._now
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
+        self.boot = secrets.token_hex(8)
+        self.synchronised = True
+
+    def is_synchronised(self) -> bool:
+        return self.synchronised
 
     def time(self) -> float:
         return self._now + self._offset

@@ -11,71 +11,63 @@ import msgspec
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING, Quality
 from growd.recipes.errors import InvalidRecipeError, RefusedError
-from growd.recipes.interpreter import PLANS, Plan, interpret
+from growd.recipes.interpreter import interpret
+from growd.recipes.plan import Phase, Plan
+from growd.recipes.position import PLAUSIBLE, Position
+from growd.recipes.run import FINISHED, NOT_VALID, STOPPED, Run, ended, record
+from growd.recipes.status import ActiveRun, RunStatus, phase_named, told
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+    from datetime import tzinfo
 
     from growd.bus import Bus
-    from growd.bus.params import Parameter
     from growd.bus.topics import Publisher
-    from growd.clock import Clock
-    from growd.recipes.schema import Finding
+    from growd.recipes.library import Library
 
 logger = logging.getLogger(__name__)
 
-MAX_ID: Final = 200  # characters, so that it fits in names and in a file of any kind
 PERIOD_S: Final = 1.0
 PROGRESS_S: Final = 60.0
-WALL_STEP_S: Final = 1.0  # a wall clock that moved by more than this against the monotonic one was set
 LOAD_RETRY_S: Final = 30.0
-FETCH_S: Final = 5.0  # real seconds, for the far side is real: who asks for a start waits for the answer
-PLAUSIBLE: Final = 1_577_836_800.0  # 2020-01-01: a wall clock before it was never set
+_BY: Final = Field("by", Kind.STRING, default="", max_length=200, doc="who wants it, for the record")
 
 
 class Journal(Protocol):
     """Where the run is kept. Each call raises OSError if it can't be done, and then nothing is changed."""
 
+    def new_run_id(self, time: float) -> str:
+        """An id for a run that starts at this UNIX time; no other has it."""
+
     async def load(self) -> dict[str, Any] | None:
         """The run that was kept last, None if there is none."""
 
-    async def commit(self, run: dict[str, Any] | None, variable: str, value: str, time: float) -> None:
-        """In one durable transaction: keep the run (None clears it) and add a data point.
+    async def commit(
+        self, run: dict[str, Any] | None, variable: str, value: str, time: float, document: dict[str, Any]
+    ) -> None:
+        """In one durable transaction: keep the run (None clears it), and add a data point and a document.
 
         The point is of `variable` (recipe_start or recipe_end), desired, with `value` (the recipe's id) and
-        `time` (UNIX seconds).
+        `time` (UNIX seconds). The document is the run's `recipe_run`, for the database as soon as that takes
+        it.
         """
 
     async def progress(self, run: dict[str, Any]) -> None:
-        """Keep how far the run has come. Need not be durable at once, must not overtake a commit."""
-
-
-class Run(msgspec.Struct, forbid_unknown_fields=True):
-    """A run as it is kept: the whole recipe is pinned, so that an edit of the document changes nothing.
-
-    `start` is the UNIX time of the start. The run had come to `elapsed` seconds at the UNIX time `seen`,
-    which never goes back and never stands still while the run goes on, whatever the wall clock does.
-    """
-
-    recipe_id: str
-    recipe: dict[str, Any]
-    start: float
-    elapsed: float
-    seen: float
+        """Keep, durably, all of the run but its recipe. Must not overtake a commit."""
 
 
 class RecipeRunner:
     """Runs one recipe at a time and publishes its set points each second.
 
-    Services `<environment>/start_recipe` (recipe_id) and `<environment>/stop_recipe`. Parameters, for clients
-    to read: `<environment>/current_recipe` ("" when idle), `/current_recipe_start` (UNIX seconds, 0 when
-    idle), `/supported_recipe_formats` (separated by commas).
+    Services beneath `<environment>/`: `start_recipe` (recipe_id, offset), `stop_recipe`, `pause_recipe`,
+    `resume_recipe`, `skip_to_phase` (phase); those of `library`; parameters and the topic of `RunStatus`.
+    Each answers once what it did is durable.
 
-    `fetch(recipe_id)` returns the recipe document; it raises LookupError if there is none, and OSError or
-    RuntimeError if the database does not give it. The position is kept on monotonic time. After a restart it
-    goes on where it would be now, or, if the wall clock is behind the last known position (no battery clock),
-    at that position. At its end, and when it is stopped, every set point it gave is released: a message of
-    quality stale without a value.
+    The position is that of `Position`: after a restart the run goes on where it would be now or, without
+    `catches_up`, where it stopped. While it is paused its set points are kept up as they are. At its end,
+    and when it is stopped, every set point it gave is released: a message of quality stale without a value.
+
+    `zone` is the time zone of recipes that go by the time of day, None that of the machine.
     """
 
     def __init__(
@@ -83,23 +75,30 @@ class RecipeRunner:
         bus: Bus,
         environment: str,
         *,
-        fetch: Callable[[str], Awaitable[dict[str, Any]]],
+        library: Library,
         journal: Journal,
+        zone: tzinfo | None = None,
+        catches_up: bool = True,
+        period_s: float = PERIOD_S,
         progress_s: float = PROGRESS_S,
     ) -> None:
         self.node = bus.node(f"{environment}/recipe_runner")
         self._clock = bus.clock
         self._environment = environment
-        self._fetch = fetch
+        self._library = library
         self._journal = journal
+        self._zone = zone
+        self._catches_up = catches_up
+        self._period = period_s
         self._progress_every = progress_s
         self._lock = asyncio.Lock()  # held by whoever changes the run or keeps it
         self._loaded = False
-        self._active: _Active | None = None
+        self._active: ActiveRun | None = None
         self._trouble: dict[str, str] = {}
         self._start_points = self.node.advertise(f"{environment}/desired/recipe_start", STRING)
         self._end_points = self.node.advertise(f"{environment}/desired/recipe_end", STRING)
-        self._declare_parameters()
+        self._events = self.node.publisher(f"{environment}/events")
+        self._status = RunStatus(self.node, environment)
         self._serve()
 
     async def run(self) -> None:
@@ -109,48 +108,55 @@ class RecipeRunner:
             tasks.create_task(self._keep_progress(), name=f"{self.node.name}: progress")
             while True:
                 await self._guarded_tick()
-                await self._clock.sleep(PERIOD_S)
-
-    async def start(self, recipe_id: str) -> dict[str, Any]:
-        """The service `start_recipe`: answers once the start is durable."""
-        try:
-            warnings = await self._start(recipe_id)
-        except RefusedError as error:
-            return {"success": False, "message": str(error)}
-        words = "".join(f"; warning: {finding}" for finding in warnings)
-        return {"success": True, "message": f"the recipe {recipe_id} has started{words}"}
-
-    async def stop(self) -> dict[str, Any]:
-        """The service `stop_recipe`: answers once the end is durable."""
-        try:
-            recipe_id = await self._to_the_end(self._stop())
-        except RefusedError as error:
-            return {"success": False, "message": str(error)}
-        return {"success": True, "message": f"the recipe {recipe_id} has been stopped"}
-
-    def _declare_parameters(self) -> None:
-        def parameter(name: str, kind: Kind, default: Any) -> Parameter:
-            field = Field(name, kind, default=default)
-            return self.node.declare(f"{self._environment}/{name}", field, read_only=True)
-
-        self._current = parameter("current_recipe", Kind.STRING, "")
-        self._current_start = parameter("current_recipe_start", Kind.FLOAT64, 0.0)
-        self._formats = parameter("supported_recipe_formats", Kind.STRING, "")
+                await self._clock.sleep(self._period)
 
     def _serve(self) -> None:
-        self.node.serve(
-            f"{self._environment}/start_recipe",
+        offset = Field("offset", Kind.FLOAT64, 0, default=0.0, unit="s", doc="where in the recipe to begin")
+        recipe_id = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")
+        phase = Field("phase", Kind.JSON, doc="the name of a phase, or its number from 1")
+        self._offer(
+            "start_recipe",
             "openag_brain/StartRecipe",
-            self.start,
-            arguments=(Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes"),),
+            self._start,
+            (recipe_id, offset, _BY),
             doc="Start a recipe. Refused while one runs, and when the recipe has errors.",
         )
-        self.node.serve(
-            f"{self._environment}/stop_recipe",
+        self._offer(
+            "stop_recipe",
             "openag_brain/Empty",
-            self.stop,
+            self._stop,
+            (_BY,),
             doc="Stop the recipe that runs. Refused when none runs.",
         )
+        self._offer("pause_recipe", "growd/By", self._pause, (_BY,), doc="Hold everything as it is now.")
+        self._offer("resume_recipe", "growd/By", self._go_on, (_BY,), doc="Go on after a pause.")
+        self._offer(
+            "skip_to_phase", "growd/SkipToPhase", self._skip, (phase, _BY), doc="Go to where a phase begins."
+        )
+        self._library.serve(self.node, self._environment, self._clock, self._running)
+
+    def _offer(
+        self,
+        name: str,
+        request_type: str,
+        work: Callable[..., Awaitable[str]],
+        arguments: tuple[Field, ...],
+        *,
+        doc: str,
+    ) -> None:
+        """A service whose answer is what `work` says, or why it refuses."""
+
+        async def answer(**given: Any) -> dict[str, Any]:
+            try:
+                return {"success": True, "message": await work(**given)}
+            except RefusedError as error:
+                return {"success": False, "message": str(error)}
+
+        service = f"{self._environment}/{name}"
+        self.node.serve(service, request_type, answer, arguments=arguments, doc=doc)
+
+    def _running(self) -> Run | None:
+        return None if self._active is None else self._active.run
 
     async def _to_the_end(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Finish `work` even if the caller is cancelled: what is durable and what is in memory stay one."""
@@ -161,43 +167,125 @@ class RecipeRunner:
             await asyncio.wait({task})
             raise
 
-    async def _start(self, recipe_id: str) -> list[Finding]:
+    # start and stop
+
+    async def _start(self, recipe_id: str, offset: float, by: str) -> str:
         """A caller who goes away ends it as long as the database is asked, but no more from `_begin` on."""
-        _check_id(recipe_id)
         self._refuse_unless_idle()
         # Without the lock: a database that hangs must not hold up whoever wants to stop.
-        recipe = await self._fetched(recipe_id)
-        try:
-            # in a thread: a hundred thousand operations take too long for the event loop
-            plan, warnings = await asyncio.to_thread(interpret, recipe)
-        except InvalidRecipeError as error:
-            raise RefusedError(f"the recipe {recipe_id} is not valid: {error}") from error
+        recipe = await self._library.read(recipe_id)
+        plan, warnings = await self._library.interpret(recipe_id, recipe)
+        self._refuse_unless_it_fits(plan, offset)
         async with self._lock:
             self._refuse_unless_idle()  # somebody else may have started one meanwhile
             now = self._clock.time()
-            run = Run(recipe_id, recipe, start=now, elapsed=0.0, seen=now)
+            run = Run(
+                recipe_id,
+                recipe,
+                start=now,
+                elapsed=offset,
+                seen=now,
+                run_id=self._journal.new_run_id(now),
+                revision=str(recipe.get("_rev", "")),
+                started_by=by,
+                offset=offset,
+            )
             await self._to_the_end(self._begin(run, plan))
         logger.info("%s: the recipe %s has started", self._environment, recipe_id)
-        return warnings
+        return f"the recipe {recipe_id} has started{told(warnings)}{self._doubt(plan)}"
 
     async def _begin(self, run: Run, plan: Plan) -> None:
         """Record the start, and run from then on."""
-        await self._commit(run, "recipe_start", run.recipe_id, run.start)
-        self._active = _Active(run, plan, self._clock)
+        position = Position(run, self._clock, catches_up=self._catches_up)
+        position.note()
+        await self._commit(run, "recipe_start", run, run.start, record(run, self._environment))
+        self._active = ActiveRun(position, plan)
         self._start_points.publish(run.recipe_id, time=run.start)
         await self._show()
         self._publish_set_points(self._active)
 
-    async def _stop(self) -> str:
+    async def _stop(self, by: str) -> str:
+        """To its end also when the caller goes away."""
+        return await self._to_the_end(self._stop_now(by))  # type: ignore[no-any-return]
+
+    async def _stop_now(self, by: str) -> str:
         async with self._lock:
-            self._refuse_unless_loaded()
-            active = self._active
-            if active is None:
-                raise RefusedError("no recipe is running")
-            await self._end(active)
+            active = self._refuse_unless_running()
+            await self._end(active, STOPPED, by)
             self._release(active)
-        logger.info("%s: the recipe %s has been stopped", self._environment, active.run.recipe_id)
-        return active.run.recipe_id
+        return f"the recipe {active.run.recipe_id} has been stopped"
+
+    async def _end(self, active: ActiveRun, reason: str, by: str = "") -> None:
+        """Record the end, once. It is never earlier than the start, however the wall clock was set."""
+        run, elapsed = active.run, active.elapsed()
+        time = max(self._clock.time(), run.start + elapsed - run.offset)
+        document = ended(run, self._environment, time=time, by=by, reason=reason, elapsed=elapsed)
+        await self._commit(None, "recipe_end", run, time, document)
+        logger.info("%s: the recipe %s has ended: %s", self._environment, run.recipe_id, reason)
+        self._active = None
+        self._end_points.publish(run.recipe_id, time=time)
+        await self._show()
+
+    async def _commit(
+        self, kept: Run | None, variable: str, run: Run, time: float, document: dict[str, Any]
+    ) -> None:
+        try:
+            await self._journal.commit(
+                None if kept is None else kept.kept(), variable, run.recipe_id, time, document
+            )
+        except OSError as error:
+            raise RefusedError(f"{variable} of {run.recipe_id} could not be recorded: {error}") from error
+
+    # pause and skip
+
+    async def _pause(self, by: str) -> str:
+        def pause(active: ActiveRun) -> str:
+            if active.position.is_paused:
+                raise RefusedError(f"the recipe {active.run.recipe_id} is paused already")
+            active.position.pause()
+            return "has been paused"
+
+        return await self._change(pause, by)
+
+    async def _go_on(self, by: str) -> str:
+        def go_on(active: ActiveRun) -> str:
+            if not active.position.is_paused:
+                raise RefusedError(f"the recipe {active.run.recipe_id} is not paused")
+            active.position.go_on()
+            return "goes on"
+
+        return await self._change(go_on, by)
+
+    async def _skip(self, phase: Any, by: str) -> str:
+        def skip(active: ActiveRun) -> str:
+            found = phase_named(active.plan, phase)
+            active.position.skip_to(found.begin)
+            return f"goes on with the phase {found.name or 1}"
+
+        return await self._change(skip, by)
+
+    async def _change(self, change: Callable[[ActiveRun], str], by: str) -> str:
+        """Change where the run is, durably, or leave it as it was."""
+        return await self._to_the_end(self._change_now(change, by))  # type: ignore[no-any-return]
+
+    async def _change_now(self, change: Callable[[ActiveRun], str], by: str) -> str:
+        async with self._lock:
+            active = self._refuse_unless_running()
+            active.position.note()
+            changed = active.copied()
+            words = change(changed)
+            try:
+                await self._journal.progress(changed.run.kept())
+            except OSError as error:
+                raise RefusedError(f"it could not be recorded: {error}") from error
+            self._active = changed
+            self._publish_set_points(changed)
+            self._status.show(changed)
+        sentence = f"the recipe {changed.run.recipe_id} {words}"
+        self._happened(sentence, changed.run.recipe_id, by)
+        return sentence
+
+    # refusals
 
     def _refuse_unless_loaded(self) -> None:
         if not self._loaded:
@@ -208,40 +296,41 @@ class RecipeRunner:
         if self._active is not None:
             raise RefusedError(f"the recipe {self._active.run.recipe_id} is running; stop it first")
 
-    async def _fetched(self, recipe_id: str) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(FETCH_S) as limit:
-                return await self._fetch(recipe_id)
-        except LookupError:
-            raise RefusedError(f"there is no recipe {recipe_id}") from None
-        except (OSError, RuntimeError) as error:  # a TimeoutError is an OSError
-            why = f"no answer within {FETCH_S:g} s" if limit.expired() else str(error)
-            raise RefusedError(f"the recipe {recipe_id} can't be read from the database: {why}") from error
+    def _refuse_unless_running(self) -> ActiveRun:
+        self._refuse_unless_loaded()
+        if self._active is None:
+            raise RefusedError("no recipe is running")
+        return self._active
 
-    async def _commit(self, run: Run | None, variable: str, recipe_id: str, time: float) -> None:
-        kept = None if run is None else msgspec.structs.asdict(run)
-        try:
-            await self._journal.commit(kept, variable, recipe_id, time)
-        except OSError as error:
-            raise RefusedError(f"{variable} of {recipe_id} could not be recorded: {error}") from error
+    def _refuse_unless_it_fits(self, plan: Plan, offset: float) -> None:
+        if offset and offset >= plan.duration:
+            raise RefusedError(f"offset: {offset:g} s is not before the recipe's end, at {plan.duration:g} s")
+        if plan.goes_by_local_time and self._clock.time() < PLAUSIBLE:
+            raise RefusedError("it goes by the time of day, and this machine's clock was never set")
 
-    async def _end(self, active: _Active) -> None:
-        """Record the end, once. It is never earlier than the start, however the wall clock was set."""
-        time = max(self._clock.time(), active.run.start + active.elapsed())
-        await self._commit(None, "recipe_end", active.run.recipe_id, time)
-        self._active = None
-        self._end_points.publish(active.run.recipe_id, time=time)
-        await self._show()
+    def _doubt(self, plan: Plan) -> str:
+        is_doubtful = plan.goes_by_local_time and not self._clock.is_synchronised()
+        return (
+            "; warning: it goes by the time of day, which no time server has confirmed" if is_doubtful else ""
+        )
+
+    # what is told
+
+    def _happened(self, sentence: str, recipe_id: str, by: str) -> None:
+        """In the log, and with the data."""
+        whole = f"{sentence} (by {by})" if by else sentence
+        logger.info("%s: %s", self._environment, whole)
+        self._events.publish({"kind": "recipe", "source": recipe_id, "message": whole})
 
     async def _show(self) -> None:
         """Set the parameters. What they say is for people: if it can't be kept, the run goes on."""
-        run = None if self._active is None else self._active.run
+        self._status.show(self._active)
         try:
-            await _set(self._current, "" if run is None else run.recipe_id)
-            await _set(self._current_start, 0.0 if run is None else run.start)
-            await _set(self._formats, ",".join(sorted(PLANS)))
+            await self._status.keep(self._active)
         except OSError as error:
             logger.warning("%s: the parameters of the recipe were not kept: %s", self._environment, error)
+
+    # after a restart
 
     async def _load(self) -> None:
         delay = PERIOD_S
@@ -266,21 +355,22 @@ class RecipeRunner:
         except msgspec.ValidationError:
             logger.exception("%s: the kept run can't be read; no recipe is resumed", self._environment)
             return
-        if run.seen >= PLAUSIBLE:
-            # the wall clock counts the time without power, unless it is behind what was seen already
-            run.elapsed += max(0.0, self._clock.time() - run.seen)
-        run.seen = max(run.seen, self._clock.time())
+        position = Position.resumed(run, self._clock, catches_up=self._catches_up)
         try:
             plan, _ = await asyncio.to_thread(interpret, run.recipe)
         except InvalidRecipeError:
             logger.exception(
                 "%s: the recipe %s is not valid any more; it ends", self._environment, run.recipe_id
             )
-            plan = _NoPlan()
-        self._active = _Active(run, plan, self._clock)
-        if run.elapsed >= plan.duration:
-            self._active.ending = True  # it ended while nobody looked: its last set points are past
+            plan = Plan([Phase("", 0.0, 0.0)])
+            self._active = ActiveRun(position, plan, ending=NOT_VALID)
+            return
+        self._active = ActiveRun(position, plan)
+        if position.elapsed() >= plan.duration:
+            self._active.ending = FINISHED  # it ended while nobody looked: its last set points are past
         logger.info("%s: the recipe %s goes on at %.0f s", self._environment, run.recipe_id, run.elapsed)
+
+    # each second
 
     async def _guarded_tick(self) -> None:
         try:
@@ -302,22 +392,26 @@ class RecipeRunner:
         active = self._active
         if active is None:
             return
+        active.position.look()
         if not active.ending:
             self._publish_set_points(active)
-            active.ending = active.elapsed() >= active.plan.duration
+            self._status.show(active)
+            active.ending = FINISHED if active.elapsed() >= active.plan.duration else ""
         if active.ending:
             self._release(active)
             async with self._lock:
                 if self._active is active:
-                    await self._end(active)
-                    logger.info("%s: the recipe %s has ended", self._environment, active.run.recipe_id)
+                    await self._end(active, active.ending)
 
-    def _publish_set_points(self, active: _Active) -> None:
-        for variable, value in active.plan.set_points(active.elapsed()).items():
-            active.given.add(variable)
+    def _publish_set_points(self, active: ActiveRun) -> None:
+        points = active.plan.set_points(active.elapsed(), active.position.time_of_day(self._zone))
+        for variable in sorted(active.given - points.keys()):
+            self._desired(variable).publish(None, Quality.STALE)  # the phase lets go of it
+        for variable, value in points.items():
             self._desired(variable).publish(value)
+        active.given = set(points)
 
-    def _release(self, active: _Active) -> None:
+    def _release(self, active: ActiveRun) -> None:
         for variable in sorted(active.given):
             self._desired(variable).publish(None, Quality.STALE)
         active.given.clear()
@@ -327,75 +421,21 @@ class RecipeRunner:
 
     async def _keep_progress(self) -> None:
         while True:
-            await self._clock.sleep(PERIOD_S)
+            await self._clock.sleep(self._period)
             async with self._lock:
                 active = self._active
                 if active is not None and self._progress_is_due(active):
                     await self._save_progress(active)
 
-    def _progress_is_due(self, active: _Active) -> bool:
-        return not active.ending and (
-            active.unkept() >= self._progress_every or active.wall_step() > WALL_STEP_S
-        )
+    def _progress_is_due(self, active: ActiveRun) -> bool:
+        position = active.position
+        return not active.ending and (position.unkept() >= self._progress_every or position.has_news)
 
-    async def _save_progress(self, active: _Active) -> None:
-        active.note_progress()
+    async def _save_progress(self, active: ActiveRun) -> None:
+        active.position.note()
         try:
-            await self._journal.progress(msgspec.structs.asdict(active.run))
+            await self._journal.progress(active.run.kept())
         except OSError as error:
             self._log_trouble("keeping the position", error)
         else:
             self._trouble.pop("keeping the position", None)
-
-
-class _Active:
-    """The run that goes on: it had come to `run.elapsed` at the monotonic time `_since`."""
-
-    def __init__(self, run: Run, plan: Plan, clock: Clock) -> None:
-        self.run = run
-        self.plan = plan
-        self.given: set[str] = set()
-        self.ending = False
-        self._clock = clock
-        self._since = clock.monotonic()
-        self._wall = clock.time()
-
-    def elapsed(self) -> float:
-        return self.run.elapsed + self.unkept()
-
-    def unkept(self) -> float:
-        """Seconds since the position was noted last."""
-        return self._clock.monotonic() - self._since
-
-    def wall_step(self) -> float:
-        """By how many seconds the wall clock was set since then."""
-        return abs(self._clock.time() - self._wall - self.unkept())
-
-    def note_progress(self) -> None:
-        unkept = self.unkept()
-        self.run.elapsed += unkept
-        self.run.seen = max(self.run.seen + unkept, self._clock.time())
-        self._since += unkept
-        self._wall = self._clock.time()
-
-
-class _NoPlan:
-    """Stands in for a pinned recipe that this version can't run: it has ended."""
-
-    duration = 0.0
-
-    def set_points(self, elapsed: float) -> dict[str, float]:  # noqa: ARG002  the shape of a plan
-        return {}
-
-
-async def _set(parameter: Parameter, value: Any) -> None:
-    if parameter.value != value:
-        await parameter.set(value)
-
-
-def _check_id(recipe_id: str) -> None:
-    if not recipe_id or len(recipe_id) > MAX_ID or not recipe_id.isprintable() or recipe_id.startswith("_"):
-        raise RefusedError(
-            f"recipe_id: expected a text of 1 to {MAX_ID} printable characters that does not begin with _, "
-            f"got {recipe_id[:MAX_ID]!r}"
-        )

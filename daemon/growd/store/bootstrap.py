@@ -39,6 +39,12 @@ class Databases:
     points: str = "environmental_data_point"
     recipes: str = "recipes"
     environment: str = "environment"
+    runs: str = "recipe_run"
+
+    @classmethod
+    def prefixed(cls, prefix: str) -> Databases:
+        """The usual names, all beginning with this."""
+        return cls(*(prefix + name for name in cls().names_by_folder().values()))
 
     def names_by_folder(self) -> dict[str, str]:
         """The name of each database by the folder that its design documents are in."""
@@ -46,6 +52,7 @@ class Databases:
             "environmental_data_point": self.points,
             "recipes": self.recipes,
             "environment": self.environment,
+            "recipe_run": self.runs,
         }
 
 

@@ -38,7 +38,7 @@ class Database:
         prefix: str = "",
         node: str = "node",
     ) -> None:
-        self.names = Databases(*(prefix + name for name in Databases().names_by_folder().values()))
+        self.names = Databases.prefixed(prefix)
         self._files = files
         self._design_name = design_name
         self._external = URL(url) if url else None

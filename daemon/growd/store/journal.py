@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from growd.store.encoding import to_json
+from growd.store.run_documents import DOCUMENT_KEY
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
     from growd.store.local import LocalStore
     from growd.store.outbox import Outbox
@@ -17,15 +19,25 @@ if TYPE_CHECKING:
 class RunJournal:
     """The recipe runner's journal of one environment.
 
-    Two rows: the whole run, with its recipe, written at the start; and how far it has come, written each
+    Two rows: the whole run, with its recipe, written at the start; and all but the recipe, written each
     minute. The recipe may be large, and a card is spared what does not change.
+
+    `written` is called when a document of a run waits for the database (see `RunDocuments`).
     """
 
-    def __init__(self, local: LocalStore, outbox: Outbox, maker: PointMaker, environment: str) -> None:
+    def __init__(
+        self,
+        local: LocalStore,
+        outbox: Outbox,
+        maker: PointMaker,
+        environment: str,
+        written: Callable[[], None] = lambda: None,
+    ) -> None:
         self._local = local
         self._outbox = outbox
         self._maker = maker
         self._environment = environment
+        self._written = written
         self._run_key = f"{environment}/recipe_run"
         self._progress_key = f"{environment}/recipe_progress"
 
@@ -35,19 +47,31 @@ class RunJournal:
         progress = await self._local.state(self._progress_key)
         return {**run, **progress} if run and progress else run
 
-    async def commit(self, run: dict[str, Any] | None, variable: str, value: str, time: float) -> None:
-        """Keep the run (None clears it) and add its point, in one durable transaction. Raises OSError."""
+    def new_run_id(self, time: float) -> str:
+        """An id for a run that starts at this UNIX time; no other has it, on no device."""
+        return self._maker.new_id(time)
+
+    async def commit(
+        self, run: dict[str, Any] | None, variable: str, value: str, time: float, document: dict[str, Any]
+    ) -> None:
+        """Keep the run (None clears it), add its point and its document, in one durable transaction.
+
+        Raises OSError.
+        """
         point = self._maker.make(self._environment, variable, value, time, is_desired=True)
 
         def write(file: sqlite3.Connection) -> None:
             file.execute("DELETE FROM state WHERE key = ?", (self._progress_key,))
             _put(file, self._run_key, run)
+            if document["_id"]:
+                _put(file, DOCUMENT_KEY + document["_id"], document)
 
         await self._outbox.add_with(point, write)
+        self._written()
 
     async def progress(self, run: dict[str, Any]) -> None:
-        """Keep how far the run has come. Raises OSError."""
-        come = {name: run[name] for name in ("elapsed", "seen")}
+        """Keep all of the run but its recipe. It is on the disk when this returns. Raises OSError."""
+        come = {name: value for name, value in run.items() if name != "recipe"}
         await self._local.write(lambda file: _put(file, self._progress_key, come))
 
 

@@ -99,7 +99,7 @@ class PointMaker:
         if not isinstance(timestamp, (int, float)) or not math.isfinite(timestamp):
             raise InvalidPointError("timestamp", "must be a finite number of UNIX seconds", timestamp)
         return DataPoint(
-            self._new_id(timestamp),
+            self.new_id(timestamp),
             environment,
             variable,
             is_desired,
@@ -109,7 +109,8 @@ class PointMaker:
             category,
         )
 
-    def _new_id(self, timestamp: float) -> str:
+    def new_id(self, timestamp: float) -> str:
+        """An id for what happened at a UNIX time."""
         milliseconds = max(0, round(timestamp * 1000))
         return f"{self.device}:{milliseconds:013d}-{secrets.token_hex(_RANDOM_BYTES)}"
 

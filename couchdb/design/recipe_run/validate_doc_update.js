@@ -1,0 +1,14 @@
+function (newDoc) {
+  function demand(holds, field, what) {
+    if (!holds) {
+      throw({forbidden: field + " must be " + what + ", not " + JSON.stringify(newDoc[field])});
+    }
+  }
+  if (newDoc._deleted || newDoc._id.indexOf("_design/") === 0) {
+    return;
+  }
+  demand(typeof newDoc.environment === "string" && newDoc.environment !== "", "environment", "a name");
+  demand(typeof newDoc.recipe_id === "string" && newDoc.recipe_id !== "", "recipe_id", "the id of a recipe");
+  demand(typeof newDoc.started === "number", "started", "a number of UNIX seconds");
+  demand(newDoc.ended === null || typeof newDoc.ended === "number", "ended", "a number of UNIX seconds, or null");
+}

@@ -1,0 +1,133 @@
+"""The recipes that the database has: read, checked against what the environment can do, and shown."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.errors import counted
+from growd.bus.fields import Field, Kind
+from growd.bus.services import SUCCESS
+from growd.recipes.drawing import plan_of
+from growd.recipes.errors import InvalidRecipeError, RefusedError
+from growd.recipes.findings import errors
+from growd.recipes.interpreter import check, interpret
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import tzinfo
+
+    from growd.bus import Node
+    from growd.clock import Clock
+    from growd.recipes.findings import Finding
+    from growd.recipes.interpreter import Reach
+    from growd.recipes.plan import Plan
+    from growd.recipes.run import Run
+
+MAX_ID: Final = 200  # characters, so that it fits in names and in a file of any kind
+FETCH_S: Final = 5.0  # real seconds, for the far side is real: who asks for a start waits for the answer
+_ID: Final = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")
+
+
+class Library:
+    """Reads recipes with `fetch`; checks them against `reach`, what the actuators can do (None: anything).
+
+    `fetch(recipe_id)` returns the recipe document; it raises LookupError if there is none, and OSError or
+    RuntimeError if the database does not give it.
+
+    Services: `<environment>/check_recipe` tells all there is to say of a recipe, of the database or as given;
+    `<environment>/recipe_plan` gives its whole plan as a page draws it, of the run that goes on where no id
+    is given.
+    """
+
+    def __init__(
+        self, fetch: Callable[[str], Awaitable[dict[str, Any]]], reach: Reach | None, zone: tzinfo | None
+    ) -> None:
+        self._fetch = fetch
+        self._reach = reach
+        self._zone = zone
+
+    def serve(self, node: Node, environment: str, clock: Clock, running: Callable[[], Run | None]) -> None:
+        """Offer the services on `node`; `running` gives the run that goes on."""
+        self._clock = clock
+        self._running = running
+        node.serve(
+            f"{environment}/check_recipe",
+            "growd/CheckRecipe",
+            self._answer_check,
+            arguments=(
+                Field("recipe_id", Kind.STRING, default="", doc=_ID.doc),
+                Field("recipe", Kind.JSON, default=None, doc="a recipe that is in no database, instead"),
+            ),
+            reply=(
+                *SUCCESS,
+                Field("valid", Kind.BOOL, default=False),
+                Field("findings", Kind.JSON, default=[]),
+            ),
+            doc="Tell all that is to be said of a recipe; `valid` without an error. Nothing is started.",
+        )
+        node.serve(
+            f"{environment}/recipe_plan",
+            "growd/RecipePlan",
+            self._answer_plan,
+            arguments=(Field("recipe_id", Kind.STRING, default="", doc="none for the one that runs"),),
+            reply=(*SUCCESS, Field("plan", Kind.JSON, default=None)),
+            doc="The plan of a recipe: phases, set points, and their course over time to be drawn.",
+        )
+
+    async def read(self, recipe_id: str) -> dict[str, Any]:
+        """The document. Raises `RefusedError`."""
+        _check_id(recipe_id)
+        try:
+            async with asyncio.timeout(FETCH_S) as limit:
+                return await self._fetch(recipe_id)
+        except LookupError:
+            raise RefusedError(f"there is no recipe {recipe_id}") from None
+        except (OSError, RuntimeError) as error:  # a TimeoutError is an OSError
+            why = f"no answer within {FETCH_S:g} s" if limit.expired() else str(error)
+            raise RefusedError(f"the recipe {recipe_id} can't be read from the database: {why}") from error
+
+    async def interpret(self, recipe_id: str, recipe: dict[str, Any]) -> tuple[Plan, list[Finding]]:
+        """The plan of a recipe, and the warnings on it. Raises `RefusedError` with all errors."""
+        try:
+            # in a thread: a hundred thousand operations take too long for the event loop
+            return await asyncio.to_thread(interpret, recipe, self._reach)
+        except InvalidRecipeError as error:
+            raise RefusedError(f"the recipe {recipe_id} is not valid: {error}") from error
+
+    async def _answer_check(self, recipe_id: str, recipe: Any) -> dict[str, Any]:
+        try:
+            document = recipe if recipe is not None else await self.read(recipe_id)
+        except RefusedError as error:
+            return {"success": False, "message": str(error)}
+        findings = await asyncio.to_thread(check, document, self._reach)
+        told = [
+            {"severity": str(each.severity), "pointer": each.pointer, "sentence": each.sentence}
+            for each in findings
+        ]
+        wrong = len(errors(findings))
+        message = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
+        return {"success": True, "message": message, "valid": not wrong, "findings": told}
+
+    async def _answer_plan(self, recipe_id: str) -> dict[str, Any]:
+        run = self._running()
+        if not recipe_id and run is None:
+            return {"success": False, "message": "no recipe is running; name one by its recipe_id"}
+        try:
+            if run is not None and recipe_id in ("", run.recipe_id):
+                recipe_id, recipe, start = run.recipe_id, run.recipe, run.start - run.offset
+            else:
+                recipe, start = await self.read(recipe_id), self._clock.time()
+            await self.interpret(recipe_id, recipe)
+            plan = await asyncio.to_thread(plan_of, recipe_id, recipe, start, self._zone)
+        except RefusedError as error:
+            return {"success": False, "message": str(error)}
+        return {"success": True, "message": f"the plan of {recipe_id}", "plan": plan}
+
+
+def _check_id(recipe_id: str) -> None:
+    if not recipe_id or len(recipe_id) > MAX_ID or not recipe_id.isprintable() or recipe_id.startswith("_"):
+        raise RefusedError(
+            f"recipe_id: expected a text of 1 to {MAX_ID} printable characters that does not begin with _, "
+            f"got {recipe_id[:MAX_ID]!r}"
+        )

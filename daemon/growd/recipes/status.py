@@ -1,0 +1,133 @@
+"""The run that goes on, and what clients are told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from growd.bus.errors import shown
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import MessageType
+from growd.recipes.errors import RefusedError
+from growd.recipes.interpreter import FORMATS
+
+if TYPE_CHECKING:
+    from growd.bus import Node
+    from growd.bus.params import Parameter
+    from growd.recipes.findings import Finding
+    from growd.recipes.plan import Phase, Plan
+    from growd.recipes.position import Position
+    from growd.recipes.run import Run
+
+RECIPE_STATE = MessageType(
+    "growd/RecipeState",
+    (
+        Field("state", Kind.STRING),
+        Field("recipe_id", Kind.STRING),
+        Field("phase", Kind.STRING),
+        Field("elapsed", Kind.FLOAT64, 0, unit="s"),
+        Field("remaining", Kind.FLOAT64, 0, unit="s"),
+    ),
+)
+"""Of a run: "idle", "running" or "paused", and where it is, in seconds of the recipe."""
+
+_IDLE = {"state": "idle", "recipe_id": "", "phase": "", "elapsed": 0.0, "remaining": 0.0}
+
+
+class ActiveRun:
+    """A run that goes on; `given` are the variables that it has given a set point.
+
+    `ending` is why it ends, as soon as it does: it gives no set points any more, and its end is to be
+    recorded.
+    """
+
+    def __init__(self, position: Position, plan: Plan, ending: str = "") -> None:
+        self.position = position
+        self.plan = plan
+        self.given: set[str] = set()
+        self.ending = ending
+
+    @property
+    def run(self) -> Run:
+        return self.position.run
+
+    def elapsed(self) -> float:
+        """Seconds of the recipe."""
+        return self.position.elapsed()
+
+    def copied(self) -> ActiveRun:
+        """One that can be changed without this one."""
+        copy = ActiveRun(self.position.copied(), self.plan, self.ending)
+        copy.given = set(self.given)
+        return copy
+
+    def state(self) -> dict[str, Any]:
+        """As `RECIPE_STATE` has it."""
+        elapsed = min(self.elapsed(), self.plan.duration)
+        return {
+            "state": "paused" if self.position.is_paused else "running",
+            "recipe_id": self.run.recipe_id,
+            "phase": self.plan.phases[self.plan.phase_at(elapsed)].name,
+            "elapsed": elapsed,
+            "remaining": self.plan.duration - elapsed,
+        }
+
+
+class RunStatus:
+    """Parameters and topic of a run, all beneath `<environment>/`, for clients to read.
+
+    Parameters `current_recipe` ("" when idle), `current_recipe_start` (UNIX seconds, 0 when idle) and
+    `supported_recipe_formats` (separated by commas), as clients of the predecessor know them;
+    `recipe_state`, `recipe_phase`, `recipe_elapsed` and `recipe_remaining`, live. All of the latter on the
+    topic `recipe_state` too, each second while a recipe runs.
+    """
+
+    def __init__(self, node: Node, environment: str) -> None:
+        def parameter(name: str, kind: Kind, default: Any) -> Parameter:
+            field = Field(name, kind, default=default)
+            return node.declare(f"{environment}/{name}", field, read_only=True)
+
+        self._current = parameter("current_recipe", Kind.STRING, "")
+        self._current_start = parameter("current_recipe_start", Kind.FLOAT64, 0.0)
+        self._formats = parameter("supported_recipe_formats", Kind.STRING, "")
+        self._live = {
+            "state": parameter("recipe_state", Kind.STRING, "idle"),
+            "phase": parameter("recipe_phase", Kind.STRING, ""),
+            "elapsed": parameter("recipe_elapsed", Kind.FLOAT64, 0.0),
+            "remaining": parameter("recipe_remaining", Kind.FLOAT64, 0.0),
+        }
+        self._topic = node.advertise(f"{environment}/recipe_state", RECIPE_STATE)
+
+    def show(self, active: ActiveRun | None) -> None:
+        """Tell where the run is now."""
+        state = _IDLE if active is None else active.state()
+        self._topic.publish(state)
+        for name, parameter in self._live.items():
+            parameter.tell(state[name])
+
+    async def keep(self, active: ActiveRun | None) -> None:
+        """Set the parameters that are kept. Raises OSError."""
+        await _set(self._current, "" if active is None else active.run.recipe_id)
+        await _set(self._current_start, 0.0 if active is None else active.run.start)
+        await _set(self._formats, ",".join(FORMATS))
+
+
+def phase_named(plan: Plan, wanted: Any) -> Phase:
+    """The phase of that name, the first of several, or of that number from 1. Raises `RefusedError`."""
+    for phase in plan.phases:
+        if phase.name == wanted:
+            return phase
+    number = int(wanted) if isinstance(wanted, str) and wanted.isdecimal() and wanted.isascii() else wanted
+    if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(plan.phases):
+        return plan.phases[number - 1]
+    names = ", ".join(f"{index} {phase.name}".strip() for index, phase in enumerate(plan.phases, start=1))
+    raise RefusedError(f"phase: there is none like {shown(wanted)}; there are {names}")
+
+
+def told(warnings: list[Finding]) -> str:
+    """The warnings on a recipe, after the sentence that it has started."""
+    return "".join(f"; warning: {finding}" for finding in warnings)
+
+
+async def _set(parameter: Parameter, value: Any) -> None:
+    if parameter.value != value:
+        await parameter.set(value)

@@ -1,0 +1,394 @@
+"""What is done to a run while it goes on, what is told of it, and where it goes on after a restart."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from growd.bus.messages import Quality
+from support.recipes import BEGAN, LIGHT, TEMPERATURE, Chamber
+
+MINUTE, HOUR = 60.0, 3_600.0
+ROUND = 24 * MINUTE
+WEEKS = {
+    "_id": "weeks",
+    "_rev": "3-abc",
+    "format": "flexformat",
+    "phases": [
+        {
+            "name": name,
+            "cycles": 7,
+            "time_units": "minutes",
+            "step": {
+                LIGHT: [
+                    {"start_time": 0, "end_time": 16, "value": lux},
+                    {"start_time": 16, "end_time": 24, "value": 0},
+                ]
+            },
+        }
+        for name, lux in (("early", 5000), ("late", 9000))
+    ],
+}
+BY_THE_CLOCK = {
+    "_id": "wall",
+    "format": "phased",
+    "phases": [
+        {
+            "duration": 20,
+            "time_units": "days",
+            "daily": {LIGHT: [{"at": "06:00", "value": 8000}, {"at": "22:00", "value": 0}]},
+        }
+    ],
+}
+
+
+@pytest.fixture
+def chamber():
+    chamber = Chamber()
+    chamber.recipes |= {"weeks": WEEKS, "wall": BY_THE_CLOCK}
+    return chamber
+
+
+@pytest.fixture
+async def on(chamber):
+    async with chamber.on():
+        yield chamber
+
+
+def state(chamber):
+    return chamber.bus.topics.get("e/recipe_state").last.value
+
+
+def events(chamber):
+    last = chamber.bus.topics.get("e/events").last
+    return None if last is None else last.value["message"]
+
+
+async def test_state_phase_elapsed_and_remaining_are_told_each_second(on):
+    assert state(on) == {"state": "idle", "recipe_id": "", "phase": "", "elapsed": 0, "remaining": 0}
+    await on.start("weeks")
+    await on.clock.advance(8 * ROUND)
+    assert state(on) == {
+        "state": "running",
+        "recipe_id": "weeks",
+        "phase": "late",
+        "elapsed": 8 * ROUND,
+        "remaining": 6 * ROUND,
+    }
+    shown = {name: on.parameter(f"recipe_{name}") for name in ("state", "phase", "elapsed", "remaining")}
+    assert shown == {"state": "running", "phase": "late", "elapsed": 8 * ROUND, "remaining": 6 * ROUND}
+    await on.stop()
+    assert (state(on)["state"], on.parameter("recipe_state"), on.parameter("recipe_elapsed")) == (
+        "idle",
+        "idle",
+        0,
+    )
+
+
+async def test_a_recipe_can_begin_in_the_middle(on):
+    answer = await on.start("weeks", 7 * ROUND + MINUTE)
+    assert answer["success"]
+    assert on.set_points() == {LIGHT: 9000}
+    assert (state(on)["phase"], state(on)["elapsed"]) == ("late", 7 * ROUND + MINUTE)
+    await on.clock.advance(7 * ROUND - MINUTE)
+    assert [value for value, _ in on.journal.recorded()] == ["recipe_start", "recipe_end"]
+    document = on.journal.documents[-1]
+    assert (document["offset"], document["elapsed"]) == (7 * ROUND + MINUTE, 14 * ROUND)
+    assert document["ended"] - document["started"] == pytest.approx(7 * ROUND - MINUTE, abs=1)
+
+
+async def test_an_offset_beyond_the_end_is_refused_and_starts_nothing(on):
+    answer = await on.start("weeks", 14 * ROUND)
+    assert answer["success"] is False
+    assert "offset: 20160 s is not before the recipe's end" in answer["message"]
+    assert (on.journal.points, on.parameter("current_recipe")) == ([], "")
+
+
+async def test_a_pause_holds_what_is_as_it_is_and_resuming_goes_on_there(on):
+    await on.start("weeks")
+    await on.clock.advance(15 * MINUTE)
+    assert (await on.ask("pause_recipe", "Ada"))["message"] == "the recipe weeks has been paused"
+    assert events(on) == "the recipe weeks has been paused (by Ada)"
+    count = on.bus.topics.get(f"e/desired/{LIGHT}").count
+    await on.clock.advance(10 * MINUTE)
+    assert on.set_points() == {LIGHT: 5000}
+    assert on.bus.topics.get(f"e/desired/{LIGHT}").count == count + 10 * MINUTE
+    assert (state(on)["state"], state(on)["elapsed"]) == ("paused", 15 * MINUTE)
+    assert (await on.ask("resume_recipe"))["success"]
+    await on.clock.advance(MINUTE + 1)
+    assert on.set_points() == {LIGHT: 0}
+    assert state(on)["elapsed"] == pytest.approx(16 * MINUTE, abs=2)
+
+
+async def test_a_paused_recipe_is_paused_after_a_restart_however_long_that_took(chamber):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+        await chamber.ask("pause_recipe")
+        await chamber.clock.advance(MINUTE)
+    await chamber.clock.advance(3 * HOUR)
+    async with chamber.on():
+        await chamber.clock.advance(2)
+        assert (state(chamber)["state"], state(chamber)["elapsed"]) == ("paused", MINUTE)
+        assert chamber.set_points() == {LIGHT: 5000}
+        await chamber.ask("resume_recipe")
+        await chamber.clock.advance(MINUTE)
+        assert state(chamber)["elapsed"] == pytest.approx(2 * MINUTE, abs=2)
+
+
+@pytest.mark.parametrize("phase", ["late", 2, "2"])
+async def test_skipping_goes_to_where_a_phase_begins(on, phase):
+    await on.start("weeks")
+    await on.clock.advance(MINUTE)
+    assert (await on.ask("skip_to_phase", phase))["message"] == "the recipe weeks goes on with the phase late"
+    assert (state(on)["elapsed"], on.set_points()) == (7 * ROUND, {LIGHT: 9000})
+    assert "goes on with the phase late" in events(on)
+    await on.clock.advance(ROUND)
+    assert state(on)["elapsed"] == 8 * ROUND
+
+
+async def test_skipping_back_is_as_good_and_survives_a_kill(chamber):
+    async with chamber.on():
+        await chamber.start("weeks", 8 * ROUND)
+        await chamber.ask("skip_to_phase", "early")
+    async with chamber.on():
+        assert (state(chamber)["phase"], chamber.set_points()) == ("early", {LIGHT: 5000})
+
+
+@pytest.mark.parametrize("phase", ["middle", 0, 3, True, None, 1.5, ["late"], "\uff13"])
+async def test_a_phase_that_there_is_not_is_refused_with_those_there_are(on, phase):
+    await on.start("weeks")
+    answer = await on.ask("skip_to_phase", phase)
+    assert answer["success"] is False
+    assert "there are 1 early, 2 late" in answer["message"]
+    assert state(on)["phase"] == "early"
+
+
+@pytest.mark.parametrize("service", ["pause_recipe", "resume_recipe", "skip_to_phase"])
+async def test_without_a_recipe_nothing_can_be_paused_resumed_or_skipped(on, service):
+    arguments = ["late"] if service == "skip_to_phase" else []
+    answer = await on.ask(service, *arguments)
+    assert answer == {"success": False, "message": "no recipe is running"}
+    assert events(on) is None
+
+
+async def test_what_is_paused_can_not_be_paused_and_what_runs_not_resumed(on):
+    await on.start("weeks")
+    assert "is not paused" in (await on.ask("resume_recipe"))["message"]
+    await on.ask("pause_recipe")
+    assert "is paused already" in (await on.ask("pause_recipe"))["message"]
+
+
+@pytest.mark.parametrize(("service", "arguments"), [("pause_recipe", []), ("skip_to_phase", ["late"])])
+async def test_a_change_that_can_not_be_kept_is_refused_and_changes_nothing(on, service, arguments):
+    await on.start("weeks")
+    await on.clock.advance(MINUTE)
+    on.journal.broken = True
+    answer = await on.ask(service, *arguments)
+    assert answer["success"] is False
+    assert "could not be recorded" in answer["message"]
+    await on.clock.advance(MINUTE)
+    assert (state(on)["state"], state(on)["elapsed"]) == ("running", 2 * MINUTE)
+
+
+async def test_each_run_has_one_document_with_who_when_revision_and_why_it_ended(on):
+    await on.start("weeks", 0, "Ada")
+    (begun,) = on.journal.documents
+    assert begun == {
+        "_id": f"run {BEGAN:g}",
+        "environment": "e",
+        "recipe_id": "weeks",
+        "recipe_rev": "3-abc",
+        "recipe": {name: value for name, value in WEEKS.items() if not name.startswith("_")},
+        "started": BEGAN,
+        "started_by": "Ada",
+        "offset": 0,
+        "ended": None,
+        "ended_by": None,
+        "end_reason": None,
+        "elapsed": None,
+    }
+    await on.clock.advance(MINUTE)
+    await on.ask("stop_recipe", "Grace")
+    stopped = {"ended": BEGAN + MINUTE, "ended_by": "Grace", "end_reason": "stopped", "elapsed": MINUTE}
+    assert on.journal.documents[1:] == [begun | stopped]
+
+
+async def test_a_run_that_comes_to_its_end_says_so(on):
+    await on.start("weeks", 13 * ROUND)
+    await on.clock.advance(ROUND + 1)
+    document = on.journal.documents[-1]
+    assert (document["end_reason"], document["ended_by"], document["elapsed"]) == ("finished", "", 14 * ROUND)
+
+
+async def test_a_run_whose_recipe_is_not_valid_any_more_says_so(chamber):
+    async with chamber.on():
+        await chamber.start("weeks")
+    chamber.journal.run["recipe"] = {"format": "of the future"}
+    async with chamber.on():
+        await chamber.clock.advance(2)
+        assert chamber.journal.documents[-1]["end_reason"] == "not valid any more"
+
+
+# where it goes on
+
+
+async def test_where_it_would_be_is_the_default_and_where_it_stopped_can_be_chosen(chamber):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+    await chamber.clock.advance(10 * MINUTE)
+    chamber.catches_up = False
+    async with chamber.on():
+        assert state(chamber)["elapsed"] == MINUTE
+        await chamber.clock.advance(MINUTE)
+    chamber.catches_up = True
+    await chamber.clock.advance(10 * MINUTE)
+    async with chamber.on():
+        assert state(chamber)["elapsed"] == 12 * MINUTE
+
+
+@pytest.mark.parametrize("step", [-2, 5 * MINUTE, -5 * MINUTE, 1_000 - BEGAN], ids=str)
+async def test_on_the_same_boot_the_wall_clock_does_not_matter_for_where_it_goes_on(chamber, step):
+    """A kill -9, while somebody sets the clock: the kernel still knows how long it took."""
+    chamber.is_new_boot = False
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(120)
+    chamber.clock.step(step)
+    await chamber.clock.advance(300)
+    async with chamber.on():
+        assert state(chamber)["elapsed"] == 420
+
+
+async def test_without_a_battery_the_time_without_power_counts_when_the_network_tells_the_time(chamber):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+    chamber.clock.synchronised = False
+    chamber.clock.step(-30)  # it begins where it was last saved; the day without power is not seen
+    async with chamber.on():
+        await chamber.clock.advance(60)
+        assert state(chamber)["elapsed"] == MINUTE + 60
+        chamber.clock.step(ROUND + 30)
+        chamber.clock.synchronised = True
+        await chamber.clock.advance(60)
+        assert state(chamber)["elapsed"] == MINUTE + ROUND + 120
+        chamber.clock.step(MINUTE)  # and no later step
+        await chamber.clock.advance(60)
+        assert state(chamber)["elapsed"] == MINUTE + ROUND + 180
+
+
+async def test_a_boot_in_1970_goes_on_at_the_last_place_until_the_time_is_known(chamber):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+    true = chamber.clock.time() + 2 * MINUTE
+    chamber.clock.synchronised = False
+    chamber.clock.step(10 - chamber.clock.time())
+    async with chamber.on():
+        await chamber.clock.advance(60)
+        assert state(chamber)["elapsed"] == MINUTE + 60
+        chamber.clock.step(true + 60 - chamber.clock.time())
+        chamber.clock.synchronised = True
+        await chamber.clock.advance(1)
+        assert state(chamber)["elapsed"] == 3 * MINUTE + 61
+
+
+# the time of day
+
+
+def at(text, zone=UTC):
+    return datetime.fromisoformat(text).replace(tzinfo=zone).timestamp()
+
+
+async def until(chamber, time):
+    await chamber.clock.advance(time - chamber.clock.time())
+
+
+async def test_lights_go_on_at_six_by_the_clock_on_the_wall_across_both_changes_of_dst(chamber):
+    chamber.zone = ZoneInfo("Europe/Berlin")
+    chamber.period_s = 30.0
+    for day, next_day in (("2026-03-28", "2026-03-29"), ("2026-10-24", "2026-10-25")):
+        chamber.clock.step(at(f"{day}T21:00", chamber.zone) - chamber.clock.time())
+        async with chamber.on():
+            await chamber.start("wall")
+            assert chamber.set_points() == {LIGHT: 8000}
+            await until(chamber, at(f"{day}T22:00:31", chamber.zone))
+            assert chamber.set_points() == {LIGHT: 0}
+            await until(chamber, at(f"{next_day}T05:59:29", chamber.zone))
+            assert chamber.set_points() == {LIGHT: 0}
+            await until(chamber, at(f"{next_day}T06:00:31", chamber.zone))
+            assert chamber.set_points() == {LIGHT: 8000}
+            await chamber.stop()
+
+
+async def changes(chamber, seconds):
+    found = []
+    for _ in range(seconds):
+        await chamber.clock.advance(1)
+        if not found or found[-1] != chamber.set_points()[LIGHT]:
+            found.append(chamber.set_points()[LIGHT])
+    return found
+
+
+@pytest.mark.parametrize("step", [-2, -50])
+async def test_a_clock_that_steps_back_a_little_switches_no_light_twice(on, step):
+    on.clock.step(at("2026-06-01T05:00") - on.clock.time())
+    await on.start("wall")
+    await until(on, at("2026-06-01T06:00:01"))
+    on.clock.step(step)
+    assert await changes(on, 200) == [8000]
+
+
+async def test_a_clock_that_is_set_by_hours_moves_the_day_but_not_the_place(on):
+    on.clock.step(at("2026-06-01T12:00") - on.clock.time())
+    await on.start("wall")
+    on.clock.step(-10 * HOUR)
+    await on.clock.advance(60)
+    assert on.set_points() == {LIGHT: 0}
+    assert state(on)["elapsed"] == 60
+    on.clock.synchronised = False
+    on.clock.step(12 * HOUR)
+    await on.clock.advance(2)
+    assert on.set_points() == {LIGHT: 8000}
+    on.clock.step(-12 * HOUR)  # back, and nobody who knows the time says so
+    await on.clock.advance(60)
+    assert on.set_points() == {LIGHT: 8000}
+
+
+async def test_a_recipe_by_the_time_of_day_does_not_start_before_the_clock_is_set(on):
+    on.clock.step(10 - on.clock.time())
+    answer = await on.start("wall")
+    assert answer["success"] is False
+    assert "this machine's clock was never set" in answer["message"]
+    assert (await on.start("weeks"))["success"]
+
+
+async def test_a_clock_that_no_time_server_has_confirmed_is_warned_of(on):
+    on.clock.synchronised = False
+    assert "no time server has confirmed" in (await on.start("wall"))["message"]
+    await on.stop()
+    assert "time server" not in (await on.start("weeks"))["message"]
+
+
+async def test_a_phase_that_releases_lets_go_of_the_set_points_before_it(chamber):
+    light = {LIGHT: [{"at": 0, "value": 5000}]}
+    air = {TEMPERATURE: [{"at": 0, "value": 20}]}
+    chamber.recipes["two"] = {
+        "format": "phased",
+        "phases": [
+            {"duration": 5, "time_units": "minutes", "course": light},
+            {"duration": 5, "time_units": "minutes", "course": air, "otherwise": "release"},
+        ],
+    }
+    async with chamber.on():
+        await chamber.start("two")
+        await chamber.clock.advance(301)
+        assert (chamber.desired(LIGHT).quality, chamber.desired(LIGHT).value) == (Quality.STALE, None)
+        assert chamber.desired(TEMPERATURE).value == 20
+        count = chamber.bus.topics.get(f"e/desired/{LIGHT}").count
+        await chamber.clock.advance(10)
+        assert chamber.bus.topics.get(f"e/desired/{LIGHT}").count == count

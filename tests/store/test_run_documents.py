@@ -1,0 +1,181 @@
+"""The `recipe_run` document of a run: in the database whatever happens between, as it was kept last."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from growd.store.bootstrap import Databases, bootstrap
+from growd.store.couch import Couch
+from growd.store.errors import CouchRefusedError, CouchUnavailableError
+from growd.store.journal import RunJournal
+from growd.store.local import LocalStore
+from growd.store.points import PointMaker
+from growd.store.run_documents import FIRST_RETRY_S, RunDocuments
+from support.clock import ManualClock
+from support.couch_client import FILES
+from support.outbox import opened
+from support.running import running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from support.database import DatabaseServer
+
+BEGUN = {
+    "_id": "0123456789ab:0000000005000-0123456789",
+    "environment": "environment_1",
+    "recipe_id": "lettuce",
+    "recipe_rev": "2-x",
+    "started": 5.0,
+    "ended": None,
+}
+ENDED = BEGUN | {"ended": 70.0, "end_reason": "stopped"}
+
+
+@pytest.fixture
+async def couch(database_server: DatabaseServer) -> AsyncIterator[Couch]:
+    async with aiohttp.ClientSession() as session:
+        yield Couch(session, database_server.url, credentials=database_server.auth)
+
+
+class Rig:
+    """A journal in a file of its own, and what brings its documents into a database of its own."""
+
+    def __init__(self, couch: Couch, local: LocalStore, names: Databases) -> None:
+        self.couch, self.local, self.names = couch, local, names
+        self.clock = ManualClock()
+        self.prepared = 0
+        self.is_away = False
+
+    async def prepare(self) -> None:
+        self.prepared += 1
+        if self.is_away:
+            raise CouchUnavailableError("away")
+        await bootstrap(self.couch, FILES, "svc", self.names)
+
+    @asynccontextmanager
+    async def on(self) -> AsyncIterator[RunDocuments]:
+        self.documents = RunDocuments(
+            self.local, self.couch, self.clock, database=self.names.runs, prepare=self.prepare
+        )
+        async with opened(self.local, self.clock) as outbox:
+            maker = PointMaker(self.local.device)
+            self.journal = RunJournal(self.local, outbox, maker, "environment_1", self.documents.look_now)
+            async with running(self.clock, self.documents):
+                yield self.documents
+
+    async def waiting(self) -> int:
+        query = "SELECT count(*) FROM state WHERE key LIKE 'recipe_run_document/%'"
+        (count,) = await self.local.read(lambda file: file.execute(query).fetchone())
+        return count
+
+    async def brought(self) -> None:
+        async with asyncio.timeout(20):
+            while await self.waiting():
+                await asyncio.sleep(0)
+
+    async def stored(self):
+        return await self.couch.get(self.names.runs, BEGUN["_id"])
+
+
+@pytest.fixture
+async def rig(couch, tmp_path):
+    names = Databases.prefixed(f"test_{secrets.token_hex(6)}_")
+    local = await LocalStore.open(tmp_path / "growd.sqlite3")
+    yield Rig(couch, local, names)
+    await local.close()
+    for name in names.names_by_folder().values():
+        if await couch.exists(name):
+            await couch.delete(name)
+
+
+def without_revision(document):
+    return {name: value for name, value in document.items() if name != "_rev"}
+
+
+async def test_start_and_end_of_a_run_are_one_document(rig):
+    async with rig.on():
+        await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
+        await rig.brought()
+        assert without_revision(await rig.stored()) == BEGUN
+        await rig.journal.commit(None, "recipe_end", "lettuce", 70.0, ENDED)
+        await rig.brought()
+        found = await rig.stored()
+    assert without_revision(found) == ENDED
+    assert found["_rev"].startswith("2-")
+    rows = await rig.couch.view(rig.names.runs, "svc", "by_start", startkey=["environment_1"])
+    assert [row["id"] for row in rows] == [BEGUN["_id"]]
+
+
+async def test_while_the_database_is_away_it_waits_also_over_a_restart(rig):
+    rig.is_away = True
+    async with rig.on():
+        await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
+        await rig.journal.commit(None, "recipe_end", "lettuce", 70.0, ENDED)
+        await rig.clock.until(lambda: rig.prepared > 0)
+        assert await rig.waiting() == 1  # the end took the place of the start
+    rig.is_away = False
+    async with rig.on():
+        await rig.brought()
+    assert without_revision(await rig.stored()) == ENDED
+
+
+async def test_it_tries_again_after_a_delay_that_grows(rig, caplog):
+    rig.is_away = True
+    async with rig.on():
+        await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
+        await rig.clock.until(lambda: rig.prepared == 1)
+        for tries, delay in ((2, FIRST_RETRY_S), (3, 2 * FIRST_RETRY_S)):
+            await rig.clock.until(lambda: rig.clock._sleepers)
+            await rig.clock.advance(delay - 1)
+            assert rig.prepared == tries - 1
+            await rig.clock.advance(1)
+            await rig.clock.until(lambda tries=tries: rig.prepared == tries)
+        rig.is_away = False
+        rig.documents.look_now()  # the database says that it is there again
+        await rig.brought()
+    assert len([record for record in caplog.records if "waits for the database" in record.message]) == 1
+
+
+async def test_a_document_that_was_brought_before_a_kill_is_not_brought_twice(rig):
+    async with rig.on():
+        await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
+        await rig.brought()
+        revision = (await rig.stored())["_rev"]
+        # as if killed between the database's answer and its own note of it
+        await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
+        await rig.brought()
+        assert (await rig.stored())["_rev"] == revision
+
+
+async def test_one_that_somebody_changed_meanwhile_is_told_anew(rig, monkeypatch):
+    async with rig.on():
+        await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
+        await rig.brought()
+        put = rig.couch.put
+
+        async def overtaken(database, document):
+            monkeypatch.setattr(rig.couch, "put", put)
+            await put(database, document | {"note": "of somebody else"})
+            return await put(database, document)
+
+        monkeypatch.setattr(rig.couch, "put", overtaken)
+        await rig.journal.commit(None, "recipe_end", "lettuce", 70.0, ENDED)
+        await rig.clock.until(lambda: rig.couch.put == put)
+        await rig.clock.until(lambda: rig.clock._sleepers)
+        await rig.clock.advance(FIRST_RETRY_S)
+        await rig.brought()
+    assert without_revision(await rig.stored()) == ENDED
+
+
+@pytest.mark.parametrize("broken", [{"environment": ""}, {"recipe_id": 5}, {"started": "x"}, {"ended": "x"}])
+async def test_the_database_refuses_a_document_that_is_none_of_a_run(rig, broken):
+    await rig.prepare()
+    with pytest.raises(CouchRefusedError, match="must be"):
+        await rig.couch.put(rig.names.runs, BEGUN | broken)

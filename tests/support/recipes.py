@@ -1,0 +1,131 @@
+"""A recipe runner on a bus, with what outlives a restart of it."""
+
+from __future__ import annotations
+
+import copy
+import secrets
+from contextlib import asynccontextmanager
+from datetime import UTC
+
+from growd.bus import Bus
+from growd.bus.params import Parameters
+from growd.control.topics import declare_environment
+from growd.recipes.library import Library
+from growd.recipes.runner import RecipeRunner
+from support.clock import ManualClock
+from support.running import running
+
+TEMPERATURE, LIGHT = "air_temperature", "light_illuminance"
+DAY = {
+    "_id": "day",
+    "format": "simple",
+    "operations": [[0, TEMPERATURE, 20], [100, TEMPERATURE, 25], [200, LIGHT, 8000], [1000, TEMPERATURE, 18]],
+}
+BEGAN = 1_700_000_000.0
+
+
+class MemoryJournal:
+    """A journal as the store gives one, with its records in a list; `broken` refuses like a full disk."""
+
+    def __init__(self):
+        self.run = None
+        self.points = []
+        self.documents = []
+        self.progressed = 0
+        self.broken = False
+        self.hold = None  # an event that a commit waits for
+
+    async def load(self):
+        self._check()
+        return copy.deepcopy(self.run)
+
+    def new_run_id(self, time):
+        return f"run {time:g}"
+
+    async def commit(self, run, variable, value, time, document):
+        if self.hold is not None:
+            await self.hold.wait()
+        self._check()
+        self.run = copy.deepcopy(run)
+        self.points.append((variable, value, time))
+        self.documents.append(copy.deepcopy(document))
+
+    async def progress(self, run):
+        self._check()
+        self.run = copy.deepcopy(run)
+        self.progressed += 1
+
+    def _check(self):
+        if self.broken:
+            raise OSError(28, "No space left on device")
+
+    def recorded(self):
+        return [(variable, value) for variable, value, _ in self.points]
+
+
+class Chamber:
+    """What outlives a restart (recipes, journal, parameters), and the runner of the moment."""
+
+    def __init__(self):
+        self.clock = ManualClock(BEGAN)
+        self.recipes = {"day": DAY}
+        self.database_error: Exception | None = None
+        self.journal = MemoryJournal()
+        self.kept = {}
+        self.is_new_boot = True
+        self.catches_up = True
+        self.zone = UTC
+        self.period_s = 1.0
+
+    def boot(self):
+        self.bus = Bus(self.clock, Parameters(self.kept))
+        declare_environment(self.bus, "e", [])
+        self.clock.boot = secrets.token_hex(8) if self.is_new_boot else self.clock.boot
+        self.library = Library(self.fetch, None, self.zone)
+        self.runner = RecipeRunner(
+            self.bus,
+            "e",
+            library=self.library,
+            journal=self.journal,
+            zone=self.zone,
+            catches_up=self.catches_up,
+            period_s=self.period_s,
+        )
+        return self.runner
+
+    async def fetch(self, recipe_id):
+        if self.database_error is not None:
+            raise self.database_error
+        return copy.deepcopy(self.recipes[recipe_id])
+
+    @asynccontextmanager
+    async def on(self):
+        async with running(self.clock, self.boot()):
+            await self.clock.until(lambda: self.runner._loaded or self.journal.broken)
+            await self.clock.settle()
+            yield
+        self.kept = {name: self.bus.parameters.get(name) for name in self.bus.parameters.names()}
+
+    async def call(self, service, *arguments):
+        return await self.bus.services.get(f"e/{service}").call(list(arguments))
+
+    async def ask(self, service, *arguments):
+        answer = await self.call(service, *arguments)
+        await self.clock.settle()
+        return answer
+
+    async def start(self, *arguments):
+        return await self.ask("start_recipe", *(arguments or ["day"]))
+
+    async def stop(self):
+        return await self.ask("stop_recipe")
+
+    def desired(self, variable):
+        return self.bus.topics.get(f"e/desired/{variable}").last
+
+    def set_points(self):
+        found = {name: self.desired(name) for name in (TEMPERATURE, LIGHT)}
+        return {name: last.value for name, last in found.items() if last is not None}
+
+    def parameter(self, name):
+        return self.bus.parameters.get(f"e/{name}")
