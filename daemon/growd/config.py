@@ -302,6 +302,30 @@ class Filter(Section, frozen=True):
     stale_after_s: Seconds = 30.0
 
 
+class CarbonDioxide(Section, frozen=True):
+    """How the set point of CO2 is kept, where a sensor measures it and a relay has a valve for it.
+
+    By a PID with doses, or `on_off`: the valve is open from `band_ppm` below the set point up to it. From
+    `fan_band_ppm` above the set point on an exhaust fan helps, where a relay has one. Doses are no shorter
+    than the least times, nor are the pauses between them. The gains are for the simulated chamber; the
+    service autotune finds those of another, with a dose of `autotune_open_s` at most, and they are kept.
+    """
+
+    method: Literal["pid", "on_off"] = "pid"
+    kp_per_ppm: Annotated[float, Meta(ge=0, le=100)] = 0.003
+    ti_s: Annotated[float, Meta(ge=1, le=864_000)] = 2_400.0
+    td_s: Annotated[float, Meta(ge=0, le=3_600)] = 20.0
+    set_point_weight: Fraction = 1.0
+    band_ppm: Annotated[float, Meta(ge=0, le=10_000)] = 20.0
+    fan_band_ppm: Annotated[float, Meta(ge=0, le=10_000)] = 30.0
+    minimum_on_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 2.0
+    minimum_off_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 2.0
+    fan_minimum_on_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 10.0
+    fan_minimum_off_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 10.0
+    autotune_open_s: Annotated[float, Meta(ge=1, le=600)] = 120.0
+    override_s: Seconds = 600.0
+
+
 class Interlock(Section, frozen=True):
     """What no recipe, client or controller passes; docs/control.md tells what each interlock is for.
 
@@ -363,6 +387,7 @@ class Chamber(Section, frozen=True):
     relay: tuple[Relay, ...] = ()
     filter: Filter = Filter()
     combine: dict[str, Literal["first", "median"]] = {}
+    carbon_dioxide: CarbonDioxide = CarbonDioxide()
     interlock: Interlock = Interlock()
     recipe: Recipe = Recipe()
 

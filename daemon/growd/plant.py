@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.config import ConfigError
 from growd.control.actuation import Actuator, LightActuator, SwitchActuator
+from growd.control.autotune import Autotuner
+from growd.control.carbon_dioxide import (
+    COMMAND_STALE_S,
+    DIRECTIONS,
+    FAN,
+    VALVE,
+    CarbonDioxideController,
+    DosedSwitchController,
+)
 from growd.control.combining import Combiner
 from growd.control.controllers import DirectController, LightController
 from growd.control.filters import Filter
+from growd.control.pid import Gains
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import declare_environment
 from growd.devices import SENSOR_KINDS, SensorDevice, line_of
@@ -25,6 +35,7 @@ from growd_drivers.errors import DriverError, NotReadyError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from growd import config
     from growd.bus import Bus
     from growd.bus.nodes import Node
     from growd.config import Chamber, Config
@@ -165,7 +176,8 @@ class Plant:
         """All that runs, new; the actuators, which make their outputs safe, come first after their guards."""
         guards = self._interlocks = self._safeguards().interlocks(self._bus, self.environment, self._memory)
         self._actuators = [*self._lamps(guards), *self._relays(guards)]
-        return [guards, *self._actuators, *self.controllers(), *self.combiners(), *self.samplers()]
+        controllers = [*self.controllers(), *self._carbon_dioxide(guards)]
+        return [guards, *self._actuators, *controllers, *self.combiners(), *self.samplers()]
 
     async def make_safe(self) -> None:
         """Make all outputs safe. Those that run have ended."""
@@ -233,7 +245,7 @@ class Plant:
     def _tell(self, sentence: str) -> None:
         self._complain(f"in {self.environment} {sentence}" if self._is_one_of_several else sentence)
 
-    def controllers(self) -> Iterator[LightController | DirectController | Filter]:
+    def controllers(self) -> Iterator[LightController | DirectController | DosedSwitchController | Filter]:
         """Filters and controllers: all that needs no hardware."""
         environment, light = self.environment, self.chamber.light
         for variable in sensed(self.chamber):
@@ -255,13 +267,57 @@ class Plant:
             for channel in light.channel:
                 variable = f"light_intensity_{channel.name}"
                 yield DirectController(self._bus, environment, variable, override_s=light.override_s)
+        doses = self._is_carbon_dioxide_controlled()
         for relay in {relay.variable: relay for relay in self.chamber.relay}.values():
-            yield DirectController(
-                self._bus,
-                environment,
-                relay.variable,
-                override_s=relay.override_s,
-            )
+            if doses and relay.variable in DIRECTIONS:
+                yield self._dosed(relay)
+            else:
+                yield DirectController(self._bus, environment, relay.variable, override_s=relay.override_s)
+
+    def _is_carbon_dioxide_controlled(self) -> bool:
+        """Whether there are a sensor and a valve for it."""
+        return "air_carbon_dioxide" in sensed(self.chamber) and bool(self._relays_of(VALVE))
+
+    def _relays_of(self, variable: str) -> tuple[str, ...]:
+        return tuple(relay.name for relay in self.chamber.relay if relay.variable == variable)
+
+    def _carbon_dioxide(self, guards: Interlocks) -> Iterator[CarbonDioxideController | Autotuner]:
+        if not self._is_carbon_dioxide_controlled():
+            return
+        settings, valves = self.chamber.carbon_dioxide, self._relays_of(VALVE)
+        controller = CarbonDioxideController(
+            self._bus,
+            self.environment,
+            gains=Gains(settings.kp_per_ppm, settings.ti_s, settings.td_s, settings.set_point_weight),
+            on_off=settings.method == "on_off",
+            band_ppm=settings.band_ppm,
+            fan_band_ppm=settings.fan_band_ppm,
+            valves=valves,
+            fans=self._relays_of(FAN),
+            measured_stale_after_s=self._stale_after("air_carbon_dioxide"),
+            override_s=settings.override_s,
+        )
+        yield controller
+        yield Autotuner(
+            self._bus,
+            self.environment,
+            controller,
+            valves[0],
+            why_held=functools.partial(guards.why_held, [VALVE]),
+            most_open_s=settings.autotune_open_s,
+        )
+
+    def _dosed(self, relay: config.Relay) -> DosedSwitchController:
+        settings, is_valve = self.chamber.carbon_dioxide, relay.variable == VALVE
+        return DosedSwitchController(
+            self._bus,
+            self.environment,
+            relay.variable,
+            minimum_on_s=settings.minimum_on_s if is_valve else settings.fan_minimum_on_s,
+            minimum_off_s=settings.minimum_off_s if is_valve else settings.fan_minimum_off_s,
+            command_stale_after_s=self._patient(COMMAND_STALE_S),
+            override_s=relay.override_s,
+        )
 
     def combiners(self) -> Iterator[Combiner]:
         """One for each variable that several sensors measure."""

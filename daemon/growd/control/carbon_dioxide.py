@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from growd.clock import Cancellable
 
 VARIABLE: Final = "air_carbon_dioxide"
-DIRECTIONS: Final = {"air_carbon_dioxide_valve_on": 1.0, "air_flush_on": -1.0}
+VALVE: Final = "air_carbon_dioxide_valve_on"
+FAN: Final = "air_flush_on"
+DIRECTIONS: Final = {VALVE: 1.0, FAN: -1.0}
 """The switches that are dosed, and the sign of the command that asks for each."""
 
 USUAL_GAINS: Final = Gains(kp=0.003, ti_s=2400.0, td_s=20.0)
