@@ -1,13 +1,158 @@
-"""The plan of a recipe as a page or a figure shows it."""
+"""The plan of a recipe as a page or a figure shows it: phases, set points, and their course over time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, time, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.recipes.interpreter import FORMATS
+from growd.recipes.plan import Shape
+from growd.recipes.position import time_of_day
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from datetime import tzinfo
+
+    from growd.recipes.plan import Phase, Plan, Track
+
+MAX_DRAWN: Final = 30_000
+"""Moments that are looked at, of all variables together: some 60 000 numbers, a megabyte of JSON."""
+
+_SAMPLES: Final = 16  # of half a wave, which is drawn with straight lines
+_BEFORE_S: Final = 1e-5  # a moment before: small in every recipe, and large enough for a float of UNIX time
+_DECIMALS: Final = 2  # more than are worth storing
 
 
 def plan_of(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzinfo | None) -> dict[str, Any]:
-    """The plan of a recipe that starts at a UNIX time."""
-    return {"recipe_id": recipe_id, "format": recipe["format"]}
+    """The plan of a recipe without errors that starts at a UNIX time, as JSON can carry it.
+
+    `zone` is the time zone of its times of day, None that of the machine. All times are in seconds; those of
+    phases and series since the start, `at` since the beginning of the cycle or, if `daily`, since midnight.
+    A series is to be drawn with straight lines; a step has two points at one time, and null is no value.
+    `truncated` says that the series break off before the end, for they would have too many points.
+    """
+    plan = FORMATS[recipe["format"]].plan(recipe)
+    series, is_whole = _series(plan, start_wall, zone)
+    return {
+        "recipe_id": recipe_id,
+        "format": recipe["format"],
+        "start": start_wall,
+        "duration": plan.duration,
+        "phases": [
+            {"name": phase.name, "begin": phase.begin, "duration": phase.duration} for phase in plan.phases
+        ],
+        "set_points": list(_set_points(plan)),
+        "series": series,
+        "truncated": not is_whole,
+    }
+
+
+def _set_points(plan: Plan) -> Iterator[dict[str, Any]]:
+    for number, phase in enumerate(plan.phases):
+        for variable, track in phase.tracks.items():
+            yield {
+                "phase": number,
+                "variable": variable,
+                "unit": VARIABLES[variable].unit,
+                "daily": track.is_daily,
+                "cycle": track.cycle,
+                "points": [
+                    {"at": point.at, "value": point.value, "to_next": str(point.shape)}
+                    for point in track.points
+                ],
+            }
+
+
+def _series(
+    plan: Plan, start: float, zone: tzinfo | None
+) -> tuple[dict[str, list[tuple[float, float | None]]], bool]:
+    """The line of each variable, and whether all of them are whole."""
+
+    def local(elapsed: float) -> float:
+        return time_of_day(start + elapsed, zone) if plan.goes_by_local_time else 0.0
+
+    series, is_whole = {}, True
+    for variable in plan.variables:
+        most = MAX_DRAWN // len(plan.variables)
+        edges = list(islice(_edges(plan, variable, start, zone), most + 1))
+        is_whole = is_whole and len(edges) <= most
+        series[variable] = _line(plan, variable, sorted(set(edges[:most])), local)
+    return series, is_whole
+
+
+def _line(
+    plan: Plan, variable: str, edges: list[float], local: Callable[[float], float]
+) -> list[tuple[float, float | None]]:
+    """Through the value before each edge and that from it on."""
+
+    def value(elapsed: float) -> float | None:
+        found = plan.value(variable, elapsed, local(elapsed), local)
+        return None if found is None else round(found, VARIABLES[variable].precision + _DECIMALS)
+
+    line: list[tuple[float, float | None]] = []
+    for edge in edges:
+        before, after = value(edge - _BEFORE_S), value(edge)
+        if line and before != after:
+            line.append((edge, before))
+        if line or after is not None:
+            line.append((edge, after))
+    return line
+
+
+def _edges(plan: Plan, variable: str, start: float, zone: tzinfo | None) -> Iterator[float]:
+    """Where the line of a variable may turn, about in their order."""
+    for phase in plan.phases:
+        yield phase.begin
+        track = phase.tracks.get(variable)
+        if track is not None:
+            edges = _days(phase, track, start, zone) if track.is_daily else _cycles(phase, track)
+            yield from (edge for edge in edges if phase.begin < edge < phase.end)
+    yield plan.duration
+
+
+def _cycles(phase: Phase, track: Track) -> Iterator[float]:
+    times = _turns(track)
+    number = 0
+    while number * track.cycle < phase.duration:
+        yield from (phase.begin + number * track.cycle + turn for turn in times)
+        number += 1
+
+
+def _days(phase: Phase, track: Track, start: float, zone: tzinfo | None) -> Iterator[float]:
+    """Times of day on each day, both where a clock shows one twice, and where clocks are changed."""
+    times = _turns(track)
+    begin, end = start + phase.begin, start + phase.end
+    day = datetime.fromtimestamp(begin, zone).date()
+    while (midnight := datetime.combine(day, time(), zone)).timestamp() < end:
+        day += timedelta(days=1)
+        local = [midnight + timedelta(seconds=turn) for turn in times]  # as the clock on the wall has it
+        moments = {moment.replace(fold=fold).timestamp() for moment in local for fold in (0, 1)}
+        change = _change(midnight.timestamp(), datetime.combine(day, time(), zone).timestamp(), zone)
+        yield from sorted(moment - start for moment in moments | change)
+
+
+def _change(begin: float, end: float, zone: tzinfo | None) -> set[float]:
+    """When clocks are changed between two moments (UNIX seconds), to a second; nothing where they are not."""
+
+    def ahead(moment: float) -> timedelta | None:
+        return datetime.fromtimestamp(moment, zone).astimezone(zone).utcoffset()
+
+    before = ahead(begin)
+    if before == ahead(end):
+        return set()
+    while end - begin > 1.0:
+        middle = float((begin + end) // 2)
+        begin, end = (middle, end) if ahead(middle) == before else (begin, middle)
+    return {end}
+
+
+def _turns(track: Track) -> list[float]:
+    """The times of a cycle at which its line turns, or is to be sampled."""
+    turns = {point.at for point in track.points}
+    for point, following in zip(track.points, track.points[1:] + track.points[:1], strict=True):
+        if point.shape is Shape.SINE:
+            way = (following.at - point.at) % track.cycle or track.cycle
+            turns |= {(point.at + way * part / _SAMPLES) % track.cycle for part in range(1, _SAMPLES)}
+    return sorted(turns)

@@ -1,0 +1,138 @@
+"""The plan as it is drawn, against the plan as it is run."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from datetime import datetime
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.recipes.drawing import MAX_DRAWN, plan_of
+from growd.recipes.interpreter import interpret
+from growd.recipes.position import time_of_day
+from support.recipe_strategies import FLEXFORMAT, PHASED, SIMPLE
+
+BERLIN = ZoneInfo("Europe/Berlin")
+LIGHT = "light_illuminance"
+AIR = "air_temperature"
+NOON = datetime(2026, 3, 1, 12, tzinfo=BERLIN).timestamp()
+STARTS = st.sampled_from(
+    [
+        datetime(2026, month, day, 13, 17, tzinfo=BERLIN).timestamp()
+        for month, day in [(3, 28), (10, 24), (6, 1)]
+    ]
+)
+
+
+def on_the_line(line, elapsed):
+    """Where somebody sees the line who looks at it at that moment; None where there is none."""
+    number = bisect_right([at for at, _ in line], elapsed)
+    if not number:
+        return None
+    (before, value), (after, next_value) = line[number - 1], line[min(number, len(line) - 1)]
+    if value is None or next_value is None or before == after:
+        return value
+    return value + (next_value - value) * (elapsed - before) / (after - before)
+
+
+@given(st.one_of(SIMPLE, FLEXFORMAT, PHASED), STARTS, st.lists(st.floats(0, 1), min_size=1, max_size=10))
+def test_the_lines_are_the_set_points_that_the_recipe_gives(recipe, start, parts):
+    """Across the nights in which clocks are changed, too. A wave is drawn with straight lines."""
+    plan, _ = interpret(recipe)
+    drawn = plan_of("r", recipe, start, BERLIN)
+    assert not drawn["truncated"]
+    assert list(drawn["series"]) == plan.variables
+
+    def local(elapsed):
+        return time_of_day(start + elapsed, BERLIN)
+
+    for elapsed in (part * plan.duration for part in parts):
+        for variable, line in drawn["series"].items():
+            if all(abs(at - elapsed) > 0.01 for at, _ in line):
+                value = plan.value(variable, elapsed, local(elapsed), local)
+                assert on_the_line(line, elapsed) == pytest.approx(value, abs=0.02), variable
+
+
+@given(st.one_of(SIMPLE, FLEXFORMAT, PHASED))
+def test_a_line_goes_on_in_time_to_the_end_of_the_recipe(recipe):
+    drawn = plan_of("r", recipe, NOON, BERLIN)
+    for line in drawn["series"].values():
+        assert line == sorted(line, key=lambda point: point[0])
+        assert line[-1][0] == drawn["duration"]
+
+
+def test_the_plan_has_phases_and_set_points_in_seconds():
+    phases = [
+        {
+            "duration": 2,
+            "time_units": "hours",
+            "course": {AIR: [{"at": 0.5, "value": 20, "to_next": "ramp"}]},
+            "cycle": 1,
+        },
+        {
+            "name": "late",
+            "duration": 1,
+            "time_units": "days",
+            "daily": {LIGHT: [{"at": "06:00", "value": 9}]},
+        },
+    ]
+    drawn = plan_of("lettuce", {"format": "phased", "phases": phases}, NOON, BERLIN)
+    assert json.loads(json.dumps(drawn)) == {
+        "recipe_id": "lettuce",
+        "format": "phased",
+        "start": NOON,
+        "duration": 93_600.0,
+        "phases": [
+            {"name": "phase 1", "begin": 0.0, "duration": 7_200.0},
+            {"name": "late", "begin": 7_200.0, "duration": 86_400.0},
+        ],
+        "set_points": [
+            {"phase": 0, "variable": AIR, "unit": "degC", "daily": False, "cycle": 3_600.0}
+            | {"points": [{"at": 1_800.0, "value": 20.0, "to_next": "ramp"}]},
+            {"phase": 1, "variable": LIGHT, "unit": "lux", "daily": True, "cycle": 86_400.0}
+            | {"points": [{"at": 21_600.0, "value": 9.0, "to_next": "hold"}]},
+        ],
+        "series": {
+            AIR: [[1_800.0, 20.0], [5_400.0, 20.0], [7_200.0, 20.0], [93_600.0, 20.0]],
+            LIGHT: [[7_200.0, 9.0], [64_800.0, 9.0], [93_600.0, 9.0]],
+        },
+        "truncated": False,
+    }
+
+
+def test_a_step_has_two_points_at_one_time_and_what_is_released_is_null():
+    first = {"duration": 20, "time_units": "seconds", "course": {AIR: [{"at": 0, "value": 20}]}}
+    first["course"][AIR].append({"at": 10, "value": 25})
+    second = {"duration": 5, "time_units": "seconds", "otherwise": "release"}
+    drawn = plan_of("r", {"format": "phased", "phases": [first, second]}, NOON, None)
+    assert drawn["series"][AIR] == [
+        *((0.0, 20.0), (10.0, 20.0), (10.0, 25.0)),
+        *((20.0, 25.0), (20.0, None), (25.0, None)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("month", "day", "hours"), [(3, 28, [10, 14, 33]), (10, 24, [10, 14.5, 15, 15.5, 35])]
+)
+def test_a_time_of_day_is_passed_over_or_comes_twice_where_clocks_are_changed(month, day, hours):
+    """In Berlin, from 2 to 3 and from 3 to 2 o'clock at night; from noon, 02:30 is 14.5 h away."""
+    daily = {LIGHT: [{"at": "02:30", "value": 100}, {"at": "22:00", "value": 0}]}
+    recipe = {"format": "phased", "phases": [{"duration": 1.5, "time_units": "days", "daily": daily}]}
+    start = datetime(2026, month, day, 12, tzinfo=BERLIN).timestamp()
+    line = plan_of("r", recipe, start, BERLIN)["series"][LIGHT]
+    steps = [at / 3600 for (at, value), (after, other) in pairwise(line) if at == after and value != other]
+    assert steps == hours
+
+
+def test_a_recipe_with_too_many_set_points_is_drawn_up_to_some_and_says_so():
+    cycle = [{"at": 0, "value": 20}, {"at": 1, "value": 21}]
+    phase = {"duration": 86_400, "time_units": "seconds", "cycle": 2, "course": {AIR: cycle}}
+    drawn = plan_of("r", {"format": "phased", "phases": [phase]}, NOON, BERLIN)
+    assert drawn["truncated"]
+    assert len(drawn["series"][AIR]) <= 2 * MAX_DRAWN
+    assert drawn["series"][AIR][-1][0] == MAX_DRAWN - 1
