@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from growd.config import Chamber, Channel, Config, Environment, Light, Relay, Sensor
 from growd.status import address_of, status_of
@@ -102,6 +103,19 @@ async def test_an_output_that_may_not_be_safe_is_told_with_its_environment():
     assert rig.complaints == [
         f"in {SECOND} the lamp's outputs may not be safe: light: GPIO 20 can't be driven: 'GPIO busy'"
     ]
+
+
+async def test_a_lamp_that_is_not_there_leaves_its_pins_to_the_other():
+    config = replace(CONFIG, light=Light(enabled=False), relay=(replace(VALVE, pin=12),))
+    other = replace(SHELF, light=Light(channel=(Channel(name="white", pin=13),)), relay=())
+    async with rigged(replace(config, chamber={SECOND: other})) as rig:
+        rig.bus.node("client")
+        await rig.clock.advance(KNOWN_S)
+        want(rig, f"{FIRST}/desired/air_carbon_dioxide_valve_on", 1)
+        want(rig, f"{SECOND}/desired/light_illuminance", 10_000)
+        await rig.clock.until(lambda: value(rig, f"{FIRST}/measured/air_carbon_dioxide") > 800, within=300)
+        assert value(rig, f"{SECOND}/measured/light_illuminance") == pytest.approx(10_000, rel=0.1)
+        assert value(rig, f"{FIRST}/measured/light_illuminance") < 1_000
 
 
 # the whole program

@@ -16,6 +16,7 @@ from growd.plant import DEVICE_TIMEOUT_S, Plants, declare_topics
 from growd.simulation import simulated_hardware
 from growd_hwsim.faults import Fault
 from growd_hwsim.i2c import CLEARING_PULSES, I2CKernel
+from support.memory import ShortMemory
 from support.scene import INTERVAL_S, chamber_of, sensor, steady_scene
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ async def test_what_hangs_does_not_hold_up_the_end(monkeypatch):
     bus, complaints = Bus(RealClock()), []
     declare_topics(TWO_BUSES, bus)
     machine = simulated_hardware(TWO_BUSES, bus.clock)
-    plant = Plants(TWO_BUSES, bus, machine, complain=complaints.append)
+    plant = Plants(TWO_BUSES, bus, machine, memory=ShortMemory(), complain=complaints.append)
     async with plant.running():
         machine.faults.inject(Fault("hang", "i2c-1"))
         await until(lambda: plant.workers["i2c-1"].replaced == 1)
