@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from growd.store.bootstrap import Databases
 from support.couch_client import Client, client_of
 from support.database import embedded_server
 from support.lives import Job, Lives, lives
@@ -41,10 +42,10 @@ async def check(stored: Lives, client: Client, database: str) -> None:
 
 
 @asynccontextmanager
-async def own_databases(client: Client) -> AsyncIterator[tuple[str, str, str]]:
+async def own_databases(client: Client) -> AsyncIterator[tuple[str, ...]]:
     """Names that no other test uses. The points' is there, with one shard: only there is an order of all."""
     prefix = f"kill_{secrets.token_hex(6)}"
-    names = (f"{prefix}_points", f"{prefix}_recipes", f"{prefix}_environment")
+    names = tuple(Databases.prefixed(f"{prefix}_").names_by_folder().values())
     answer = await client("PUT", f"/{names[0]}", q=1)
     assert answer.status in {201, 202}
     try:

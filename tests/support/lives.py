@@ -29,7 +29,7 @@ class Job:
     """What a life is to do. Its database is at `url`, or, where `node` is named, it runs an embedded one."""
 
     folder: str
-    databases: tuple[str, str, str]
+    databases: tuple[str, ...]
     url: str = ""
     auth: tuple[str, str] | None = None
     node: str = ""

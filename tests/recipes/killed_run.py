@@ -1,0 +1,169 @@
+"""A recipe that runs in a process of its own, weeks in seconds, to be killed by `test_whole_recipes.py`.
+
+Each line on the standard input is a job; for each a life is forked, whose process is told. It runs the real
+runner on the real bus with the real journal in a local file, on a clock that jumps from one tick to the next
+as soon as there is nothing left to do. The time that it has come to is in a file that outlives it, and the
+next life goes on there: as long as the chamber has no power, no time passes for it here, so that no set point
+falls into that and all of them can be compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import heapq
+import json
+import math
+import os
+import sys
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from growd.bus import Bus
+from growd.bus.params import Parameters
+from growd.control.topics import declare_environment
+from growd.recipes.library import Library
+from growd.recipes.runner import RecipeRunner
+from growd.store.journal import RunJournal
+from growd.store.local import LocalStore
+from growd.store.outbox import Outbox
+from growd.store.points import PointMaker
+from support.clock import Sleepers
+
+BEGAN = 1_767_225_600.0  # 2026-01-01
+PERIOD_S = 120.0
+PROGRESS_S = 3_600.0
+
+
+class OwnPace(Sleepers):
+    """A clock that jumps to the next sleeper when the loop has nothing to do and no write is under way."""
+
+    def __init__(self, time: float, file: int) -> None:
+        super().__init__(time)
+        self._file = file
+        self.writing = 0
+
+    async def sleep(self, seconds: float) -> None:
+        await self._new_sleeper(seconds)
+
+    async def run(self, until: Any) -> None:
+        ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+        while not until():
+            await asyncio.sleep(0)
+            if ready:
+                continue
+            if self.writing:
+                await asyncio.sleep(0.0002)
+                continue
+            _, _, wake = self._next()
+            if not wake.done():
+                os.pwrite(self._file, f"{self.time():.3f}".encode(), 0)
+                wake.set_result(None)
+
+    def _next(self) -> tuple[float, int, asyncio.Future[None]]:
+        due = heapq.heappop(self._sleepers)
+        self._now = max(self._now, due[0])
+        return due
+
+
+def counting(clock: OwnPace, write: Any) -> Any:
+    @functools.wraps(write)
+    async def counted(*arguments: Any) -> Any:
+        clock.writing += 1
+        try:
+            return await write(*arguments)
+        finally:
+            clock.writing -= 1
+
+    return counted
+
+
+async def live(job: dict[str, Any]) -> None:
+    """Run the recipe of the job to its end, or until killed."""
+    folder, recipe = Path(job["folder"]), job["recipe"]
+    time = float((folder / "time").read_text() or BEGAN)
+    clock = OwnPace(
+        BEGAN + math.ceil((time - BEGAN) / PERIOD_S) * PERIOD_S, os.open(folder / "time", os.O_WRONLY)
+    )
+    log = os.open(folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    local = await LocalStore.open(folder / "growd.sqlite3")
+    local.write = counting(clock, local.write)  # type: ignore[method-assign]
+    outbox = await Outbox.open(local, clock)
+    bus = Bus(clock, Parameters())
+    declare_environment(bus, "e", [])
+    runner = new_runner(bus, local, outbox, recipe)
+    topics = [f"e/desired/{variable}" for variable in job["variables"]]
+    with bus.node("log").subscribe(*topics) as set_points:
+        tasks = [
+            asyncio.create_task(runner.run(), name="runner"),
+            asyncio.create_task(write_down(set_points, log), name="log"),
+        ]
+        clock.writing += 1
+        while not runner._loaded:  # noqa: ASYNC110  it tells nobody
+            await asyncio.sleep(0)
+        if (await outbox_starts(local)) == 0:
+            answer = await bus.services.get("e/start_recipe").call(["whole"])
+            assert answer["success"], answer
+        clock.writing -= 1
+        await clock.run(lambda: runner._active is None)
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    await outbox.close()
+    await local.close()
+
+
+def new_runner(bus: Bus, local: LocalStore, outbox: Outbox, recipe: dict[str, Any]) -> RecipeRunner:
+    async def fetch(_recipe_id: str) -> dict[str, Any]:
+        return recipe
+
+    return RecipeRunner(
+        bus,
+        "e",
+        library=Library(fetch, None, UTC),
+        journal=RunJournal(local, outbox, PointMaker(local.device), "e"),
+        zone=UTC,
+        period_s=PERIOD_S,
+        progress_s=PROGRESS_S,
+    )
+
+
+async def outbox_starts(local: LocalStore) -> int:
+    """How many documents of runs there are: none before the first start."""
+    query = "SELECT count(*) FROM state WHERE key LIKE 'recipe_run_document/%'"
+    (count,) = await local.read(lambda file: file.execute(query).fetchone())
+    return int(count)
+
+
+async def write_down(set_points: Any, log: int) -> None:
+    """Each set point that differs from the last one of its topic."""
+    last: dict[str, Any] = {}
+    async for message in set_points:
+        if last.get(message.topic, ...) != message.value:
+            last[message.topic] = message.value
+            os.write(log, json.dumps([message.topic, message.time, message.value]).encode() + b"\n")
+
+
+def serve() -> None:
+    """Fork a life for each job; tell its process, and how it ended."""
+    for line in sys.stdin:
+        process = os.fork()
+        if process == 0:
+            asyncio.run(live(json.loads(line)))
+            os._exit(0)
+        tell(process)
+        _, status = os.waitpid(process, 0)
+        tell(status)
+
+
+def tell(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    serve()
