@@ -83,9 +83,12 @@ class Position:
         """The UNIX time that the run goes by."""
         return self._wall + self._clock.monotonic() - self._looked
 
-    def time_of_day(self, zone: tzinfo | None) -> float:
-        """Seconds after midnight, as clocks on the wall have it; None is the machine's own time zone."""
-        return time_of_day(self.wall() if self.run.paused is None else self.run.paused, zone)
+    def time_of_day(self, zone: tzinfo | None, ago: float = 0.0) -> float:
+        """Seconds after midnight, as clocks on the wall have it; None is the machine's own time zone.
+
+        `ago` seconds ago, at a time before the last pause only by and large.
+        """
+        return time_of_day((self.wall() if self.run.paused is None else self.run.paused) - ago, zone)
 
     def look(self) -> None:
         """Look at the wall clock. To be called about each second."""

@@ -404,7 +404,12 @@ class RecipeRunner:
                     await self._end(active, active.ending)
 
     def _publish_set_points(self, active: ActiveRun) -> None:
-        points = active.plan.set_points(active.elapsed(), active.position.time_of_day(self._zone))
+        elapsed, position = active.elapsed(), active.position
+        points = active.plan.set_points(
+            elapsed,
+            position.time_of_day(self._zone),
+            earlier=lambda at: position.time_of_day(self._zone, ago=elapsed - at),
+        )
         for variable in sorted(active.given - points.keys()):
             self._desired(variable).publish(None, Quality.STALE)  # the phase lets go of it
         for variable, value in points.items():
