@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from closed_loop import CO2, ENVIRONMENT, VALVE, Loop, Setting
+
+from growd.bus.errors import BusError
+from growd.bus.messages import Quality
+from growd.control.autotune import Autotuner
+from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
+from growd.control.pulse_test import PulseTest, Response, TuneError
+from growd_hwsim.chamber import ChamberParameters
+
+CONTROLLER = f"{ENVIRONMENT}/controllers/{CO2}"
+TUNED = [f"{CONTROLLER}/{name}" for name in ("kp", "ti", "td")]
+TUNED += [f"{ENVIRONMENT}/controllers/{VALVE}/{name}" for name in ("minimum_on", "minimum_off")]
+
+
+class Rig(Loop):
+    """A chamber with the whole control of CO2. `held` is why an interlock holds the valve."""
+
+    def __init__(self, setting):
+        super().__init__(setting)
+        self.held = ""
+        self.client = self.bus.node("another client")
+        self.controller = CarbonDioxideController(self.bus, ENVIRONMENT, valves=("valve",), fans=self.fans)
+        self.tuner = Autotuner(self.bus, ENVIRONMENT, self.controller, "valve", why_held=lambda: self.held)
+        self.control = [self.controller, DosedSwitchController(self.bus, ENVIRONMENT, VALVE), self.tuner]
+
+    async def ask(self):
+        return await self.bus.services.get(f"{CONTROLLER}/autotune").call()
+
+    def told(self):
+        last = self.bus.topics.get(f"{ENVIRONMENT}/autotune/{CO2}").last
+        return None if last is None else last.value
+
+    def parameters(self):
+        return [self.bus.parameters.get(name) for name in TUNED]
+
+    def publish(self, topic, value, quality=Quality.OK):
+        self.client.publisher(f"{ENVIRONMENT}/{topic}").publish(value, quality)
+
+    async def until_over(self):
+        for _ in range(400):
+            await self.clock.advance(10)
+            if self.told()["state"] != "running":
+                return self.told()
+        raise AssertionError("it does not end")
+
+
+@asynccontextmanager
+async def rigged(**parameters):
+    rig = Rig(Setting(replace(ChamberParameters(), **parameters), response_s=20.0, fan=False))
+    async with rig.running(rig.control):
+        await rig.clock.advance(60)
+        yield rig
+
+
+@pytest.fixture
+async def rig():
+    async with rigged() as rig:
+        yield rig
+
+
+@pytest.mark.parametrize(
+    ("volume_m3", "valve_flow_l_min", "leak_per_h"),
+    [(0.1, 0.05, 1.5), (0.03, 0.1, 1.5), (1.0, 0.25, 1.0), (0.1, 0.01, 0.5)],
+)
+async def test_it_finds_the_chamber_and_afterwards_the_set_points_hold(
+    volume_m3, valve_flow_l_min, leak_per_h
+):
+    area = 0.168 * (volume_m3 / 0.1) ** (2 / 3)
+    async with rigged(
+        volume_m3=volume_m3, valve_flow_l_min=valve_flow_l_min, leak_per_h=leak_per_h, growing_area_m2=area
+    ) as rig:
+        assert (await rig.ask())["success"]
+        told = await rig.until_over()
+        assert told["state"] == "done", told["message"]
+        assert told["rise"] == pytest.approx(valve_flow_l_min / 60_000 / volume_m3 * 1e6, rel=0.1)
+        assert told["lag"] == pytest.approx(20 + 5, abs=4)  # the sensor, and the filter's average
+        assert told["loss"] == pytest.approx(leak_per_h, rel=0.25)
+        await rig.clock.advance(3600)
+        for set_point in (1000.0, 1500.0):
+            step, highest = set_point - rig.ppm, 0.0
+            rig.want(CO2, set_point)
+            for second in range(2400):
+                await rig.clock.advance(1)
+                highest = max(highest, rig.ppm)
+                if second > 1800:
+                    assert rig.ppm == pytest.approx(set_point, abs=30 + 0.03 * set_point)
+            assert highest - set_point < max(0.03 * step, 30 + 0.03 * set_point)
+
+
+async def test_it_answers_at_once_and_tells_how_it_goes(rig):
+    answer = await rig.ask()
+    assert answer["success"]
+    assert f"{ENVIRONMENT}/autotune/{CO2}" in answer["message"]
+    await rig.clock.advance(10)
+    first = rig.told()
+    await rig.clock.advance(400)
+    assert (first["state"], rig.told()["state"]) == ("running", "running")
+    assert 0 <= first["progress"] < rig.told()["progress"] < 1
+    assert rig.ppm > 500
+    assert "under way" in (await rig.ask())["message"]
+
+
+async def test_what_it_found_stands_in_the_parameters(rig):
+    before = rig.parameters()
+    await rig.ask()
+    told = await rig.until_over()
+    after = rig.parameters()
+    assert told["state"] == "done"
+    assert all(was != now for was, now in zip(before[:3], after[:3], strict=True))
+    assert after[3] == after[4] == pytest.approx(17 / told["rise"])
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "words"),
+    [
+        (lambda rig: rig.want(CO2, 1000.0), "set point"),
+        (lambda rig: rig.publish(f"commanded/{CO2}", 0.0), "by hand"),
+        (lambda rig: rig.publish(f"raw/{CO2}", None, Quality.FAULT), "not known"),
+        (lambda rig: setattr(rig, "held", "CO2 is above 5000 ppm"), "5000 ppm"),
+        (lambda rig: rig.publish(f"commanded/{VALVE}", 1.0), "the valve is open"),
+    ],
+)
+async def test_it_is_refused_while_something_stands_against_it(rig, obstacle, words):
+    obstacle(rig)
+    await rig.clock.settle()
+    answer = await rig.ask()
+    assert not answer["success"]
+    assert words in answer["message"]
+    await rig.clock.advance(10)
+    assert rig.told() is None
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (lambda rig: rig.want(CO2, 1000.0), "set point"),
+        (lambda rig: rig.publish(f"commanded/{CO2}", 0.0), "by hand"),
+        (lambda rig: rig.publish(f"raw/{CO2}", None, Quality.FAULT), "not known"),
+        (lambda rig: setattr(rig, "held", "the dose of an hour is given"), "dose of an hour"),
+        (lambda rig: rig.publish(f"commanded/{VALVE}", 1.0), "opened before"),
+    ],
+)
+async def test_what_comes_in_between_ends_it_and_changes_nothing(rig, event, words):
+    before = rig.parameters()
+    await rig.ask()
+    await rig.clock.advance(100)
+    event(rig)
+    told = await rig.until_over()
+    assert told["state"] == "failed"
+    assert words in told["message"]
+    assert rig.parameters() == before
+
+
+async def test_a_valve_that_someone_keeps_shut_fails_it(rig):
+    await rig.ask()
+    await rig.clock.advance(290)
+    rig.publish(f"commanded/{VALVE}", 0.0)
+    assert "did not open" in (await rig.until_over())["message"]
+    assert not rig.valve_open
+
+
+@pytest.mark.parametrize("flow", [0.0, 0.001])
+async def test_an_empty_bottle_fails_it_within_its_dose(flow):
+    async with rigged(valve_flow_l_min=flow) as rig:
+        before = rig.parameters()
+        await rig.ask()
+        told = await rig.until_over()
+        assert told["state"] == "failed"
+        assert "bottle" in told["message"]
+        assert rig.open_s < 130
+        assert rig.parameters() == before
+
+
+async def test_where_it_can_not_be_kept_all_stays_as_it_was(rig):
+    before, keep = rig.parameters(), rig.bus.parameters.set
+    names = []
+
+    async def refuse_the_last(name, value, **options):
+        names.append(name)
+        if len(names) == len(TUNED):
+            raise BusError("the disk is full")
+        return await keep(name, value, **options)
+
+    rig.bus.parameters.set = refuse_the_last
+    await rig.ask()
+    told = await rig.until_over()
+    assert told["state"] == "failed"
+    assert "disk is full" in told["message"]
+    assert rig.parameters() == before
+
+
+async def test_afterwards_it_can_be_asked_again(rig):
+    await rig.ask()
+    await rig.clock.advance(50)
+    rig.publish(f"raw/{CO2}", None, Quality.FAULT)
+    await rig.until_over()
+    await rig.clock.advance(10)
+    assert (await rig.ask())["success"]
+    assert (await rig.until_over())["state"] == "done"
+    assert not rig.valve_open
+
+
+# --- The calculation
+
+
+def test_too_much_co2_to_begin_with_is_refused():
+    with pytest.raises(TuneError, match="2600 ppm already"):
+        PulseTest(0.0, 120.0).measured(10.0, 2600.0)
+
+
+def test_a_test_that_was_told_nothing_has_no_response():
+    with pytest.raises(TuneError, match="no dose"):
+        PulseTest(0.0, 120.0).response()
+
+
+def test_gains_stay_within_reason_for_a_chamber_that_loses_nothing():
+    gains = Response(rise_ppm_s=8.0, lag_s=25.0, loss_per_h=0.0).gains()
+    assert gains.ti_s == 7200
+    assert gains.kp == pytest.approx(1 / (8 * 50))
+
+
+def test_a_strong_valve_gets_short_doses_and_a_slow_hand():
+    response = Response(rise_ppm_s=500.0, lag_s=5.0, loss_per_h=1.5)
+    assert response.minimum_on_s() == 0.5
+    assert response.gains().kp == pytest.approx(1 / (500 * 30))

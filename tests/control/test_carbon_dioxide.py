@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+from closed_loop import CO2, ENVIRONMENT, FAN, VALVE, Loop, Setting
+
+from growd.bus import Bus
+from growd.bus.errors import InvalidValueError
+from growd.bus.messages import Quality
+from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
+from growd.control.pid import Gains
+from growd.control.topics import declare_environment
+from support.clock import ManualClock
+from support.running import running
+
+NO_VALUE = [Quality.STALE, Quality.FAULT, Quality.WARM_UP]
+
+
+class Rig:
+    """The controllers of CO2 on a bus, without a chamber."""
+
+    def __init__(self, **options):
+        self.clock = ManualClock()
+        self.bus = Bus(self.clock)
+        declare_environment(self.bus, "e", [CO2])
+        self.node = self.bus.node("client")
+        self.actuators = {name: self.bus.node(name) for name in ("valve", "fan")}
+        self.controller = CarbonDioxideController(
+            self.bus, "e", valves=("valve",), fans=("fan",), **{"gains": Gains(0.002, 1000.0)} | options
+        )
+        self.valve = DosedSwitchController(self.bus, "e", VALVE, minimum_on_s=2.0, minimum_off_s=2.0)
+        self.fan = DosedSwitchController(self.bus, "e", FAN, minimum_on_s=10.0, minimum_off_s=10.0)
+        self.parts = (self.controller, self.valve, self.fan)
+
+    def publish(self, topic, value, quality=Quality.OK):
+        self.node.publisher(f"e/{topic}").publish(value, quality)
+
+    def last(self, variable=CO2):
+        return self.bus.topics.get(f"e/commanded/{variable}").last
+
+    async def set(self, name, value):
+        await self.bus.parameters.set(f"e/controllers/{CO2}/{name}", value)
+
+    async def measure(self, ppm, seconds=2):
+        """The same reading each 2 s."""
+        for _ in range(seconds // 2):
+            self.publish(f"measured/{CO2}", ppm)
+            await self.clock.advance(2)
+
+    async def want(self, set_point, ppm):
+        """A set point, while that much is measured."""
+        self.publish(f"desired/{CO2}", set_point)
+        await self.measure(ppm)
+
+
+@asynccontextmanager
+async def rigged(**options):
+    rig = Rig(**options)
+    async with running(rig.clock, *rig.parts):
+        yield rig
+
+
+@pytest.fixture
+async def rig():
+    async with rigged() as rig:
+        yield rig
+
+
+# --- The controller
+
+
+async def test_below_the_set_point_the_valve_is_asked_for_and_far_below_all_of_it(rig):
+    await rig.want(1000.0, 900.0)
+    assert rig.last().value == pytest.approx(0.2, abs=0.01)
+    await rig.measure(420.0)
+    assert rig.last().value == 1.0
+
+
+async def test_the_fan_is_asked_for_only_beyond_its_band(rig):
+    await rig.want(1000.0, 1025.0)
+    assert rig.last().value == 0.0
+    await rig.measure(1200.0)
+    assert rig.last().value == pytest.approx(-0.4, abs=0.01)
+
+
+async def test_without_a_fan_nothing_is_asked_of_it():
+    rig = Rig()
+    rig.controller.node.close()
+    alone = CarbonDioxideController(rig.bus, "e", valves=("valve",))
+    async with running(rig.clock, alone):
+        await rig.want(1000.0, 3000.0)
+        assert rig.last().value == 0.0
+
+
+async def test_without_a_set_point_nothing_is_commanded(rig):
+    await rig.measure(420.0, 10)
+    assert rig.last() is None
+    assert rig.last(VALVE) is None
+
+
+@pytest.mark.parametrize("quality", NO_VALUE)
+async def test_a_released_set_point_as_at_the_end_of_a_recipe_shuts_the_valve_at_once(rig, quality):
+    await rig.want(1000.0, 420.0)
+    await rig.measure(420.0, 10)
+    assert rig.last(VALVE).value == 1.0
+    rig.publish(f"desired/{CO2}", None, quality)
+    await rig.clock.settle()
+    assert (rig.last().value, rig.last().quality) == (None, Quality.STALE)
+    assert (rig.last(VALVE).value, rig.last(VALVE).quality) == (None, Quality.STALE)
+
+
+@pytest.mark.parametrize("quality", NO_VALUE)
+async def test_when_co2_is_not_known_nothing_is_commanded_and_nothing_winds_up(rig, quality):
+    await rig.want(1000.0, 990.0)
+    before = rig.last().value
+    rig.publish(f"measured/{CO2}", None, quality)
+    await rig.clock.settle()
+    assert rig.last().quality is Quality.STALE
+    assert rig.last(VALVE).quality is Quality.STALE
+    await rig.clock.advance(3600)
+    await rig.measure(990.0)
+    assert rig.last().value == pytest.approx(before, abs=0.001)
+
+
+async def test_when_the_sensor_falls_silent_the_valve_is_shut(rig):
+    await rig.want(1000.0, 420.0)
+    await rig.clock.advance(27)
+    assert rig.last().value == 1.0
+    await rig.clock.advance(2)
+    assert rig.last().quality is Quality.STALE
+    assert rig.last(VALVE).quality is Quality.STALE
+
+
+async def test_a_new_recipe_begins_with_an_integral_of_nothing(rig):
+    rig.actuators["valve"].publisher("e/switches/valve").publish(1.0)
+    await rig.want(1000.0, 900.0)
+    await rig.measure(900.0, 2000)
+    assert rig.last().value > 0.8
+    rig.publish(f"desired/{CO2}", None, Quality.STALE)
+    await rig.clock.advance(10)
+    await rig.want(1000.0, 900.0)
+    assert rig.last().value == pytest.approx(0.2, abs=0.02)
+
+
+async def test_a_valve_that_is_kept_shut_winds_nothing_up(rig):
+    await rig.want(1000.0, 420.0)
+    await rig.measure(420.0, 7200)  # its actuator says nothing of an open valve
+    await rig.measure(1020.0)
+    assert rig.last().value == 0.0
+
+
+async def test_the_integral_comes_to_the_share_of_time_that_the_valve_is_really_open(rig):
+    valve = rig.actuators["valve"].publisher("e/switches/valve")
+    await rig.want(1000.0, 1000.0)
+    for _ in range(300):
+        valve.publish(1.0)
+        rig.publish(f"measured/{CO2}", 1000.0)
+        await rig.clock.advance(5)
+        valve.publish(0.0)
+        rig.publish(f"measured/{CO2}", 1000.0)
+        await rig.clock.advance(15)
+    assert rig.last().value == pytest.approx(0.25, abs=0.03)
+
+
+async def test_gains_change_without_a_bump(rig):
+    await rig.want(1000.0, 950.0)
+    await rig.measure(950.0, 300)
+    before = rig.last().value
+    await rig.set("kp", 0.001)
+    await rig.set("ti", 5000.0)
+    await rig.clock.advance(1)
+    assert rig.last().value == pytest.approx(before, abs=0.01)
+
+
+async def test_a_method_that_is_changed_while_it_runs_holds_from_the_next_second_on(rig):
+    await rig.want(1000.0, 990.0)
+    assert 0 < rig.last().value < 1
+    await rig.set("on_off", True)
+    await rig.measure(970.0)
+    assert rig.last().value == 1.0
+    with pytest.raises(InvalidValueError):
+        await rig.set("kp", -1)
+
+
+async def test_by_hand_it_does_as_told_for_a_while(rig):
+    await rig.want(1000.0, 1000.0)
+    rig.publish(f"commanded/{CO2}", 1.0)
+    await rig.measure(1000.0, 598)
+    assert rig.last().value == 1.0
+    assert rig.last(VALVE).value == 1.0
+    await rig.measure(1000.0, 6)
+    assert rig.last().value < 0.1
+    assert rig.last(VALVE).value == 0.0
+
+
+async def test_on_off_opens_below_its_band_and_shuts_at_the_set_point():
+    async with rigged(on_off=True, band_ppm=20.0, fan_band_ppm=100.0) as rig:
+        said = []
+        for ppm in (990.0, 979.0, 995.0, 1000.0, 990.0, 1050.0, 1101.0, 1060.0, 1050.0):
+            await rig.want(1000.0, ppm)
+            said.append(rig.last().value)
+        assert said == [0.0, 1.0, 1.0, 0.0, 0.0, 0.0, -1.0, -1.0, 0.0]
+
+
+# --- The switches
+
+
+async def test_a_dose_begins_and_ends_between_the_seconds():
+    async with rigged(gains=Gains(0.002, 1e5)) as rig:
+        edges, was = [], 0.0
+        rig.publish(f"desired/{CO2}", 1000.0)
+        with rig.node.subscribe(f"e/commanded/{VALVE}", depth=1024) as inbox:
+            for _ in range(60):
+                rig.publish(f"measured/{CO2}", 850.0)  # 0.3: 2 s / 0.7 on, 2 s / 0.3 off
+                await rig.clock.advance(1)
+                while (message := inbox.get_nowait()) is not None:
+                    if message.value != was:
+                        edges.append((message.time, message.value))
+                        was = message.value
+    on = [end - begin for (begin, _), (end, _) in zip(edges[::2], edges[1::2], strict=False)]
+    assert len(on) > 4
+    assert on == pytest.approx([2 / 0.7] * len(on), abs=0.05)
+
+
+async def test_the_valve_and_the_fan_never_work_against_each_other(rig):
+    for ppm in (420.0, 900.0, 1100.0, 5000.0, 1000.0, 300.0):
+        await rig.want(1000.0, ppm)
+        for _ in range(60):
+            await rig.measure(ppm)
+            assert not (rig.last(VALVE).value and rig.last(FAN).value and rig.last().value)
+    assert rig.last(FAN).value == 0.0
+
+
+async def test_a_set_point_of_the_switch_itself_wins_over_doses(rig):
+    await rig.want(1000.0, 420.0)
+    await rig.measure(420.0, 10)
+    rig.publish(f"desired/{VALVE}", 0.0)
+    await rig.clock.settle()
+    assert rig.last(VALVE).value == 0.0
+    rig.publish(f"desired/{VALVE}", None, Quality.STALE)
+    await rig.measure(420.0, 10)
+    assert rig.last(VALVE).value == 1.0
+
+
+async def test_a_command_that_is_not_repeated_gives_no_more_doses():
+    rig = Rig()
+    async with running(rig.clock, rig.valve):  # and no controller of CO2
+        rig.publish(f"commanded/{CO2}", 1.0)
+        await rig.clock.advance(4)
+        assert rig.last(VALVE).value == 1.0
+        await rig.clock.advance(3)
+        assert rig.last(VALVE).quality is Quality.STALE
+
+
+async def test_after_an_override_of_the_valve_no_dose_is_made_up_for(rig):
+    await rig.want(1000.0, 990.0)
+    rig.publish(f"commanded/{VALVE}", 0.0)
+    await rig.measure(990.0, 300)
+    assert rig.last(VALVE).value == 0.0
+    rig.publish(f"commanded/{VALVE}", None, Quality.STALE)
+    await rig.measure(990.0, 4)  # 2 % of the time: a dose is due after a minute and a half
+    assert rig.last(VALVE).value == 0.0
+
+
+async def test_least_times_change_while_it_runs(rig):
+    await rig.want(1000.0, 950.0)
+    await rig.bus.parameters.set(f"e/controllers/{VALVE}/minimum_on", 30.0)
+    opened = shut = None
+    for second in range(0, 600, 2):
+        await rig.measure(950.0)
+        if rig.last(VALVE).value and opened is None:
+            opened = second
+        if opened is not None and shut is None and not rig.last(VALVE).value:
+            shut = second
+    assert shut - opened >= 30
+
+
+# --- With a chamber
+
+
+async def controlled(setting, *steps, seconds=1800, **options):
+    """What CO2 there really was, each second of each step."""
+    loop, courses = Loop(setting), []
+    controllers = [
+        CarbonDioxideController(loop.bus, ENVIRONMENT, valves=("valve",), fans=loop.fans, **options),
+        DosedSwitchController(loop.bus, ENVIRONMENT, VALVE),
+    ]
+    if loop.fans:
+        controllers.append(DosedSwitchController(loop.bus, ENVIRONMENT, FAN, minimum_on_s=10.0))
+    async with loop.running(controllers):
+        for set_point in steps:
+            loop.want(CO2, set_point)
+            course = []
+            for _ in range(seconds):
+                await loop.clock.advance(1)
+                course.append(loop.ppm)
+            courses.append(course)
+    return courses
+
+
+@pytest.mark.parametrize("response_s", [0.0, 20.0])
+async def test_in_the_chamber_it_reaches_its_set_points_without_overshoot_and_stays(response_s):
+    up, further, down = await controlled(Setting(response_s=response_s), 1000.0, 1500.0, 800.0)
+    assert max(up) < 1000 + 0.03 * 580
+    assert max(further) < 1500 + 0.03 * 500
+    assert min(down) > 800 - 0.03 * 700
+    for set_point, course in ((1000, up), (1500, further), (800, down)):
+        assert course[-600:] == pytest.approx([set_point] * 600, abs=30 + 0.03 * set_point)
+
+
+async def test_in_the_chamber_on_off_stays_about_the_set_point():
+    (course,) = await controlled(Setting(fan=False), 1000.0, on_off=True)
+    assert course[-600:] == pytest.approx([1000] * 600, abs=100)
