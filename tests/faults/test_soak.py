@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from growd import safeguards
 from growd.bus.messages import Quality
 from growd.config import Config, Filter, Light, Relay, Sensor
-from growd.control import actuation, controllers, filters, health, sampling
+from growd.control import actuation, controllers, filters, health, interlocks, sampling
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
@@ -39,6 +40,7 @@ from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_kinds import KINDS, WITH_AMOUNT
 from growd_hwsim.faults import Fault
 from support.jumping import Rig, rigged
+from support.scene import UNHINDERED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -59,6 +61,7 @@ CONFIG = Config(
     ),
     light=Light(stale_after_s=400.0),
     relay=(Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", stale_after_s=400.0),),
+    interlock=UNHINDERED,
     filter=Filter(weight=1.0, stale_after_s=STALE_S),  # what is measured is what a sensor said
 )
 PLACES = {
@@ -461,6 +464,8 @@ def by_the_minute(monkeypatch):
     monkeypatch.setattr(sampling, "NOT_READY_RETRY_S", 10.0)
     monkeypatch.setattr(controllers, "PERIOD_S", 300.0)
     monkeypatch.setattr(actuation, "PERIOD_S", MINUTE_S)
+    monkeypatch.setattr(interlocks, "PERIOD_S", MINUTE_S)
+    monkeypatch.setattr(safeguards, "PATIENCE_S", 2 * MINUTE_S)
     monkeypatch.setattr(health, "COUNTERS_S", 600.0)
     monkeypatch.setattr(chamber, "STEP_S", MINUTE_S)
     before = random.getstate()

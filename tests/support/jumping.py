@@ -57,6 +57,10 @@ class JumpingClock(Sleepers):
         with self._lock:
             self._now += max(0.0, seconds)
 
+    def step(self, seconds: float) -> None:
+        """Step wall time, as NTP does; monotonic time stays."""
+        self._offset += seconds
+
     def watch(self, worker: Worker) -> None:
         """Let no time pass while a call is in this worker, unless that hangs."""
         worker.submit = functools.partial(self._counted, worker, worker.submit)  # type: ignore[method-assign]

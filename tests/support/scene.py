@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from growd.config import Config, Light, Relay, Sensor
+from growd.config import Config, Interlock, Light, Relay, Sensor
 from growd.devices import SENSOR_KINDS
 from growd.plant import sensed
 from growd.store.points import PointMaker, StorageRule
@@ -30,6 +30,9 @@ ENVIRONMENT = "environment_1"
 VALVE, WHITE_PIN, VALVE_PIN = "air_carbon_dioxide_valve_on", 12, 21
 FIRST_LUX, THEN_LUX = 8_000.0, 6_000.0
 FULL_LUX = 20_000.0
+UNHINDERED = Interlock(valve_open_s=86_400, dose_s=3_600, no_rise_open_s=86_400, light_off_degc=85)
+"""Limits that a valve which is open for hours does not reach."""
+
 INTERVAL_S = 2.0
 STEADY_S = 60.0
 """After which all is well and the lamp trimmed, but for a sensor that warms up."""
@@ -59,6 +62,7 @@ def chamber_of(*sensors: Sensor, needs_sensor: bool = False, **options: Any) -> 
         sensor=sensors,
         light=Light(needs_sensor=needs_sensor, full_scale_lux=FULL_LUX),
         relay=(Relay(name="valve", pin=VALVE_PIN, variable=VALVE),),
+        interlock=UNHINDERED,
         **options,
     )
 

@@ -1,0 +1,563 @@
+"""Every interlock provoked, through real drivers on simulated hardware, against all who command."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec.structs import replace
+
+from growd.bus.messages import Quality
+from growd.config import Chamber, Config, Light, Relay, Sensor
+from growd_hwsim.faults import Fault
+from support.jumping import rigged
+from support.memory import ShortMemory
+from support.scene import UNHINDERED
+
+AIR = Sensor(name="air", kind="scd30")
+LUX = Sensor(name="lux", kind="bh1750", bus=3, interval_s=1.0)
+VALVE = Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
+FAN = Relay(name="fan", pin=20, variable="air_flush_on", override_s=86_400)
+
+CO2, VALVE_ON, FAN_ON, LIGHT = "air_carbon_dioxide", VALVE.variable, FAN.variable, "light_illuminance"
+KNOWN_S = 20.0
+WHO = ("recipe", "client", "controller")
+
+
+class Stage:
+    """A rig, and those who command its outputs."""
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.clock, self.machine, self.bus = rig.clock, rig.machine, rig.bus
+        self.people = {
+            "recipe": self.bus.node("environment_1/a_recipe"),
+            "client": self.bus.node("client"),
+            "controller": self.bus.node("environment_1/controllers/rogue"),
+        }
+
+    def command(self, who, variable, value):
+        folder = "desired" if who == "recipe" else "commanded"
+        topic = f"environment_1/{folder}/{variable}"
+        self.people[who].publish_arguments(topic, [value])
+
+    def want(self, variable, value):
+        self.people["client"].publish_arguments(f"environment_1/desired/{variable}", [value])
+
+    def state(self, name):
+        return self.rig.last(f"interlocks/{name}").value
+
+    def has_tripped(self, name):
+        return self.state(name)["tripped"]
+
+    def is_on(self, relay):
+        return self.machine.gpio.high(relay.pin) > 0
+
+    def lit(self):
+        return [self.machine.gpio.high(pin) for pin in (12, 13, 18)]
+
+    def air(self):
+        return self.machine.chamber.air()
+
+    def change(self, **parameters):
+        chamber = self.machine.chamber
+        chamber.parameters = dataclasses.replace(chamber.parameters, **parameters)
+
+    async def until(self, condition, within):
+        return await self.clock.until(condition, within=within)
+
+    async def kept_against(self, who, variable, value, device, *, state, seconds=30):
+        """Whoever commands this, again and again, the device stays as it is. Nor is it moved for a moment."""
+        pins = [event for event in self.machine.gpio.history if event.pin == device.pin]
+        for _ in range(seconds):
+            self.command(who, variable, value)
+            await self.clock.advance(1.0)
+        assert self.is_on(device) == state
+        assert [event for event in self.machine.gpio.history if event.pin == device.pin] == pins
+
+    async def call(self, service):
+        return await self.bus.services.get(f"environment_1/interlocks/{service}").call()
+
+
+@asynccontextmanager
+async def stage(config, memory=None):
+    async with rigged(config, memory) as rig:
+        yield Stage(rig)
+
+
+def chamber(*sensors, interlock=UNHINDERED, relays=(VALVE, FAN), light=None):
+    light = light or Light(enabled=False)
+    return Config(sensor=sensors or (AIR,), relay=relays, light=light, interlock=interlock)
+
+
+@asynccontextmanager
+async def with_events(on):
+    with on.bus.node("reader").subscribe("environment_1/events") as messages:
+        told = []
+        yield told
+        told += [message.value for message in iter(messages.get_nowait, None)]
+
+
+class TestCarbonDioxideCeiling:
+    NAME = "carbon_dioxide_ceiling"
+
+    @pytest.mark.parametrize("who", WHO)
+    async def test_it_shuts_the_valve_and_runs_the_fan_whoever_commands(self, who, caplog):
+        caplog.set_level(logging.INFO, "growd")
+        async with stage(chamber()) as on:
+            on.change(valve_flow_l_min=2.0)
+            await on.clock.advance(KNOWN_S)
+            async with with_events(on) as told:
+                on.want(VALVE_ON, 1)
+                await on.until(lambda: on.has_tripped(self.NAME), 60)
+                assert on.air().carbon_dioxide_ppm < 6_000
+                assert not on.is_on(VALVE)
+                assert on.is_on(FAN)
+                on.want(VALVE_ON, 0)
+                await on.kept_against(who, FAN_ON, 0, FAN, state=True, seconds=5)
+                await on.kept_against(who, VALVE_ON, 1, VALVE, state=False, seconds=5)
+                if who == "recipe":
+                    on.want(VALVE_ON, 0)
+                on.command("client", VALVE_ON, 0)
+                await on.until(lambda: not on.has_tripped(self.NAME), 600)
+                assert 4_400 < on.air().carbon_dioxide_ppm < 4_520
+                await on.clock.advance(20)
+                assert not on.is_on(FAN)
+        assert [(event["kind"], event["source"]) for event in told] == [("interlock", self.NAME)] * 2
+        assert told[0]["message"].startswith("air_carbon_dioxide is 5")
+        assert told[0]["message"].endswith(" ppm, and 5000 ppm is the most")
+        assert told[1]["message"] == "released"
+        said = [record for record in caplog.records if self.NAME in record.getMessage()]
+        assert [record.levelname for record in said] == ["WARNING", "INFO"]
+
+    async def test_one_sensor_of_several_is_enough(self):
+        spare = replace(AIR, name="spare", bus=2)
+        async with stage(chamber(AIR, spare)) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(VALVE_ON, 1)
+            await on.clock.advance(2)
+            assert on.is_on(VALVE)
+            on.machine.chips[2, 0x61].memory.calibration_ppm = 6_000.0
+            await on.until(lambda: on.has_tripped(self.NAME), 10)
+            assert not on.is_on(VALVE)
+            on.machine.faults.inject(Fault("absent", "i2c-2:0x61"))  # what it says is not known any more
+            await on.until(lambda: not on.has_tripped(self.NAME), 10)
+
+    async def test_the_fan_is_left_alone_where_it_is_configured_so(self):
+        config = chamber(interlock=replace(UNHINDERED, ceiling_starts_fan=False, ceiling_ppm=1_000))
+        async with stage(config) as on:
+            on.change(valve_flow_l_min=2.0)
+            on.want(VALVE_ON, 1)
+            await on.until(lambda: on.has_tripped(self.NAME), 60)
+            await on.clock.advance(2)
+            assert not on.is_on(FAN)
+
+    async def test_a_client_who_plays_a_sensor_deceives_nobody(self):
+        async with stage(chamber()) as on:
+            await on.clock.advance(KNOWN_S)
+            on.machine.faults.inject(Fault("absent", "scd30"))
+            await on.until(lambda: on.has_tripped(f"{CO2}_unknown"), 10)
+            for _ in range(20):
+                on.people["client"].publish_arguments(f"environment_1/raw/{CO2}", [500])
+                on.command("client", VALVE_ON, 1)
+                await on.clock.advance(1.0)
+            assert on.rig.last(f"measured/{CO2}").quality is Quality.OK
+            assert not on.is_on(VALVE)
+
+
+class TestValveOpenTooLong:
+    @pytest.mark.parametrize("who", WHO)
+    async def test_it_shuts_the_valve_for_a_rest_whoever_commands(self, who):
+        limits = replace(UNHINDERED, valve_open_s=60, valve_rest_s=30)
+        async with stage(chamber(interlock=limits)) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(VALVE_ON, 1)
+            await on.until(lambda: on.is_on(VALVE), 5)
+            took = await on.until(lambda: not on.is_on(VALVE), 70)
+            assert took == pytest.approx(60, abs=2)
+            assert on.has_tripped("valve_open_too_long")
+            assert "open for 60 s at a stretch" in on.state("valve_open_too_long")["reason"]
+            await on.kept_against(who, VALVE_ON, 1, VALVE, state=False, seconds=26)
+            await on.until(lambda: on.is_on(VALVE), 6)
+            assert not on.has_tripped("valve_open_too_long")
+
+    async def test_a_valve_that_may_be_open_counts_as_open(self):
+        async with stage(chamber(interlock=replace(UNHINDERED, valve_open_s=60))) as on:
+            await on.clock.advance(KNOWN_S)
+            on.machine.faults.inject(Fault("refused", f"gpio-{VALVE.pin}"))
+            on.want(VALVE_ON, 1)
+            await on.until(lambda: on.has_tripped("valve_open_too_long"), 70)
+
+
+class TestDosePerHour:
+    NAME = "dose_per_hour"
+    LIMITS = replace(UNHINDERED, dose_s=120)
+
+    @pytest.mark.parametrize("who", WHO)
+    async def test_it_keeps_the_valve_shut_whoever_commands(self, who):
+        async with stage(chamber(interlock=self.LIMITS)) as on:
+            on.change(valve_flow_l_min=0.01)
+            await on.clock.advance(KNOWN_S)
+            for _ in range(12):  # many small ones add up
+                on.want(VALVE_ON, 1)
+                await on.clock.advance(10.0)
+                on.want(VALVE_ON, 0)
+                await on.clock.advance(10.0)
+            on.want(VALVE_ON, 1)
+            await on.until(lambda: on.has_tripped(self.NAME), 10)
+            assert not on.is_on(VALVE)
+            assert on.state(self.NAME)["reason"].startswith("the valve was open for 12")
+            await on.kept_against(who, VALVE_ON, 1, VALVE, state=False, seconds=600)
+            await on.until(lambda: not on.has_tripped(self.NAME), 3_600)
+
+    async def test_with_the_flow_of_the_valve_it_is_in_litres(self):
+        limits = replace(UNHINDERED, dose_litres=0.5, valve_flow_l_min=0.25)
+        async with stage(chamber(interlock=limits)) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(VALVE_ON, 1)
+            await on.until(lambda: on.has_tripped(self.NAME), 130)
+            assert on.state(self.NAME)["reason"].endswith("of the last hour, and 120 s (0.5 l) is the most")
+
+    @pytest.mark.parametrize("is_killed", [False, True])
+    async def test_a_restart_gives_no_second_dose(self, is_killed):
+        memory = ShortMemory()
+        async with stage(chamber(interlock=self.LIMITS), memory) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(VALVE_ON, 1)
+            await on.clock.advance(100.0)
+            at_the_kill = ShortMemory()
+            at_the_kill.texts = memory.texts.copy()
+        assert memory.saves < 15  # not one for each dose
+        async with stage(chamber(interlock=self.LIMITS), at_the_kill if is_killed else memory) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(VALVE_ON, 1)
+            await on.until(lambda: on.is_on(VALVE), 5)
+            took = await on.until(lambda: on.has_tripped(self.NAME), 40)
+            assert took <= 22
+
+    async def test_nor_do_restarts_in_quick_succession(self):
+        memory, opened = ShortMemory(), 0.0
+        for _ in range(40):
+            async with stage(chamber(interlock=self.LIMITS), memory) as on:
+                await on.clock.advance(5.0)
+                on.want(VALVE_ON, 1)
+                await on.clock.advance(10.0)
+                opened += 5.0 * on.is_on(VALVE)
+                kept = memory.texts.copy()
+            memory.texts = kept  # as if it had been killed
+            if on.has_tripped(self.NAME):
+                break
+        assert on.has_tripped(self.NAME)
+        assert opened <= 120
+
+
+class TestInputUnknown:
+    NAME = "air_carbon_dioxide_unknown"
+
+    @pytest.mark.parametrize("who", WHO)
+    @pytest.mark.parametrize("fault", ["absent", "hang", "frozen"])
+    async def test_the_valve_is_shut_without_fresh_carbon_dioxide_whoever_commands(self, who, fault):
+        async with stage(chamber()) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(VALVE_ON, 1)
+            await on.until(lambda: on.is_on(VALVE), 5)
+            on.machine.faults.inject(Fault(fault, "scd30" if fault != "hang" else "i2c-1"))
+            await on.until(lambda: on.has_tripped(self.NAME), 60)
+            await on.clock.advance(1.0)
+            assert not on.is_on(VALVE)
+            await on.kept_against(who, VALVE_ON, 1, VALVE, state=False)
+
+    @pytest.mark.parametrize("who", WHO)
+    async def test_and_before_it_is_measured_whoever_commands(self, who):
+        async with stage(chamber()) as on:
+            on.command(who, VALVE_ON, 1)
+            await on.clock.advance(1.0)
+            assert on.state(self.NAME)["reason"] == f"{CO2} has not been measured yet"
+            assert not on.is_on(VALVE)
+            assert not any(event.high for event in on.machine.gpio.history)
+
+
+class TestNoRiseAfterDose:
+    NAME = "no_rise_after_dose"
+    LIMITS = replace(UNHINDERED, no_rise_open_s=180)
+
+    @asynccontextmanager
+    async def tripped(self, memory=None):
+        async with stage(chamber(interlock=self.LIMITS), memory) as on:
+            on.change(valve_flow_l_min=0.0)
+            await on.clock.advance(KNOWN_S)
+            on.want(VALVE_ON, 1)
+            await on.until(lambda: on.has_tripped(self.NAME), 200)
+            yield on
+
+    @pytest.mark.parametrize("who", WHO)
+    async def test_an_empty_bottle_shuts_the_valve_for_good_whoever_commands(self, who):
+        async with self.tripped() as on:
+            assert not on.is_on(VALVE)
+            assert on.state(self.NAME)["needs_reset"]
+            assert "the bottle may be empty" in on.state(self.NAME)["reason"]
+            await on.kept_against(who, VALVE_ON, 1, VALVE, state=False, seconds=100)
+            await on.clock.advance(1_800)
+            assert on.has_tripped(self.NAME)
+
+    async def test_an_open_door_trips_it(self):
+        async with stage(chamber(interlock=self.LIMITS)) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(VALVE_ON, 1)
+            await on.until(lambda: on.air().carbon_dioxide_ppm > 1_000, 200)
+            on.machine.chamber.set_door(is_open=True)
+            await on.until(lambda: on.has_tripped(self.NAME), 600)
+
+    async def test_who_has_checked_it_resets_it(self):
+        async with self.tripped() as on:
+            assert await on.call(f"{self.NAME}/reset") == {
+                "success": True,
+                "message": "no_rise_after_dose has been reset",
+            }
+            assert not on.has_tripped(self.NAME)
+            await on.until(lambda: on.is_on(VALVE), 5)
+            on.change(valve_flow_l_min=0.05)
+            await on.clock.advance(400)
+            assert not on.has_tripped(self.NAME)
+            answer = await on.call(f"{self.NAME}/reset")
+            assert answer == {"success": False, "message": "no_rise_after_dose has not tripped"}
+
+    async def test_a_reset_is_refused_while_nobody_could_see_it_rise(self):
+        async with self.tripped() as on:
+            on.machine.faults.inject(Fault("absent", "scd30"))
+            await on.clock.advance(10)
+            answer = await on.call(f"{self.NAME}/reset")
+            assert not answer["success"]
+            assert answer["message"] == f"{CO2} is not known, so nobody could see it rise"
+            assert on.has_tripped(self.NAME)
+
+    async def test_a_reset_that_can_not_be_kept_is_none(self):
+        memory = ShortMemory()
+        async with self.tripped(memory) as on:
+            memory.fails = True
+            answer = await on.call(f"{self.NAME}/reset")
+            assert not answer["success"]
+            assert "the disk is gone" in answer["message"]
+            await on.clock.advance(10)
+            assert on.has_tripped(self.NAME)
+            assert not on.is_on(VALVE)
+
+    @pytest.mark.parametrize("is_killed", [False, True])
+    async def test_it_outlasts_a_restart(self, is_killed):
+        memory = ShortMemory()
+        async with self.tripped(memory) as on:
+            await on.clock.advance(1.0)
+            at_the_kill = ShortMemory()
+            at_the_kill.texts = memory.texts.copy()
+        async with stage(chamber(interlock=self.LIMITS), at_the_kill if is_killed else memory) as on:
+            on.want(VALVE_ON, 1)
+            await on.clock.advance(60)
+            assert on.has_tripped(self.NAME)
+            assert not on.is_on(VALVE)
+            assert (await on.call(f"{self.NAME}/reset"))["success"]
+            await on.until(lambda: on.is_on(VALVE), 5)
+
+
+LAMP = Light()
+
+
+def until_midnight(wall):
+    local = time.localtime(wall)
+    return 86_400 - local.tm_hour * 3_600 - local.tm_min * 60 - local.tm_sec
+
+
+class TestLightOverTemperature:
+    NAME = "light_over_temperature"
+
+    @pytest.mark.parametrize("who", WHO)
+    async def test_it_is_dark_until_the_air_has_cooled_down_whoever_commands(self, who):
+        limits = replace(UNHINDERED, light_off_degc=26, light_hysteresis_degc=1)
+        async with stage(chamber(AIR, LUX, interlock=limits, light=LAMP, relays=())) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(LIGHT, 20_000)
+            await on.until(lambda: on.lit()[0] > 0.9, 30)
+            await on.until(lambda: on.has_tripped(self.NAME), 7_200)
+            await on.clock.advance(1)
+            assert on.air().temperature_degc == pytest.approx(26, abs=0.2)
+            for _ in range(20):
+                on.command(who, LIGHT, 10_000 if who == "recipe" else 0.5)
+                on.command(who, "light_intensity_red", 1.0)
+                await on.clock.advance(1.0)
+                assert on.lit() == [0, 0, 0]
+            await on.until(lambda: not on.has_tripped(self.NAME), 3_600)
+            assert on.air().temperature_degc == pytest.approx(25, abs=0.2)
+            await on.clock.advance(2)
+            assert on.lit()[0] > 0.3
+
+
+class TestLightHours:
+    NAME = "light_hours"
+    LIMITS = replace(UNHINDERED, light_hours=0.5)
+
+    @pytest.mark.parametrize("who", WHO)
+    async def test_it_is_dark_for_the_rest_of_the_day_whoever_commands(self, who):
+        async with stage(chamber(LUX, interlock=self.LIMITS, light=LAMP, relays=())) as on:
+            on.clock.step(until_midnight(on.clock.time()) + 60)
+            on.want("light_intensity_red", 0.1)
+            await on.clock.advance(600)
+            on.want("light_intensity_red", 0.0)
+            await on.clock.advance(600)
+            assert not on.has_tripped(self.NAME)
+            on.want("light_intensity_red", 0.5)
+            took = await on.until(lambda: on.has_tripped(self.NAME), 1_300)
+            assert took == pytest.approx(1_200, abs=3)
+            await on.clock.advance(1)
+            for _ in range(20):
+                on.command(who, LIGHT, 10_000 if who == "recipe" else 0.5)
+                await on.clock.advance(1.0)
+                assert on.lit() == [0, 0, 0]
+            on.clock.step(until_midnight(on.clock.time()) - 60)
+            took = await on.until(lambda: not on.has_tripped(self.NAME), 100)
+            assert took == pytest.approx(60, abs=2)
+            await on.clock.advance(1)
+            assert any(on.lit())
+
+    async def test_the_hours_of_the_day_outlast_a_kill(self):
+        memory = ShortMemory()
+        config = chamber(LUX, interlock=self.LIMITS, light=LAMP, relays=())
+        async with stage(config, memory) as on:
+            on.want("light_intensity_red", 0.1)
+            await on.clock.advance(1_000)
+            kept = memory.texts.copy()
+        assert memory.saves < 12
+        memory.texts = kept
+        async with stage(config, memory) as on:
+            on.want("light_intensity_red", 0.1)
+            took = await on.until(lambda: on.has_tripped(self.NAME), 1_300)
+            assert took <= 810
+
+
+class TestTheirOwnTask:
+    @pytest.mark.parametrize("how", ["ended", "hanging"])
+    async def test_outputs_are_safe_while_it_does_not_run(self, how):
+        config = chamber(AIR, LUX, light=LAMP)
+        async with stage(config) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(VALVE_ON, 1)
+            on.want(LIGHT, 8_000)
+            await on.clock.advance(5)
+            assert on.is_on(VALVE)
+            assert any(on.lit())
+            interlocks = on.rig.plant.by_environment["environment_1"]._interlocks
+            if how == "ended":
+                interlocks._listen = None  # a mistake in the program
+                interlocks._update = None
+                await on.clock.advance(2)
+            else:
+                sleep, real = asyncio.Event(), interlocks._clock
+                interlocks._clock = _Hanging(real, sleep)
+                await on.clock.advance(8)
+            assert not on.is_on(VALVE)
+            assert on.lit() == [0, 0, 0]
+            if how == "ended":
+                del interlocks._listen, interlocks._update
+            else:
+                interlocks._clock = real
+                sleep.set()
+            await on.clock.advance(15)
+            assert on.is_on(VALVE)
+
+    async def test_outputs_are_safe_until_it_is_known_what_was_kept(self, caplog):
+        memory = ShortMemory()
+        memory.fails = True
+        async with stage(chamber(), memory) as on:
+            on.want(VALVE_ON, 1)
+            await on.clock.advance(KNOWN_S)
+            assert not on.is_on(VALVE)
+            assert on.state("dose_per_hour")["reason"].endswith("can't be read: the disk is gone")
+            assert (
+                sum("dose_per_hour: what happened" in record.getMessage() for record in caplog.records) == 1
+            )
+            memory.fails = False
+            await on.until(lambda: on.is_on(VALVE), 15)
+
+    @pytest.mark.parametrize(
+        "kept",
+        [
+            3,
+            {},
+            {"time": "x"},
+            {"time": 1.0, "clean": True, "interlocks": 3},
+            {"time": 1.0, "clean": True, "interlocks": {"dose_per_hour": "x", "no_rise_after_dose": 5}},
+        ],
+    )
+    async def test_what_was_kept_and_is_not_understood_is_taken_for_the_worst(self, kept):
+        memory = ShortMemory()
+        await memory.save_state("environment_1/interlocks", kept)
+        config = chamber(interlock=replace(UNHINDERED, dose_s=100))
+        async with stage(config, memory) as on:
+            on.want(VALVE_ON, 1)
+            await on.clock.advance(KNOWN_S)
+            assert on.has_tripped("dose_per_hour")
+            assert on.has_tripped("no_rise_after_dose")
+            assert not on.is_on(VALVE)
+
+    async def test_a_state_that_can_not_be_kept_is_kept_later(self, caplog):
+        memory = ShortMemory()
+        async with stage(chamber(interlock=replace(UNHINDERED, dose_s=100)), memory) as on:
+            await on.clock.advance(KNOWN_S)
+            memory.fails = True
+            on.want(VALVE_ON, 1)
+            await on.clock.advance(60)
+            on.want(VALVE_ON, 0)
+            await on.clock.advance(2)
+            saves, memory.fails = memory.saves, False
+            await on.clock.advance(12)
+            assert memory.saves == saves + 1
+        assert sum("can't be kept" in record.getMessage() for record in caplog.records) == 1
+
+
+class _Hanging:
+    """A clock on which nobody wakes up before `woken`."""
+
+    def __init__(self, clock, woken):
+        self.time, self.monotonic = clock.time, clock.monotonic
+        self.woken = woken
+
+    async def sleep(self, _):
+        await self.woken.wait()
+
+
+class TestWhatIsTold:
+    async def test_the_limits_are_parameters_that_clients_can_read_alone(self):
+        async with stage(chamber()) as on:
+            parameters = on.bus.parameters
+            assert parameters.get("environment_1/interlocks/carbon_dioxide_ceiling") == {
+                "limit": 5_000.0,
+                "hysteresis": 500.0,
+            }
+            with pytest.raises(PermissionError):
+                await parameters.set("environment_1/interlocks/carbon_dioxide_ceiling/limit", 30_000)
+
+    async def test_a_start_is_no_event(self, caplog):
+        async with stage(chamber()) as on, with_events(on) as told:
+            await on.clock.advance(100)
+        assert told == []
+        assert "interlock" not in caplog.text
+
+    async def test_those_that_have_nothing_to_hold_are_not_there(self):
+        async with stage(chamber(LUX, relays=(), light=LAMP)) as on:
+            await on.clock.advance(1)
+            names = [
+                each["name"]
+                for each in on.bus.find_node("environment_1/interlocks").information()["interlocks"]
+            ]
+            assert names == ["environment_1/interlocks/light_hours"]
+
+    async def test_an_environment_has_its_own(self):
+        shelf = Chamber(sensor=(replace(AIR, bus=4),), relay=(replace(VALVE, pin=22),), interlock=UNHINDERED)
+        async with stage(replace(chamber(), chamber={"shelf": shelf})) as on:
+            await on.clock.advance(KNOWN_S)
+            on.machine.faults.inject(Fault("absent", "i2c-1"))
+            await on.clock.advance(20)
+            assert on.has_tripped(f"{CO2}_unknown")
+            assert not on.bus.topics.get(f"shelf/interlocks/{CO2}_unknown").last.value["tripped"]
