@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -136,6 +137,25 @@ async def test_a_paused_recipe_is_paused_after_a_restart_however_long_that_took(
         await chamber.ask("resume_recipe")
         await chamber.clock.advance(MINUTE)
         assert state(chamber)["elapsed"] == pytest.approx(2 * MINUTE, abs=2)
+
+
+async def test_while_it_is_paused_the_card_is_spared(on):
+    await on.start("weeks")
+    await on.ask("pause_recipe")
+    kept = on.journal.progressed
+    await on.clock.advance(HOUR)
+    assert on.journal.progressed == kept
+
+
+async def test_what_has_ended_can_not_be_changed_though_its_end_could_not_be_recorded_yet(on):
+    await on.start("weeks", 14 * ROUND - MINUTE)
+    on.journal.broken = True
+    await on.clock.advance(2 * MINUTE)
+    on.journal.broken = False
+    on.journal.hold = asyncio.Event()
+    answer = await on.call("skip_to_phase", "early")
+    assert "has ended, which is not recorded yet" in answer["message"]
+    on.journal.hold = None
 
 
 @pytest.mark.parametrize("phase", ["late", 2, "2"])

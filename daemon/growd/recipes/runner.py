@@ -271,6 +271,8 @@ class RecipeRunner:
     async def _change_now(self, change: Callable[[ActiveRun], str], by: str) -> str:
         async with self._lock:
             active = self._refuse_unless_running()
+            if active.ending:
+                raise RefusedError(f"the recipe {active.run.recipe_id} has ended, which is not recorded yet")
             active.position.note()
             changed = active.copied()
             words = change(changed)
@@ -433,8 +435,11 @@ class RecipeRunner:
                     await self._save_progress(active)
 
     def _progress_is_due(self, active: ActiveRun) -> bool:
+        if active.ending:
+            return False
         position = active.position
-        return not active.ending and (position.unkept() >= self._progress_every or position.has_news)
+        is_old = not position.is_paused and position.unkept() >= self._progress_every
+        return is_old or position.has_news
 
     async def _save_progress(self, active: ActiveRun) -> None:
         active.position.note()
