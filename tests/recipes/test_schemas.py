@@ -1,0 +1,72 @@
+"""The JSON Schemas against what growd itself says of a recipe."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.recipes.findings import errors
+from growd.recipes.interpreter import FORMATS, check
+from growd.recipes.schemas import schema_of
+from growd.variables import VARIABLES
+from support.couch_client import FILES
+from support.malformed_recipes import MALFORMED, SOUND
+from support.recipe_strategies import FLEXFORMAT, PHASED, SIMPLE, mutated
+
+SCHEMAS = {name: schema_of(name) for name in FORMATS}
+VALIDATORS = {name: jsonschema_rs.Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
+SAMPLES = [json.loads(file.read_text()) for file in sorted((FILES / "recipes").glob("*.json"))]
+SOME = st.one_of(SIMPLE, FLEXFORMAT, PHASED)
+
+
+def fits(recipe):
+    """Whether the schema of its format lets it pass; where it has none that is known, any of them."""
+    name = recipe.get("format") if isinstance(recipe, dict) else None
+    names = [name] if isinstance(name, str) and name in VALIDATORS else VALIDATORS
+    return any(VALIDATORS[each].is_valid(recipe) for each in names)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_schema_is_one_and_explains_itself_by_examples_that_run(name):
+    schema = SCHEMAS[name]
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema_rs.meta.validate(schema)
+    assert schema["title"]
+    assert schema["description"]
+    assert schema["$defs"]["variable"]["enum"] == list(VARIABLES)
+    for example in schema["examples"]:
+        assert check(example) == []
+        assert fits(example)
+
+
+@pytest.mark.parametrize("recipe", [*SOUND, *SAMPLES])
+def test_what_runs_fits(recipe):
+    assert not errors(check(recipe))
+    assert fits(recipe)
+
+
+@pytest.mark.parametrize(("recipe", "pointer"), MALFORMED)
+def test_a_wrong_shape_is_refused_by_both_and_growd_names_the_place(recipe, pointer):
+    assert pointer in {finding.pointer for finding in errors(check(recipe))}
+    assert not fits(recipe)
+
+
+@given(SOME)
+def test_every_sound_recipe_fits(recipe):
+    assert not errors(check(recipe))
+    assert fits(recipe)
+
+
+@given(mutated(SOME))
+def test_what_a_schema_refuses_does_not_run(recipe):
+    try:
+        document = json.loads(json.dumps(recipe, allow_nan=False))
+        document_fits = fits(document)
+    except ValueError:
+        return  # no JSON, or half a character
+    if not document_fits:
+        assert errors(check(document))
