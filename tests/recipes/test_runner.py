@@ -413,7 +413,7 @@ def on_broken_plan(chamber):
     plan = chamber.runner._active.plan
     sound = plan.set_points
 
-    def broken(elapsed, time_of_day):
+    def broken(*_, **__):
         raise ZeroDivisionError("in a tick")
 
     plan.set_points = broken
