@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from growd.devices import SENSOR_KINDS
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
 from growd.store.journal import RunJournal
 from growd.store.points import PointMaker
 from growd.store.run_documents import RunDocuments
-from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from growd.store.local import LocalStore
     from growd.store.outbox import Outbox
 
+_CARBON_DIOXIDE: Final = "air_carbon_dioxide"
 _VALVE: Final = "air_carbon_dioxide_valve_on"
 
 
@@ -65,6 +66,7 @@ def reach_of(chamber: config.Chamber) -> Reach:
         reach["light_illuminance"] = (0.0, chamber.light.full_scale_lux)
         reach |= {f"light_intensity_{channel.name}": (0.0, 1.0) for channel in chamber.light.channel}
     reach |= {relay.variable: (0.0, 1.0) for relay in chamber.relay}
-    if _VALVE in reach:
-        reach["air_carbon_dioxide"] = (0.0, VARIABLES["air_carbon_dioxide"].maximum)
+    kinds = [SENSOR_KINDS[sensor.kind] for sensor in chamber.sensor]
+    if _VALVE in reach and any(_CARBON_DIOXIDE in kind.variables.values() for kind in kinds):
+        reach[_CARBON_DIOXIDE] = (0.0, chamber.interlock.ceiling_ppm)
     return reach
