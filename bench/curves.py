@@ -8,13 +8,15 @@ from __future__ import annotations
 import io
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
+
+P = TypeVar("P")
 
 COLUMNS = 3
 COLOURS = ("#3b82d6", "#d97706", "#12985c", "#c2569b")
@@ -50,6 +52,13 @@ class Panel:
 
 def draw(file: Path, panels: Sequence[Panel], caption: str) -> None:
     """Write the picture. Needs matplotlib."""
+    small_multiples(file, panels, _draw, caption)
+
+
+def small_multiples(
+    file: Path, panels: Sequence[P], draw_one: Callable[[Axes, P], None], caption: str
+) -> None:
+    """Write a picture of small ones, each of which `draw_one` draws. Needs matplotlib."""
     import matplotlib as mpl  # noqa: PLC0415  not a dependency of what only measures
     from matplotlib.figure import Figure  # noqa: PLC0415  as above
 
@@ -57,7 +66,7 @@ def draw(file: Path, panels: Sequence[Panel], caption: str) -> None:
     with mpl.rc_context(SETTINGS):
         picture = Figure(figsize=(3.4 * COLUMNS, 2.8 * rows + 0.3), layout="constrained")
         for place, panel in enumerate(panels, start=1):
-            _draw(picture.add_subplot(rows, COLUMNS, place), panel)
+            draw_one(picture.add_subplot(rows, COLUMNS, place), panel)
         picture.supxlabel(caption, fontsize=8)
         svg = io.StringIO()
         picture.savefig(svg, format="svg", transparent=True, metadata={"Date": None})

@@ -1,0 +1,412 @@
+"""Closed loops of CO2 on the simulated chamber: growd's controller beside the predecessor's formula.
+
+Steps up and down, a sensor that is behind, valves of other sizes, a door, and lamps over plants: what is told
+is the air itself, and with "measured" what the filter says. The reference is the predecessor's PID with the
+gains that it had for the temperature of the air (1, 0, 1), and what it made of the output: one device on
+above 0 and another below, here the valve and the fan. Its only gains with an integral, those for pH (0.25,
+0.25, 0.75), have rows of their own; so have the package simple-pid, with growd's gains, doses and rule for
+the fan, and growd's own on and off.
+
+Overshoot is the farthest beyond the set point once a step is nine tenths done, ripple of doses included; the
+error is the largest in the second half of a step. Of the seeds (--rounds) the worst counts; --seconds is how
+long each step lasts, on the chamber's clock. --figure draws the courses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import math
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from closed_loop import CO2, ENVIRONMENT, FAN, VALVE, Loop, Setting
+from courses import Course, Plot, draw_courses
+from measuring import Options, Row, limited, machine, main
+
+from growd.bus.messages import Quality
+from growd.control.autotune import Autotuner
+from growd.control.carbon_dioxide import USUAL_GAINS, CarbonDioxideController, DosedSwitchController
+from growd_hwsim.chamber import ChamberParameters
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from closed_loop import Part
+
+    from growd.bus.topics import Publisher
+
+PERCENT = "% of the step"
+OVERSHOOT_PERCENT = 3.0
+FEWER = 0.5  # of the predecessor's openings
+FAN_BAND_PPM = 30.0
+DOOR_S = 60.0
+SHUT_S = 1_800.0
+TUNED_WITHIN_S = 2_000
+SCD30_S = 20.0  # response time (datasheet)
+SIMPLE_PID = "simple_pid"
+
+
+def accuracy_ppm(ppm: float) -> float:
+    """What an SCD30 promises (datasheet)."""
+    return 30.0 + 0.03 * ppm
+
+
+# --- Who controls
+
+
+class Predecessor:
+    """u = Kp e + Ki sum(e) + Kd (e - e before) for each sample, whatever the time between.
+
+    The sum within +-1000, u within -1..1, and 0 where e is within the dead band. Facts from nodes/pid.py,
+    nodes/arduino_handler.py and launch/personal_food_computer_v2.launch of openag_brain.
+    """
+
+    def __init__(self, loop: Loop, gains: tuple[float, float, float]) -> None:
+        self._gains = gains
+        self._sum = self._before = 0.0
+        node = loop.bus.node("predecessor")
+        self._inbox = node.subscribe(*(f"{ENVIRONMENT}/{kind}/{CO2}" for kind in ("measured", "desired")))
+        self._outputs = [(node.publisher(f"{ENVIRONMENT}/commanded/{VALVE}"), 1)]
+        if loop.setting.fan:
+            self._outputs.append((node.publisher(f"{ENVIRONMENT}/commanded/{FAN}"), -1))
+
+    async def run(self) -> None:
+        set_point = None
+        async for message in self._inbox:
+            if message.topic.endswith(f"desired/{CO2}"):
+                set_point = message.value
+            elif set_point is not None and message.value is not None:
+                u = self._command(set_point - message.value)
+                for output, sign in self._outputs:
+                    output.publish(float(sign * u > 0))
+
+    def _command(self, error: float) -> float:
+        if abs(error) < 0.5:
+            return 0.0
+        kp, ki, kd = self._gains
+        self._sum = max(-1000.0, min(1000.0, self._sum + error))
+        u = kp * error + ki * self._sum + kd * (error - self._before)
+        self._before = error
+        return max(-1.0, min(1.0, u))
+
+
+class SimplePid:
+    """The package, in the place of growd's PID: same gains, and the same rule for the fan."""
+
+    def __init__(self, loop: Loop) -> None:
+        package: Any = importlib.import_module(SIMPLE_PID)
+        kp, ti_s, td_s = USUAL_GAINS.kp, USUAL_GAINS.ti_s, USUAL_GAINS.td_s
+        self._pid = package.PID(kp, kp / ti_s, kp * td_s, sample_time=None, output_limits=(-1, 1))
+        self._clock = loop.clock
+        node = loop.bus.node("simple-pid")
+        self._inbox = node.subscribe(*(f"{ENVIRONMENT}/{kind}/{CO2}" for kind in ("measured", "desired")))
+        self._output: Publisher = node.publisher(f"{ENVIRONMENT}/commanded/{CO2}")
+
+    async def run(self) -> None:
+        set_point, last = None, self._clock.monotonic()
+        async for message in self._inbox:
+            if message.topic.endswith(f"desired/{CO2}"):
+                set_point = self._pid.setpoint = message.value
+            elif set_point is not None and message.value is not None:
+                now = self._clock.monotonic()
+                u = self._pid(message.value, dt=max(1e-6, now - last))
+                last = now
+                self._output.publish(u if message.value > set_point + FAN_BAND_PPM else max(0.0, u))
+
+
+def switches(loop: Loop) -> list[Part]:
+    """What gives the doses of valve and fan."""
+    made: list[Part] = [DosedSwitchController(loop.bus, ENVIRONMENT, VALVE)]
+    if loop.setting.fan:
+        fan = DosedSwitchController(loop.bus, ENVIRONMENT, FAN, minimum_on_s=10.0, minimum_off_s=10.0)
+        made.append(fan)
+    return made
+
+
+def growd(loop: Loop, *, on_off: bool = False) -> list[Part]:
+    """As the daemon has it, with its usual gains."""
+    controller = CarbonDioxideController(
+        loop.bus, ENVIRONMENT, on_off=on_off, valves=("valve",), fans=loop.fans, fan_band_ppm=FAN_BAND_PPM
+    )
+    return [controller, *switches(loop), Autotuner(loop.bus, ENVIRONMENT, controller, "valve")]
+
+
+def predecessor(loop: Loop) -> list[Part]:
+    return [Predecessor(loop, (1.0, 0.0, 1.0))]
+
+
+def with_integral(loop: Loop) -> list[Part]:
+    return [Predecessor(loop, (0.25, 0.25, 0.75))]
+
+
+def simple_pid(loop: Loop) -> list[Part]:
+    return [SimplePid(loop), *switches(loop)]
+
+
+# --- What happens
+
+
+@dataclass
+class Figures:
+    """What one step came to. Overshoot in percent of the step, the error and its limit in ppm."""
+
+    overshoot: float
+    measured_overshoot: float
+    rise_s: float
+    error: float
+    openings_per_h: float
+    litres: float
+    limit: float
+    course: dict[float, float] = field(default_factory=dict)
+
+
+async def watched(loop: Loop, set_point: float, seconds: float) -> Figures:
+    """The step to this set point from what there is."""
+    start, openings, litres, begin = loop.ppm, loop.openings, loop.litres, loop.clock.monotonic()
+    loop.want(CO2, set_point)
+    way = math.copysign(1.0, set_point - start)
+    size = max(1.0, abs(set_point - start))
+    beyond, beyond_measured, rise, error = 0.0, 0.0, math.nan, 0.0
+    course = {}
+    while (at := loop.clock.monotonic() - begin) < seconds:
+        await loop.clock.advance(1.0)
+        ppm = course[begin + at] = loop.ppm
+        if math.isnan(rise) and way * (ppm - start) >= 0.9 * size:
+            rise = at
+        if not math.isnan(rise):
+            beyond = max(beyond, way * (ppm - set_point))
+            beyond_measured = max(beyond_measured, way * (loop.measured - set_point))
+        if at >= seconds / 2:
+            error = max(error, abs(ppm - set_point))
+    return Figures(
+        100 * beyond / size,
+        100 * beyond_measured / size,
+        seconds if math.isnan(rise) else rise,
+        error,
+        (loop.openings - openings) * 3600 / seconds,
+        loop.litres - litres,
+        accuracy_ppm(set_point),
+        course,
+    )
+
+
+async def steps(loop: Loop, seconds: float, set_points: Sequence[float]) -> list[Figures]:
+    return [await watched(loop, set_point, seconds) for set_point in set_points]
+
+
+async def tuned_step(loop: Loop, seconds: float, *, tunes: bool) -> list[Figures]:
+    """A step after autotune (where there is one), from the room's air again."""
+    if tunes:
+        await loop.clock.advance(60)
+        await loop.bus.services.get(f"{ENVIRONMENT}/controllers/{CO2}/autotune").call()
+        await loop.clock.advance(TUNED_WITHIN_S)
+        loop.chamber.set_door(True)
+        await loop.clock.advance(5 * DOOR_S)
+        loop.chamber.set_door(False)
+    await loop.clock.advance(30)
+    return await steps(loop, seconds, [1000.0])
+
+
+async def door(loop: Loop, seconds: float) -> list[Figures]:
+    """It is opened for a minute while 1000 ppm are kept."""
+    loop.want(CO2, 1000.0)
+    await loop.clock.advance(1800)
+    loop.chamber.set_door(True)
+    await loop.clock.advance(DOOR_S)
+    loop.chamber.set_door(False)
+    return await steps(loop, seconds, [1000.0])
+
+
+async def day_and_night(loop: Loop, seconds: float) -> list[Figures]:
+    """1000 ppm over plants: the lamps go on, and off again."""
+    loop.want(CO2, 1000.0)
+    await loop.clock.advance(1800)
+    figures = []
+    for level in (1.0, 0.0):
+        for channel in ("white", "red", "blue"):
+            loop.chamber.set_lamp(channel, level)
+        figures.append(await watched(loop, 1000.0, seconds))
+    return figures
+
+
+async def held_shut(loop: Loop, seconds: float) -> list[Figures]:
+    """Somebody keeps the valve shut for half an hour, and lets go of it."""
+    loop.want(CO2, 1000.0)
+    hand = loop.bus.node("hand").publisher(f"{ENVIRONMENT}/commanded/{VALVE}")
+    for _ in range(int(SHUT_S / 60)):
+        hand.publish(0.0)
+        await loop.clock.advance(60)
+    hand.publish(None, Quality.STALE)
+    return await steps(loop, seconds, [1000.0])
+
+
+async def _ran(
+    setting: Setting,
+    contender: Callable[[Loop], list[Part]],
+    scene: Callable[[Loop], Awaitable[list[Figures]]],
+) -> list[Figures]:
+    loop = Loop(setting)
+    async with loop.running(contender(loop)):
+        await loop.clock.advance(10)
+        return await scene(loop)
+
+
+def worst(
+    rounds: int,
+    setting: Setting,
+    contender: Callable[[Loop], list[Part]],
+    scene: Callable[[Loop], Awaitable[list[Figures]]],
+) -> list[Figures]:
+    """The figures of each step, the worst of all seeds; the course is that of the first."""
+    taken = [
+        asyncio.run(_ran(replace(setting, seed=seed), contender, scene)) for seed in range(1, rounds + 1)
+    ]
+    return [_worst_of(each) for each in zip(*taken, strict=True)]
+
+
+def _worst_of(each: Sequence[Figures]) -> Figures:
+    names = ("overshoot", "measured_overshoot", "rise_s", "error", "openings_per_h", "litres")
+    return replace(each[0], **{name: max(getattr(one, name) for one in each) for name in names})
+
+
+# --- What is told
+
+
+def step_rows(
+    name: str, ours: Figures, theirs: Figures, *, overshoot: bool = True, openings: bool = False
+) -> list[Row]:
+    """All figures of a step; the last two say what is held to its target beside the error."""
+    most = OVERSHOOT_PERCENT if overshoot else None
+    fewer = ours.openings_per_h / theirs.openings_per_h if theirs.openings_per_h else None
+    measured = (ours.measured_overshoot, None, theirs.measured_overshoot)
+    return [
+        limited(f"{name}: overshoot", PERCENT, ours.overshoot, most, theirs.overshoot),
+        limited(f"{name}: overshoot, measured", PERCENT, *measured),
+        limited(f"{name}: rise to 90 %", "s", ours.rise_s, None, theirs.rise_s),
+        limited(f"{name}: largest error", "ppm", ours.error, ours.limit, theirs.error),
+        Row(
+            f"{name}: openings of the valve",
+            "1/h",
+            ours.openings_per_h,
+            theirs.openings_per_h,
+            fewer,
+            f"at most {FEWER:g} of the reference" if openings else "",
+            not openings or fewer is None or fewer <= FEWER,
+        ),
+        limited(f"{name}: CO2 used", "l", ours.litres, None, theirs.litres),
+    ]
+
+
+def beside_rows(name: str, ours: Figures, theirs: Figures) -> list[Row]:
+    """What tells them apart, without a target."""
+    return [
+        limited(f"{name}: overshoot", PERCENT, ours.overshoot, None, theirs.overshoot),
+        limited(f"{name}: largest error", "ppm", ours.error, None, theirs.error),
+        limited(f"{name}: openings of the valve", "1/h", ours.openings_per_h, None, theirs.openings_per_h),
+    ]
+
+
+def measure(options: Options) -> list[Row]:
+    file: Path | None = options.arguments.figure
+    if file is not None and importlib.util.find_spec("matplotlib") is None:
+        sys.exit("matplotlib, which draws the figure, is not installed: .venv/bin/pip install matplotlib")
+    has_package = importlib.util.find_spec(SIMPLE_PID) is not None
+    if not has_package:
+        print("simple-pid is not installed: what needs it is left out", file=sys.stderr)
+    seconds = max(20.0, options.seconds)
+    run = partial(worst, options.rounds)
+    plots: list[Plot] = []
+    rows = three_steps(run, seconds, plots, has_package=has_package)
+    rows += other_chambers(run, seconds, plots)
+    rows += disturbances(run, seconds, plots)
+    if has_package:
+        shut = partial(held_shut, seconds=seconds)
+        alone = Setting(fan=False)
+        ours, theirs = run(alone, growd, shut), run(alone, simple_pid, shut)
+        rows += beside_rows("valve held shut before the step, beside simple-pid", ours[0], theirs[0])
+    if file is not None:
+        draw_courses(file, plots, f"{machine()}, {time.strftime('%Y-%m-%d')}")
+    return rows
+
+
+def three_steps(
+    run: Callable[..., list[Figures]], seconds: float, plots: list[Plot], *, has_package: bool
+) -> list[Row]:
+    """Up, further up, and down, with valve and fan."""
+    set_points = (1000.0, 1500.0, 800.0)
+    scene = partial(steps, seconds=seconds, set_points=set_points)
+    others = {
+        "predecessor": predecessor,
+        "predecessor, with integral": with_integral,
+        "on and off": partial(growd, on_off=True),
+    }
+    if has_package:
+        others["simple-pid"] = simple_pid
+    ours = run(Setting(), growd, scene)
+    theirs = {name: run(Setting(), contender, scene) for name, contender in others.items()}
+    rows = []
+    for number, name in enumerate(("420 to 1000 ppm", "1000 to 1500 ppm", "1500 to 800 ppm")):
+        rows += step_rows(name, ours[number], theirs["predecessor"][number], openings=True)
+    for other, figures in theirs.items():
+        if other != "predecessor":
+            rows += beside_rows(f"420 to 1000 ppm, beside {other}", ours[0], figures[0])
+    courses = [_course("growd", ours), *(_course(name, each) for name, each in theirs.items())]
+    plots += [Plot("Valve and fan", courses[:2]), Plot("Beside others", [courses[0], *courses[2:]])]
+    return rows
+
+
+def other_chambers(run: Callable[..., list[Figures]], seconds: float, plots: list[Plot]) -> list[Row]:
+    """The same step without a fan, with a sensor that is behind, and with other valves after autotune."""
+    usual = ChamberParameters()
+    scene = partial(steps, seconds=seconds, set_points=(1000.0,))
+    rows: list[Row] = []
+    for name, setting in (
+        ("420 to 1000 ppm, no fan", Setting(fan=False)),
+        ("420 to 1000 ppm, sensor 20 s behind", Setting(response_s=SCD30_S)),
+    ):
+        ours, theirs = run(setting, growd, scene), run(setting, predecessor, scene)
+        rows += step_rows(name, ours[0], theirs[0])
+        plots.append(Plot(name, [_course("growd", ours), _course("predecessor", theirs)]))
+    for name, flow in (("small valve, 10 ml/min", 0.01), ("large valve, 250 ml/min", 0.25)):
+        setting = Setting(replace(usual, valve_flow_l_min=flow), response_s=SCD30_S)
+        ours = run(setting, growd, partial(tuned_step, seconds=seconds, tunes=True))
+        theirs = run(setting, predecessor, partial(tuned_step, seconds=seconds, tunes=False))
+        rows += step_rows(f"{name}, after autotune", ours[0], theirs[0])
+    return rows
+
+
+def disturbances(run: Callable[..., list[Figures]], seconds: float, plots: list[Plot]) -> list[Row]:
+    """What comes from outside while 1000 ppm are kept."""
+    rows: list[Row] = []
+    scene = partial(door, seconds=seconds)
+    ours, theirs = run(Setting(), growd, scene), run(Setting(), predecessor, scene)
+    rows += step_rows("door open for 60 s", ours[0], theirs[0], overshoot=False, openings=True)
+    scene = partial(day_and_night, seconds=seconds)
+    ours, theirs = run(Setting(), growd, scene), run(Setting(), predecessor, scene)
+    for name, mine, other in zip(("lamps on, over plants", "lamps off"), ours, theirs, strict=True):
+        rows += [
+            limited(f"{name}: largest error", "ppm", mine.error, mine.limit, other.error),
+            limited(f"{name}: openings of the valve", "1/h", mine.openings_per_h, None, other.openings_per_h),
+            limited(f"{name}: CO2 used", "l", mine.litres, None, other.litres),
+        ]
+    plots.append(Plot("Lamps on, and off", [_course("growd", ours), _course("predecessor", theirs)]))
+    return rows
+
+
+def _course(name: str, figures: Sequence[Figures]) -> Course:
+    begin = min(figures[0].course)
+    return Course(name, {(at - begin) / 60: ppm for each in figures for at, ppm in each.course.items()})
+
+
+def add_figure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw the courses, as SVG")
+
+
+if __name__ == "__main__":
+    main(measure, rounds=2, seconds=3600.0, add_arguments=add_figure)
