@@ -240,10 +240,10 @@ class App:
             stack.push_async_callback(asyncio.to_thread, hardware.close)
             if isinstance(hardware, SimulatedHardware):
                 FaultServices(bus, hardware.faults)
-            plants = Plants(self.config, bus, hardware, memory=local, complain=self._complain)
+            zone = await asyncio.to_thread(self.config.environment.zone)
+            plants = Plants(self.config, bus, hardware, memory=local, complain=self._complain, zone=zone)
             await stack.enter_async_context(plants.running())
             documents = run_documents(bus, local, database)
-            zone = await asyncio.to_thread(self.config.environment.zone)
             async with Supervisor(self._clock) as parts:
                 parts.start("recipe_run documents", documents.run)
                 for runner in recipe_runners(

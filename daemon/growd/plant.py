@@ -21,12 +21,13 @@ from growd.control.carbon_dioxide import (
 from growd.control.combining import Combiner
 from growd.control.controllers import DirectController, LightController
 from growd.control.filters import Filter
+from growd.control.light_calibration import LightCalibration
 from growd.control.pid import Gains
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import declare_environment
 from growd.devices import SENSOR_KINDS, SensorDevice, line_of
 from growd.outputs import light_device, relay_device
-from growd.safeguards import Safeguards
+from growd.safeguards import ILLUMINANCE, Safeguards
 from growd.supervisor import Supervisor
 from growd.variables import VARIABLES
 from growd.worker import WorkerError, Workers
@@ -34,6 +35,7 @@ from growd_drivers.errors import DriverError, NotReadyError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from datetime import tzinfo
 
     from growd import config
     from growd.bus import Bus
@@ -106,8 +108,8 @@ def sensed(chamber: Chamber) -> list[str]:
 class Plants:
     """The plant of each environment on `hardware`; whoever opened that closes it.
 
-    `memory` keeps what has to outlast a restart. `complain` is told, in a sentence for a person, of an output
-    that may not be safe in the end.
+    `memory` keeps what has to outlast a restart, and days are those of `zone` (None: the machine's).
+    `complain` is told, in a sentence for a person, of an output that may not be safe in the end.
     """
 
     def __init__(
@@ -118,13 +120,14 @@ class Plants:
         *,
         memory: Memory,
         complain: Callable[[str], None],
+        zone: tzinfo | None = None,
     ) -> None:
         self._clock = bus.clock
         self.workers = Workers(bus.clock.monotonic)
         """One thread for each bus, each serial line and each output, whatever environments are on it."""
         self.by_environment = {
             environment: Plant(
-                config, environment, bus, hardware, self.workers, memory=memory, complain=complain
+                config, environment, bus, hardware, self.workers, memory=memory, complain=complain, zone=zone
             )
             for environment in config.chambers()
         }
@@ -158,6 +161,7 @@ class Plant:
         *,
         memory: Memory,
         complain: Callable[[str], None],
+        zone: tzinfo | None,
     ) -> None:
         self.environment = environment
         self.chamber = config.chambers()[environment]
@@ -167,6 +171,7 @@ class Plant:
         self._hardware = hardware
         self._workers = workers
         self._memory = memory
+        self._zone = zone
         self._complain = complain
         self._interlocks: Interlocks | None = None
         self._actuators: list[Actuator] = []
@@ -177,7 +182,19 @@ class Plant:
         guards = self._interlocks = self._safeguards().interlocks(self._bus, self.environment, self._memory)
         self._actuators = [*self._lamps(guards), *self._relays(guards)]
         controllers = [*self.controllers(), *self._carbon_dioxide(guards)]
-        return [guards, *self._actuators, *controllers, *self.combiners(), *self.samplers()]
+        calibrations = [
+            self._light_calibration(part, guards)
+            for part in controllers
+            if isinstance(part, LightController) and ILLUMINANCE in sensed(self.chamber)
+        ]
+        return [
+            guards,
+            *self._actuators,
+            *controllers,
+            *calibrations,
+            *self.combiners(),
+            *self.samplers(),
+        ]
 
     async def make_safe(self) -> None:
         """Make all outputs safe. Those that run have ended."""
@@ -191,7 +208,7 @@ class Plant:
 
     def _safeguards(self) -> Safeguards:
         sensors = {variable: sensors_of(self.chamber, variable) for variable in sensed(self.chamber)}
-        return Safeguards(self.chamber, sensors, self._stale_after, self._patient)
+        return Safeguards(self.chamber, sensors, self._stale_after, self._patient, self._zone)
 
     def _lamps(self, guards: Interlocks) -> Iterator[Actuator]:
         light = self.chamber.light
@@ -263,6 +280,7 @@ class Plant:
                 full_scale_lux=light.full_scale_lux,
                 measured_stale_after_s=self._stale_after("light_illuminance"),
                 override_s=light.override_s,
+                mix={channel.name: channel.mix for channel in light.channel},
             )
             for channel in light.channel:
                 variable = f"light_intensity_{channel.name}"
@@ -317,6 +335,21 @@ class Plant:
             minimum_off_s=settings.minimum_off_s if is_valve else settings.fan_minimum_off_s,
             command_stale_after_s=self._patient(COMMAND_STALE_S),
             override_s=relay.override_s,
+        )
+
+    def _light_calibration(self, controller: LightController, guards: Interlocks) -> LightCalibration:
+        light = self.chamber.light
+        names = sensors_of(self.chamber, ILLUMINANCE)
+        channels = [channel.name for channel in light.channel]
+        return LightCalibration(
+            self._bus,
+            self.environment,
+            controller,
+            channels=channels,
+            interval_s=max(sensor.interval_s for sensor in self.chamber.sensor if sensor.name in names),
+            ramp_s=light.ramp_s,
+            stale_after_s=self._stale_after(ILLUMINANCE),
+            why_held=functools.partial(guards.why_held, (ILLUMINANCE, *channels)),
         )
 
     def combiners(self) -> Iterator[Combiner]:

@@ -25,6 +25,7 @@ from growd.control.open_times import OpenTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import tzinfo
 
     from growd.bus import Bus
     from growd.config import Chamber, Relay
@@ -39,13 +40,14 @@ class Safeguards:
 
     `sensors` has the names of the sensors of each variable that is measured, `stale_after` says after how
     many seconds one of them is not known any more, `patient` makes a time limit on this machine's work one of
-    the clock.
+    the clock. `zone` is where days begin and end, None for the machine's.
     """
 
     chamber: Chamber
     sensors: Mapping[str, Sequence[str]]
     stale_after: Callable[[str], float]
     patient: Callable[[float], float]
+    zone: tzinfo | None
 
     def interlocks(self, bus: Bus, environment: str, memory: Memory) -> Interlocks:
         """All interlocks of the chamber, which `memory` keeps over a restart."""
@@ -92,7 +94,7 @@ class Safeguards:
         if channels and TEMPERATURE in self.sensors:
             yield TooWarm(readings, channels, limits.light_off_degc, limits.light_hysteresis_degc)
         if channels:
-            yield LitTooLong(times, channels, limits.light_hours)
+            yield LitTooLong(times, channels, limits.light_hours, self.zone)
 
     def _ceiling(self, readings: Readings) -> Iterator[Interlock]:
         limits = self.chamber.interlock

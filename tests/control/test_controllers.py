@@ -205,3 +205,82 @@ async def test_a_controller_that_is_started_again_knows_its_set_point():
     rig.publish(f"desired/{LUX}", 8000.0)
     async with running(rig.clock, *rig.controllers):
         assert rig.commanded().last.value == pytest.approx(0.4)
+
+
+async def test_a_set_point_that_is_released_ends_a_command_by_hand(rig):
+    rig.publish("desired/light_intensity_red", 0.3)
+    rig.publish("commanded/light_intensity_red", 0.9)
+    await rig.clock.advance(5)
+    rig.publish("desired/light_intensity_red", None, Quality.STALE)
+    await rig.clock.settle()
+    red = rig.commanded("light_intensity_red").last
+    assert (red.value, red.quality) == (None, Quality.STALE)
+
+
+@pytest.mark.parametrize("is_at_once", [False, True])
+async def test_the_end_of_a_recipe_ends_every_command_by_hand(rig, is_at_once):
+    rig.publish(f"desired/{LUX}", 8000.0)
+    for variable in (LUX, "light_intensity_red"):
+        rig.publish(f"commanded/{variable}", 0.9)
+    if not is_at_once:
+        await rig.clock.advance(5)
+    rig.publish(f"desired/{LUX}", None, Quality.STALE)
+    rig.publish("desired/recipe_end", "lettuce")
+    await rig.clock.advance(1)
+    assert rig.commanded().last.value == 0.0
+    red = rig.commanded("light_intensity_red").last
+    assert (red.value, red.quality) == (None, Quality.STALE)  # a lamp that obeyed it is told
+
+
+async def test_clients_see_how_long_a_command_by_hand_is_held_yet(rig):
+    left = f"e/controllers/{LUX}/override_left"
+    assert rig.bus.parameters.get(left) == 0
+    rig.publish(f"commanded/{LUX}", 0.7)
+    await rig.clock.advance(100)
+    assert rig.bus.parameters.get(left) == pytest.approx(500, abs=1)
+    with pytest.raises(PermissionError):
+        await rig.bus.parameters.set(left, 9_000)
+    rig.publish(f"commanded/{LUX}", None, Quality.STALE)
+    await rig.clock.advance(1)
+    assert rig.bus.parameters.get(left) == 0
+
+
+async def test_a_curve_turns_illuminance_into_the_level_that_gives_it(rig):
+    rig.publish(f"desired/{LUX}", 3_000.0)
+    await rig.bus.parameters.set(f"e/controllers/{LUX}/curve", [[0.5, 2_000], [1, 10_000]])
+    await rig.clock.advance(1)
+    assert rig.commanded().last.value == pytest.approx(0.5625)
+    await rig.bus.parameters.set(f"e/controllers/{LUX}/curve", [])
+    await rig.clock.advance(1)
+    assert rig.commanded().last.value == pytest.approx(0.15)
+
+
+async def test_a_curve_that_is_none_is_refused(rig):
+    with pytest.raises(ValueError, match="pairs"):
+        await rig.bus.parameters.set(f"e/controllers/{LUX}/curve", [[0.5, 3], [1, 2]])
+    assert rig.bus.parameters.get(f"e/controllers/{LUX}/curve") == []
+
+
+@pytest.mark.parametrize("what_the_lamp_does", ["ramp", "held", "fails"])
+async def test_the_trim_waits_while_the_lamp_does_not_do_what_it_is_told(what_the_lamp_does):
+    clock = ManualClock()
+    bus = Bus(clock)
+    declare_environment(bus, "e", [LUX])
+    node = bus.node("others")
+    controller = LightController(bus, "e", full_scale_lux=20_000, mix={"white": 1.0})
+    lamp = node.publisher("e/light_channels")
+    async with running(clock, controller):
+        node.publisher(f"e/desired/{LUX}").publish(8_000.0)
+        for second in range(200):
+            level = 0.4 * second / 200 if what_the_lamp_does == "ramp" else 0.0
+            quality = Quality.FAULT if what_the_lamp_does == "fails" else Quality.OK
+            lamp.publish({"x": level, "y": 0.0, "z": 0.0}, quality)
+            node.publisher(f"e/measured/{LUX}").publish(20_000 * level)
+            await clock.advance(1)
+            assert bus.topics.get(f"e/commanded/{LUX}").last.value == pytest.approx(0.4)
+        for _ in range(200):  # and it goes on when the lamp has arrived
+            level = bus.topics.get(f"e/commanded/{LUX}").last.value
+            lamp.publish({"x": level, "y": 0.0, "z": 0.0})
+            node.publisher(f"e/measured/{LUX}").publish(18_000 * level)
+            await clock.advance(1)
+        assert bus.topics.get(f"e/commanded/{LUX}").last.value > 0.42

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
-from growd.control.topics import LIGHT_CHANNELS, commanded, desired, measured
+from growd.control.light_curve import CurveField, LightCurve, straight
+from growd.control.topics import LIGHT_CHANNELS, commanded, desired, light_channels, measured
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from growd.bus import Bus, Node
     from growd.bus.messages import Message
     from growd.bus.params import Parameter
@@ -20,6 +23,7 @@ PERIOD_S: Final = 1.0
 OVERRIDE_S: Final = 600.0
 STEP: Final = 0.02  # of full scale: a set point that moves by more makes the trim wait for the filter
 SETTLE_S: Final = 20.0
+FOLLOWED: Final = 0.02  # of full light: a lamp that is so near its command follows it
 
 _LIGHT_FIELDS: Final = {f"light_intensity_{channel}": field for channel, field in LIGHT_CHANNELS.items()}
 
@@ -66,6 +70,11 @@ class Controller(ABC):
                 async for message in inbox:
                     if self._take(message):
                         self._act(inbox)
+
+    @property
+    def is_overridden(self) -> bool:
+        """Whether somebody commands by hand."""
+        return self._override is not None
 
     @abstractmethod
     def _automatic(self) -> float | None:
@@ -142,10 +151,13 @@ class Controller(ABC):
 class LightController(Controller):
     """Illuminance: `desired` (lux) to a share of full light, 0..1.
 
-    Feed-forward (desired / `full_scale`) and on top a slow trim, the integral of the error over `trim_time`
-    seconds, within +-`trim_limit` and never further than the output can follow. The trim waits after a step
-    of the set point, for the filter lags behind. Without a measured value that is ok and younger than
-    `measured_stale_after_s` it is feed-forward alone. A set point of 0 or none is 0, whatever is measured.
+    Feed-forward through the lamp's curve (`curve`, as `calibrate_light` measures it; without one the straight
+    line to `full_scale`), and on top a slow trim of the light that is asked for: the integral of the error
+    over `trim_time` seconds, within +-`trim_limit` of full light and never further than the output can
+    follow. The trim waits after a step of the set point, for the filter lags behind, and as long as the lamp
+    (whose channels take `mix` of the command) does not do what it is told: on a ramp, held by an interlock,
+    with a channel set by hand. Without a measured value that is ok and younger than `measured_stale_after_s`
+    it is feed-forward alone. A set point of 0 or none is 0, whatever is measured.
 
     Parameters under `<environment>/controllers/light_illuminance/`.
     """
@@ -160,6 +172,7 @@ class LightController(Controller):
         trim_limit: float = 0.2,
         measured_stale_after_s: float = 30.0,
         override_s: float = OVERRIDE_S,
+        mix: Mapping[str, float] | None = None,
     ) -> None:
         variable = "light_illuminance"
         self._measured_topic = measured(environment, variable)
@@ -169,12 +182,39 @@ class LightController(Controller):
         self._full_scale = self._number("full_scale", full_scale_lux, 1, 1_000_000, "lux")
         self._trim_time = self._number("trim_time", trim_time_s, 1, 86_400, "s")
         self._trim_limit = self._number("trim_limit", trim_limit, 0, 1, "fraction")
+        self._kept_curve = self.node.declare(f"{self.node.name}/curve", CurveField("curve"))
         self._measured_stale_after = measured_stale_after_s
+        self._lamp = bus.topics.get(light_channels(environment))
+        self._mix = dict(mix or {})
         self._desired: float | None = None
+        self._driven: float | None = None
+        self._level = 0.0  # what it commanded last by itself
         self._measured: tuple[float, float] | None = None  # lux, when it came
         self._trim = 0.0
         self._trim_from = 0.0
         self._computed = self._clock.monotonic()
+
+    def drive(self, level: float | None) -> None:
+        """Command this level in place of the automatic value, for a calibration; None for that one again."""
+        self._driven = level
+        if level is not None:
+            self._level = level
+
+    async def keep_curve(self, points: list[list[float]]) -> None:
+        """Have this curve from now on. Raises OSError if it can't be kept."""
+        await self._kept_curve.set(points)
+
+    def is_followed(self) -> bool:
+        """Whether all channels of the lamp are where its last command by itself sends them."""
+        last = self._lamp.last
+        if last is None:  # there is nobody to say so
+            return True
+        if last.quality is not Quality.OK:
+            return False
+        return all(
+            abs(last.value[LIGHT_CHANNELS[name]] - self._level * share) <= FOLLOWED
+            for name, share in self._mix.items()
+        )
 
     def _take_input(self, message: Message) -> None:
         value = _value(message)
@@ -182,31 +222,44 @@ class LightController(Controller):
         if message.topic == self._measured_topic:
             self._measured = None if value is None else (value, now)
             return
-        if abs((value or 0.0) - (self._desired or 0.0)) > STEP * self._full_scale.value:
+        if abs((value or 0.0) - (self._desired or 0.0)) > STEP * self._curve().full_lux:
             self._trim_from = now + SETTLE_S
         self._desired = value
 
     def _automatic(self) -> float:
+        if self._driven is not None:
+            return self._driven
+        self._level = self._controlled()
+        return self._level
+
+    def _controlled(self) -> float:
         now = self._clock.monotonic()
         elapsed = min(now - self._computed, 2 * PERIOD_S)  # after a pause (an override) it goes on softly
         self._computed = now
         if not self._desired:
             self._trim = 0.0
             return 0.0
-        feed_forward = self._desired / self._full_scale.value
-        self._update_trim(feed_forward, elapsed, now)
-        return _clamp(feed_forward + self._trim, 0.0, 1.0)
+        curve = self._curve()
+        share = self._desired / curve.full_lux
+        self._update_trim(share, curve.full_lux, elapsed, now)
+        return curve.level((share + self._trim) * curve.full_lux)
 
-    def _update_trim(self, feed_forward: float, elapsed: float, now: float) -> None:
+    def _curve(self) -> LightCurve:
+        points = self._kept_curve.value
+        return LightCurve(points) if points else straight(self._full_scale.value)
+
+    def _update_trim(self, share: float, full_lux: float, elapsed: float, now: float) -> None:
         if self._measured is None or now - self._measured[1] > self._measured_stale_after:
             self._trim = 0.0
             return
+        if not self.is_followed():
+            self._trim_from = max(self._trim_from, now + SETTLE_S)
         if now >= self._trim_from:
-            error = feed_forward - self._measured[0] / self._full_scale.value
+            error = share - self._measured[0] / full_lux
             self._trim += error * elapsed / self._trim_time.value
         limit: float = self._trim_limit.value
         # anti-windup: no trim beyond the output that it asks for (there is none left above full light)
-        self._trim = _clamp(self._trim, max(-limit, -feed_forward), min(limit, max(0.0, 1.0 - feed_forward)))
+        self._trim = _clamp(self._trim, max(-limit, -share), min(limit, max(0.0, 1.0 - share)))
 
 
 class DirectController(Controller):

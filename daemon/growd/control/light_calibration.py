@@ -1,0 +1,203 @@
+"""The calibration of a lamp: which light it gives at each level, measured by the chamber's own sensor."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import MessageType, Quality
+from growd.control.errors import ControlError
+from growd.control.light_curve import problem_of
+from growd.control.topics import commanded, desired, raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from growd.bus import Bus
+    from growd.bus.messages import Message
+    from growd.control.controllers import LightController
+
+logger = logging.getLogger(__name__)
+
+LEVELS: Final = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+READINGS: Final = 5  # of which the mean counts, at each level
+POLL_S: Final = 0.5
+PATIENCE_S: Final = 10.0  # for the lamp to do what it is told, and for each reading beside its interval
+DARK_SHARE: Final = 0.002  # of full light: less is not told from none, where a curve begins
+DRIFT_SHARE: Final = 0.05  # of full light: by more the light from elsewhere must not change meanwhile
+
+CALIBRATION: Final = MessageType(
+    "growd/LightCalibration",
+    (Field("state", Kind.STRING), Field("message", Kind.STRING), Field("curve", Kind.JSON)),
+)
+"""How the calibration is: `running`, `done` or `failed`; more of it in words; and the curve it found."""
+
+
+class CalibrationError(ControlError):
+    """The light can't be calibrated, or not now; the sentence says why."""
+
+
+class LightCalibration:
+    """The service `<environment>/controllers/light_illuminance/calibrate_light`.
+
+    It answers at once that it has begun, or why it does not. Then the lamp is dark, goes through `LEVELS`,
+    each held until the sensor has settled, and is dark again: what is measured then is light from elsewhere
+    and taken off. It takes some two minutes, and no reading is waited for longer than its `interval_s` and
+    `PATIENCE_S` more. What comes of it is told on `<environment>/controllers/light_illuminance/calibration`.
+    A curve becomes the controller's parameter, and is kept; else nothing has changed.
+
+    Refused, and broken off, while the sensor is not well, a recipe or a command by hand drives the light, a
+    channel has a command of its own, or an interlock holds the lamp (`why_held`). A set point of a client
+    waits meanwhile.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        controller: LightController,
+        *,
+        channels: Iterable[str],
+        interval_s: float,
+        ramp_s: float,
+        stale_after_s: float,
+        why_held: Callable[[], str],
+    ) -> None:
+        self.node = bus.node(f"{environment}/light_calibration")
+        self._clock = bus.clock
+        self._controller = controller
+        self._interval = interval_s
+        self._ramp = ramp_s
+        self._stale_after = stale_after_s
+        self._why_held = why_held
+        self._raw = bus.topics.get(raw(environment, "light_illuminance"))
+        self._sensors = (f"{environment}/samplers/", f"{environment}/combiners/")
+        self._recipe_topic = bus.topics.get(desired(environment, "light_illuminance"))
+        self._recipe_node = f"{environment}/recipe_runner"
+        self._channels = [
+            bus.topics.get(commanded(environment, f"light_intensity_{name}")) for name in channels
+        ]
+        self._asked = asyncio.Event()
+        base = controller.node.name
+        self._output = self.node.advertise(f"{base}/calibration", CALIBRATION)
+        self.node.serve(
+            f"{base}/calibrate_light",
+            "growd/CalibrateLight",
+            self._begin,
+            doc="Measure which light the lamp gives at each level, in some two minutes. Refused while the "
+            "sensor is not well, a recipe or a command by hand drives the light, or an interlock holds it.",
+        )
+
+    async def run(self) -> None:
+        """Calibrate when asked, until cancelled."""
+        try:
+            while True:
+                await self._asked.wait()
+                await self._calibrate()
+                self._asked.clear()
+        finally:
+            self._asked.clear()
+            self._controller.drive(None)
+
+    async def _begin(self) -> dict[str, Any]:
+        """The service."""
+        if self._asked.is_set():
+            return {"success": False, "message": "a calibration is under way"}
+        try:
+            self._refuse_if_driven()
+            self._refuse_unless_well(self._raw.last)
+        except CalibrationError as error:
+            return {"success": False, "message": str(error)}
+        self._asked.set()
+        return {
+            "success": True,
+            "message": f"the calibration has begun; see the topic {self._output.topic.name}",
+        }
+
+    async def _calibrate(self) -> None:
+        self._tell("running", "the calibration has begun")
+        try:
+            points = await self._measured()
+            await self._controller.keep_curve(points)
+        except (CalibrationError, OSError) as error:
+            self._tell("failed", f"{error}; nothing has changed")
+        else:
+            self._tell("done", f"full light is {points[-1][1]:g} lux", points)
+        finally:
+            self._controller.drive(None)
+
+    def _tell(self, state: str, message: str, points: list[list[float]] | None = None) -> None:
+        self._output.publish({"state": state, "message": message, "curve": points or []})
+        level = logging.WARNING if state == "failed" else logging.INFO
+        logger.log(level, "%s: %s: %s", self.node.name, state, message)
+
+    async def _measured(self) -> list[list[float]]:
+        before = await self._light_at(0.0)
+        lit = [await self._light_at(level) for level in LEVELS]
+        after = await self._light_at(0.0)
+        top = lit[-1] - (before + after) / 2
+        if abs(after - before) > DRIFT_SHARE * abs(top):
+            raise CalibrationError(
+                f"light from elsewhere has changed from {before:.0f} to {after:.0f} lux meanwhile"
+            )
+        steps = len(LEVELS) + 1
+        points = []
+        for number, (level, light) in enumerate(zip(LEVELS, lit, strict=True), 1):
+            elsewhere = before + (after - before) * number / steps
+            points.append([level, round(light - elsewhere, 1)])
+        while len(points) > 1 and points[0][1] < DARK_SHARE * top:
+            del points[0]
+        if problem := problem_of(points, DARK_SHARE * top / 2):
+            raise CalibrationError(f"what was measured is no curve: {problem}")
+        return points
+
+    async def _light_at(self, level: float) -> float:
+        """The mean of some readings, in lux, when lamp and sensor have settled at this level."""
+        self._controller.drive(level)
+        limit = self._clock.monotonic() + self._ramp + PATIENCE_S
+        while not self._controller.is_followed():
+            self._refuse_if_driven()
+            if self._clock.monotonic() > limit:
+                raise CalibrationError(f"the lamp does not go to level {level:g}")
+            await self._clock.sleep(POLL_S)
+        await self._clock.sleep(2 * self._interval + POLL_S)  # a reading may have begun before
+        values: list[float] = []
+        while len(values) < READINGS:
+            values.append(await self._next_reading(level))
+        return fmean(values)
+
+    async def _next_reading(self, level: float) -> float:
+        seen = self._raw.count
+        limit = self._clock.monotonic() + self._interval + PATIENCE_S
+        while self._clock.monotonic() <= limit:
+            await self._clock.sleep(POLL_S)
+            self._refuse_if_driven()
+            if not self._controller.is_followed():
+                raise CalibrationError(f"the lamp did not stay at level {level:g}")
+            last = self._raw.last
+            if last is not None and last.number > seen and last.node.startswith(self._sensors):
+                self._refuse_unless_well(last)
+                value: float = last.value
+                return value
+        raise CalibrationError("the light sensor gives no reading")
+
+    def _refuse_unless_well(self, last: Message | None) -> None:
+        if last is None or last.quality is not Quality.OK:
+            raise CalibrationError("the light sensor is not well")
+        if self._clock.time() - last.time > self._stale_after:
+            raise CalibrationError("the light sensor has given no reading for long")
+
+    def _refuse_if_driven(self) -> None:
+        if why := self._why_held():
+            raise CalibrationError(f"an interlock holds the lamp: {why}")
+        wanted = self._recipe_topic.last
+        if wanted is not None and wanted.node == self._recipe_node and wanted.quality is Quality.OK:
+            raise CalibrationError("a recipe drives the light; stop it first")
+        if self._controller.is_overridden:
+            raise CalibrationError("a command by hand drives the light")
+        for topic in self._channels:
+            if topic.last is not None and topic.last.quality is Quality.OK:
+                raise CalibrationError(f"{topic.name} has a command of its own")

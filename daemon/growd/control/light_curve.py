@@ -1,0 +1,91 @@
+"""The light that a lamp gives at each level: measured, and turned round to find the level. Pure."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.errors import InvalidValueError
+from growd.bus.fields import Field, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_POINTS: Final = 64
+_PAIR: Final = 2
+
+
+class LightCurve:
+    """Straight lines between points of level (0..1) and light (lux), which both rise, from dark on."""
+
+    def __init__(self, points: Sequence[Sequence[float]]) -> None:
+        self._levels = [0.0, *(level for level, _ in points if level > 0)]
+        self._lux = [0.0, *(lux for level, lux in points if level > 0)]
+
+    @property
+    def full_lux(self) -> float:
+        """The light at level 1."""
+        return self._lux[-1]
+
+    def level(self, lux: float) -> float:
+        """The level that gives this light, as far as the lamp does."""
+        return _interpolated(lux, self._lux, self._levels)
+
+    def lux(self, level: float) -> float:
+        """The light at this level."""
+        return _interpolated(level, self._levels, self._lux)
+
+
+def straight(full_lux: float) -> LightCurve:
+    """The curve of a lamp whose light is proportional to its level."""
+    return LightCurve([(1.0, full_lux)])
+
+
+class CurveField(Field):
+    """A parameter that is a curve: pairs [level, lux], or an empty list for the straight line."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, Kind.JSON, default=[])
+
+    def check(self, value: Any) -> Any:
+        """`value` if it is one, else `InvalidValueError`."""
+        if not isinstance(value, list) or (value and problem_of(value)):
+            raise InvalidValueError(self.name, self.expected(), value)
+        return value
+
+    def expected(self) -> str:
+        """What fits, in words."""
+        return (
+            f"a list of at most {MOST_POINTS} pairs [level, lux] that both rise, the last with level 1, "
+            f"or an empty one for a straight line"
+        )
+
+
+def problem_of(points: Sequence[Any], least_rise: float = 0.0) -> str:
+    """Why points are no curve, in words; "" if they are one. Light rises by more than `least_rise` lux."""
+    if not points or len(points) > MOST_POINTS or not all(map(_is_pair, points)):
+        return f"it is not a list of 1 to {MOST_POINTS} pairs of numbers from 0 on"
+    if points[-1][0] != 1:
+        return f"it ends at level {points[-1][0]:g}, not at 1"
+    above = [point for point in points if point[0] > 0]
+    for (lower, less), (higher, more) in pairwise([(0.0, 0.0), *above]):
+        if higher <= lower:
+            return f"level {higher:g} comes after {lower:g}"
+        if more - less <= least_rise:
+            return f"light does not rise: {less:g} lux at level {lower:g}, {more:g} lux at level {higher:g}"
+    return ""
+
+
+def _is_pair(point: Any) -> bool:
+    is_pair = isinstance(point, (list, tuple)) and len(point) == _PAIR
+    return is_pair and all(type(n) in (int, float) and 0 <= n < math.inf for n in point)
+
+
+def _interpolated(x: float, xs: list[float], ys: list[float]) -> float:
+    if x >= xs[-1]:
+        return ys[-1]
+    upper = max(1, bisect_left(xs, x))
+    share = (max(x, xs[0]) - xs[upper - 1]) / (xs[upper] - xs[upper - 1])
+    return ys[upper - 1] + share * (ys[upper] - ys[upper - 1])

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.bus.errors import InvalidValueError
+from growd.control.light_curve import CurveField, LightCurve, problem_of, straight
+
+STEPS = st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(1.0, 5_000.0)), min_size=1, max_size=30)
+
+
+def curve_of(steps):
+    """Points that rise by these steps, as shares of the whole level, and lux."""
+    whole = sum(level for level, _ in steps)
+    points, level, lux = [], 0.0, 0.0
+    for level_step, lux_step in steps:
+        level, lux = level + level_step / whole, lux + lux_step
+        points.append([level, lux])
+    points[-1][0] = 1.0
+    return points
+
+
+@given(STEPS, st.floats(0.0, 1.0))
+def test_a_curve_turned_round_leads_back(steps, level):
+    points = curve_of(steps)
+    assert problem_of(points) == ""
+    curve = LightCurve(points)
+    assert curve.level(curve.lux(level)) == pytest.approx(level, abs=1e-6)
+    assert curve.level(0.0) == 0.0
+    assert curve.level(curve.full_lux * 2) == 1.0
+
+
+@given(STEPS, st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_more_light_takes_a_higher_level_within_0_and_1(steps, one, other):
+    curve = LightCurve(curve_of(steps))
+    levels = [curve.level(lux) for lux in sorted((one, other))]
+    assert 0.0 <= levels[0] <= levels[1] <= 1.0
+
+
+def test_the_straight_line_is_proportional():
+    assert straight(20_000.0).level(8_000.0) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ([], "not a list"),
+        ([[1, 2]] * 65, "not a list"),
+        ([[0.5, "x"], [1, 2]], "not a list"),
+        ([[0.5], [1, 2]], "not a list"),
+        ([[0.5, -1], [1, 2]], "not a list"),
+        ([[0.5, True], [1, 2]], "not a list"),
+        ([[0.5, float("nan")], [1, 2]], "not a list"),
+        ([[0.5, 5]], "ends at level 0.5"),
+        ([[0.5, 5], [0.4, 6], [1, 7]], "level 0.4 comes after 0.5"),
+        ([[0.5, 5], [1, 5]], "light does not rise: 5 lux at level 0.5, 5 lux at level 1"),
+        ([[0.5, 0], [1, 5]], "light does not rise: 0 lux at level 0, 0 lux at level 0.5"),
+    ],
+)
+def test_what_is_no_curve_is_told(points, words):
+    assert words in problem_of(points)
+    if points:
+        with pytest.raises(InvalidValueError, match="a list of at most 64 pairs"):
+            CurveField("curve").check(points)
+
+
+def test_the_parameter_may_be_empty_and_nothing_but_a_list():
+    assert CurveField("curve").check([]) == []
+    with pytest.raises(InvalidValueError):
+        CurveField("curve").check({"0": 1})
