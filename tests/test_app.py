@@ -399,6 +399,24 @@ async def test_a_relay_follows_the_set_point_of_its_variable(
         assert machines[0].gpio.high(23) == 0
 
 
+async def test_a_set_point_of_co2_opens_the_valve_until_it_is_reached_and_stops_the_fan(
+    with_relays: Callable[..., App],
+):
+    async with serving(with_relays("simulator.speed=50")) as client:
+        await told(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
+        assert await post(client, "environment_1/desired/air_carbon_dioxide", 800) == 200
+        await switched(client, "valve", 1)
+        await switched(client, "fan", 0)
+        async with client.post("service/environment_1/controllers/air_carbon_dioxide/autotune") as response:
+            answer = await response.json()
+            assert not answer["success"]
+            assert "set point" in answer["message"]
+        async with client.get("param/environment_1/controllers/air_carbon_dioxide/kp") as response:
+            assert response.status == 200
+        await told(client, "environment_1/measured/air_carbon_dioxide", lambda m: (m["value"] or 0) > 750)
+        await told(client, "environment_1/commanded/air_carbon_dioxide", lambda m: (m["value"] or 1) < 0.2)
+
+
 REFUSED = """
 [[fault]]
 kind = "refused"
