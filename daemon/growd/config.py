@@ -344,7 +344,7 @@ class Interlock(Section, frozen=True):
     ceiling_starts_fan: bool = True
     valve_open_s: Annotated[float, Meta(ge=1, le=86_400)] = 300.0
     valve_rest_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
-    dose_s: Annotated[float, Meta(ge=1, le=3_600)] = 900.0
+    dose_s: Annotated[float, Meta(ge=1, le=3_600)] = 1_800.0
     dose_litres: Annotated[float, Meta(gt=0, le=10_000)] | None = None
     valve_flow_l_min: Annotated[float, Meta(gt=0, le=1_000)] | None = None
     no_rise_open_s: Annotated[float, Meta(ge=30, le=86_400)] = 180.0

@@ -1,0 +1,134 @@
+"""CO2 that does not rise: no false alarm in days of steady control, an alarm in minutes where the bottle is empty.
+
+The chamber's model, an SCD30's lag and noise, PID and doses, all without a bus.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+
+import pytest
+
+from growd.control.dosing import Doser
+from growd.control.interlock_conditions import CARBON_DIOXIDE, NoRise, Readings
+from growd.control.open_times import OpenTimes
+from growd.control.pid import Gains, Pid
+from growd_hwsim.chamber import Chamber, ChamberParameters
+
+SENSOR_S, HALF_S = 2.0, 1.0
+HOUR_S, DAY_S = 3_600.0, 86_400.0
+LAG_S = 20.0  # of an SCD30 (datasheet, table 1)
+GAINS = Gains(0.003, 2_400.0, 20.0)
+
+
+class OnOff:
+    """Open from 20 ppm below the set point up to it."""
+
+    def __init__(self):
+        self._output = 0.0
+
+    def update(self, set_point, measured, _):
+        if measured >= set_point:
+            self._output = 0.0
+        elif measured < set_point - 20:
+            self._output = 1.0
+        return self._output
+
+
+class Loop:
+    """CO2 held in a chamber by day and night, and the interlock that looks on. Two seconds a step."""
+
+    def __init__(self, controller=None, seed=1, **parameters):
+        self.now = 0.0
+        self.chamber = Chamber(
+            lambda: self.now, ChamberParameters(**parameters), seed=seed, time_of_day_s=0.0
+        )
+        self.controller = controller or Pid(GAINS, 0.0, 1.0)
+        self.doser = Doser(2.0, 2.0)
+        self.noise = random.Random(seed)
+        self.readings, self.times = Readings({CARBON_DIOXIDE: 30.0}), OpenTimes()
+        self.interlock = NoRise(self.times, self.readings, open_s=180.0, rise_ppm=40.0)
+        self.interlock.restore(None, 0.0, 0.0, was_clean=True)
+        self.cell = self.measured = self.ppm = 420.0
+        self.is_open = False
+        self.most_counted = 0.0
+
+    def run(self, seconds, set_point):
+        """Go on for so long, or until the interlock trips; how long it took."""
+        began = self.now
+        while self.now < began + seconds and not self.interlock.reason:
+            self._step(set_point)
+        return self.now - began
+
+    def day(self, day_ppm=1_000.0, night_ppm=None, lit_h=(6, 22)):
+        """A day with light, and an own set point for the night or none."""
+        for hours, is_lit in ((lit_h[0], False), (lit_h[1] - lit_h[0], True), (24 - lit_h[1], False)):
+            for channel in ("white", "red", "blue"):
+                self.chamber.set_lamp(channel, float(is_lit))
+            self.run(hours * HOUR_S, day_ppm if is_lit else night_ppm)
+
+    def _step(self, set_point):
+        demand = 0.0 if set_point is None else self.controller.update(set_point, self.measured, SENSOR_S)
+        for _ in range(2):
+            self._move(self.doser.advance(demand, HALF_S))
+            self.now += HALF_S
+        self._sense(set_point)
+
+    def _move(self, is_open):
+        if is_open != self.is_open:
+            self.is_open = is_open
+            self.chamber.set_valve(is_open)
+            self.times.wrote("valve", float(is_open), self.now)
+
+    def _sense(self, set_point):
+        self.ppm = self.chamber.air().carbon_dioxide_ppm
+        self.cell += (self.ppm - self.cell) * -math.expm1(-SENSOR_S / LAG_S)
+        raw = self.cell + max(-10.0, min(10.0, self.noise.gauss(0.0, 3.0)))
+        self.measured += 0.3 * (raw - self.measured)
+        self.readings.take(CARBON_DIOXIDE, "", raw, self.now)
+        self.interlock.want(set_point)
+        self.interlock.saw(raw, self.now)
+        self.interlock.update(self.now, 0.0)
+        self.most_counted = max(self.most_counted, self.interlock._watch.open_s)
+
+
+CASES = {
+    "as it is": {},
+    "on and off": {"controller": OnOff},
+    "doors": {"door_hours": (7.0, 9.5, 12.0, 15.0, 18.5, 23.0)},
+    "leaky": {"leak_per_h": 10.0},
+    "ten times as large": {"volume_m3": 1.0, "growing_area_m2": 1.0},
+    "a small valve": {"valve_flow_l_min": 0.01},
+    "a large valve": {"valve_flow_l_min": 0.5},
+}
+
+
+def loop_of(case, seed=1):
+    options = dict(CASES[case])
+    controller = options.pop("controller", None)
+    return Loop(controller() if controller else None, seed, **options)
+
+
+@pytest.mark.parametrize(
+    ("case", "night_ppm"),
+    [("as it is", None), ("doors", 450.0), ("ten times as large", 450.0), ("on and off", 900.0)],
+)
+def test_a_day_of_steady_control_is_no_false_alarm(case, night_ppm):
+    loop = loop_of(case)
+    loop.day(night_ppm=night_ppm)
+    assert loop.interlock.reason == ""
+    assert loop.now == pytest.approx(DAY_S, abs=10)
+    assert loop.times.total(loop.now) > 180  # doses were given, enough to trip it
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_empty_bottle_trips_it_in_minutes(case):
+    loop = loop_of(case)
+    loop.run(2 * HOUR_S, 1_000.0)
+    assert loop.interlock.reason == ""
+    loop.chamber.parameters = dataclasses.replace(loop.chamber.parameters, valve_flow_l_min=0.0)
+    took = loop.run(2 * HOUR_S, 1_000.0)
+    assert loop.interlock.reason
+    assert took < 20 * 60
