@@ -90,6 +90,34 @@ async def test_what_is_replicated_is_a_second_table():
     ]
 
 
+@pytest.mark.parametrize("needs_reset", [False, True])
+async def test_an_interlock_that_has_tripped_is_told_and_one_that_needs_a_reset_is_a_failure(needs_reset):
+    async with serving() as daemon:
+        health(daemon, "scd30_1").succeeded()
+        states = [
+            {
+                "name": "e/interlocks/one",
+                "tripped": True,
+                "reason": "it is too warm",
+                "needs_reset": needs_reset,
+            },
+            {"name": "e/interlocks/other", "tripped": False, "reason": "", "needs_reset": False},
+        ]
+        now = daemon.bus.clock.time()
+        node = daemon.bus.node("e/interlocks")
+        node.describe("interlocks", lambda: [{**state, "since": now} for state in states])
+        exit_status, printed = await asked(daemon)
+        assert exit_status == needs_reset
+        (line,) = [line for line in printed.splitlines() if "interlocks" in line]
+        assert line.startswith("e/interlocks/one has tripped, for ")
+        assert (": it is too warm; reset it with the service e/interlocks/one/reset" in line) == needs_reset
+        _, told = await asked(daemon, "--json")
+    assert [(each["name"], each["tripped"]) for each in json.loads(told)["interlocks"]] == [
+        ("e/interlocks/one", True),
+        ("e/interlocks/other", False),
+    ]
+
+
 def test_the_table_is_aligned_and_tells_how_long_ago():
     now = 1_000_000.0
     found = [

@@ -62,10 +62,21 @@ class DeviceStatus(msgspec.Struct, frozen=True):
         return self.state == State.FAILED
 
 
+class InterlockStatus(msgspec.Struct, frozen=True):
+    """The state of an interlock, `since` when (UNIX seconds), and why."""
+
+    name: str
+    tripped: bool
+    reason: str
+    needs_reset: bool
+    since: float
+
+
 class Status(msgspec.Struct, frozen=True):
-    """How the daemon is: all devices by the names of their nodes, the store, and what is replicated."""
+    """How the daemon is: devices by the names of their nodes, interlocks, the store, what is replicated."""
 
     devices: list[DeviceStatus]
+    interlocks: list[InterlockStatus]
     store: StoreStatus | None
     replications: list[ReplicationStatus]
 
@@ -73,7 +84,8 @@ class Status(msgspec.Struct, frozen=True):
     def has_failed(self) -> bool:
         """Something does not do what it is there for."""
         store_failed = self.store is not None and self.store.has_failed
-        return store_failed or any(device.has_failed for device in self.devices)
+        is_held = any(interlock.needs_reset for interlock in self.interlocks)
+        return store_failed or is_held or any(device.has_failed for device in self.devices)
 
 
 class _Names(msgspec.Struct):
@@ -82,6 +94,7 @@ class _Names(msgspec.Struct):
 
 class _Node(msgspec.Struct):
     device: DeviceStatus | None = None
+    interlocks: list[InterlockStatus] = []
     store: StoreStatus | None = None
     replications: list[ReplicationStatus] = []
 
@@ -122,14 +135,17 @@ async def status_of(address: URL) -> Status:
         nodes = [await _get(session, address, name, _Node) for name in names]
     return Status(
         [node.device for node in nodes if node.device is not None],
+        [interlock for node in nodes for interlock in node.interlocks],
         next((node.store for node in nodes if node.store is not None), None),
         [replication for node in nodes for replication in node.replications],
     )
 
 
 def report(status: Status, now: float) -> str:
-    """For a person, at the UNIX time `now`: devices and replications as tables, how the store fares."""
+    """For a person, at the UNIX time `now`: devices, interlocks that have tripped, store, replications."""
     parts = [table(status.devices, now)]
+    if tripped := [interlock for interlock in status.interlocks if interlock.tripped]:
+        parts.append("\n".join(_of_interlock(interlock, now) for interlock in tripped))
     if status.store is not None:
         parts.append("\n".join(_of_store(status.store, now)))
     if status.replications:
@@ -145,6 +161,11 @@ def table(found: Sequence[DeviceStatus], now: float) -> str:
 def replication_table(found: Sequence[ReplicationStatus], now: float) -> str:
     """The replications in aligned columns, at the UNIX time `now`; the lag is in documents."""
     return _columns(_REPLICATION_HEADINGS, [_replication_row(each, now) for each in found])
+
+
+def _of_interlock(interlock: InterlockStatus, now: float) -> str:
+    hint = f"; reset it with the service {interlock.name}/reset" if interlock.needs_reset else ""
+    return f"{interlock.name} has tripped, for {_lasted(now - interlock.since)}: {interlock.reason}{hint}"
 
 
 def _of_store(store: StoreStatus, now: float) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""CO2 that does not rise: no false alarm in days of steady control, an alarm in minutes where the bottle is empty.
+"""CO2 that does not rise: no false alarm in days of steady control, an alarm in minutes from an empty bottle.
 
 The chamber's model, an SCD30's lag and noise, PID and doses, all without a bus.
 """
