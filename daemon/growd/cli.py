@@ -21,6 +21,7 @@ from growd.db_commands import db
 from growd.event_loop import run_on_loop
 from growd.folders import StartError
 from growd.hardware_check import check_hardware, described
+from growd.recipe_commands import recipe
 from growd.status import StatusError, address_of, is_running, report, status_of
 from growd_drivers.errors import DriverError
 from growd_hwsim.errors import SimulationError
@@ -173,6 +174,7 @@ def status(*, config: Path | None, settings: tuple[str, ...], url: str | None, a
 
 
 main.add_command(db)
+main.add_command(recipe)
 
 
 def _refuse(error: Exception, exit_status: int = 1) -> NoReturn:

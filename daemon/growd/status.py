@@ -187,12 +187,18 @@ def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S))
 
 
-async def call(address: URL, service: str, arguments: dict[str, Any], kind: type[T]) -> T:
-    """The answer of a service of the daemon, a refusal (400) too. Raises `StatusError` for anything else."""
+async def call(
+    address: URL, service: str, arguments: dict[str, Any], kind: type[T], *, may_be_missing: bool = False
+) -> T:
+    """The answer of a service of the daemon, a refusal (400) too. Raises `StatusError` for anything else.
+
+    With `may_be_missing` also the answer that there is no such service (404).
+    """
+    expected = (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, *((HTTPStatus.NOT_FOUND,) if may_be_missing else ()))
     url = address.joinpath("api", "0.0.1", "service", *service.split("/"))
     async with _session() as session:
         request = session.post(url, json=arguments, allow_redirects=False)
-        return await _ask(request, address, kind, expected=(HTTPStatus.OK, HTTPStatus.BAD_REQUEST))
+        return await _ask(request, address, kind, expected=expected)
 
 
 async def _get(session: aiohttp.ClientSession, address: URL, node: str, kind: type[T]) -> T:

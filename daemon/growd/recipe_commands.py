@@ -1,0 +1,243 @@
+"""The command line around recipes: `growd recipe check`, `show`, `plot` and `schema`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import click
+import msgspec
+
+from growd.bus.errors import counted
+from growd.config import ConfigError, load
+from growd.event_loop import run_on_loop
+from growd.recipe_runners import reach_of
+from growd.recipe_table import draw, lasting, table_of
+from growd.recipes.drawing import plan_of
+from growd.recipes.findings import Finding, errors
+from growd.recipes.interpreter import FORMATS, check
+from growd.recipes.schemas import schema_of
+from growd.status import StatusError, address_of, call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import tzinfo
+
+    from growd.config import Config
+
+NOT_REACHED: Final = 3
+"""The exit status where no daemon answers; 2 is click's for a wrong command line."""
+
+
+class _Answer(msgspec.Struct):
+    """What the services of recipes answer. `reason` is there where there is no such service."""
+
+    success: bool = False
+    message: str = ""
+    findings: list[Finding] = []
+    plan: dict[str, Any] | None = None
+    reason: str = ""
+
+
+class _UnusableError(Exception):
+    """What was named can't be read, or not be used as it is."""
+
+
+@click.group()
+def recipe() -> None:
+    """Look at recipes before they run.
+
+    WHAT is a FILE with a recipe in JSON (a path that exists, or that ends in .json), or else the id of a
+    recipe in the database, for which the running daemon is asked.
+    """
+
+
+_what = click.argument("what", metavar="FILE|ID")
+_environment = click.option(
+    "--environment", metavar="ID", help="Of this environment.  [default: the first one]"
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_url = click.option(
+    "--url", metavar="URL", help="Address of the daemon.  [default: http://127.0.0.1:5984/_svc]"
+)
+_config = click.option(
+    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration, in TOML."
+)
+_set = click.option(
+    "--set", "settings", multiple=True, metavar="SECTION.OPTION=VALUE", help="Set one option."
+)
+
+
+def _common(command: Callable[..., None]) -> Callable[..., None]:
+    """The argument and the options that all of them have."""
+    for decorate in (_set, _config, _url, _environment, _what):
+        command = decorate(command)
+    return command
+
+
+@recipe.command("check")
+@_common
+@_json
+def check_command(*, what: str, as_json: bool, **where: Any) -> None:
+    """Tell all that is wrong with a recipe.
+
+    Each finding has its place as a JSON pointer. A file is checked here, against what the actuators of the configuration can do.
+
+    The exit status is 0 where the recipe can run, with warnings or without; 1 where it has errors or can't be
+    read; 3 where no daemon answers.
+    """
+    findings = _Asked(what, **where).findings()
+    wrong = len(errors(findings))
+    if as_json:
+        click.echo(json.dumps([msgspec.to_builtins(finding) for finding in findings], indent=2))
+    else:
+        for finding in findings:
+            click.echo(f"{finding.severity:7}  {finding}")
+        told = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
+        click.echo(f"{what} {'can not run' if wrong else 'can run'}: {told}.")
+    sys.exit(1 if wrong else 0)
+
+
+@recipe.command()
+@_common
+@_json
+def show(*, what: str, as_json: bool, **where: Any) -> None:
+    """Print the plan of a recipe: its phases, and their set points.
+
+    Days count from the start of the recipe; `at` is the time of day, or the time since the beginning of the
+    phase or of what is repeated in it.
+    """
+    asked = _Asked(what, **where)
+    plan = asked.plan()
+    if as_json:
+        click.echo(json.dumps(plan, indent=2))
+        return
+    click.echo(_heading(plan, asked.zone))
+    click.echo()
+    click.echo(table_of(plan))
+
+
+@recipe.command()
+@_common
+@click.option(
+    "-o", "--output", "path", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE"
+)
+def plot(*, what: str, path: Path, **where: Any) -> None:
+    """Draw all set points of a recipe over time.
+
+    FILE is a picture: .png, .svg or .pdf. It has a panel for each variable, and marks and names the phases.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        _refuse("a picture needs matplotlib: install growd[plot]")
+    asked = _Asked(what, **where)
+    plan = asked.plan()
+    try:
+        draw(plan, path, _heading(plan, asked.zone))
+    except OSError as error:
+        _refuse(f"{path} can't be written: {error.strerror or error}")
+    except ValueError as error:
+        _refuse(f"{path} can't be drawn: {error}")
+    click.echo(f"growd: the plan of {plan['recipe_id']} is in {path}", err=True)
+
+
+@recipe.command()
+@click.argument("name", metavar="FORMAT", type=click.Choice([*FORMATS]))
+def schema(*, name: str) -> None:
+    """Print the JSON Schema of a format.
+
+    An editor completes and checks recipes with it.
+    """
+    click.echo(json.dumps(schema_of(name), indent=2))
+
+
+class _Asked:
+    """A recipe of a file, or of the database of the daemon; whatever can't be had ends the program."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        environment: str | None,
+        url: str | None,
+        config: Path | None,
+        settings: tuple[str, ...],
+    ) -> None:
+        self._what = what
+        self._file = Path(what) if what.endswith(".json") or Path(what).is_file() else None
+        self._url = url
+        try:
+            self._config = load(config, settings)
+            self.zone = self._config.environment.zone()
+        except ConfigError as error:
+            _refuse(str(error))
+        self._environment = environment or self._config.environment.id
+
+    def findings(self) -> list[Finding]:
+        if self._file is None:
+            return self._ask("check_recipe").findings
+        try:
+            return check(_read(self._file), self._reach(self._config))
+        except _UnusableError as error:
+            _refuse(str(error))
+
+    def plan(self) -> dict[str, Any]:
+        """Of a recipe without errors. One of a file is as it would be if it started now."""
+        if self._file is None:
+            plan = self._ask("recipe_plan").plan
+            if plan is None:
+                _refuse(f"the daemon has no plan of {self._what}")
+            return plan
+        wrong = errors(self.findings())
+        if wrong:
+            lines = "\n".join(f"  {finding}" for finding in wrong)
+            _refuse(f"{self._what} can not run, for it has {counted(len(wrong), 'error')}:\n{lines}")
+        document = _read(self._file)
+        name = document.get("_id")
+        return plan_of(name if isinstance(name, str) else self._file.stem, document, time.time(), self.zone)
+
+    def _reach(self, config: Config) -> dict[str, tuple[float, float]]:
+        chambers = config.chambers()
+        if self._environment not in chambers:
+            known = ", ".join(chambers)
+            raise _UnusableError(f"there is no environment {self._environment}; there is {known}")
+        return reach_of(chambers[self._environment])
+
+    def _ask(self, service: str) -> _Answer:
+        try:
+            address = address_of(self._config.http, self._url)
+            name = f"{self._environment}/{service}"
+            answer = run_on_loop(call(address, name, {"recipe_id": self._what}, _Answer, may_be_missing=True))
+        except StatusError as error:
+            _refuse(str(error), NOT_REACHED)
+        if not answer.success:
+            _refuse(answer.message or answer.reason)
+        return answer
+
+
+def _read(file: Path) -> Any:
+    """What the file has, as JSON. Raises `_UnusableError`."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise _UnusableError(f"{file} can't be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise _UnusableError(f"{file} is no JSON: {error}") from error
+
+
+def _heading(plan: dict[str, Any], zone: tzinfo | None) -> str:
+    begin, end = (
+        datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d %H:%M")
+        for at in (plan["start"], plan["start"] + plan["duration"])
+    )
+    length = lasting(plan["duration"])
+    return f"{plan['recipe_id']} ({plan['format']}), {length}: from {begin}, it ends {end}"
+
+
+def _refuse(sentence: str, exit_status: int = 1) -> NoReturn:
+    click.echo(f"growd: {sentence}", err=True)
+    sys.exit(exit_status)
