@@ -45,6 +45,7 @@ PERCENT = "% of the step"
 OVERSHOOT_PERCENT = 3.0
 FEWER = 0.5  # of the predecessor's openings
 FAN_BAND_PPM = 30.0
+DRAWN_S = 5  # between two points of a course
 DOOR_S = 60.0
 SHUT_S = 1_800.0
 TUNED_WITHIN_S = 2_000
@@ -278,12 +279,10 @@ def _worst_of(each: Sequence[Figures]) -> Figures:
 # --- What is told
 
 
-def step_rows(
-    name: str, ours: Figures, theirs: Figures, *, overshoot: bool = True, openings: bool = False
-) -> list[Row]:
-    """All figures of a step; the last two say what is held to its target beside the error."""
-    most = OVERSHOOT_PERCENT if overshoot else None
+def step_rows(name: str, ours: Figures, theirs: Figures, *, is_step: bool = True) -> list[Row]:
+    """All figures of a step; what is none, such as a door, has no target for its overshoot."""
     fewer = ours.openings_per_h / theirs.openings_per_h if theirs.openings_per_h else None
+    most = OVERSHOOT_PERCENT if is_step else None
     measured = (ours.measured_overshoot, None, theirs.measured_overshoot)
     return [
         limited(f"{name}: overshoot", PERCENT, ours.overshoot, most, theirs.overshoot),
@@ -296,8 +295,8 @@ def step_rows(
             ours.openings_per_h,
             theirs.openings_per_h,
             fewer,
-            f"at most {FEWER:g} of the reference" if openings else "",
-            not openings or fewer is None or fewer <= FEWER,
+            f"at most {FEWER:g} of the reference",
+            fewer is None or fewer <= FEWER,
         ),
         limited(f"{name}: CO2 used", "l", ours.litres, None, theirs.litres),
     ]
@@ -352,7 +351,7 @@ def three_steps(
     theirs = {name: run(Setting(), contender, scene) for name, contender in others.items()}
     rows = []
     for number, name in enumerate(("420 to 1000 ppm", "1000 to 1500 ppm", "1500 to 800 ppm")):
-        rows += step_rows(name, ours[number], theirs["predecessor"][number], openings=True)
+        rows += step_rows(name, ours[number], theirs["predecessor"][number])
     for other, figures in theirs.items():
         if other != "predecessor":
             rows += beside_rows(f"420 to 1000 ppm, beside {other}", ours[0], figures[0])
@@ -386,7 +385,7 @@ def disturbances(run: Callable[..., list[Figures]], seconds: float, plots: list[
     rows: list[Row] = []
     scene = partial(door, seconds=seconds)
     ours, theirs = run(Setting(), growd, scene), run(Setting(), predecessor, scene)
-    rows += step_rows("door open for 60 s", ours[0], theirs[0], overshoot=False, openings=True)
+    rows += step_rows("door open for 60 s", ours[0], theirs[0], is_step=False)
     scene = partial(day_and_night, seconds=seconds)
     ours, theirs = run(Setting(), growd, scene), run(Setting(), predecessor, scene)
     for name, mine, other in zip(("lamps on, over plants", "lamps off"), ours, theirs, strict=True):
@@ -401,7 +400,8 @@ def disturbances(run: Callable[..., list[Figures]], seconds: float, plots: list[
 
 def _course(name: str, figures: Sequence[Figures]) -> Course:
     begin = min(figures[0].course)
-    return Course(name, {(at - begin) / 60: ppm for each in figures for at, ppm in each.course.items()})
+    points = [point for each in figures for point in each.course.items()]
+    return Course(name, {round((at - begin) / 60, 2): round(ppm, 1) for at, ppm in points[::DRAWN_S]})
 
 
 def add_figure(parser: argparse.ArgumentParser) -> None:
