@@ -21,7 +21,7 @@ from growd.control.carbon_dioxide import (
 from growd.control.combining import Combiner
 from growd.control.controllers import DirectController, LightController
 from growd.control.filters import Filter
-from growd.control.light_calibration import LightCalibration
+from growd.control.light_calibration import PATIENCE_S, LightCalibration
 from growd.control.pid import Gains
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import declare_environment
@@ -350,6 +350,7 @@ class Plant:
             ramp_s=light.ramp_s,
             stale_after_s=self._stale_after(ILLUMINANCE),
             why_held=functools.partial(guards.why_held, (ILLUMINANCE, *channels)),
+            patience_s=self._patient(PATIENCE_S),
         )
 
     def combiners(self) -> Iterator[Combiner]:

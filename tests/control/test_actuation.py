@@ -402,3 +402,79 @@ async def test_a_switch_that_refuses_at_the_end_is_told(switch, caplog):
     switch.light.failing = False
     assert await switch.actuator.make_safe()
     assert switch.light.levels["fan"] == 0
+
+
+class Strict:
+    """A guard that holds some outputs at 0, and remembers what it was told."""
+
+    def __init__(self):
+        self.held = set()
+        self.told = []
+        self.nudge = None
+
+    def permit(self, output, level):
+        return 0.0 if output in self.held else level
+
+    def wrote(self, output, level):
+        self.told.append((output, level))
+
+    def watch(self, nudge):
+        self.nudge = nudge
+
+    def hold(self, *outputs):
+        self.held = set(outputs)
+        self.nudge()
+
+
+@pytest.fixture
+async def guarded_switch():
+    async for rig in switching(guard=Strict()):
+        yield rig
+
+
+async def test_what_the_guard_does_not_permit_is_not_written_whoever_commands(guarded_switch):
+    guard = guarded_switch.actuator._guard
+    assert await guarded_switch.is_on_after(FLUSH, 1.0) == 1
+    guard.hold(FLUSH)
+    await guarded_switch.clock.settle()
+    assert guarded_switch.light.levels["fan"] == 0  # at once, not at the next command
+    assert await guarded_switch.is_on_after(FLUSH, 1.0) == 0
+    guard.hold()
+    await guarded_switch.clock.settle()
+    assert guarded_switch.light.levels["fan"] == 1
+    assert guard.told == [(FLUSH, 0.0), (FLUSH, 1.0), (FLUSH, 0.0), (FLUSH, 1.0)]
+
+
+async def test_the_guard_is_told_when_nobody_knows_what_an_output_is(guarded_switch):
+    guarded_switch.light.failing = True
+    guarded_switch.command(FLUSH, 1.0)
+    await guarded_switch.clock.settle()
+    assert guarded_switch.actuator._guard.told[-1] == (FLUSH, None)
+
+
+@pytest.mark.parametrize("held", ["white", LUX])
+@pytest.mark.parametrize("way", ["up", "down"])
+async def test_a_light_that_is_held_is_dark_at_once_whatever_its_ramp_does(held, way):
+    rig = RampedRig(ramp_s=10.0, guard=Strict())
+    async with running(rig.clock, rig.actuator):
+        await rig.commanded_for(11, LUX, 1.0)
+        if way == "down":
+            await rig.commanded_for(4, LUX, 0.0)
+        assert rig.light.levels["white"] > 0.4
+        rig.actuator._guard.hold(held)
+        await rig.clock.advance(RAMP_STEP_S)
+        assert rig.light.levels["white"] == 0.0
+        assert (rig.light.levels["red"] == 0.0) == (held == LUX)
+        rig.actuator._guard.hold()
+        await rig.commanded_for(2, LUX, 1.0)
+        assert 0.0 < rig.light.levels["white"] < 0.4  # and comes back by its ramp
+    await rig.worker.close()
+
+
+async def test_a_channel_with_a_command_of_its_own_is_lit_where_illuminance_is_held():
+    rig = Rig(guard=Strict())
+    async with running(rig.clock, rig.actuator):
+        rig.actuator._guard.hold(LUX)
+        await rig.given(LUX, 0.8)
+        assert await rig.given("light_intensity_red", 0.3) == {"white": 0.0, "red": 0.3, "blue": 0.0}
+    await rig.worker.close()

@@ -46,7 +46,7 @@ class LightCalibration:
     It answers at once that it has begun, or why it does not. Then the lamp is dark, goes through `LEVELS`,
     each held until the sensor has settled, and is dark again: what is measured then is light from elsewhere
     and taken off. It takes some two minutes, and no reading is waited for longer than its `interval_s` and
-    `PATIENCE_S` more. What comes of it is told on `<environment>/controllers/light_illuminance/calibration`.
+    `patience_s` more. What comes of it is told on `<environment>/controllers/light_illuminance/calibration`.
     A curve becomes the controller's parameter, and is kept; else nothing has changed.
 
     Refused, and broken off, while the sensor is not well, a recipe or a command by hand drives the light, a
@@ -65,6 +65,7 @@ class LightCalibration:
         ramp_s: float,
         stale_after_s: float,
         why_held: Callable[[], str],
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.node = bus.node(f"{environment}/light_calibration")
         self._clock = bus.clock
@@ -73,6 +74,7 @@ class LightCalibration:
         self._ramp = ramp_s
         self._stale_after = stale_after_s
         self._why_held = why_held
+        self._patience = patience_s
         self._raw = bus.topics.get(raw(environment, "light_illuminance"))
         self._sensors = (f"{environment}/samplers/", f"{environment}/combiners/")
         self._recipe_topic = bus.topics.get(desired(environment, "light_illuminance"))
@@ -157,7 +159,7 @@ class LightCalibration:
     async def _light_at(self, level: float) -> float:
         """The mean of some readings, in lux, when lamp and sensor have settled at this level."""
         self._controller.drive(level)
-        limit = self._clock.monotonic() + self._ramp + PATIENCE_S
+        limit = self._clock.monotonic() + self._ramp + self._patience
         while not self._controller.is_followed():
             self._refuse_if_driven()
             if self._clock.monotonic() > limit:
@@ -171,7 +173,7 @@ class LightCalibration:
 
     async def _next_reading(self, level: float) -> float:
         seen = self._raw.count
-        limit = self._clock.monotonic() + self._interval + PATIENCE_S
+        limit = self._clock.monotonic() + self._interval + self._patience
         while self._clock.monotonic() <= limit:
             await self._clock.sleep(POLL_S)
             self._refuse_if_driven()
