@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import tzinfo
 
-    from growd.config import Config
+    from growd.recipes.interpreter import Reach
 
 NOT_REACHED: Final = 3
 """The exit status where no daemon answers; 2 is click's for a wrong command line."""
@@ -42,10 +42,6 @@ class _Answer(msgspec.Struct):
     findings: list[Finding] = []
     plan: dict[str, Any] | None = None
     reason: str = ""
-
-
-class _UnusableError(Exception):
-    """What was named can't be read, or not be used as it is."""
 
 
 @click.group()
@@ -180,10 +176,7 @@ class _Asked:
     def findings(self) -> list[Finding]:
         if self._file is None:
             return self._ask("check_recipe").findings
-        try:
-            return check(_read(self._file), self._reach(self._config))
-        except _UnusableError as error:
-            _refuse(str(error))
+        return check(_read(self._file), self._reach())
 
     def plan(self) -> dict[str, Any]:
         """Of a recipe without errors. One of a file is as it would be if it started now."""
@@ -192,19 +185,18 @@ class _Asked:
             if plan is None:
                 _refuse(f"the daemon has no plan of {self._what}")
             return plan
-        wrong = errors(self.findings())
+        document = _read(self._file)
+        wrong = errors(check(document))
         if wrong:
             lines = "\n".join(f"  {finding}" for finding in wrong)
             _refuse(f"{self._what} can not run, for it has {counted(len(wrong), 'error')}:\n{lines}")
-        document = _read(self._file)
         name = document.get("_id")
         return plan_of(name if isinstance(name, str) else self._file.stem, document, time.time(), self.zone)
 
-    def _reach(self, config: Config) -> dict[str, tuple[float, float]]:
-        chambers = config.chambers()
+    def _reach(self) -> Reach:
+        chambers = self._config.chambers()
         if self._environment not in chambers:
-            known = ", ".join(chambers)
-            raise _UnusableError(f"there is no environment {self._environment}; there is {known}")
+            _refuse(f"there is no environment {self._environment}; there is {', '.join(chambers)}")
         return reach_of(chambers[self._environment])
 
     def _ask(self, service: str) -> _Answer:
@@ -220,13 +212,13 @@ class _Asked:
 
 
 def _read(file: Path) -> Any:
-    """What the file has, as JSON. Raises `_UnusableError`."""
+    """What the file has, as JSON; where it has none, that ends the program."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise _UnusableError(f"{file} can't be read: {error.strerror}") from error
+        _refuse(f"{file} can't be read: {error.strerror}")
     except (ValueError, RecursionError) as error:
-        raise _UnusableError(f"{file} is no JSON: {error}") from error
+        _refuse(f"{file} is no JSON: {error}")
 
 
 def _heading(plan: dict[str, Any], zone: tzinfo | None) -> str:
