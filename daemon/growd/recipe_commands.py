@@ -82,7 +82,8 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 def check_command(*, what: str, as_json: bool, **where: Any) -> None:
     """Tell all that is wrong with a recipe.
 
-    Each finding has its place as a JSON pointer. A file is checked here, against what the actuators of the configuration can do.
+    Each finding has its place as a JSON pointer. A file is checked here, against what the actuators of the
+    configuration can do.
 
     The exit status is 0 where the recipe can run, with warnings or without; 1 where it has errors or can't be
     read; 3 where no daemon answers.
