@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import signal
 import threading
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from growd.app import App, Running
 from growd.cli import main
-from growd.config import Relay, Sensor, load
+from growd.config import Interlock, Relay, Sensor, load
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.outbox import LOG_BYTES, LOG_NAME, Outbox
@@ -512,3 +513,37 @@ def test_points_that_can_not_be_saved_at_the_end_are_told(tmp_path: Path, monkey
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     assert result.exit_code == 1
     assert "points can't be kept and are lost: growd.sqlite3: database or disk is full" in result.stderr
+
+
+ALARM = "environment_1/interlocks/no_rise_after_dose"
+
+
+async def test_an_empty_bottle_is_an_alarm_that_outlasts_a_restart_until_it_is_reset_over_http(
+    tmp_path: Path, machines: list[SimulatedHardware]
+):
+    def made() -> App:
+        valve = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", stale_after_s=86_400.0)
+        config = load(None, (*SETTINGS, "simulator.speed=100"))
+        return App(replace(config, relay=(valve,), interlock=Interlock(no_rise_open_s=60.0)), tmp_path)
+
+    def empty_the_bottle() -> None:
+        chamber = machines[-1].chamber
+        chamber.parameters = dataclasses.replace(chamber.parameters, valve_flow_l_min=0.0)
+
+    async with serving(made()) as client:
+        empty_the_bottle()
+        assert await post(client, "environment_1/desired/air_carbon_dioxide_valve_on", 1) == 200
+        await told(client, ALARM, lambda message: message["value"]["tripped"])
+        await switched(client, "valve", 0)
+    async with serving(made()) as client:
+        empty_the_bottle()
+        await told(client, ALARM, lambda message: message["value"]["needs_reset"])
+        assert await post(client, VALVE, 1) == 200
+        await told(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
+        assert machines[-1].gpio.high(23) == 0
+        async with client.post(f"service/{ALARM}/reset", json=[]) as answer:
+            assert (answer.status, (await answer.json())["success"]) == (200, True)
+        assert await post(client, VALVE, 1) == 200
+        await switched(client, "valve", 1)
+        async with client.post(f"service/{ALARM}/reset", json=[]) as answer:
+            assert (answer.status, (await answer.json())["success"]) == (400, False)
