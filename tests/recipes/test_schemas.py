@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import jsonschema_rs
 import pytest
@@ -19,6 +20,7 @@ from support.recipe_strategies import FLEXFORMAT, PHASED, SIMPLE, mutated
 
 SCHEMAS = {name: schema_of(name) for name in FORMATS}
 VALIDATORS = {name: jsonschema_rs.Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
+MANUAL = FILES.parent / "docs" / "recipes.md"
 SAMPLES = [json.loads(file.read_text()) for file in sorted((FILES / "recipes").glob("*.json"))]
 SOME = st.one_of(SIMPLE, FLEXFORMAT, PHASED)
 
@@ -47,6 +49,13 @@ def test_a_schema_is_one_and_explains_itself_by_examples_that_run(name):
 def test_what_runs_fits(recipe):
     assert not errors(check(recipe))
     assert fits(recipe)
+
+
+def test_the_recipes_of_the_manual_run_as_they_stand_there():
+    recipes = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", MANUAL.read_text(), re.DOTALL)]
+    assert {recipe["format"] for recipe in recipes} == FORMATS.keys()
+    assert [check(recipe) for recipe in recipes] == [[]] * len(recipes)
+    assert all(map(fits, recipes))
 
 
 @pytest.mark.parametrize(("recipe", "pointer"), MALFORMED)
