@@ -229,3 +229,11 @@ def test_a_strong_valve_gets_short_doses_and_a_slow_hand():
     response = Response(rise_ppm_s=500.0, lag_s=5.0, loss_per_h=1.5)
     assert response.minimum_on_s() == 0.5
     assert response.gains().kp == pytest.approx(1 / (500 * 30))
+
+
+def test_a_sensor_that_is_too_slow_for_it_costs_no_dose():
+    test = PulseTest(0.0, 120.0)
+    for at in range(0, 300, 60):
+        test.measured(at, 420.0)
+    with pytest.raises(TuneError, match="not 5"):
+        test.wants_open(300.0)

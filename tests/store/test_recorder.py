@@ -30,6 +30,7 @@ TOPICS = {
     "environment_1/measured/wind": VECTOR3,
     "environment_1/raw/air_carbon_dioxide": FLOAT64,
     "environment_1/commanded/air_temperature": FLOAT64,
+    "environment_1/commanded/air_carbon_dioxide": FLOAT64,
     "environment_1/desired/air_temperature": FLOAT64,
     "environment_1/desired/recipe_start": STRING,
     "environment_2/measured/air_carbon_dioxide": FLOAT64,
@@ -145,6 +146,13 @@ async def test_a_change_of_quality_is_always_stored_and_so_is_the_first_good_val
         ("quality", co2, "ok"),
         ("", co2, 400.0),  # the same value, in the same second
     ]
+
+
+async def test_a_command_that_swings_with_each_dose_is_stored_by_the_tenth(rig):
+    for value in (0.03, 0.12, 0.0, 0.14, 1.0):
+        await rig.publish("environment_1/commanded/air_carbon_dioxide", value)
+        await rig.clock.advance(6)
+    assert await rig.values() == [0.03, 0.14, 1.0]
 
 
 async def test_a_command_is_stored_as_it_changes_and_its_end_as_null(rig):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
-HELD_S: Final = 30.0  # an experiment that is not kept up ends by itself
+HELD_S: Final = 120.0  # an experiment that is not kept up ends by itself; simulated time runs fast
 LONGEST_S: Final = 3_600.0
 
 AUTOTUNE: Final = MessageType(

@@ -114,15 +114,16 @@ class PulseTest:
             self._closed = now
 
     def wants_open(self, now: float) -> bool:
-        """Whether the valve should be open now. Raises `TuneError` if it did not open."""
+        """Whether the valve should be open now. Raises `TuneError` if it did not open, or may not."""
         if now < self._dose_at or self._closed is not None:
             return False
         if self._opened is None:
+            self._before_dose()
             if now > self._dose_at + OPENS_WITHIN_S:
                 raise TuneError("the valve did not open")
             return True
-        before = [ppm for at, ppm in self._samples if at <= self._dose_at]
-        risen = self._samples[-1][1] - math.fsum(before) / max(1, len(before))
+        before = [ppm for _, ppm in self._before_dose()]
+        risen = self._samples[-1][1] - math.fsum(before) / len(before)
         return now - self._opened < self._most_open_s and risen < ENOUGH_PPM
 
     def response(self) -> Response:
@@ -130,8 +131,7 @@ class PulseTest:
         if self._opened is None or self._closed is None:
             raise TuneError("there was no dose")
         opened, closed = self._opened, self._closed
-        before = self._part(self._dose_at - BASELINE_S, opened)
-        by_itself = _line(before)
+        by_itself = _line(self._before_dose())
         excess = [(at, ppm - by_itself(at)) for at, ppm in self._samples if at > opened]
         tail = [(at, ppm) for at, ppm in excess if at >= closed + SETTLE_S]
         if len(tail) < LEAST_SAMPLES:
@@ -151,11 +151,11 @@ class PulseTest:
     def _ends(self) -> float:
         return math.inf if self._closed is None else self._closed + SETTLE_S + DECAY_S
 
-    def _part(self, begin: float, end: float) -> list[tuple[float, float]]:
-        part = [(at, ppm) for at, ppm in self._samples if begin <= at <= end]
-        if len(part) < LEAST_SAMPLES:
-            raise TuneError("too little was measured before the dose")
-        return part
+    def _before_dose(self) -> list[tuple[float, float]]:
+        before = [(at, ppm) for at, ppm in self._samples if at <= self._dose_at]
+        if len(before) < LEAST_SAMPLES:
+            raise TuneError(f"it takes {LEAST_SAMPLES} readings in {BASELINE_S:.0f} s, and not {len(before)}")
+        return before
 
 
 def _line(points: Sequence[tuple[float, float]]) -> Callable[[float], float]:

@@ -26,6 +26,8 @@ EVENT: Final = "event"
 # The recipe runner keeps these two itself, in one transaction with the run they belong to.
 _KEPT_BY_THE_RUNNER: Final = frozenset({"recipe_start", "recipe_end"})
 _HTTP_NODE: Final = "http"
+_BANDS: Final = {"air_carbon_dioxide": 0.1}
+"""Of commands that swing with each dose: the doses are stored as the commands of the switch."""
 _DEPTH: Final = 1000
 
 
@@ -170,10 +172,12 @@ class _Source:
     def known_as(self) -> Variable:
         """The variable's row in the table; one that is not in it has no range, and the usual dead band.
 
-        A command has a range and a unit of its own: -1 to 1, where a hundredth is worth storing.
+        A command has a range and a unit of its own: -1 to 1, where a hundredth is worth storing, or what
+        `_BANDS` says of it.
         """
         if self.category == COMMANDED:
-            return Variable(self.variable, "fraction", -1, 1, 3, absolute_band=0.01, relative_band=0.0)
+            band = _BANDS.get(self.variable, 0.01)
+            return Variable(self.variable, "fraction", -1, 1, 3, absolute_band=band, relative_band=0.0)
         return VARIABLES.get(self.variable) or Variable(self.variable, "", -math.inf, math.inf)
 
 
