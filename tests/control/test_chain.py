@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+
 import pytest
 
 from growd.bus import Bus
 from growd.control.actuation import LightActuator
 from growd.control.controllers import DirectController, LightController
 from growd.control.topics import LIGHT_CHANNELS, declare_environment
+from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
 from growd.worker import Worker
 from support.clock import ManualClock
+from support.recipes import MemoryJournal
 from support.running import running
 
 DARK = {"white": 0.0, "red": 0.0, "blue": 0.0}
@@ -24,17 +28,6 @@ RECIPE = {
 }
 
 
-class Journal:
-    async def load(self):
-        return None
-
-    async def commit(self, run, variable, value, time):
-        pass
-
-    async def progress(self, run):
-        pass
-
-
 class Rig:
     def __init__(self):
         self.clock = ManualClock()
@@ -43,13 +36,18 @@ class Rig:
         self.worker = Worker("gpio", monotonic=self.clock.monotonic)
         self.clock.watch(self.worker)
         self.duty = {}
-        self.runner = RecipeRunner(self.bus, "e", fetch=self._fetch, journal=Journal())
+        self.runner = RecipeRunner(
+            self.bus, "e", library=Library(self._fetch, None, UTC), journal=MemoryJournal()
+        )
         actuator = LightActuator(self.bus, "e", write=self.duty.__setitem__, worker=self.worker)
         controllers = [
             LightController(self.bus, "e"),
             *(DirectController(self.bus, "e", f"light_intensity_{c}") for c in LIGHT_CHANNELS),
         ]
         self.parts = [self.runner, *controllers, actuator]
+
+    async def call(self, service, *arguments):
+        return await self.bus.services.get(f"e/{service}").call(list(arguments))
 
     async def _fetch(self, recipe_id):
         return RECIPE
@@ -59,7 +57,7 @@ class Rig:
 async def rig():
     rig = Rig()
     async with running(rig.clock, *rig.parts):
-        assert (await rig.runner.start("light"))["success"]
+        assert (await rig.call("start_recipe", "light"))["success"]
         await rig.clock.settle()
         yield rig
     await rig.worker.close()
@@ -80,6 +78,6 @@ async def test_when_the_recipe_ends_the_light_is_dark_at_once(rig):
 
 
 async def test_when_the_recipe_is_stopped_the_light_is_dark_at_once(rig):
-    assert (await rig.runner.stop())["success"]
+    assert (await rig.call("stop_recipe"))["success"]
     await rig.clock.settle()
     assert rig.duty == DARK
