@@ -163,6 +163,20 @@ async def test_the_integral_comes_to_the_share_of_time_that_the_valve_is_really_
     assert rig.last().value == pytest.approx(0.25, abs=0.03)
 
 
+async def test_too_much_that_is_left_to_the_air_counts_as_any_error_does(rig):
+    valve = rig.actuators["valve"].publisher("e/switches/valve")
+    await rig.want(1000.0, 1000.0)
+    valve.publish(1.0)
+    await rig.measure(1000.0, 40)
+    valve.publish(0.0)
+    await rig.measure(1000.0)
+    before = rig.last().value
+    await rig.measure(1025.0, 300)
+    await rig.measure(1000.0)
+    # kp x error x time / ti; what is not asked of a fan is not taken for an actuator at its limit
+    assert rig.last().value - before == pytest.approx(0.002 * -25 * 300 / 1000, abs=0.001)
+
+
 async def test_gains_change_without_a_bump(rig):
     await rig.want(1000.0, 950.0)
     await rig.measure(950.0, 300)
