@@ -449,9 +449,8 @@ class TestTheirOwnTask:
             assert any(on.lit())
             interlocks = on.rig.plant.by_environment["environment_1"]._interlocks
             if how == "ended":
-                interlocks._listen = None  # a mistake in the program
-                interlocks._update = None
-                await on.clock.advance(2)
+                interlocks._take = None  # a mistake in the program, which the next reading meets
+                await on.until(lambda: not on.is_on(VALVE), 2.5)
             else:
                 sleep, real = asyncio.Event(), interlocks._clock
                 interlocks._clock = _Hanging(real, sleep)
@@ -459,7 +458,7 @@ class TestTheirOwnTask:
             assert not on.is_on(VALVE)
             assert on.lit() == [0, 0, 0]
             if how == "ended":
-                del interlocks._listen, interlocks._update
+                del interlocks._take
             else:
                 interlocks._clock = real
                 sleep.set()

@@ -59,7 +59,15 @@ class Loop:
         """Go on for so long, or until the interlock trips; how long it took."""
         began = self.now
         while self.now < began + seconds and not self.interlock.reason:
-            self._step(set_point)
+            demand = 0.0 if set_point is None else self.controller.update(set_point, self.measured, SENSOR_S)
+            self._step(demand, set_point)
+        return self.now - began
+
+    def dose(self, seconds, share):
+        """Have the valve open for a share of the time, without a set point; how long it took."""
+        began = self.now
+        while self.now < began + seconds and not self.interlock.reason:
+            self._step(share, None)
         return self.now - began
 
     def day(self, day_ppm=1_000.0, night_ppm=None, lit_h=(6, 22)):
@@ -69,8 +77,7 @@ class Loop:
                 self.chamber.set_lamp(channel, float(is_lit))
             self.run(hours * HOUR_S, day_ppm if is_lit else night_ppm)
 
-    def _step(self, set_point):
-        demand = 0.0 if set_point is None else self.controller.update(set_point, self.measured, SENSOR_S)
+    def _step(self, demand, set_point):
         for _ in range(2):
             self._move(self.doser.advance(demand, HALF_S))
             self.now += HALF_S
@@ -121,6 +128,32 @@ def test_a_day_of_steady_control_is_no_false_alarm(case, night_ppm):
     assert loop.interlock.reason == ""
     assert loop.now == pytest.approx(DAY_S, abs=10)
     assert loop.times.total(loop.now) > 180  # doses were given, enough to trip it
+
+
+def test_a_set_point_that_is_lowered_is_no_false_alarm():
+    loop = Loop()
+    loop.run(2 * HOUR_S, 1_000.0)
+    open_before = loop.times.total(loop.now)
+    loop.run(6 * HOUR_S, 900.0)
+    assert loop.interlock.reason == ""
+    assert loop.times.total(loop.now) > open_before + 360
+
+
+@pytest.mark.parametrize(("share", "hours"), [(0.05, 12), (0.009, 12)])
+def test_doses_by_hand_that_hold_what_they_have_reached_are_no_false_alarm(share, hours):
+    loop = Loop(daylight_lux=0.0)
+    loop.dose(hours * HOUR_S, share)
+    assert loop.interlock.reason == ""
+    assert loop.times.total(loop.now) > 200
+
+
+def test_doses_by_hand_from_a_bottle_that_runs_empty_are_an_alarm():
+    loop = Loop()
+    loop.dose(2 * HOUR_S, 0.05)
+    assert loop.interlock.reason == ""
+    loop.chamber.parameters = dataclasses.replace(loop.chamber.parameters, valve_flow_l_min=0.0)
+    loop.dose(3 * HOUR_S, 0.05)
+    assert loop.interlock.reason
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -33,6 +33,7 @@ SMOOTHED: Final = 3  # readings of which the middle one counts against noise and
 SEEN: Final = 5  # readings at least before it is said that CO2 did not rise
 MARGIN_PPM: Final = 50.0  # below the set point by more than this, or than this share of it, is too low:
 MARGIN_SHARE: Final = 0.05  # what a controller at work stays within
+ENRICHED_PPM: Final = 700.0  # above that, CO2 comes from the valve where nobody has given a set point
 DAY_HOURS: Final = 24.0
 CONFIRMED: Final = 2  # readings above the temperature, so that a spike switches no light
 
@@ -291,10 +292,10 @@ class NoRise(KeptInterlock):
 
     It adds up the time that the valve was open (of its writes that are certain) since CO2 last rose by
     `rise_ppm` above its lowest, and trips at `open_s`. It counts nothing while all is well: while CO2 is not
-    below its set point by more than a controller at work leaves it, and while CO2 that has risen stays up,
-    for doses that only make good what leaves the chamber raise nothing. What was counted is forgotten when
-    the valve has been shut for a quarter of an hour. The middle one of three readings counts, so that
-    neither noise nor a spike is taken for a rise.
+    below its set point by more than a controller at work leaves it (without one: while it is above
+    `ENRICHED_PPM`), and while CO2 that has risen stays up, for doses that only make good what leaves the
+    chamber raise nothing. What was counted is forgotten when the valve has been shut for a quarter of an
+    hour. The middle one of three readings counts, so that neither noise nor a spike is taken for a rise.
     """
 
     reset_hint = "who has checked the bottle, its regulator, the valve, the tube and the door resets it"
@@ -376,9 +377,9 @@ class NoRise(KeptInterlock):
             self._is_kept = False
 
     def _is_enough(self, level: float) -> bool:
-        """Whether CO2 is about where it is wanted. Without a set point nobody can say so."""
+        """Whether CO2 is about where it is wanted, or without a set point above that of any room."""
         if self._set_point is None:
-            return False
+            return level >= ENRICHED_PPM
         return level >= self._set_point - max(MARGIN_PPM, MARGIN_SHARE * self._set_point)
 
     def _count(self, now: float) -> None:
