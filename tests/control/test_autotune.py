@@ -157,6 +157,31 @@ async def test_what_comes_in_between_ends_it_and_changes_nothing(rig, event, wor
     assert rig.parameters() == before
 
 
+async def test_what_comes_during_the_dose_shuts_the_valve(rig):
+    await rig.ask()
+    await rig.clock.advance(305)
+    assert rig.valve_open
+    rig.held = "the dose of an hour is given"
+    await rig.clock.advance(3)
+    assert not rig.valve_open
+    assert rig.told()["state"] == "failed"
+
+
+async def test_a_valve_that_is_opened_again_after_the_dose_fails_it(rig):
+    await rig.ask()
+    await rig.clock.advance(500)
+    rig.publish(f"commanded/{VALVE}", 1.0)
+    assert "opened again" in (await rig.until_over())["message"]
+
+
+async def test_a_valve_that_someone_keeps_open_fails_it_in_the_end(rig):
+    await rig.bus.parameters.set(f"{ENVIRONMENT}/controllers/{VALVE}/override", 86_400)
+    await rig.ask()
+    await rig.clock.advance(305)
+    rig.publish(f"commanded/{VALVE}", 1.0)
+    assert "too long" in (await rig.until_over())["message"]
+
+
 async def test_a_valve_that_someone_keeps_shut_fails_it(rig):
     await rig.ask()
     await rig.clock.advance(290)

@@ -217,6 +217,15 @@ async def test_on_off_opens_below_its_band_and_shuts_at_the_set_point():
         assert said == [0.0, 1.0, 1.0, 0.0, 0.0, 0.0, -1.0, -1.0, 0.0]
 
 
+async def test_an_experiment_ends_by_itself(rig):
+    await rig.measure(420.0)
+    rig.controller.experiment(1.0, 10.0)
+    await rig.measure(420.0, 8)
+    assert rig.last().value == 1.0
+    await rig.measure(420.0, 4)
+    assert rig.last().quality is Quality.STALE
+
+
 # --- The switches
 
 
@@ -232,6 +241,7 @@ async def test_a_dose_begins_and_ends_between_the_seconds():
                     if message.value != was:
                         edges.append((message.time, message.value))
                         was = message.value
+        assert rig.last(VALVE).number < 60 * 5
     on = [end - begin for (begin, _), (end, _) in zip(edges[::2], edges[1::2], strict=False)]
     assert len(on) > 4
     assert on == pytest.approx([2 / 0.7] * len(on), abs=0.05)
@@ -270,8 +280,10 @@ async def test_a_command_that_is_not_repeated_gives_no_more_doses():
 async def test_after_an_override_of_the_valve_no_dose_is_made_up_for(rig):
     await rig.want(1000.0, 990.0)
     rig.publish(f"commanded/{VALVE}", 0.0)
+    before = rig.last(VALVE).number
     await rig.measure(990.0, 300)
     assert rig.last(VALVE).value == 0.0
+    assert rig.last(VALVE).number - before < 300 * 4  # no looking for an edge that can't come
     rig.publish(f"commanded/{VALVE}", None, Quality.STALE)
     await rig.measure(990.0, 4)  # 2 % of the time: a dose is due after a minute and a half
     assert rig.last(VALVE).value == 0.0
