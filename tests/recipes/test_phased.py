@@ -325,3 +325,11 @@ def test_a_value_that_is_held_from_a_day_does_not_move_when_the_clocks_do():
     plan, _ = interpret(phased(day, phase(1)))
     an_hour_back = 82_800.0  # 23:00 again, at which the light was on the day before
     assert plan.set_points(DAY_S + 60.0, an_hour_back + 60, lambda _: 0.0) == {LIGHT: 0}
+
+
+def test_the_last_cycle_is_the_last_though_floats_leave_a_little_room_after_it():
+    """Three times 0.15 is a little less than 0.45."""
+    cycle = points((0, 10), (0.1, 20, "ramp"))
+    plan, _ = interpret(phased(phase(0.45, "seconds", cycle=0.15, course={AIR: cycle})))
+    assert plan.set_points(0.14)[AIR] == pytest.approx(12)
+    assert plan.set_points(0.44)[AIR] == 20
