@@ -434,11 +434,13 @@ class LitTooLong(KeptInterlock):
             self._is_restored, self.reason, self.is_quiet = True, "", False
 
     def update(self, now: float, wall: float) -> None:
+        if self._hours >= DAY_HOURS:
+            return
         lit = min(now - self._updated, self._times.stretch(now))
         self._updated = now
         self._lit += lit
         self._day.add(lit, wall)
-        if not self._is_restored or self._hours >= DAY_HOURS:
+        if not self._is_restored:
             return
         is_over = self._day.seconds(wall) >= self._hours * 3600.0
         words = (

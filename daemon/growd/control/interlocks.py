@@ -99,6 +99,11 @@ class Interlocks:
         self._bus = bus
         self._clock = bus.clock
         self._interlocks = tuple(interlocks)
+        self._kept_ones = tuple(each for each in self._interlocks if isinstance(each, KeptInterlock))
+        outputs = {output for each in self._interlocks for output in each.holds}
+        self._holding = {
+            output: tuple(each for each in self._interlocks if output in each.holds) for output in outputs
+        }
         self._readings = readings
         self._memory = memory
         self._memory_key = f"{environment}/interlocks"
@@ -155,7 +160,7 @@ class Interlocks:
     async def close(self) -> None:
         """Keep what has to outlast a restart, at a clean end, when the outputs are safe."""
         self._update(self._interlocks)
-        if not self._is_loaded or not self._kept_ones():
+        if not self._is_loaded or not self._kept_ones:
             return
         try:
             await self._save(is_clean=True)
@@ -164,8 +169,8 @@ class Interlocks:
 
     def permitted(self, output: str, level: float, safe: float) -> float:
         """See `Guard.permit`. `safe` is the safe level of the output."""
-        holding = [each for each in self._interlocks if output in each.holds]
-        if not holding:
+        holding = self._holding.get(output)
+        if holding is None:
             return level
         if self._alive_at is None or self._clock.monotonic() - self._alive_at > self._patience:
             return safe
@@ -230,8 +235,8 @@ class Interlocks:
             if self._told.get(each.name) != each.reason:
                 self._tell(each)
                 is_news = True
-            if isinstance(each, KeptInterlock) and each.is_restored and each.is_worth_keeping(now):
-                self._changed.set()
+        if any(each.is_restored and each.is_worth_keeping(now) for each in self._kept_ones):
+            self._changed.set()
         if is_news:
             self._nudge()
 
@@ -311,11 +316,8 @@ class Interlocks:
 
     # what outlasts a restart
 
-    def _kept_ones(self) -> list[KeptInterlock]:
-        return [each for each in self._interlocks if isinstance(each, KeptInterlock)]
-
     async def _remember(self) -> None:
-        if not self._kept_ones():
+        if not self._kept_ones:
             return
         await self._load()
         self._changed.set()  # from now on it is a run that has not ended well
@@ -331,7 +333,7 @@ class Interlocks:
             try:
                 kept = await self._memory.state(self._memory_key)
             except OSError as error:
-                for each in self._kept_ones():
+                for each in self._kept_ones:
                     each.unreadable(str(error))
                 self._update(self._interlocks)
                 await self._clock.sleep(RETRY_S)
@@ -348,10 +350,10 @@ class Interlocks:
             away = max(0.0, wall - kept["time"]) if kept["time"] >= PLAUSIBLE else 0.0
             was_clean = kept["clean"] is True
             states = kept["interlocks"]
-            found = {each.name: states.get(each.name) for each in self._kept_ones()}
+            found = {each.name: states.get(each.name) for each in self._kept_ones}
         except (TypeError, KeyError, AttributeError):
             away, was_clean, found = 0.0, False, {}
-        for each in self._kept_ones():
+        for each in self._kept_ones:
             if not each.restore(found.get(each.name, _MALFORMED), now, away, was_clean=was_clean):
                 logger.error(
                     "%s/%s: what was kept can't be understood; the worst is assumed",
@@ -374,7 +376,7 @@ class Interlocks:
 
     async def _save(self, *, is_clean: bool = False) -> None:
         now = self._clock.monotonic()
-        states = {each.name: each.kept(now) for each in self._kept_ones()}
+        states = {each.name: each.kept(now) for each in self._kept_ones}
         kept = {"time": self._clock.time(), "clean": is_clean, "interlocks": states}
         await self._memory.save_state(self._memory_key, kept)
 
