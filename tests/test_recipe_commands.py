@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from growd.cli import main
 from growd.recipe_table import lasting
+from growd.recipes.drawing import MAX_WRITTEN
 from growd.recipes.schemas import schema_of
 from support.couch_client import FILES
 from support.program import failed, started
@@ -55,6 +56,17 @@ def test_check_asks_what_the_actuators_of_the_configuration_can_do(written):
     assert lamp == "warning  /operations/0: light_illuminance can be driven from 0 to 5000 here, not to 9000"
     assert "nothing here drives air_temperature" in heater
     assert told == f"{file} can run: 0 errors, 2 warnings."
+
+
+@pytest.mark.parametrize("command", [["check"], ["show"], ["plot", "-o", "plan.png"]])
+def test_an_environment_that_there_is_not_is_refused(written, command, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # it does not come to a picture
+    done = said(*command, written(WARM), "--environment", "shelf_3")
+    assert (done.exit_code, done.stdout, done.stderr) == (
+        1,
+        "",
+        "growd: there is no environment shelf_3; there is environment_1\n",
+    )
 
 
 def test_check_asks_the_environment_that_is_named(written):
@@ -110,6 +122,19 @@ def test_show_names_how_often_set_points_are_repeated(written):
     lines = said("show", written({"format": "flexformat", "phases": [phase]})).stdout.splitlines()
     assert "every 2 h  30 min      5" in lines[3]
     assert lines[0].startswith("mine (flexformat), 18 h")
+
+
+def test_show_says_that_its_table_is_cut_off(written):
+    """After the last set point that is listed; what phases after it have is not known to the table."""
+    many = [{"at": number / MAX_WRITTEN, "value": 50} for number in range(MAX_WRITTEN)]
+    long, later = (
+        {"duration": 1, "time_units": "days", "course": {"air_humidity": points}}
+        for points in (many, many[:1])
+    )
+    whole = said("show", written({"format": "phased", "phases": [long]})).stdout.splitlines()
+    lines = said("show", written({"format": "phased", "phases": [long, later]})).stdout.splitlines()
+    assert lines[-1] == f"... cut off after {MAX_WRITTEN} lines, for there are too many set points"
+    assert lines[3:-1] == whole[3:]
 
 
 def test_show_gives_the_plan_as_json():
@@ -193,6 +218,13 @@ def test_without_a_daemon_the_exit_status_is_3():
             3,
             "growd: growd does not answer at http://127.0.0.1:9/_svc: is it running?\n",
         )
+
+
+@pytest.mark.parametrize("command", [["check"], ["show"], ["plot", "-o", "plan.png"]])
+def test_an_id_may_be_longer_than_the_name_of_a_file(command, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # it does not come to a picture
+    done = said(*command, "é" * 150, "--url", "http://127.0.0.1:9")
+    assert (done.exit_code, "does not answer" in done.stderr) == (3, True)
 
 
 @pytest.mark.timeout(120)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 import time
 from datetime import datetime
@@ -27,8 +28,6 @@ from growd.status import StatusError, address_of, call
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import tzinfo
-
-    from growd.recipes.interpreter import Reach
 
 NOT_REACHED: Final = 3
 """The exit status where no daemon answers; 2 is click's for a wrong command line."""
@@ -165,7 +164,8 @@ class _Asked:
         settings: tuple[str, ...],
     ) -> None:
         self._what = what
-        self._file = Path(what) if what.endswith(".json") or Path(what).is_file() else None
+        # not Path.is_file, which fails where an id is longer than a file name can be
+        self._file = Path(what) if what.endswith(".json") or os.path.isfile(what) else None  # noqa: PTH113
         self._url = url
         try:
             self._config = load(config, settings)
@@ -173,11 +173,14 @@ class _Asked:
         except ConfigError as error:
             _refuse(str(error))
         self._environment = environment or self._config.environment.id
+        if self._file is not None and self._environment not in self._config.chambers():
+            known = ", ".join(self._config.chambers())
+            _refuse(f"there is no environment {self._environment}; there is {known}")
 
     def findings(self) -> list[Finding]:
         if self._file is None:
             return self._ask("check_recipe").findings
-        return check(_read(self._file), self._reach())
+        return check(_read(self._file), reach_of(self._config.chambers()[self._environment]))
 
     def plan(self) -> dict[str, Any]:
         """Of a recipe without errors. One of a file is as it would be if it started now."""
@@ -193,12 +196,6 @@ class _Asked:
             _refuse(f"{self._what} can not run, for it has {counted(len(wrong), 'error')}:\n{lines}")
         name = document.get("_id")
         return plan_of(name if isinstance(name, str) else self._file.stem, document, time.time(), self.zone)
-
-    def _reach(self) -> Reach:
-        chambers = self._config.chambers()
-        if self._environment not in chambers:
-            _refuse(f"there is no environment {self._environment}; there is {', '.join(chambers)}")
-        return reach_of(chambers[self._environment])
 
     def _ask(self, service: str) -> _Answer:
         try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.recipes.plan import DAY_S
@@ -28,8 +29,13 @@ def table_of(plan: dict[str, Any]) -> str:
     """A line for each set point of a plan as `growd.recipes.drawing.plan_of` gives it.
 
     A phase and a variable are named once. Days count from the start of the recipe, the first is day 1.
+    Where the plan has not all set points, it ends with the last one that there is, and says so.
     """
-    lines = list(chain.from_iterable(_of_phase(plan, number) for number in range(len(plan["phases"]))))
+    tracks = {number: list(group) for number, group in groupby(plan["set_points"], itemgetter("phase"))}
+    is_cut = plan["set_points_truncated"]
+    phases = plan["phases"][: max(tracks) + 1] if is_cut else plan["phases"]
+    of_phases = (_of_phase(phase, tracks.get(number, [])) for number, phase in enumerate(phases))
+    lines = list(chain.from_iterable(of_phases))
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *lines, strict=True)]
     rows = []
     for line in (_HEADINGS, *lines):
@@ -38,6 +44,8 @@ def table_of(plan: dict[str, Any]) -> str:
             for heading, cell, width in zip(_HEADINGS, line, widths, strict=True)
         ]
         rows.append("  ".join(cells).rstrip())
+    if is_cut:
+        rows.append(f"... cut off after {len(lines)} lines, for there are too many set points")
     return "\n".join(rows)
 
 
@@ -76,12 +84,10 @@ def draw(plan: dict[str, Any], file: Path, heading: str) -> None:
     picture.savefig(file, dpi=120)
 
 
-def _of_phase(plan: dict[str, Any], number: int) -> Iterator[tuple[str, ...]]:
+def _of_phase(phase: dict[str, Any], tracks: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     """The lines of one phase, of which one without set points has one too."""
-    phase = plan["phases"][number]
     end = phase["begin"] + phase["duration"]
     first = phase["name"] or "-", _moment(phase["begin"]), _moment(end)
-    tracks = [track for track in plan["set_points"] if track["phase"] == number]
     if not tracks:
         yield *first, "-", "", "", "", "", ""
     for track in tracks:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.recipes.drawing import MAX_DRAWN, plan_of
+from growd.recipes.drawing import MAX_DRAWN, MAX_WRITTEN, plan_of
 from growd.recipes.interpreter import interpret
 from growd.recipes.position import time_of_day
 from support.recipe_strategies import FLEXFORMAT, PHASED, SIMPLE
@@ -101,6 +101,7 @@ def test_the_plan_has_phases_and_set_points_in_seconds():
             AIR: [[1_800.0, 20.0], [5_400.0, 20.0], [7_200.0, 20.0], [93_600.0, 20.0]],
             LIGHT: [[7_200.0, 9.0], [64_800.0, 9.0], [93_600.0, 9.0]],
         },
+        "set_points_truncated": False,
         "truncated": False,
     }
 
@@ -136,3 +137,23 @@ def test_a_recipe_with_too_many_set_points_is_drawn_up_to_some_and_says_so():
     assert drawn["truncated"]
     assert len(drawn["series"][AIR]) <= 2 * MAX_DRAWN
     assert drawn["series"][AIR][-1][0] == MAX_DRAWN - 1
+
+
+@pytest.mark.parametrize(("more", "is_cut"), [(0, False), (1, True)])
+def test_only_the_first_ten_thousand_set_points_are_listed_and_it_says_so(more, is_cut):
+    """Across the tracks of a phase, and across phases."""
+    half = [{"at": second, "value": 20} for second in range(MAX_WRITTEN // 2)]
+    courses = [{AIR: half[:-1], LIGHT: half[:1]}, {LIGHT: half}, {AIR: half[:1]} if more else {}]
+    phases = [{"duration": 1, "time_units": "days", "course": course} for course in courses]
+    drawn = plan_of("r", {"format": "phased", "phases": phases}, NOON, BERLIN)
+    listed = [(track["phase"], track["variable"], len(track["points"])) for track in drawn["set_points"]]
+    assert listed == [(0, AIR, len(half) - 1), (0, LIGHT, 1), (1, LIGHT, len(half))]
+    assert (drawn["set_points_truncated"], drawn["truncated"]) == (is_cut, False)
+    assert len(drawn["phases"]) == 3
+
+
+def test_a_track_with_too_many_set_points_is_listed_up_to_some():
+    operations = [[second, AIR, 20] for second in range(MAX_WRITTEN + 5)]
+    drawn = plan_of("r", {"format": "simple", "operations": operations}, NOON, BERLIN)
+    assert [point["at"] for point in drawn["set_points"][0]["points"]] == list(range(MAX_WRITTEN))
+    assert drawn["set_points_truncated"]

@@ -1,4 +1,4 @@
-"""The way from one set point to the next."""
+"""The way from one set point to the next, and what holds of earlier phases."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from growd.recipes.plan import Shape
+from growd.recipes.plan import Phase, Plan, Point, Shape, Track, in_sequence
 
+AIR = "air_temperature"
+LIGHT = "light_illuminance"
 VALUE = st.floats(-200_000, 200_000)
 PART = st.floats(0, 1)
 
@@ -30,3 +32,83 @@ def test_half_way_both_are_half_way_and_a_sine_begins_more_softly():
     assert Shape.SINE.between(100, 200, 0.5) == pytest.approx(150)
     assert Shape.SINE.between(100, 200, 0.1) == pytest.approx(102.45, abs=0.01)
     assert Shape.HOLD.between(100, 200, 0.999) == 100
+
+
+# --- What holds of earlier phases
+
+LATE = Track([Point(20.0, 7.0)], 40.0)  # a phase of 10 s ends before it begins
+TRACKS = st.sampled_from(
+    [
+        LATE,
+        Track([Point(4.0, 1.0), Point(8.0, 2.0, Shape.RAMP)], 10.0),
+        Track([Point(2.0, 3.0, Shape.SINE), Point(3.0, 4.0)], 5.0),
+        Track([Point(21_600.0, 5.0), Point(64_800.0, 6.0, Shape.RAMP)], 86_400.0, is_daily=True),
+    ]
+)
+PHASES = st.lists(
+    st.tuples(
+        st.just(""),
+        st.sampled_from([0.1, 10.0, 25.0]),
+        st.dictionaries(st.sampled_from([AIR, LIGHT]), TRACKS),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+class Looked(dict):
+    """Tracks that count how often somebody looks at them."""
+
+    times = 0
+
+    def get(self, *arguments):
+        Looked.times += 1
+        return super().get(*arguments)
+
+    def values(self):
+        Looked.times += 1
+        return super().values()
+
+
+def walked_back(plan, variable, elapsed, time_of_day):
+    """The value as a person would find it, one phase after the other."""
+    position = min(elapsed, plan.duration)
+    number = max(n for n, phase in enumerate(plan.phases) if n == 0 or phase.begin <= position)
+    for phase in reversed(plan.phases[: number + 1]):
+        if variable in phase.tracks:
+            clock = time_of_day - (elapsed - position)
+            value = phase.tracks[variable].value(position - phase.begin, phase.duration, clock)
+            if value is not None:
+                return value
+        elif phase.releases:
+            return None
+        position = phase.begin
+    return None
+
+
+@given(PHASES, st.lists(st.floats(0, 1.2), min_size=1, max_size=10), st.floats(0, 86_400))
+def test_a_value_is_that_of_the_last_phase_that_has_or_releases_it(phases, parts, time_of_day):
+    plan = in_sequence(iter(phases))
+    edges = [phase.begin for phase in plan.phases]
+    for elapsed in [*edges, *(part * plan.duration for part in parts)]:
+        for variable in (AIR, LIGHT, "air_humidity"):
+            found = plan.value(variable, elapsed, time_of_day)
+            assert found == walked_back(plan, variable, elapsed, time_of_day)
+
+
+def test_a_phase_that_ends_before_its_course_begins_leaves_what_was_before_it():
+    first = Phase("", 0.0, 10.0, {AIR: Track([Point(0.0, 5.0)], 10.0)})
+    late = Phase("", 10.0, 10.0, {AIR: LATE}, releases=True)
+    plan = Plan([first, late, Phase("", 20.0, 10.0), Phase("", 30.0, 10.0, releases=True)])
+    assert [plan.value(AIR, at) for at in (5, 15, 25, 35)] == [5.0, 5.0, 5.0, None]
+
+
+def test_a_value_of_a_thousand_phases_ago_is_found_without_a_look_at_each():
+    steady = Track([Point(0.0, 5.0)], 1.0)
+    named = [{AIR: steady, LIGHT: steady}, *({AIR: steady} for _ in range(999))]
+    plan = in_sequence(("", 1.0, Looked(tracks), False) for tracks in named)
+    Looked.times = 0
+    assert plan.value(LIGHT, 999.5) == 5.0
+    assert not plan.goes_by_local_time
+    assert Looked.times <= 2

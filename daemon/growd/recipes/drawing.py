@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MAX_DRAWN: Final = 30_000
 """Moments that are looked at, of all variables together: some 60 000 numbers, a megabyte of JSON."""
 
+MAX_WRITTEN: Final = 10_000
+"""Set points that are listed as written, of all phases together."""
+
 _SAMPLES: Final = 16  # of half a wave, which is drawn with straight lines
 _BEFORE_S: Final = 1e-5  # a moment before: small in every recipe, and large enough for a float of UNIX time
 _DECIMALS: Final = 2  # more than are worth storing
@@ -31,7 +34,8 @@ def plan_of(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzi
     `zone` is the time zone of its times of day, None that of the machine. All times are in seconds; those of
     phases and series since the start, `at` since the beginning of the cycle or, if `daily`, since midnight.
     A series is to be drawn with straight lines; a step has two points at one time, and null is no value.
-    `truncated` says that the series break off before the end, for they would have too many points.
+    `truncated` says that the series break off before the end, for they would have too many points;
+    `set_points_truncated` that only the first `MAX_WRITTEN` set points are listed.
     """
     plan = FORMATS[recipe["format"]].plan(recipe)
     series, is_whole = _series(plan, start_wall, zone)
@@ -44,14 +48,26 @@ def plan_of(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzi
             {"name": phase.name, "begin": phase.begin, "duration": phase.duration} for phase in plan.phases
         ],
         "set_points": list(_set_points(plan)),
+        "set_points_truncated": _is_longer(plan),
         "series": series,
         "truncated": not is_whole,
     }
 
 
+def _is_longer(plan: Plan) -> bool:
+    """Whether it has more set points than are listed."""
+    return sum(len(track.points) for phase in plan.phases for track in phase.tracks.values()) > MAX_WRITTEN
+
+
 def _set_points(plan: Plan) -> Iterator[dict[str, Any]]:
+    """The first `MAX_WRITTEN` of them, by phase and variable."""
+    left = MAX_WRITTEN
     for number, phase in enumerate(plan.phases):
         for variable, track in phase.tracks.items():
+            points = track.points[:left]
+            if not points:
+                return
+            left -= len(points)
             yield {
                 "phase": number,
                 "variable": variable,
@@ -59,8 +75,7 @@ def _set_points(plan: Plan) -> Iterator[dict[str, Any]]:
                 "daily": track.is_daily,
                 "cycle": track.cycle,
                 "points": [
-                    {"at": point.at, "value": point.value, "to_next": str(point.shape)}
-                    for point in track.points
+                    {"at": point.at, "value": point.value, "to_next": str(point.shape)} for point in points
                 ],
             }
 

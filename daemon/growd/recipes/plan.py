@@ -6,7 +6,7 @@ Every format becomes the same: phases one after the other, and in each phase a t
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -101,24 +101,37 @@ class Phase:
     def end(self) -> float:
         return self.begin + self.duration
 
+    def settles(self, variable: str) -> bool:
+        """Whether the phases after it that say nothing of a variable need not look at those before it."""
+        track = self.tracks.get(variable)
+        if track is None:
+            return self.releases
+        # of a day there always is one, and the end of a course is the same whatever the clock shows
+        return track.value(self.end - self.begin, self.duration, 0.0) is not None
+
 
 class Plan:
-    """Phases that follow each other without a gap. It ends with the last of them."""
+    """Phases that follow each other without a gap. It ends with the last of them.
+
+    `goes_by_local_time` is whether the time of day matters.
+    """
 
     def __init__(self, phases: Sequence[Phase]) -> None:
         self.phases = tuple(phases)
         self._begins = [phase.begin for phase in self.phases]
         self.variables = sorted({variable for phase in phases for variable in phase.tracks})
+        self.goes_by_local_time = any(track.is_daily for phase in phases for track in phase.tracks.values())
+        # of each variable, the phases whose end tells what it is in those after them that don't name it
+        self._settled: dict[str, list[int]] = {variable: [] for variable in self.variables}
+        for number, phase in enumerate(self.phases):
+            for variable in self.variables if phase.releases else phase.tracks:
+                if phase.settles(variable):
+                    self._settled[variable].append(number)
 
     @property
     def duration(self) -> float:
         """When it ends, in seconds after its beginning."""
         return self.phases[-1].end
-
-    @property
-    def goes_by_local_time(self) -> bool:
-        """Whether the time of day matters."""
-        return any(track.is_daily for phase in self.phases for track in phase.tracks.values())
 
     def phase_at(self, elapsed: float) -> int:
         """The number of the phase after `elapsed` seconds, from 0; after the end, of the last one."""
@@ -149,8 +162,7 @@ class Plan:
         """
         if elapsed < 0:
             return None
-        position = min(elapsed, self.duration)
-        for phase in self.phases[self.phase_at(position) :: -1]:
+        for phase, position in self._telling(variable, min(elapsed, self.duration)):
             track = phase.tracks.get(variable)
             if track is not None:
                 gone = elapsed - position
@@ -160,8 +172,17 @@ class Plan:
                     return value
             elif phase.releases:
                 return None
-            position = phase.begin
         return None
+
+    def _telling(self, variable: str, position: float) -> Iterator[tuple[Phase, float]]:
+        """The phase at a position, and the last one before that settles a variable, as it was at its end."""
+        number = self.phase_at(position)
+        yield self.phases[number], position
+        settled = self._settled.get(variable, ())
+        before = bisect_left(settled, number)
+        if before:
+            last = settled[before - 1]
+            yield self.phases[last], self.phases[last + 1].begin
 
 
 def in_sequence(parts: Iterator[tuple[str, float, Mapping[str, Track], bool]]) -> Plan:
