@@ -95,7 +95,7 @@ def test_idle_tells_of_growd_and_of_its_database():
 
 
 def test_a_recipe_is_run_whole_and_a_large_one_beside_a_look_at_all_of_it():
-    rows = told(ran(BENCH / "recipes.py", *TINY, "--json"))
+    rows = told(ran(BENCH / "recipe_run.py", *TINY, "--json"))
     assert list(rows) == ["2 days whole", "set points at one moment", "all checks"]
     assert rows["set points at one moment"]["ratio"] < 1  # a look at each of 100 000 operations is more
 

@@ -134,7 +134,7 @@ def new_runner(bus: Bus, local: LocalStore, outbox: Outbox, recipe: dict[str, An
 
 async def outbox_starts(local: LocalStore) -> int:
     """How many documents of runs there are: none before the first start."""
-    query = "SELECT count(*) FROM state WHERE key LIKE 'recipe_run_document/%'"
+    query = "SELECT count(*) FROM state WHERE key LIKE 'document of a run/%'"
     (count,) = await local.read(lambda file: file.execute(query).fetchone())
     return int(count)
 

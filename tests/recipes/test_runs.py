@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from growd.bus.errors import BusyError
 from growd.bus.messages import Quality
-from support.recipes import BEGAN, LIGHT, TEMPERATURE, Chamber
+from support.recipes import BEGAN, DAY, LIGHT, TEMPERATURE, Chamber
 
 MINUTE, HOUR = 60.0, 3_600.0
 ROUND = 24 * MINUTE
@@ -177,7 +178,7 @@ async def test_skipping_back_is_as_good_and_survives_a_kill(chamber):
         assert (state(chamber)["phase"], chamber.set_points()) == ("early", {LIGHT: 5000})
 
 
-@pytest.mark.parametrize("phase", ["middle", 0, 3, True, None, 1.5, ["late"], "\uff13"])
+@pytest.mark.parametrize("phase", ["middle", 0, 3, True, None, 1.5, ["late"], "\uff13", "9" * 5000])
 async def test_a_phase_that_there_is_not_is_refused_with_those_there_are(on, phase):
     await on.start("weeks")
     answer = await on.ask("skip_to_phase", phase)
@@ -315,6 +316,228 @@ async def test_a_boot_in_1970_goes_on_at_the_last_place_until_the_time_is_known(
         chamber.clock.synchronised = True
         await chamber.clock.advance(1)
         assert state(chamber)["elapsed"] == 3 * MINUTE + 61
+
+
+async def test_a_network_that_comes_to_a_machine_that_never_knew_the_time_moves_nothing(chamber):
+    chamber.clock.synchronised = False
+    chamber.clock.step(-3 * 365 * 24 * HOUR)
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+    async with chamber.on():
+        await chamber.clock.advance(MINUTE)
+        chamber.clock.step(3 * 365 * 24 * HOUR)
+        chamber.clock.synchronised = True
+        await chamber.clock.advance(MINUTE)
+        assert (state(chamber)["state"], state(chamber)["elapsed"]) == ("running", 3 * MINUTE)
+
+
+async def test_two_times_that_nobody_confirmed_are_compared_all_the_same(chamber):
+    """A machine with a battery clock and without a network."""
+    chamber.clock.synchronised = False
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+    await chamber.clock.advance(10 * MINUTE)
+    async with chamber.on():
+        assert state(chamber)["elapsed"] == 11 * MINUTE
+
+
+async def test_a_battery_clock_that_is_wrong_at_boot_is_put_right_by_the_network(chamber):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+    chamber.clock.synchronised = False
+    chamber.clock.step(2 * HOUR)
+    async with chamber.on():
+        await chamber.clock.advance(MINUTE)
+        assert state(chamber)["elapsed"] == 2 * HOUR + 2 * MINUTE  # for the time being
+        chamber.clock.step(-2 * HOUR)
+        chamber.clock.synchronised = True
+        await chamber.clock.advance(MINUTE)
+        assert state(chamber)["elapsed"] == 3 * MINUTE
+        assert chamber.set_points() == {LIGHT: 5000}
+
+
+async def test_no_recipe_is_ended_by_a_time_that_nobody_has_confirmed_before_an_hour(chamber):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+    chamber.clock.synchronised = False
+    chamber.clock.step(10 * 365 * 24 * HOUR)
+    async with chamber.on():
+        await chamber.clock.advance(HOUR - 10)
+        assert state(chamber)["state"] == "running"
+        await chamber.clock.advance(20)
+        assert (state(chamber)["state"], chamber.journal.documents[-1]["end_reason"]) == ("idle", "finished")
+
+
+@pytest.mark.parametrize("is_power_cut", [False, True])
+async def test_what_is_not_sure_yet_outlasts_another_restart(chamber, is_power_cut):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+    chamber.clock.synchronised = False
+    async with chamber.on():
+        await chamber.clock.advance(MINUTE)
+    chamber.is_new_boot = is_power_cut
+    async with chamber.on():
+        await chamber.clock.advance(MINUTE)
+        chamber.clock.step(HOUR)
+        chamber.clock.synchronised = True
+        await chamber.clock.advance(MINUTE)
+        assert state(chamber)["elapsed"] == HOUR + 4 * MINUTE
+
+
+async def test_a_power_cut_that_ends_with_the_time_known_settles_the_one_before(chamber):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+    chamber.clock.synchronised = False
+    async with chamber.on():
+        await chamber.clock.advance(MINUTE)
+    chamber.clock.step(HOUR)
+    chamber.clock.synchronised = True
+    async with chamber.on():
+        await chamber.clock.advance(MINUTE)
+        assert state(chamber)["elapsed"] == HOUR + 3 * MINUTE
+        await chamber.stop()
+        assert chamber.journal.points[-1][-1] == chamber.clock.time()
+
+
+async def test_a_power_cut_during_a_pause_is_none_of_the_recipe_when_the_time_is_known(chamber):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+        await chamber.ask("pause_recipe")
+    chamber.clock.synchronised = False
+    async with chamber.on():
+        await chamber.ask("resume_recipe")
+        chamber.clock.step(HOUR)
+        chamber.clock.synchronised = True
+        await chamber.clock.advance(MINUTE)
+        assert state(chamber)["elapsed"] == 2 * MINUTE
+
+
+async def test_a_clock_step_that_could_not_be_kept_is_kept_as_soon_as_that_goes(chamber):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(2)
+        chamber.journal.broken = True
+        chamber.clock.step(HOUR)
+        await chamber.clock.advance(5)
+        chamber.journal.broken = False
+        kept = chamber.journal.progressed
+        await chamber.clock.advance(2)
+        assert chamber.journal.progressed == kept + 1
+        assert chamber.journal.run["seen"] == pytest.approx(chamber.clock.time(), abs=2)
+
+
+# what the end says, and what is held
+
+
+async def test_after_a_skip_forward_the_end_is_recorded_when_it_was(on):
+    await on.start("weeks")
+    await on.ask("skip_to_phase", "late")
+    await on.clock.advance(MINUTE)
+    await on.stop()
+    assert on.journal.points[-1] == ("recipe_end", "weeks", BEGAN + MINUTE)
+    assert (on.journal.documents[-1]["ended"], on.journal.documents[-1]["elapsed"]) == (
+        BEGAN + MINUTE,
+        7 * ROUND + MINUTE,
+    )
+
+
+async def test_an_end_that_came_without_power_is_at_the_end_of_the_recipe(chamber):
+    async with chamber.on():
+        await chamber.start("weeks", 13 * ROUND)
+    await chamber.clock.advance(5 * ROUND)
+    async with chamber.on():
+        await chamber.clock.advance(2)
+        assert chamber.journal.documents[-1]["elapsed"] == 14 * ROUND
+
+
+async def test_outputs_are_let_go_of_though_the_parameters_can_not_be_set(on, monkeypatch):
+    await on.start("weeks")
+    keep = on.runner._status.keep
+
+    async def busy(_active):
+        raise BusyError("sets", 256)
+
+    monkeypatch.setattr(on.runner._status, "keep", busy)
+    assert (await on.stop())["success"]
+    assert (on.desired(LIGHT).quality, on.desired(LIGHT).value) == (Quality.STALE, None)
+    assert on.parameter("current_recipe") == "weeks"
+    monkeypatch.setattr(on.runner._status, "keep", keep)
+    await on.clock.advance(2)
+    assert on.parameter("current_recipe") == ""
+
+
+HELD = {
+    "_id": "held",
+    "format": "phased",
+    "phases": [
+        {
+            "duration": 60,
+            "time_units": "minutes",
+            "daily": {LIGHT: [{"at": "06:00", "value": 8000}, {"at": "12:30", "value": 0}]},
+        },
+        {
+            "duration": 12,
+            "time_units": "hours",
+            "course": {TEMPERATURE: [{"at": 0, "value": 20}]},
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize("how", ["pause", "outage"])
+async def test_what_a_phase_left_is_held_after_a_pause_or_an_outage_that_does_not_count(chamber, how):
+    chamber.recipes["held"] = HELD
+    chamber.period_s = 30.0
+    chamber.catches_up = False
+    chamber.clock.step(at("2026-06-01T11:00") - chamber.clock.time())
+    async with chamber.on():
+        await chamber.start("held")
+        await chamber.clock.advance(61 * MINUTE)
+        assert chamber.set_points() == {LIGHT: 8000, TEMPERATURE: 20}
+        if how == "pause":
+            await chamber.ask("pause_recipe")
+            await chamber.clock.advance(3 * HOUR)
+            await chamber.ask("resume_recipe")
+    if how == "outage":
+        await chamber.clock.advance(3 * HOUR)
+    async with chamber.on():
+        await chamber.clock.advance(10 * MINUTE)
+        assert chamber.set_points() == {LIGHT: 8000, TEMPERATURE: 20}
+
+
+# the plan
+
+
+async def plan_of_running(chamber, recipe_id=""):
+    return (await chamber.call("recipe_plan", recipe_id))["plan"]
+
+
+async def test_the_plan_of_the_run_fits_it_after_a_pause(chamber):
+    chamber.period_s = 30.0
+    chamber.clock.step(at("2026-06-01T12:00") - chamber.clock.time())
+    async with chamber.on():
+        await chamber.start("wall")
+        await chamber.ask("pause_recipe")
+        await chamber.clock.advance(6 * HOUR)
+        await chamber.ask("resume_recipe")
+        await chamber.clock.advance(HOUR)
+        plan = await plan_of_running(chamber)
+        dark = next(elapsed for elapsed, value in plan["series"][LIGHT] if value == 0)
+        assert dark == pytest.approx(4 * HOUR, abs=1)  # ten o'clock in the evening
+
+
+async def test_a_plan_asked_for_by_its_id_is_that_of_the_document_as_it_is_now(on):
+    await on.start("day")
+    on.recipes["day"] = DAY | {"operations": [[0, LIGHT, 1], [77, LIGHT, 2]]}
+    assert (await plan_of_running(on))["duration"] == 1000
+    assert (await plan_of_running(on, "day"))["duration"] == 77
 
 
 # the time of day

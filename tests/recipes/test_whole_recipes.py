@@ -105,7 +105,7 @@ class Lives:
 
     def documents(self):
         with sqlite3.connect(self._folder / "growd.sqlite3") as file:
-            query = "SELECT value FROM state WHERE key LIKE 'recipe_run_document/%'"
+            query = "SELECT value FROM state WHERE key LIKE 'document of a run/%'"
             return [json.loads(value) for (value,) in file.execute(query)]
 
 

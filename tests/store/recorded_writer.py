@@ -78,7 +78,8 @@ class Life:
     async def _begin_run(self, step: int) -> None:
         run = {"recipe_id": f"recipe {step}", "recipe": {"note": "x" * 5000}, "elapsed": 0.0, "seen": step}
         self._record.note("running", run)
-        await self._journal.commit(run, "recipe_start", run["recipe_id"], 1e9 + step)
+        document = {"_id": run["recipe_id"], "started": 1e9 + step}
+        await self._journal.commit(run, "recipe_start", run["recipe_id"], 1e9 + step, document)
         self._record.note("ran", run)
         self._run = run
 

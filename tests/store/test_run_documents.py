@@ -71,7 +71,7 @@ class Rig:
                 yield self.documents
 
     async def waiting(self) -> int:
-        query = "SELECT count(*) FROM state WHERE key LIKE 'recipe_run_document/%'"
+        query = "SELECT count(*) FROM state WHERE key LIKE 'document of a run/%'"
         (count,) = await self.local.read(lambda file: file.execute(query).fetchone())
         return count
 
@@ -172,6 +172,17 @@ async def test_one_that_somebody_changed_meanwhile_is_told_anew(rig, monkeypatch
         await rig.clock.advance(FIRST_RETRY_S)
         await rig.brought()
     assert without_revision(await rig.stored()) == ENDED
+
+
+async def test_one_that_the_database_refuses_holds_up_no_other(rig):
+    async with rig.on():
+        bad = BEGUN | {"_id": "a", "recipe_id": ""}
+        await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, bad)
+        await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
+        async with asyncio.timeout(20):
+            while await rig.stored() is None:  # noqa: ASYNC110  the database tells nobody
+                await asyncio.sleep(0)
+        assert await rig.waiting() == 1
 
 
 @pytest.mark.parametrize("broken", [{"environment": ""}, {"recipe_id": 5}, {"started": "x"}, {"ended": "x"}])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from growd.recipes.findings import Finding
     from growd.recipes.interpreter import Reach
     from growd.recipes.plan import Plan
-    from growd.recipes.run import Run
+    from growd.recipes.status import ActiveRun
 
 MAX_ID: Final = 200  # characters, so that it fits in names and in a file of any kind
 FETCH_S: Final = 5.0  # real seconds, for the far side is real: who asks for a start waits for the answer
@@ -47,7 +47,9 @@ class Library:
         self._reach = reach
         self._zone = zone
 
-    def serve(self, node: Node, environment: str, clock: Clock, running: Callable[[], Run | None]) -> None:
+    def serve(
+        self, node: Node, environment: str, clock: Clock, running: Callable[[], ActiveRun | None]
+    ) -> None:
         """Offer the services on `node`; `running` gives the run that goes on."""
         self._clock = clock
         self._running = running
@@ -110,12 +112,13 @@ class Library:
         return {"success": True, "message": message, "valid": not wrong, "findings": told}
 
     async def _answer_plan(self, recipe_id: str) -> dict[str, Any]:
-        run = self._running()
-        if not recipe_id and run is None:
+        active = self._running()
+        if not recipe_id and active is None:
             return {"success": False, "message": "no recipe is running; name one by its recipe_id"}
         try:
-            if run is not None and recipe_id in ("", run.recipe_id):
-                recipe_id, recipe, start = run.recipe_id, run.recipe, run.start - run.offset
+            if active is not None and not recipe_id:
+                recipe_id, recipe = active.run.recipe_id, active.run.recipe
+                start = active.position.wall() - active.elapsed()
             else:
                 recipe, start = await self.read(recipe_id), self._clock.time()
             await self.interpret(recipe_id, recipe)

@@ -16,7 +16,13 @@ class Run(msgspec.Struct, forbid_unknown_fields=True):
 
     `start` is the UNIX time of the start, at `offset` seconds of the recipe. The run had come to `elapsed`
     seconds of the recipe at the UNIX time `seen`, which was `monotonic` in the time of the kernel's start
-    `boot`. `paused` is the UNIX time that it stands still at, None while it goes on.
+    `boot`. `seen` is `confirmed` where something that knows the time has set the clock in that life of the
+    machine; the start was `lasted` seconds before, as far as is known. `paused` is the UNIX time that it
+    stands still at, None while it goes on.
+
+    `course` says when it was where, each pair until the next: at the UNIX time of the second number it was at
+    the seconds of the recipe of the first. `anchor` is the last such pair before a power cut, as long as it
+    is not sure how long that took.
     """
 
     recipe_id: str
@@ -31,6 +37,10 @@ class Run(msgspec.Struct, forbid_unknown_fields=True):
     boot: str = ""
     monotonic: float = 0.0
     paused: float | None = None
+    lasted: float = 0.0
+    confirmed: bool = False
+    course: list[tuple[float, float]] = []
+    anchor: tuple[float, float] | None = None
 
     def kept(self) -> dict[str, Any]:
         """As JSON has it."""

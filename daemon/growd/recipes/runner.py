@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING, Quality
 from growd.recipes.errors import InvalidRecipeError, RefusedError
@@ -93,6 +94,7 @@ class RecipeRunner:
         self._progress_every = progress_s
         self._lock = asyncio.Lock()  # held by whoever changes the run or keeps it
         self._loaded = False
+        self._is_shown = True
         self._active: ActiveRun | None = None
         self._trouble: dict[str, str] = {}
         self._start_points = self.node.advertise(f"{environment}/desired/recipe_start", STRING)
@@ -133,7 +135,7 @@ class RecipeRunner:
         self._offer(
             "skip_to_phase", "growd/SkipToPhase", self._skip, (phase, _BY), doc="Go to where a phase begins."
         )
-        self._library.serve(self.node, self._environment, self._clock, self._running)
+        self._library.serve(self.node, self._environment, self._clock, lambda: self._active)
 
     def _offer(
         self,
@@ -154,9 +156,6 @@ class RecipeRunner:
 
         service = f"{self._environment}/{name}"
         self.node.serve(service, request_type, answer, arguments=arguments, doc=doc)
-
-    def _running(self) -> Run | None:
-        return None if self._active is None else self._active.run
 
     async def _to_the_end(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Finish `work` even if the caller is cancelled: what is durable and what is in memory stay one."""
@@ -196,8 +195,7 @@ class RecipeRunner:
 
     async def _begin(self, run: Run, plan: Plan) -> None:
         """Record the start, and run from then on."""
-        position = Position(run, self._clock, catches_up=self._catches_up)
-        position.note()
+        position = Position.begun(run, self._clock, catches_up=self._catches_up)
         await self._commit(run, "recipe_start", run, run.start, record(run, self._environment))
         self._active = ActiveRun(position, plan)
         self._start_points.publish(run.recipe_id, time=run.start)
@@ -212,17 +210,17 @@ class RecipeRunner:
         async with self._lock:
             active = self._refuse_unless_running()
             await self._end(active, STOPPED, by)
-            self._release(active)
         return f"the recipe {active.run.recipe_id} has been stopped"
 
     async def _end(self, active: ActiveRun, reason: str, by: str = "") -> None:
         """Record the end, once. It is never earlier than the start, however the wall clock was set."""
-        run, elapsed = active.run, active.elapsed()
-        time = max(self._clock.time(), run.start + elapsed - run.offset)
+        run, elapsed = active.run, min(active.elapsed(), active.plan.duration)
+        time = max(active.position.wall(), run.start + active.position.lasted())
         document = ended(run, self._environment, time=time, by=by, reason=reason, elapsed=elapsed)
         await self._commit(None, "recipe_end", run, time, document)
         logger.info("%s: the recipe %s has ended: %s", self._environment, run.recipe_id, reason)
         self._active = None
+        self._release(active)  # and nothing before it that may fail
         self._end_points.publish(run.recipe_id, time=time)
         await self._show()
 
@@ -329,8 +327,12 @@ class RecipeRunner:
         self._status.show(self._active)
         try:
             await self._status.keep(self._active)
-        except OSError as error:
-            logger.warning("%s: the parameters of the recipe were not kept: %s", self._environment, error)
+        except (OSError, BusError) as error:
+            self._log_trouble("keeping the parameters", error)
+            self._is_shown = False
+        else:
+            self._trouble.pop("keeping the parameters", None)
+            self._is_shown = True
 
     # after a restart
 
@@ -368,7 +370,7 @@ class RecipeRunner:
             self._active = ActiveRun(position, plan, ending=NOT_VALID)
             return
         self._active = ActiveRun(position, plan)
-        if position.elapsed() >= plan.duration:
+        if position.elapsed() >= plan.duration and position.is_sure:
             self._active.ending = FINISHED  # it ended while nobody looked: its last set points are past
         logger.info("%s: the recipe %s goes on at %.0f s", self._environment, run.recipe_id, run.elapsed)
 
@@ -387,7 +389,7 @@ class RecipeRunner:
         words = f"{what}: {type(error).__name__}: {error}"
         if self._trouble.get(what) != words:
             self._trouble[what] = words
-            expected = isinstance(error, (OSError, RefusedError))
+            expected = isinstance(error, (OSError, RefusedError, BusError))
             logger.error("%s: %s", self.node.name, words, exc_info=None if expected else error)
 
     async def _tick(self) -> None:
@@ -398,7 +400,8 @@ class RecipeRunner:
         if not active.ending:
             self._publish_set_points(active)
             self._status.show(active)
-            active.ending = FINISHED if active.elapsed() >= active.plan.duration else ""
+            is_over = active.elapsed() >= active.plan.duration and active.position.is_sure
+            active.ending = FINISHED if is_over else ""
         if active.ending:
             self._release(active)
             async with self._lock:
@@ -410,7 +413,7 @@ class RecipeRunner:
         points = active.plan.set_points(
             elapsed,
             position.time_of_day(self._zone),
-            earlier=lambda at: position.time_of_day(self._zone, ago=elapsed - at),
+            earlier=lambda at: position.time_of_day_at(at, self._zone),
         )
         for variable in sorted(active.given - points.keys()):
             self._desired(variable).publish(None, Quality.STALE)  # the phase lets go of it
@@ -430,6 +433,8 @@ class RecipeRunner:
         while True:
             await self._clock.sleep(self._period)
             async with self._lock:
+                if not self._is_shown:
+                    await self._show()
                 active = self._active
                 if active is not None and self._progress_is_due(active):
                     await self._save_progress(active)
@@ -442,10 +447,12 @@ class RecipeRunner:
         return is_old or position.has_news
 
     async def _save_progress(self, active: ActiveRun) -> None:
+        had_news = active.position.has_news
         active.position.note()
         try:
             await self._journal.progress(active.run.kept())
         except OSError as error:
+            active.position.has_news = had_news
             self._log_trouble("keeping the position", error)
         else:
             self._trouble.pop("keeping the position", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
 from growd.bus.fields import Field, Kind
@@ -30,7 +30,8 @@ RECIPE_STATE = MessageType(
 )
 """Of a run: "idle", "running" or "paused", and where it is, in seconds of the recipe."""
 
-_IDLE = {"state": "idle", "recipe_id": "", "phase": "", "elapsed": 0.0, "remaining": 0.0}
+DIGITS: Final = 4  # of the number of a phase
+_IDLE: Final = {"state": "idle", "recipe_id": "", "phase": "", "elapsed": 0.0, "remaining": 0.0}
 
 
 class ActiveRun:
@@ -116,7 +117,9 @@ def phase_named(plan: Plan, wanted: Any) -> Phase:
     for phase in plan.phases:
         if phase.name == wanted:
             return phase
-    number = int(wanted) if isinstance(wanted, str) and wanted.isdecimal() and wanted.isascii() else wanted
+    number = (
+        int(wanted) if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) <= DIGITS else wanted
+    )
     if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(plan.phases):
         return plan.phases[number - 1]
     names = ", ".join(f"{index} {phase.name}".strip() for index, phase in enumerate(plan.phases, start=1))

@@ -8,7 +8,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.store.errors import CouchError, LocalStoreError
+from growd.store.errors import CouchError, CouchRefusedError, LocalStoreError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from growd.store.couch import Couch
     from growd.store.local import LocalStore
 
-DOCUMENT_KEY: Final = "recipe_run_document/"
-"""Begins the name of each row with a document that waits, in the table of small things to remember."""
+DOCUMENT_KEY: Final = "document of a run/"
+"""Begins the name of each row with a document that waits, in the table of small things to remember. No
+environment has such an id."""
 
 FIRST_RETRY_S: Final = 5.0
 LONGEST_RETRY_S: Final = 600.0
@@ -77,9 +78,16 @@ class RunDocuments:
         waiting = await self._local.read(_waiting)
         if waiting:
             await self._prepare()
+        refusal: CouchRefusedError | None = None
         for key, text in waiting:
-            await self._bring(json.loads(text))
-            await self._local.write(functools.partial(_forget, key=key, text=text))
+            try:
+                await self._bring(json.loads(text))
+            except CouchRefusedError as error:  # it stays; those behind it need not
+                refusal = error
+            else:
+                await self._local.write(functools.partial(_forget, key=key, text=text))
+        if refusal is not None:
+            raise refusal
 
     async def _bring(self, document: dict[str, Any]) -> None:
         """Raises `CouchError`."""
