@@ -142,7 +142,9 @@ class Interlocks:
         return next((each.reason for each in self._interlocks if each.reason and each.holds & held), "")
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch until cancelled; with nothing to hold there is nothing to do."""
+        if not self._interlocks:
+            return
         try:
             with self.node.subscribe(*self._topics, self._set_point_topic, depth=256) as messages:
                 self._catch_up()
