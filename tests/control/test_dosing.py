@@ -75,6 +75,28 @@ def test_without_demand_it_stays_off_and_with_all_of_it_it_stays_on(on, off, bef
     assert doser.until_edge(1.0) == math.inf
 
 
+@given(LEAST, LEAST, st.lists(DEMAND, max_size=50), st.floats(0, 100))
+def test_when_the_demand_is_over_a_dose_ends_as_soon_as_it_may(on, off, before, seconds):
+    doser = Doser(on, off)
+    for demand in (*before, 1.0, 1.0, 1.0):
+        doser.advance(demand, on + off)
+    assert doser.is_on
+    doser.advance(1.0, seconds)
+    if doser.advance(0.0, 0.0):
+        assert doser.until_edge(0.0) <= on
+        doser.advance(0.0, doser.until_edge(0.0))
+    assert not doser.is_on
+    assert doser.owed_s <= 0
+
+
+def test_a_long_dose_ends_at_once_when_the_demand_is_over():
+    doser = Doser(60.0, 60.0)
+    for _ in range(3):
+        doser.advance(1.0, 60.0)
+    assert doser.is_on
+    assert not doser.advance(0.0, 0.0)
+
+
 def test_small_demands_add_up_to_a_dose():
     doser = Doser(2.0, 1.0)
     assert doser.until_edge(0.02) == pytest.approx(100)

@@ -15,7 +15,8 @@ class Doser:
     have come to a dose of `minimum_on_s` it switches on, and when they are given it switches off: a small
     demand makes short doses far apart, a large one long doses close together. What it gave too much or too
     little, as by an edge that came late, is carried into the next dose. What is carried is never more than
-    the two least times together, so that no demand is made up for long after it.
+    the two least times together, so that no demand is made up for long after it. Where the demand is over
+    (0) during a dose, the rest of what is owed is dropped, and the dose ends as soon as it may.
 
     It has no clock: `advance` is told how long ago it was called last. It is on for `minimum_on_s` at least
     and off for `minimum_off_s`, but for `shut`.
@@ -38,6 +39,8 @@ class Doser:
         most = self.minimum_on_s + self.minimum_off_s
         owed = self._owed_s + (demand - self.is_on) * seconds
         self._owed_s = max(-most, min(most, owed))
+        if self.is_on and demand <= 0:
+            self._owed_s = min(0.0, self._owed_s)
         self._since_s += seconds
         if self._wait_s(demand) <= AT_ONCE_S:
             self.is_on = not self.is_on
@@ -58,7 +61,7 @@ class Doser:
     def _wait_s(self, demand: float) -> float:
         if self.is_on:
             least = self.minimum_on_s - self._since_s
-            return max(least, _time(self._owed_s, 1.0 - demand))
+            return max(least, _time(self._owed_s, 1.0 - demand) if demand > 0 else 0.0)
         least = self.minimum_off_s - self._since_s
         return max(least, _time(self.minimum_on_s - self._owed_s, demand))
 
