@@ -177,6 +177,42 @@ async def test_too_much_that_is_left_to_the_air_counts_as_any_error_does(rig):
     assert rig.last().value - before == pytest.approx(0.002 * -25 * 300 / 1000, abs=0.001)
 
 
+async def test_a_fan_that_somebody_else_runs_is_a_load_and_nothing_that_was_asked_for(rig):
+    fan = rig.actuators["fan"].publisher("e/switches/fan")
+    await rig.want(1000.0, 1000.0)
+    rig.actuators["valve"].publisher("e/switches/valve").publish(1.0)
+    await rig.measure(1000.0, 400)
+    before = rig.last().value
+    fan.publish(1.0)
+    await rig.measure(1000.0, 400)
+    assert rig.last().value > before
+
+
+async def test_a_fan_that_was_asked_for_counts_as_what_it_was_asked_for():
+    after = []
+    for fan_on in (0.0, 1.0):
+        async with rigged(gains=Gains(0.002, 1000.0, weight=0.5)) as rig:
+            await rig.want(1000.0, 1500.0)
+            assert rig.last().value < 0
+            rig.actuators["fan"].publisher("e/switches/fan").publish(fan_on)
+            await rig.measure(1500.0, 400)
+            await rig.measure(500.0)  # the proportional term is 0
+            after.append(rig.last().value)
+    assert after[1] < after[0] - 0.1
+
+
+@pytest.mark.parametrize("on_off", [False, True])
+@pytest.mark.parametrize("set_point", [0.0, 400.0])
+async def test_no_fan_runs_for_a_set_point_that_fresh_air_does_not_reach(set_point, on_off):
+    async with rigged(on_off=on_off) as rig:
+        await rig.want(set_point, 445.0)
+        assert rig.last().value == 0.0
+        await rig.measure(460.0)
+        assert rig.last().value < 0
+        await rig.measure(430.0)
+        assert rig.last().value == 0.0
+
+
 async def test_gains_change_without_a_bump(rig):
     await rig.want(1000.0, 950.0)
     await rig.measure(950.0, 300)
@@ -357,6 +393,23 @@ async def test_in_the_chamber_it_reaches_its_set_points_without_overshoot_and_st
     assert min(down) > 800 - 0.03 * 700
     for set_point, course in ((1000, up), (1500, further), (800, down)):
         assert course[-600:] == pytest.approx([set_point] * 600, abs=30 + 0.03 * set_point)
+
+
+async def test_in_the_chamber_a_fan_in_other_hands_leaves_no_lasting_error():
+    loop, course = Loop(Setting()), []
+    parts = [
+        CarbonDioxideController(loop.bus, ENVIRONMENT, valves=("valve",), fans=loop.fans),
+        DosedSwitchController(loop.bus, ENVIRONMENT, VALVE),
+        DosedSwitchController(loop.bus, ENVIRONMENT, FAN, minimum_on_s=10.0),
+    ]
+    async with loop.running(parts):
+        loop.want(CO2, 1000.0)
+        for second in range(7200):
+            if second % 600 in (0, 60):
+                loop.want(FAN, float(second % 600 == 0))
+            await loop.clock.advance(1)
+            course.append(loop.ppm)
+    assert sum(course[3600:]) / 3600 == pytest.approx(1000, abs=30)
 
 
 async def test_in_the_chamber_on_off_stays_about_the_set_point():

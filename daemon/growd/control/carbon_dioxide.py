@@ -28,6 +28,9 @@ USUAL_GAINS: Final = Gains(kp=0.003, ti_s=2400.0, td_s=20.0)
 """For a chamber of 100 l with 1.5 air changes in an hour, a valve of 50 ml/min and an SCD30, whose answer is
 behind by 20 s (datasheet, response time); the autotune service finds those of another."""
 
+FRESH_AIR_PPM: Final = 420.0
+"""Less CO2 than the air outside has can't be reached with it (NOAA, Mauna Loa: 420 ppm in 2023)."""
+
 COMMAND_STALE_S: Final = 5.0
 SHORTEST_S: Final = 0.01  # between two looks at the same edge
 
@@ -39,9 +42,13 @@ class CarbonDioxideController(Controller):
     the set point and `fan_band` above it the command is never below 0: there the air's own loss does it, and
     the fan does not blow out what the valve has just let in. Without fans it never is.
 
-    The PID is told what valves and fans really did (their names in `valves` and `fans`), whoever did it: an
-    interlock that kept a valve shut, an override, a dose that is yet to come. Without a measured value that
-    is ok and younger than `measured_stale_after_s`, or without a set point, nothing is commanded; the
+    A set point below fresh air (`FRESH_AIR_PPM`), as of a night without CO2, is one of fresh air to the fan: it
+    helps from `fan_band` above that on, and does not run for what it can't reach.
+
+    The PID is told what valves really did (their names in `valves`), whoever did it: an interlock that kept a
+    valve shut, an override, a dose that is yet to come. What fans (`fans`) did it is told as far as it asked
+    for it: a fan that somebody else runs is a load as a leak is, and worked against. Without a measured value
+    that is ok and younger than `measured_stale_after_s`, or without a set point, nothing is commanded; the
     integral is held meanwhile, or begins anew with a new set point.
 
     Parameters under `<environment>/controllers/air_carbon_dioxide/`, all changeable at any time: `on_off`,
@@ -137,6 +144,7 @@ class CarbonDioxideController(Controller):
         self._pid.pause()
         self._computed = None
         self._withheld = 0.0
+        self._given.asks_for_fans(False, self._clock.monotonic())
 
     def _controlled(self, desired: float, ppm: float) -> float:
         now = self._clock.monotonic()
@@ -148,18 +156,20 @@ class CarbonDioxideController(Controller):
             self._pid.gains = gains
         output = self._pid.update(desired, ppm, seconds, None if given is None else given + self._withheld)
         self._switched = 0.0
-        is_fan_due = self._has_fan and ppm > desired + self._fan_band.value
+        is_fan_due = self._has_fan and ppm > max(desired, FRESH_AIR_PPM) + self._fan_band.value
         self._withheld = 0.0 if is_fan_due else min(0.0, output)
+        self._given.asks_for_fans(output < self._withheld, now)
         return output - self._withheld
 
     def _hysteresis(self, desired: float, ppm: float) -> float:
         fan_band: float = self._fan_band.value
+        reachable = max(desired, FRESH_AIR_PPM)
         if ppm < desired - self._band.value:
             self._switched = 1.0
-        elif ppm > desired + fan_band and self._has_fan:
+        elif ppm > reachable + fan_band and self._has_fan:
             self._switched = -1.0
         elif (self._switched > 0 and ppm >= desired) or (
-            self._switched < 0 and ppm <= desired + fan_band / 2
+            self._switched < 0 and ppm <= reachable + fan_band / 2
         ):
             self._switched = 0.0
         return self._switched
@@ -257,10 +267,14 @@ class DosedSwitchController(Controller):
 
 
 class _Given:
-    """What valves and fans really did, as their actuators say: 1 for an open valve, -1 for the fan."""
+    """What valves and fans really did, as their actuators say: 1 for an open valve, -1 for the fan.
+
+    A fan counts only while it is asked for: else it is in other hands, and no answer to any command.
+    """
 
     def __init__(self, bus: Bus, environment: str, valves: tuple[str, ...], fans: tuple[str, ...]) -> None:
         self._shares: dict[str, float] = {}
+        self._are_fans_asked = False
         for names, sign in ((valves, 1.0), (fans, -1.0)):
             for name in names:
                 topic = bus.topics.declare(switch_state(environment, name), SWITCH_STATE).name
@@ -278,6 +292,11 @@ class _Given:
         self._add_up(now)
         self._on[message.topic] = message.value if message.quality is Quality.OK else 0.0
 
+    def asks_for_fans(self, asks: bool, now: float) -> None:  # noqa: FBT001  its name says it
+        """From now on fans are asked for, or not."""
+        self._add_up(now)
+        self._are_fans_asked = asks
+
     def since_last(self, now: float) -> float | None:
         """What was given on average since this was asked last; None where nobody tells."""
         self._add_up(now)
@@ -292,4 +311,5 @@ class _Given:
         self._since = now
 
     def _level(self) -> float:
-        return math.fsum(share * self._on[topic] for topic, share in self._shares.items())
+        counted = {topic: share for topic, share in self._shares.items() if share > 0 or self._are_fans_asked}
+        return math.fsum(share * self._on[topic] for topic, share in counted.items())
