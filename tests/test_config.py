@@ -225,6 +225,42 @@ def test_what_a_serial_sensor_can_not_have_is_refused(tmp_path: Path, options: s
     assert words in str(caught.value)
 
 
+AT_A_PORT = MHZ19 + "port = '/dev/serial0'\n"
+VALVE = "[[relay]]\nname = 'valve'\npin = 21\nvariable = 'air_carbon_dioxide_valve_on'\n"
+FAN = "[[relay]]\nname = 'fan'\npin = 20\nvariable = 'air_flush_on'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (AT_A_PORT + "range_ppm = 5000\n" + VALVE, "air ends at 5000, .* ceiling_ppm, 5000;"),
+        (AT_A_PORT + "range_ppm = 2000\n" + FAN, "air ends at 2000"),
+        (AT_A_PORT + VALVE + "[interlock]\nceiling_ppm = 10000\n", "air ends at 10000, .* 10000;"),
+        (AT_A_PORT + VALVE + "[interlock]\nceiling_ppm = 9999.5\n", "air ends at 10000, .* 9999.5;"),
+    ],
+)
+def test_a_sensor_that_can_not_measure_the_ceiling_is_refused(tmp_path: Path, text: str, words: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=rf"\[sensor\] range_ppm: {words}"):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        AT_A_PORT + VALVE,
+        AT_A_PORT + VALVE + "[interlock]\nceiling_ppm = 9999\n",
+        AT_A_PORT + "range_ppm = 2000\n" + VALVE + "[interlock]\nceiling_ppm = 1999\n",
+        VALVE + "[interlock]\nceiling_ppm = 30000\n",  # an SCD30
+    ],
+)
+def test_and_one_that_can_is_not(tmp_path: Path, text: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(text)
+    load(file)
+
+
 def test_an_mhz16_may_be_behind_a_bridge(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text("[[sensor]]\nname = 'air'\nkind = 'mhz16'\naddress = 0x4D\n")

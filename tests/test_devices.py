@@ -70,7 +70,7 @@ async def test_a_sensor_behind_a_bridge_is_read_from_its_configuration_to_its_to
         assert rig.last("raw/air_carbon_dioxide").value == pytest.approx(
             rig.machine.chamber.air().carbon_dioxide_ppm, abs=30
         )
-        assert (chip.memory.range_ppm, chip.memory.self_calibration) == (5000, False)
+        assert (chip.memory.range_ppm, chip.memory.self_calibration) == (10_000, False)
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,8 @@ class Sensor(Section, frozen=True):
     An MH-Z19 or MH-Z16 is on the serial line `port`. For a USB adapter that may come back under another name
     that is its path in /dev/serial/by-id, or a pattern with `*`. Without a port it is behind an SC16IS750
     bridge, which `bus` and `address` are of. Its self-calibration is the automatic baseline. A value that has
-    not changed for `stuck_after_s` is a fault.
+    not changed for `stuck_after_s` is a fault. `range_ppm` ends above [interlock] ceiling_ppm, for its end is
+    no reading.
     """
 
     name: Name
@@ -203,7 +204,7 @@ class Sensor(Section, frozen=True):
     temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None
     self_calibration: bool = False
     port: Annotated[str, Meta(pattern=r"^/dev/[A-Za-z0-9_./:*+-]+$", max_length=256)] | None = None
-    range_ppm: Literal[2_000, 5_000, 10_000] = 5_000
+    range_ppm: Literal[2_000, 5_000, 10_000] = 10_000
     stuck_after_s: Annotated[float, Meta(ge=600, le=604_800)] = 14_400.0
 
 
@@ -231,6 +232,9 @@ _KINDS_WITH = {
     "stuck_after_s": _ON_SERIAL_LINES,
 }
 """The options that not every kind of sensor has."""
+
+_HELD_BY_CEILING = ("air_carbon_dioxide_valve_on", "air_flush_on")
+"""What the ceiling of CO2 acts through; without it there is none."""
 
 
 class Channel(Section, frozen=True):
@@ -581,6 +585,19 @@ def _check_chamber(config: Config, environment: str, source: str) -> None:
     if limits.dose_litres is not None and limits.valve_flow_l_min is None:
         where = f"{source}: {config.place(environment, 'interlock')} dose_litres"
         raise ConfigError(f"{where}: takes valve_flow_l_min, the flow of an open valve")
+    if any(relay.variable in _HELD_BY_CEILING for relay in chamber.relay):
+        _check_ranges(of_sensors, sensors, limits.ceiling_ppm)
+
+
+def _check_ranges(place: str, sensors: Sequence[Sensor], ceiling_ppm: float) -> None:
+    """Every sensor of CO2 can measure the ceiling: the end of its range is a fault, and no reading."""
+    for sensor in sensors:
+        if sensor.kind in _KINDS_WITH["range_ppm"] and sensor.range_ppm - 1 < ceiling_ppm:
+            raise ConfigError(
+                f"{place} range_ppm: {sensor.name} ends at {sensor.range_ppm}, so it can't measure "
+                f"[interlock] ceiling_ppm, {ceiling_ppm:g}; choose a larger range (10000 is the largest) "
+                "or a lower ceiling"
+            )
 
 
 def _check_intervals(store: Store, source: str) -> None:

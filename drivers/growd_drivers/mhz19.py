@@ -60,7 +60,8 @@ class Mhz19Sample:
 
 
 class Mhz19:
-    """An MH-Z19 with a range of `range_ppm` (2000, 5000 or 10 000, as far as the part has it).
+    """An MH-Z19 with a range of `range_ppm` (2000, 5000 or 10 000, as far as the part has it:
+    one that has not goes on to its own end, and says so as a reading).
 
     Its automatic baseline takes the lowest value of a day for fresh air (400 ppm): wrong in a closed or
     enriched chamber ("not suitable for agriculture greenhouse"), so it is off unless asked for. Range and
@@ -80,7 +81,7 @@ class Mhz19:
         *,
         monotonic: Callable[[], float],
         device: str = "MH-Z19",
-        range_ppm: int = 5000,
+        range_ppm: int = 10_000,
         self_calibration: bool = False,
         stuck_after_s: float = STUCK_AFTER_S,
     ) -> None:

@@ -147,6 +147,16 @@ class TestCarbonDioxideCeiling:
             on.machine.faults.inject(Fault("absent", "i2c-2:0x61"))  # what it says is not known any more
             await on.until(lambda: not on.has_tripped(self.NAME), 10)
 
+    async def test_an_mhz19_as_it_is_by_default_trips_it(self):
+        sensor = Sensor(name="air", kind="mhz19", port="/dev/serial0")
+        async with stage(chamber(sensor)) as on:
+            on.change(valve_flow_l_min=2.0)
+            on.want(VALVE_ON, 1)
+            await on.until(lambda: on.has_tripped(self.NAME), 300)
+            await on.clock.advance(1)
+            assert not on.is_on(VALVE)
+            assert on.is_on(FAN)
+
     async def test_the_fan_is_left_alone_where_it_is_configured_so(self):
         config = chamber(interlock=replace(UNHINDERED, ceiling_starts_fan=False, ceiling_ppm=1_000))
         async with stage(config) as on:

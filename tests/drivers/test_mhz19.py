@@ -150,10 +150,10 @@ def test_automatic_baseline_is_switched_off_and_the_range_set(bench):
     assert bench.chip.memory.self_calibration
     bench.warm()
     assert not bench.chip.memory.self_calibration
-    assert bench.chip.memory.range_ppm == 5000
+    assert bench.chip.memory.range_ppm == 10_000
     assert bench.commands(0x86)[0] == bytes.fromhex("ff 01 86 00 00 00 00 00 79")  # the manual's examples
     assert bench.commands(0x79) == [bytes.fromhex("ff 01 79 00 00 00 00 00 86")]
-    assert bench.commands(0x99) == [bytes.fromhex("ff 01 99 00 00 00 13 88 cb")]
+    assert bench.commands(0x99) == [bytes.fromhex("ff 01 99 00 00 00 27 10 2f")]
 
 
 def test_settings_are_sent_again_when_it_may_have_lost_them(warm):
@@ -241,11 +241,11 @@ def test_after_a_long_silence_it_may_have_been_switched_off(warm):
 
 
 def test_the_end_of_the_range_is_an_error_and_not_a_number(warm):
-    warm.ppm = 9000.0
-    with pytest.raises(OutOfRangeError, match="at the end of its range: 5000 of 5000 ppm") as caught:
+    warm.ppm = 12_000.0
+    with pytest.raises(OutOfRangeError, match="at the end of its range: 10000 of 10000 ppm") as caught:
         warm.read()
-    assert (caught.value.value, caught.value.maximum) == (5000, 4999)
-    with pytest.raises(OutOfRangeError, match="0 of 5000"):
+    assert (caught.value.value, caught.value.maximum) == (10_000, 9_999)
+    with pytest.raises(OutOfRangeError, match="0 of 10000"):
         warm.read(reading(0))
     warm.ppm = 800.0
     assert warm.read() == pytest.approx(800, abs=6)
@@ -308,17 +308,21 @@ def test_calibration_waits_for_a_warm_sensor(bench):
     assert not bench.chip.received
 
 
-@pytest.mark.parametrize("ppm", [999, 5001])
+@pytest.mark.parametrize("ppm", [999, 10_001])
 def test_a_span_that_is_none_is_refused(warm, ppm):
-    with pytest.raises(SettingError, match=rf"span_ppm must be 1000\.\.5000, not {ppm}"):
+    with pytest.raises(SettingError, match=rf"span_ppm must be 1000\.\.10000, not {ppm}"):
         warm.driver.calibrate_span(ppm)
 
 
-def test_a_wider_range_is_used_to_its_end():
-    bench = Bench(range_ppm=10_000)
+def test_a_range_is_used_to_its_end():
+    bench = Bench(range_ppm=2000)
     bench.warm()
-    bench.ppm = 9000.0
-    assert bench.read() == pytest.approx(9000, abs=6)
+    assert bench.chip.memory.range_ppm == 2000
+    bench.ppm = 1900.0
+    assert bench.read() == pytest.approx(1900, abs=6)
+    bench.ppm = 2100.0
+    with pytest.raises(OutOfRangeError, match="2000 of 2000"):
+        bench.read()
     bench.close()
 
 
