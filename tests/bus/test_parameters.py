@@ -362,6 +362,51 @@ async def test_sets_that_share_a_write_fail_together_when_it_fails():
     assert everything(tree) == {"a": 1}
 
 
+async def test_values_that_are_set_together_take_one_write():
+    store = MemoryStore()
+    tree = Parameters(store=store)
+    for name in ("kp", "ki"):
+        tree.declare(name, GAIN, "n")
+    await tree.set_together({"kp": 2, "ki": 3.0})
+    assert (everything(tree), store.saves, store.kept()) == (
+        {"kp": 2.0, "ki": 3.0},
+        1,
+        {"kp": 2.0, "ki": 3.0},
+    )
+    await tree.set_together({})
+    assert store.saves == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"kp": 2.0, "ki": 11.0}, InvalidValueError),
+        ({"kp": 2.0, "own": 3.0}, ReadOnlyError),
+        ({"kp": 2.0, "nobody": 3.0}, UnknownNameError),
+    ],
+)
+async def test_of_values_that_are_set_together_one_that_does_not_fit_refuses_all(values, error):
+    store = MemoryStore()
+    tree = Parameters(store=store)
+    for name in ("kp", "ki", "own"):
+        tree.declare(name, GAIN, "n", read_only=name == "own")
+    before = everything(tree)
+    with pytest.raises(error):
+        await tree.set_together(values)
+    assert (everything(tree), store.kept()) == (before, {})
+
+
+async def test_values_that_are_set_together_are_kept_together_or_not_at_all_also_beside_others():
+    store = MemoryStore()
+    tree = Parameters(store=store)
+    for name in ("kp", "ki"):
+        tree.declare(name, GAIN, "n")
+    store.fails = True
+    sets = (tree.set("x", 1), tree.set_together({"kp": 2.0, "ki": 3.0}))
+    assert [type(each) for each in await asyncio.gather(*sets, return_exceptions=True)] == [OSError] * 2
+    assert (everything(tree), store.kept()) == ({"kp": 1.0, "ki": 1.0}, {})
+
+
 async def test_tree_and_store_agree_when_the_caller_goes_away_while_the_store_writes():
     store = HeldStore()
     tree = Parameters({"a": 1}, store)

@@ -68,13 +68,19 @@ class Parameter:
 
 @dataclass(eq=False, slots=True)
 class _Set:
-    """A set that waits to be kept; `done` gets the value that holds then, or why it does not."""
+    """A set that waits to be kept; `done` gets the value that holds then, or why it does not.
 
-    name: str
-    value: Any
+    Of several values all or none are made; the answer is that of the first.
+    """
+
+    values: Mapping[str, Any]
     node: str | None
     done: asyncio.Future[Any]
     answer: Any = None  # what stands at the name when it is made
+
+    @property
+    def name(self) -> str:
+        return next(iter(self.values))
 
     def succeed(self) -> None:
         if not self.done.done():  # whoever waited was cancelled
@@ -143,10 +149,23 @@ class Parameters:
         `ConflictError`, `CapacityError`, `BusyError` or what the store raises, and then nothing has changed.
         A caller that is cancelled while the store writes does not know the outcome, but tree and store agree.
         """
-        name = normalise(name)
+        return await self._kept({normalise(name): value}, node)
+
+    async def set_together(self, values: Mapping[str, Any], *, node: str | None = None) -> None:
+        """Set declared parameters, all of them in one write of the store, or none; otherwise as `set` does.
+
+        Raises `UnknownNameError` too, for a name that nobody has declared.
+        """
+        for name in values:
+            if name not in self._declared:
+                raise UnknownNameError("parameter", name)
+        if values:
+            await self._kept(values, node)
+
+    async def _kept(self, values: Mapping[str, Any], node: str | None) -> Any:
         if len(self._waiting) + len(self._under_way) >= MAX_SETS:
             raise BusyError("sets of parameters", MAX_SETS)
-        this = _Set(name, value, node, asyncio.get_running_loop().create_future())
+        this = _Set(values, node, asyncio.get_running_loop().create_future())
         self._waiting.append(this)
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep_all(), name="parameters: keep what is set")
@@ -300,28 +319,38 @@ class Parameters:
 
     def _planned(self, tree: Tree, this: _Set) -> tuple[dict[str, Any], list[str]]:
         """The leaves of `tree` that a set changes, checked against what is declared, and those it removes."""
-        name = this.name
+        changes: dict[str, Any] = {}
+        removed: list[str] = []
+        for name, value in this.values.items():  # several are declared, so that none stands above another
+            more, fewer = self._planned_at(tree, name, value, this.node)
+            changes |= more
+            removed += fewer
+        return changes, removed
+
+    def _planned_at(
+        self, tree: Tree, name: str, value: Any, node: str | None
+    ) -> tuple[dict[str, Any], list[str]]:
         above = tree.leaf_above(name)
         if above is not None:
             raise ConflictError(name, f"{shown(above)} above it has a value of its own")
-        changes = self._leaves_of(name, this.value)
+        changes = self._leaves_of(name, value)
         standing = [name] if name in tree else tree.beneath(name)
         for leaf in standing:
             if leaf in self._declared:
-                changes[leaf] = self._checked(this, leaf, changes)
+                changes[leaf] = self._checked(name, node, leaf, changes)
         growth = len(changes) - len(standing)
         if growth > 0 and len(tree) + growth > MAX_PARAMETERS:
             raise CapacityError("parameters", MAX_PARAMETERS)
         return changes, [leaf for leaf in standing if leaf not in changes]
 
-    def _checked(self, this: _Set, declared: str, changes: dict[str, Any]) -> Any:
+    def _checked(self, name: str, node: str | None, declared: str, changes: dict[str, Any]) -> Any:
         """The new value of a declared leaf that stands at or beneath what is set."""
         parameter = self._declared[declared]
         if declared not in changes:
             raise ConflictError(
-                this.name, f"that would remove {shown(declared)}, which the node {parameter.node} needs"
+                name, f"that would remove {shown(declared)}, which the node {parameter.node} needs"
             )
-        if parameter.read_only and this.node != parameter.node:
+        if parameter.read_only and node != parameter.node:
             raise ReadOnlyError(declared, parameter.node)
         try:
             return parameter.field.check(changes[declared])
