@@ -90,9 +90,12 @@ class Interlock(ABC):
         """The level that an output has in place of `level` while this has tripped."""
         return 0.0
 
-    def reset(self, now: float) -> str:  # noqa: ARG002  what others go by
-        """Let go, as someone asks; why not, or ""."""
+    def why_no_reset(self, now: float) -> str:  # noqa: ARG002  what others go by
+        """Why nobody can reset it now, or ""."""
         return f"{self.name} lets go by itself"
+
+    def reset(self) -> None:  # noqa: B027  most let go by themselves
+        """Let go, as someone asks."""
 
 
 class KeptInterlock(Interlock):
@@ -131,12 +134,16 @@ class KeptInterlock(Interlock):
         return True
 
     @abstractmethod
-    def kept(self, now: float) -> Any:
-        """What is to be kept, as JSON."""
+    def kept(self, now: float, *, as_reset: bool = False) -> Any:
+        """What is to be kept, as JSON, or what would be after a reset."""
 
     @abstractmethod
-    def is_worth_keeping(self, now: float) -> bool:
-        """Whether so much has happened since `kept` was called last that it should be again."""
+    def note_kept(self) -> None:
+        """What `kept` returned last is on the disk."""
+
+    @abstractmethod
+    def is_worth_keeping(self) -> bool:
+        """Whether so much has happened since the last that is on the disk that this should be again."""
 
     @abstractmethod
     def _restore(self, kept: Any, now: float, away: float, *, was_clean: bool) -> None: ...
@@ -216,7 +223,7 @@ class DosePerHour(KeptInterlock):
         self._flow = flow_l_min
         self._dose = RollingDose()
         self._counted = times.total(0.0)
-        self._given = self._given_when_kept = 0.0
+        self._given = self._given_when_asked = self._given_when_kept = 0.0
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         self._count(now)
@@ -231,11 +238,14 @@ class DosePerHour(KeptInterlock):
         elif dose < RELEASE_SHARE * self._limit:
             self.reason = ""
 
-    def kept(self, now: float) -> Any:
-        self._given_when_kept = self._given
+    def kept(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  it lets go by itself
+        self._given_when_asked = self._given
         return self._dose.kept(now)
 
-    def is_worth_keeping(self, now: float) -> bool:  # noqa: ARG002
+    def note_kept(self) -> None:
+        self._given_when_kept = self._given_when_asked
+
+    def is_worth_keeping(self) -> bool:
         return self._given - self._given_when_kept >= SAVED_SHARE * self._limit
 
     def _restore(self, kept: Any, now: float, away: float, *, was_clean: bool) -> None:
@@ -312,7 +322,7 @@ class NoRise(KeptInterlock):
         self._watch = _Watch()
         self._risen_to: float | None = None
         self._set_point: float | None = None
-        self._is_kept = True
+        self._reason_when_asked = self._reason_when_kept = ""
 
     def want(self, set_point: float | None) -> None:
         """Note the set point of CO2 in ppm, None for none."""
@@ -344,29 +354,33 @@ class NoRise(KeptInterlock):
                 f"{self._rise:g} ppm: the bottle may be empty, the valve stuck or the chamber open"
             )
 
-    def reset(self, now: float) -> str:
+    def why_no_reset(self, now: float) -> str:
         if not self._is_restored:
             return self.reason
         if not self.reason:
             return f"{self.name} has not tripped"
         if self._readings.of(CARBON_DIOXIDE, now) is None:
             return f"{CARBON_DIOXIDE} is not known, so nobody could see it rise"
-        self.reason = ""
-        self._watch, self._risen_to = _Watch(), None
-        self._is_kept = False
         return ""
 
-    def kept(self, now: float) -> Any:  # noqa: ARG002
-        self._is_kept = True
-        return self.reason
+    def reset(self) -> None:
+        self.reason = ""
+        self._watch, self._risen_to = _Watch(), None
 
-    def is_worth_keeping(self, now: float) -> bool:  # noqa: ARG002
-        return not self._is_kept
+    def kept(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002
+        self._reason_when_asked = "" if as_reset else self.reason
+        return self._reason_when_asked
+
+    def note_kept(self) -> None:
+        self._reason_when_kept = self._reason_when_asked
+
+    def is_worth_keeping(self) -> bool:
+        return self.reason != self._reason_when_kept
 
     def _restore(self, kept: Any, now: float, away: float, *, was_clean: bool) -> None:  # noqa: ARG002
         if not isinstance(kept, str):
             raise TypeError("a reason that is no text")
-        self.reason = kept
+        self.reason = self._reason_when_kept = kept
 
     def _assume_worst(self, now: float) -> None:  # noqa: ARG002
         self._trip("what was kept of it can't be read, so it may have tripped before the start")
@@ -374,7 +388,6 @@ class NoRise(KeptInterlock):
     def _trip(self, reason: str) -> None:
         if not self.reason:
             self.reason = reason
-            self._is_kept = False
 
     def _is_enough(self, level: float) -> bool:
         """Whether CO2 is about where it is wanted, or without a set point above that of any room."""
@@ -429,7 +442,7 @@ class LitTooLong(KeptInterlock):
         self._hours = hours
         self._day = DayHours(zone)
         self._updated = -math.inf
-        self._lit = self._lit_when_kept = 0.0
+        self._lit = self._lit_when_asked = self._lit_when_kept = 0.0
         if hours >= DAY_HOURS:
             self._is_restored, self.reason, self.is_quiet = True, "", False
 
@@ -448,11 +461,14 @@ class LitTooLong(KeptInterlock):
         )
         self.reason = words if is_over else ""
 
-    def kept(self, now: float) -> Any:  # noqa: ARG002
-        self._lit_when_kept = self._lit
+    def kept(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  it lets go by itself
+        self._lit_when_asked = self._lit
         return self._day.kept()
 
-    def is_worth_keeping(self, now: float) -> bool:  # noqa: ARG002
+    def note_kept(self) -> None:
+        self._lit_when_kept = self._lit_when_asked
+
+    def is_worth_keeping(self) -> bool:
         is_limited = self._hours < DAY_HOURS
         return is_limited and self._lit - self._lit_when_kept >= SAVED_SHARE * self._hours * 3600.0
 

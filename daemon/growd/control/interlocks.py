@@ -20,7 +20,7 @@ from growd.control.open_times import PLAUSIBLE
 from growd.control.topics import EVENT, desired, events, raw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from growd.bus import Bus
     from growd.bus.messages import Message
@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 PERIOD_S: Final = 1.0
 PATIENCE_S: Final = 5.0
 RETRY_S: Final = 10.0
+_UNKEPT: Final = (OSError, RuntimeError)
 _MALFORMED: Final = object()
 
 INTERLOCK: Final = MessageType(
@@ -62,7 +63,10 @@ class Guard(Protocol):
 
 
 class Memory(Protocol):
-    """Where it is kept what must outlast a restart. Both raise OSError if they can't."""
+    """Where it is kept what must outlast a restart.
+
+    Both raise OSError if they can't, or RuntimeError where what does their work has ended or is overloaded.
+    """
 
     async def state(self, key: str, default: Any = None) -> Any:
         """What was kept, or `default`."""
@@ -117,6 +121,7 @@ class Interlocks:
         self._is_loaded = False
         self._is_save_failing = False
         self._changed = asyncio.Event()  # of what is to be kept
+        self._saving = asyncio.Lock()
         self._set_point_topic = desired(environment, CARBON_DIOXIDE)
         self._sources = tuple(f"{environment}/{folder}/" for folder in ("samplers", "combiners"))
         self._topics = {
@@ -165,8 +170,9 @@ class Interlocks:
         if not self._is_loaded or not self._kept_ones:
             return
         try:
-            await self._save(is_clean=True)
-        except OSError as error:
+            async with self._saving:
+                await self._save(is_clean=True)
+        except _UNKEPT as error:
             logger.error("%s: their state can't be kept: %s", self.node.name, error)  # noqa: TRY400  no mistake
 
     def permitted(self, output: str, level: float, safe: float) -> float:
@@ -237,7 +243,7 @@ class Interlocks:
             if self._told.get(each.name) != each.reason:
                 self._tell(each)
                 is_news = True
-        if any(each.is_restored and each.is_worth_keeping(now) for each in self._kept_ones):
+        if any(each.is_restored and each.is_worth_keeping() for each in self._kept_ones):
             self._changed.set()
         if is_news:
             self._nudge()
@@ -297,24 +303,32 @@ class Interlocks:
         return self.node.advertise(base, INTERLOCK)
 
     async def _reset(self, interlock: Interlock) -> dict[str, Any]:
-        """The service: answers when it is kept that it was reset."""
-        now = self._clock.monotonic()
-        before = interlock.kept(now) if isinstance(interlock, KeptInterlock) else None
-        refusal = interlock.reset(now)
+        """The service: answers when it is kept that it was reset, and holds what it holds until then."""
+        refusal = interlock.why_no_reset(self._clock.monotonic())
         if refusal:
             return {"success": False, "message": refusal}
-        try:
-            await self._save()
-        except OSError as error:
-            if isinstance(interlock, KeptInterlock):
-                interlock.restore(before, self._clock.monotonic(), 0.0, was_clean=True)
-            return {
-                "success": False,
-                "message": f"{interlock.name} is not reset, for that can't be kept: {error}",
-            }
+        return await self._to_the_end(self._reset_now(interlock))
+
+    async def _reset_now(self, interlock: Interlock) -> dict[str, Any]:
+        async with self._saving:
+            try:
+                await self._save(reset=interlock)
+            except _UNKEPT as error:
+                sentence = f"{interlock.name} is not reset, for that can't be kept: {error}"
+                return {"success": False, "message": sentence}
+            interlock.reset()
         self._update(self._interlocks)
         logger.info("%s/%s was reset", self.node.name, interlock.name)
         return {"success": True, "message": f"{interlock.name} has been reset"}
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+        """Finish `work` even if the caller is cancelled: what is kept and what is in memory stay one."""
+        task = asyncio.create_task(work, name=f"{self.node.name}: reset")
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait({task})
+            raise
 
     # what outlasts a restart
 
@@ -325,16 +339,16 @@ class Interlocks:
         self._changed.set()  # from now on it is a run that has not ended well
         while True:
             await self._changed.wait()
-            self._changed.clear()
-            if not await self._saved():
-                self._changed.set()
+            if await self._saved():
+                self._changed.clear()  # what has happened meanwhile is found by the next look
+            else:
                 await self._clock.sleep(RETRY_S)
 
     async def _load(self) -> None:
         while not self._is_loaded:
             try:
                 kept = await self._memory.state(self._memory_key)
-            except OSError as error:
+            except _UNKEPT as error:
                 for each in self._kept_ones:
                     each.unreadable(str(error))
                 self._update(self._interlocks)
@@ -367,8 +381,9 @@ class Interlocks:
 
     async def _saved(self) -> bool:
         try:
-            await self._save()
-        except OSError as error:
+            async with self._saving:
+                await self._save()
+        except _UNKEPT as error:
             if not self._is_save_failing:
                 logger.error("%s: their state can't be kept: %s", self.node.name, error)  # noqa: TRY400  no mistake of the program
             self._is_save_failing = True
@@ -376,11 +391,14 @@ class Interlocks:
         self._is_save_failing = False
         return True
 
-    async def _save(self, *, is_clean: bool = False) -> None:
+    async def _save(self, *, is_clean: bool = False, reset: Interlock | None = None) -> None:
+        """One at a time (`_saving`). `reset` is kept as it will be after its reset."""
         now = self._clock.monotonic()
-        states = {each.name: each.kept(now) for each in self._kept_ones}
+        states = {each.name: each.kept(now, as_reset=each is reset) for each in self._kept_ones}
         kept = {"time": self._clock.time(), "clean": is_clean, "interlocks": states}
         await self._memory.save_state(self._memory_key, kept)
+        for each in self._kept_ones:
+            each.note_kept()
 
 
 class _Guard:

@@ -1,0 +1,189 @@
+"""What interlocks keep over a restart: on disks that are slow or refuse, and by clocks that somebody sets."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from growd.bus import Bus
+from growd.control.interlock_conditions import CARBON_DIOXIDE, VALVE, DosePerHour, NoRise, Readings
+from growd.control.interlocks import RETRY_S, Interlocks
+from growd.control.open_times import OpenTimes
+from growd.control.topics import declare_environment
+from growd.worker import WorkerError
+from support.clock import ManualClock
+from support.memory import ShortMemory
+
+NAME = "no_rise_after_dose"
+ERRORS = pytest.mark.parametrize("error", [OSError("disk full"), WorkerError("the worker is closed")])
+
+
+class SlowMemory(ShortMemory):
+    """One whose answer waits for `answers`, and that may refuse then, or the reading too."""
+
+    def __init__(self):
+        super().__init__()
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.error = None
+
+    async def state(self, key, default=None):
+        if self.error:
+            raise self.error
+        return await super().state(key, default)
+
+    async def save_state(self, key, value):
+        await self.answers.wait()
+        if self.error:
+            raise self.error
+        await super().save_state(key, value)
+
+    @property
+    def text(self):
+        return self.texts["e/interlocks"]
+
+
+class Scene:
+    """The interlocks of a valve, without a plant."""
+
+    def __init__(self, memory, clock=None, dose_s=3_600.0):
+        self.clock, self.memory = clock or ManualClock(), memory
+        self.bus = Bus(self.clock)
+        declare_environment(self.bus, "e", [CARBON_DIOXIDE])
+        readings, times = Readings({CARBON_DIOXIDE: 1e9}), OpenTimes()
+        self.alarm = NoRise(times, readings, open_s=180, rise_ppm=40)
+        self.dose = DosePerHour(times, dose_s)
+        self.interlocks = Interlocks(
+            self.bus,
+            "e",
+            [self.alarm, self.dose],
+            readings,
+            sensors={CARBON_DIOXIDE: ()},
+            memory=memory,
+        )
+        self.interlocks.track(times, [VALVE])
+        self.guard = self.interlocks.guard("valve", {VALVE: 0.0})
+        self.air = self.bus.node("e/samplers/air").publisher(f"e/raw/{CARBON_DIOXIDE}")
+
+    @asynccontextmanager
+    async def running(self):
+        task = asyncio.create_task(self.interlocks.run())
+        try:
+            await self.clock.advance(2)
+            yield self
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def dosed(self, seconds):
+        """The valve is open for so long, and CO2 stays where it is."""
+        self.guard.wrote(VALVE, 1.0)
+        for _ in range(int(seconds / 2)):
+            self.air.publish(420.0)
+            await self.clock.advance(2)
+        self.guard.wrote(VALVE, 0.0)
+
+    def may_open(self):
+        return self.guard.permit(VALVE, 1.0) == 1.0
+
+    def reset(self):
+        return asyncio.create_task(self.bus.services.get(f"e/interlocks/{NAME}/reset").call())
+
+    def told(self):
+        return self.bus.topics.get(f"e/interlocks/{NAME}").last.value["tripped"]
+
+
+@asynccontextmanager
+async def tripped(**options):
+    async with Scene(SlowMemory(), **options).running() as scene:
+        await scene.dosed(200)
+        assert scene.told()
+        assert "did not rise" in scene.memory.text
+        yield scene
+
+
+@ERRORS
+async def test_a_reset_lets_nothing_go_before_it_is_kept(error):
+    async with tripped() as scene:
+        events = scene.bus.node("reader").subscribe("e/events")
+        scene.memory.answers.clear()
+        call = scene.reset()
+        await scene.clock.advance(3)
+        assert not scene.may_open()
+        assert scene.told()
+        scene.memory.error = error
+        scene.memory.answers.set()
+        await scene.clock.advance(3)
+        assert not scene.may_open()
+        assert (await call)["message"] == f"{NAME} is not reset, for that can't be kept: {error}"
+        assert events.get_nowait() is None
+
+
+async def test_a_reset_whose_caller_has_gone_is_kept_and_done():
+    async with tripped() as scene:
+        scene.memory.answers.clear()
+        call = scene.reset()
+        await scene.clock.advance(1)
+        call.cancel()
+        await scene.clock.advance(1)
+        scene.memory.answers.set()
+        await scene.clock.advance(1)
+        assert call.cancelled()
+        assert scene.may_open()
+        assert "did not rise" not in scene.memory.text
+
+
+async def test_a_save_that_began_before_a_reset_does_not_undo_it():
+    async with tripped(dose_s=300.0) as scene:
+        await scene.clock.advance(60)
+        scene.memory.answers.clear()
+        await scene.dosed(40)  # so much is kept
+        call = scene.reset()
+        await scene.clock.advance(1)
+        scene.memory.answers.set()
+        await scene.clock.advance(1)
+        assert (await call)["success"]
+        await scene.clock.advance(5)
+        assert "did not rise" not in scene.memory.text
+
+
+@ERRORS
+async def test_what_a_reset_could_not_keep_is_kept_later(error):
+    async with tripped(dose_s=1_000.0) as scene:
+        kept = scene.memory.text
+        scene.memory.answers.clear()
+        await scene.dosed(90)  # less than what is worth keeping
+        call = scene.reset()
+        await scene.clock.advance(1)
+        scene.memory.error = error
+        scene.memory.answers.set()
+        assert not (await call)["success"]
+        scene.memory.error = None
+        await scene.dosed(20)
+        await scene.clock.advance(2)
+        assert scene.memory.text != kept
+
+
+@ERRORS
+async def test_a_memory_that_is_not_there_yet_is_asked_again(error, caplog):
+    memory = SlowMemory()
+    memory.error = error
+    async with Scene(memory).running() as scene:
+        scene.air.publish(420.0)
+        await scene.clock.advance(RETRY_S)
+        assert not scene.may_open()
+        memory.error = None
+        await scene.clock.advance(RETRY_S)
+        assert scene.may_open()
+        saves, memory.error = memory.saves, error
+        await scene.dosed(200)
+        assert memory.saves == saves
+        memory.error = None
+        await scene.clock.advance(RETRY_S + 2)
+        assert memory.saves == saves + 1
+        memory.error = error
+        await scene.interlocks.close()
+    assert f"their state can't be kept: {error}" in caplog.text
