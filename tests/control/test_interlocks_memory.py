@@ -187,3 +187,44 @@ async def test_a_memory_that_is_not_there_yet_is_asked_again(error, caplog):
         memory.error = error
         await scene.interlocks.close()
     assert f"their state can't be kept: {error}" in caplog.text
+
+
+DOSE_S = 100.0
+HOUR_S, DAY_S = 3_600.0, 86_400.0
+
+
+async def given_up(clock):
+    """What a run has kept that has used up its dose."""
+    async with Scene(SlowMemory(), clock, dose_s=DOSE_S).running() as scene:
+        await scene.dosed(120)
+        await scene.interlocks.close()
+        assert scene.dose.reason
+    return scene.memory
+
+
+async def is_used_up(memory, clock):
+    async with Scene(memory, clock, dose_s=DOSE_S).running() as scene:
+        return bool(scene.dose.reason)
+
+
+async def test_a_clock_that_is_set_between_two_runs_makes_no_dose_older():
+    clock = ManualClock()
+    memory = await given_up(clock)
+    clock.step(2 * DAY_S)
+    assert await is_used_up(memory, clock)
+    clock.step(-9 * DAY_S)
+    await clock.advance(HOUR_S + 120)
+    assert not await is_used_up(memory, clock)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "remains"),
+    [(True, True, False), (False, True, True), (True, False, True), (False, False, True)],
+)
+async def test_after_a_reboot_the_clock_counts_where_it_was_right_both_times(then, now, remains):
+    clock = ManualClock()
+    clock.synchronised = then
+    memory = await given_up(clock)
+    later = ManualClock(clock.time() + HOUR_S + 120)
+    later.synchronised = now
+    assert await is_used_up(memory, later) == remains

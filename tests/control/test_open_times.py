@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.control.open_times import BIN_S, HOUR_S, DayHours, OpenTimes, RollingDose
+from growd.control.open_times import BIN_S, HOUR_S, DayHours, OpenTimes, RollingDose, SteadyWall
+from support.clock import ManualClock
 
 SECONDS = st.floats(0.0, 600.0)
 DOSES = st.lists(st.tuples(SECONDS, st.floats(0.0, 60.0)), max_size=200)  # a pause, then what is given
@@ -142,3 +143,92 @@ def test_a_clock_that_goes_back_or_was_never_set_gives_no_new_day(berlin):
 def test_a_day_that_can_not_be_is_refused(kept):
     with pytest.raises((TypeError, ValueError)):
         DayHours().restore(kept)
+
+
+NINE = 1_760_000_400.0  # 09:00 in UTC
+H = HOUR_S
+
+
+class Steps(ManualClock):
+    def pass_(self, seconds):
+        self._now += seconds
+
+
+def hours_of(clock, wall, hours):
+    """One who is on as long as fewer than these hours were counted, for a minute more."""
+    wall.follow()
+    now = clock.monotonic()
+    is_on = hours.seconds(wall.time(now)) < 10 * H
+    clock.pass_(60.0)
+    hours.add(60.0 * is_on, wall.time(now + 60.0))
+    return 60.0 * is_on
+
+
+@given(st.lists(st.tuples(st.integers(0, 1_438), st.floats(-1e9, 1e9)), max_size=20))
+def test_a_clock_that_nobody_has_synchronised_may_be_set_to_and_fro(steps):
+    """It gives the ten hours of a day in 24, as without."""
+    clock = Steps(NINE - 9 * H)
+    clock.synchronised = False
+    wall, hours, at, lit = SteadyWall(clock), DayHours(UTC), dict(steps), 0.0
+    for minute in range(24 * 60 - 1):
+        clock.step(at.get(minute, 0.0))
+        lit += hours_of(clock, wall, hours)
+    assert lit == 10 * H
+
+
+def test_one_step_into_the_future_darkens_no_day_but_that_one():
+    clock = Steps(NINE)
+    wall, hours = SteadyWall(clock), DayHours(UTC)
+    hours.add(10 * H, clock.time())
+    clock.step(80 * 365 * 24 * H)
+    wall.follow()
+    hours.add(10 * H, wall.time(clock.monotonic()))
+    clock.step(-80 * 365 * 24 * H)
+    wall.follow()
+    assert hours.seconds(wall.time(clock.monotonic())) == 10 * H  # going back begins no day
+    clock.pass_(16 * H)
+    assert hours.seconds(wall.time(clock.monotonic())) == 0.0
+
+
+def test_a_clock_that_was_never_set_is_followed_once_it_is():
+    clock = Steps(1_000.0)
+    clock.synchronised = False
+    wall = SteadyWall(clock)
+    clock.step(NINE)
+    wall.follow()
+    assert wall.time(clock.monotonic()) == clock.time()
+    clock.step(24 * H)
+    wall.follow()
+    assert wall.time(clock.monotonic()) == clock.time() - 24 * H
+    clock.synchronised = True
+    wall.follow()
+    assert wall.time(clock.monotonic()) == clock.time()
+
+
+@pytest.mark.parametrize(("step", "seen"), [(-48 * H, 0.0), (48 * H, 48 * H)])
+def test_after_a_reboot_a_clock_that_is_behind_goes_on_from_where_it_was(step, seen):
+    before = Steps(NINE)
+    kept = json.loads(json.dumps(SteadyWall(before).kept()))
+    after = Steps(NINE + step)
+    after.synchronised = False
+    wall = SteadyWall(after)
+    assert wall.restore(kept) == 0.0
+    assert wall.time(after.monotonic()) == NINE + seen
+
+
+def test_a_restart_makes_no_step_of_a_clock_count():
+    clock = Steps(NINE)
+    clock.synchronised = False
+    kept = json.loads(json.dumps(SteadyWall(clock).kept()))
+    clock.pass_(100.0)
+    clock.step(48 * H)
+    wall = SteadyWall(clock)
+    assert wall.restore(kept) == 100.0
+    assert wall.time(clock.monotonic()) == NINE + 100.0
+
+
+@pytest.mark.parametrize("time", [None, "x", -1.0, 1e300, float("nan")])
+def test_a_time_that_can_not_be_is_refused(time):
+    clock = Steps(NINE)
+    with pytest.raises((TypeError, ValueError)):
+        SteadyWall(clock).restore({**SteadyWall(clock).kept(), "time": time})

@@ -16,7 +16,7 @@ from growd.control.interlock_conditions import (
     NoRise,
     TooWarm,
 )
-from growd.control.open_times import PLAUSIBLE
+from growd.control.open_times import SteadyWall
 from growd.control.topics import EVENT, desired, events, raw
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class Interlocks:
         self._is_save_failing = False
         self._changed = asyncio.Event()  # of what is to be kept
         self._saving = asyncio.Lock()
+        self._wall = SteadyWall(bus.clock)
         self._set_point_topic = desired(environment, CARBON_DIOXIDE)
         self._sources = tuple(f"{environment}/{folder}/" for folder in ("samplers", "combiners"))
         self._topics = {
@@ -158,6 +159,7 @@ class Interlocks:
                     tasks.create_task(self._listen(messages), name=f"{self.node.name}: sensors")
                     while True:
                         self._alive_at = self._clock.monotonic()
+                        self._wall.follow()
                         self._update(self._interlocks)
                         await self._clock.sleep(PERIOD_S)
         finally:
@@ -236,7 +238,8 @@ class Interlocks:
     # what they say
 
     def _update(self, interlocks: Iterable[Interlock]) -> None:
-        now, wall = self._clock.monotonic(), self._clock.time()
+        now = self._clock.monotonic()
+        wall = self._wall.time(now)
         is_news = False
         for each in interlocks:
             each.update(now, wall)
@@ -359,15 +362,15 @@ class Interlocks:
                 self._restore(kept)
 
     def _restore(self, kept: Any) -> None:
-        now, wall = self._clock.monotonic(), self._clock.time()
+        now = self._clock.monotonic()
         if kept is None:
-            kept = {"time": wall, "clean": True, "interlocks": {}}
+            kept = {**self._wall.kept(), "clean": True, "interlocks": {}}
         try:
-            away = max(0.0, wall - kept["time"]) if kept["time"] >= PLAUSIBLE else 0.0
+            away = self._wall.restore(kept)
             was_clean = kept["clean"] is True
             states = kept["interlocks"]
             found = {each.name: states.get(each.name) for each in self._kept_ones}
-        except (TypeError, KeyError, AttributeError):
+        except (TypeError, ValueError, KeyError, AttributeError):
             away, was_clean, found = 0.0, False, {}
         for each in self._kept_ones:
             if not each.restore(found.get(each.name, _MALFORMED), now, away, was_clean=was_clean):
@@ -395,7 +398,7 @@ class Interlocks:
         """One at a time (`_saving`). `reset` is kept as it will be after its reset."""
         now = self._clock.monotonic()
         states = {each.name: each.kept(now, as_reset=each is reset) for each in self._kept_ones}
-        kept = {"time": self._clock.time(), "clean": is_clean, "interlocks": states}
+        kept = {**self._wall.kept(), "clean": is_clean, "interlocks": states}
         await self._memory.save_state(self._memory_key, kept)
         for each in self._kept_ones:
             each.note_kept()

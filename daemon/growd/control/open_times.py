@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import tzinfo
+
+    from growd.clock import Clock
 
 HOUR_S: Final = 3600.0
 BIN_S: Final = 60.0
 PLAUSIBLE: Final = 1_577_836_800.0  # 2020-01-01: a wall clock before it was never set
+_NO_DATE: Final = 253_400_000_000.0  # 9999-12: after it there are no dates
 
 
 class OpenTimes:
@@ -122,17 +125,75 @@ class RollingDose:
             self._bins.popleft()
 
 
+class SteadyWall:
+    """The wall clock of `clock`, of which no step counts that nobody has synchronised.
+
+    Without that, it goes on with monotonic time from where it was, over a restart too. A clock that was never
+    set is followed once it is. Where the machine was started anew it is what the clock says, or where it was
+    if that is later: one without a battery may begin anywhere.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._wall = clock.time()
+        self._at = clock.monotonic()
+
+    def follow(self) -> None:
+        """See whether the clock is synchronised, or was set for the first time. To be called often."""
+        now, wall = self._clock.monotonic(), self._clock.time()
+        if self._clock.is_synchronised() or self._wall < PLAUSIBLE:
+            self._wall = wall
+        else:
+            self._wall = self.time(now)
+        self._at = now
+
+    def time(self, now: float) -> float:
+        """UNIX seconds at this monotonic time."""
+        return self._wall + now - self._at
+
+    def kept(self) -> dict[str, Any]:
+        """To be kept over a restart: all that there is to know of the time."""
+        clock = self._clock
+        self.follow()
+        return {
+            "time": self._wall,
+            "synchronised": clock.is_synchronised(),
+            "boot": clock.boot,
+            "monotonic": self._at,
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> float:
+        """Go on from what was kept; for how many seconds nobody ran, at least: 0 where that is not known.
+
+        Raises KeyError, TypeError or ValueError for anything else.
+        """
+        self.follow()
+        was = float(kept["time"])
+        if not 0 <= was < _NO_DATE:
+            raise ValueError("a time that is none")
+        if kept.get("boot") == self._clock.boot:
+            away = max(0.0, self._at - float(kept["monotonic"]))
+            if not self._clock.is_synchronised():
+                self._wall = was + away
+            return away
+        if not self._clock.is_synchronised():
+            self._wall = max(self._wall, was)
+            return 0.0
+        return max(0.0, self._wall - was) if kept.get("synchronised") is True else 0.0
+
+
 class DayHours:
     """How long something was on in the day of `zone`, None for the machine's.
 
     A new day begins when the local date goes on, and only then: a wall clock that is set back, or that was
-    never set (no battery), begins none. The length of a day does not matter, so a change to or from summer
-    time does not either.
+    never set (no battery), begins none. One that is set back by more than a day was in the future by mistake:
+    what was added stays, and the next midnight begins a day. The length of a day does not matter, so a change
+    to or from summer time does not either.
     """
 
     def __init__(self, zone: tzinfo | None = None) -> None:
         self._zone = zone
-        self._day = ""
+        self._day: date | None = None
         self._seconds = 0.0
 
     def add(self, seconds: float, wall: float) -> None:
@@ -147,20 +208,22 @@ class DayHours:
 
     def kept(self) -> list[Any]:
         """To be kept over a restart."""
-        return [self._day, self._seconds]
+        return [self._day.isoformat() if self._day else "", self._seconds]
 
     def restore(self, kept: Any) -> None:
         """Go on from what was kept. Raises ValueError or TypeError for anything else."""
         day, seconds = kept
-        if not isinstance(day, str) or not 0 <= float(seconds) < math.inf:
-            raise ValueError("a day that is none")
-        self._day = day
+        if not 0 <= float(seconds) < math.inf:
+            raise ValueError("seconds that are none")
+        self._day = None if day == "" else date.fromisoformat(day)
         self._seconds += float(seconds)
 
     def _turn(self, wall: float) -> None:
         if wall < PLAUSIBLE:
             return
-        today = datetime.fromtimestamp(wall, self._zone).date().isoformat()
-        if self._day and today > self._day:
-            self._seconds = 0.0
-        self._day = max(self._day, today)
+        today = datetime.fromtimestamp(wall, self._zone).date()
+        if self._day is None or today > self._day:
+            self._seconds = 0.0 if self._day else self._seconds
+            self._day = today
+        elif self._day - today > timedelta(days=1):
+            self._day = today
