@@ -135,7 +135,8 @@ def growd(loop: Loop, *, on_off: bool = False) -> list[Part]:
     controller = CarbonDioxideController(
         loop.bus, ENVIRONMENT, on_off=on_off, valves=("valve",), fans=loop.fans, fan_band_ppm=FAN_BAND_PPM
     )
-    return [controller, *switches(loop), Autotuner(loop.bus, ENVIRONMENT, controller, "valve")]
+    tuner = Autotuner(loop.bus, ENVIRONMENT, controller, ("valve",), fans=loop.fans)
+    return [controller, *switches(loop), tuner]
 
 
 def predecessor(loop: Loop) -> list[Part]:

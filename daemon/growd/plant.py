@@ -320,7 +320,8 @@ class Plant:
             self._bus,
             self.environment,
             controller,
-            valves[0],
+            valves,
+            fans=self._relays_of(FAN),
             why_held=functools.partial(guards.why_held, [VALVE]),
             most_open_s=settings.autotune_open_s,
         )

@@ -4,9 +4,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from closed_loop import CO2, ENVIRONMENT, VALVE, Loop, Setting
+from closed_loop import CO2, ENVIRONMENT, FAN, VALVE, Loop, Setting
 
-from growd.bus.errors import BusError
 from growd.bus.messages import Quality
 from growd.control.autotune import Autotuner
 from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
@@ -26,8 +25,17 @@ class Rig(Loop):
         self.held = ""
         self.client = self.bus.node("another client")
         self.controller = CarbonDioxideController(self.bus, ENVIRONMENT, valves=("valve",), fans=self.fans)
-        self.tuner = Autotuner(self.bus, ENVIRONMENT, self.controller, "valve", why_held=lambda: self.held)
+        self.tuner = Autotuner(
+            self.bus,
+            ENVIRONMENT,
+            self.controller,
+            ("valve", "second valve"),
+            fans=self.fans,
+            why_held=lambda: self.held,
+        )
         self.control = [self.controller, DosedSwitchController(self.bus, ENVIRONMENT, VALVE), self.tuner]
+        if self.fans:
+            self.control.append(DosedSwitchController(self.bus, ENVIRONMENT, FAN))
 
     async def ask(self):
         return await self.bus.services.get(f"{CONTROLLER}/autotune").call()
@@ -51,8 +59,8 @@ class Rig(Loop):
 
 
 @asynccontextmanager
-async def rigged(**parameters):
-    rig = Rig(Setting(replace(ChamberParameters(), **parameters), response_s=20.0, fan=False))
+async def rigged(*, fan=False, **parameters):
+    rig = Rig(Setting(replace(ChamberParameters(), **parameters), response_s=20.0, fan=fan))
     async with rig.running(rig.control):
         await rig.clock.advance(60)
         yield rig
@@ -123,7 +131,10 @@ async def test_what_it_found_stands_in_the_parameters(rig):
         (lambda rig: rig.publish(f"commanded/{CO2}", 0.0), "by hand"),
         (lambda rig: rig.publish(f"raw/{CO2}", None, Quality.FAULT), "not known"),
         (lambda rig: setattr(rig, "held", "CO2 is above 5000 ppm"), "5000 ppm"),
-        (lambda rig: rig.publish(f"commanded/{VALVE}", 1.0), "the valve is open"),
+        (lambda rig: rig.publish("switches/second valve", 1.0), "the valve is open"),
+        (lambda rig: rig.publish(f"commanded/{VALVE}", 0.0), "commands the valve by hand"),
+        (lambda rig: rig.want(VALVE, 0.0), "valve has a set point"),
+        (lambda rig: rig.want(FAN, 0.0), "fan has a set point"),
     ],
 )
 async def test_it_is_refused_while_something_stands_against_it(rig, obstacle, words):
@@ -174,20 +185,83 @@ async def test_a_valve_that_is_opened_again_after_the_dose_fails_it(rig):
     assert "opened again" in (await rig.until_over())["message"]
 
 
-async def test_a_valve_that_someone_keeps_open_fails_it_in_the_end(rig):
-    await rig.bus.parameters.set(f"{ENVIRONMENT}/controllers/{VALVE}/override", 86_400)
+@pytest.mark.parametrize("level", [0.0, 1.0])
+async def test_a_hand_at_the_valve_during_the_dose_ends_it(rig, level):
     await rig.ask()
     await rig.clock.advance(305)
-    rig.publish(f"commanded/{VALVE}", 1.0)
-    assert "too long" in (await rig.until_over())["message"]
+    rig.publish(f"commanded/{VALVE}", level)
+    await rig.clock.advance(3)
+    assert rig.told()["state"] == "failed"
+    assert "the valve by hand" in rig.told()["message"]
 
 
-async def test_a_valve_that_someone_keeps_shut_fails_it(rig):
+async def test_a_valve_that_does_not_open_fails_it(rig):
     await rig.ask()
-    await rig.clock.advance(290)
-    rig.publish(f"commanded/{VALVE}", 0.0)
+    await rig.clock.advance(60)
+    await rig.bus.parameters.set(f"{ENVIRONMENT}/controllers/{VALVE}/minimum_on", 3600.0)
     assert "did not open" in (await rig.until_over())["message"]
-    assert not rig.valve_open
+    assert not rig.openings
+
+
+async def test_a_valve_that_does_not_shut_fails_it_and_is_shut():
+    async with rigged(volume_m3=1.0, valve_flow_l_min=0.03) as rig:
+        await rig.ask()
+        await rig.clock.advance(320)
+        assert rig.valve_open
+        await rig.bus.parameters.set(f"{ENVIRONMENT}/controllers/{VALVE}/minimum_on", 3600.0)
+        assert "did not shut" in (await rig.until_over())["message"]
+        await rig.clock.advance(2)
+        assert not rig.valve_open
+        assert rig.open_s < 130
+
+
+FAN_EVENTS = [
+    (lambda rig: rig.want(FAN, 0.0), "fan has a set point"),
+    (lambda rig: rig.want(FAN, 1.0), "fan has a set point"),
+    (lambda rig: rig.publish(f"commanded/{FAN}", 0.0), "commands the fan by hand"),
+    (lambda rig: rig.bus.node("lock").publisher(f"{ENVIRONMENT}/switches/fan").publish(1.0), "the fan runs"),
+]
+
+
+@pytest.mark.parametrize(("event", "words"), FAN_EVENTS)
+async def test_it_is_refused_while_the_fan_is_in_other_hands(event, words):
+    async with rigged(fan=True) as rig:
+        event(rig)
+        await rig.clock.advance(1)
+        answer = await rig.ask()
+        assert not answer["success"]
+        assert words in answer["message"]
+
+
+@pytest.mark.parametrize("after_s", [100, 305, 600])
+@pytest.mark.parametrize(("event", "words"), FAN_EVENTS)
+async def test_a_fan_in_other_hands_ends_it_and_changes_nothing(event, words, after_s):
+    async with rigged(fan=True) as rig:
+        before = rig.parameters()
+        await rig.ask()
+        await rig.clock.advance(after_s)
+        event(rig)
+        await rig.clock.advance(3)
+        assert rig.told()["state"] == "failed"
+        assert words in rig.told()["message"]
+        assert not rig.valve_open
+        assert rig.parameters() == before
+
+
+@pytest.mark.parametrize("minimum_on", [2.0, 60.0, 89.0])
+async def test_the_dose_is_no_longer_than_it_may_be_whatever_the_least_time_is(minimum_on):
+    async with rigged(volume_m3=1.0, valve_flow_l_min=0.03) as rig:
+        await rig.bus.parameters.set(f"{ENVIRONMENT}/controllers/{VALVE}/minimum_on", minimum_on)
+        await rig.ask()
+        await rig.until_over()
+        assert 100 < rig.open_s <= 120
+
+
+async def test_a_least_time_above_the_dose_is_refused(rig):
+    await rig.bus.parameters.set(f"{ENVIRONMENT}/controllers/{VALVE}/minimum_on", 91.0)
+    answer = await rig.ask()
+    assert not answer["success"]
+    assert "minimum_on" in answer["message"]
 
 
 @pytest.mark.parametrize("flow", [0.0, 0.001])
@@ -202,22 +276,35 @@ async def test_an_empty_bottle_fails_it_within_its_dose(flow):
         assert rig.parameters() == before
 
 
-async def test_where_it_can_not_be_kept_all_stays_as_it_was(rig):
-    before, keep = rig.parameters(), rig.bus.parameters.set
-    names = []
+class FullDisk:
+    """A store of parameters that keeps so many saves, and no more."""
 
-    async def refuse_the_last(name, value, **options):
-        names.append(name)
-        if len(names) == len(TUNED):
-            raise BusError("the disk is full")
-        return await keep(name, value, **options)
+    def __init__(self, good):
+        self.good = good
+        self.kept = {}
 
-    rig.bus.parameters.set = refuse_the_last
-    await rig.ask()
-    told = await rig.until_over()
+    async def save(self, changes, removed):
+        if self.good <= 0:
+            raise OSError("the disk is full")
+        self.good -= 1
+        self.kept |= changes
+
+
+@pytest.mark.parametrize("good", [0, 2])
+async def test_where_it_can_not_be_kept_all_stays_as_it_was(rig, good):
+    disk = rig.bus.parameters._store = FullDisk(good)
+    before = rig.parameters()
+    for _ in range(3):
+        await rig.ask()
+        told = await rig.until_over()
+        if told["state"] == "done":
+            before, kept = rig.parameters(), disk.kept.copy()
+            assert [kept[name] for name in TUNED] == before
+        await rig.clock.advance(7200)
     assert told["state"] == "failed"
-    assert "disk is full" in told["message"]
+    assert "disk is full; all is as it was" in told["message"]
     assert rig.parameters() == before
+    assert [disk.kept.get(name, was) for name, was in zip(TUNED, before, strict=True)] == before
 
 
 async def test_afterwards_it_can_be_asked_again(rig):

@@ -6,12 +6,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.bus.errors import BusError
+from growd.bus.errors import BusError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
-from growd.control.carbon_dioxide import VARIABLE
-from growd.control.pulse_test import PulseTest, TuneError
-from growd.control.topics import SWITCH_STATE, measured, switch_state
+from growd.control.carbon_dioxide import FAN, VALVE, VARIABLE
+from growd.control.pulse_test import OPENS_WITHIN_S, PulseTest, TuneError
+from growd.control.topics import SWITCH_STATE, desired, measured, switch_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
 HELD_S: Final = 120.0  # an experiment that is not kept up ends by itself; simulated time runs fast
-LONGEST_S: Final = 3_600.0
 
 AUTOTUNE: Final = MessageType(
     "growd/Autotune",
@@ -46,10 +45,11 @@ class Autotuner:
     """The service `<environment>/controllers/air_carbon_dioxide/autotune`.
 
     It answers at once that it began, or why it does not: CO2 is not known, a set point stands (a recipe's or
-    a client's, who would have it otherwise), somebody commands by hand, the valve is open, an interlock holds
-    it (`why_held` says why, "" if none does), or one is under way. The valve is opened once, for
-    `most_open_s` at most; the whole takes a quarter of an hour (see `growd.control.pulse_test`). Where one of
-    these comes in between, it ends, and all stays as it was.
+    a client's, who would have it otherwise), somebody commands by hand, the valve or the fan has a set point
+    of its own or is commanded by hand, one of `valves` is open or one of `fans` runs, an interlock holds the
+    valve (`why_held` says why, "" if none does), a dose of `minimum_on` is too long, or one is under way. The
+    valve is opened once, for `most_open_s` at most; the whole takes a quarter of an hour (see
+    `growd.control.pulse_test`). Where one of these comes in between, it ends, and all stays as it was.
 
     Progress and outcome are on `<environment>/autotune/air_carbon_dioxide`. What is found is set as
     parameters, which are kept: `kp`, `ti` and `td` of the controller, and the least times of the valve's
@@ -61,8 +61,9 @@ class Autotuner:
         bus: Bus,
         environment: str,
         controller: CarbonDioxideController,
-        valve: str,
+        valves: tuple[str, ...],
         *,
+        fans: tuple[str, ...] = (),
         why_held: Callable[[], str] = lambda: "",
         most_open_s: float = 120.0,
     ) -> None:
@@ -73,7 +74,9 @@ class Autotuner:
         self._why_held = why_held
         self._most_open_s = most_open_s
         self._measured_topic = measured(environment, VARIABLE)
-        self._valve_topic = bus.topics.declare(switch_state(environment, valve), SWITCH_STATE).name
+        self._environment = environment
+        self._valve_topics = self._states(valves)
+        self._fan_topics = self._states(fans)
         self._gains = f"{environment}/controllers/{VARIABLE}"
         self._doses = f"{environment}/controllers/air_carbon_dioxide_valve_on"
         self._output = self.node.advertise(f"{environment}/autotune/{VARIABLE}", AUTOTUNE)
@@ -101,11 +104,13 @@ class Autotuner:
 
     async def _start(self) -> dict[str, Any]:
         reason = self._obstacle()
-        valve = self._bus.topics.get(self._valve_topic).last
+        longest = min(self._most_open_s, OPENS_WITHIN_S)  # a dose is owed before it is given
         if self._is_under_way or self._asked.is_set():
             reason = "one is under way"
-        elif not reason and valve is not None and _is_open(valve):
+        elif not reason and self._is_on(self._valve_topics):
             reason = "the valve is open"
+        elif not reason and self._bus.parameters.get(f"{self._doses}/minimum_on") > longest:
+            reason = f"minimum_on of the valve is above {longest:g} s, which is too long for the one dose"
         if reason:
             return {"success": False, "message": f"no autotune: {reason}"}
         self._asked.set()
@@ -119,7 +124,40 @@ class Autotuner:
             return "there is a set point for CO2; stop the recipe, or release it"
         if self._controller.is_overridden:
             return "somebody commands by hand"
-        return self._why_held()
+        return self._other_hands() or self._why_held()
+
+    def _other_hands(self) -> str:
+        """In whose hands valve or fan are, "" if in none."""
+        for variable, name in ((VALVE, "valve"), (FAN, "fan")):
+            if self._has_set_point(variable):
+                return f"the {name} has a set point of its own; stop the recipe, or release it"
+            if self._is_by_hand(variable):
+                return f"somebody commands the {name} by hand"
+        if self._is_on(self._fan_topics):
+            return "the fan runs"
+        return ""
+
+    def _states(self, devices: tuple[str, ...]) -> tuple[str, ...]:
+        """The topics of what these switches really do."""
+        names = (switch_state(self._environment, device) for device in devices)
+        return tuple(self._bus.topics.declare(name, SWITCH_STATE).name for name in names)
+
+    def _is_on(self, topics: tuple[str, ...]) -> bool:
+        lasts = (self._bus.topics.get(topic).last for topic in topics)
+        return any(last is not None and _is_open(last) for last in lasts)
+
+    def _has_set_point(self, variable: str) -> bool:
+        last = self._bus.topics.get(desired(self._environment, variable)).last
+        return last is not None and last.quality is Quality.OK
+
+    def _is_by_hand(self, variable: str) -> bool:
+        try:
+            left: float = self._bus.parameters.get(
+                f"{self._environment}/controllers/{variable}/override_left"
+            )
+        except UnknownNameError:  # the chamber has no such switch
+            return False
+        return left > 0
 
     async def _tune(self) -> None:
         try:
@@ -138,16 +176,13 @@ class Autotuner:
             logger.info("%s: autotune found %s", self.node.name, message)
 
     async def _experiment(self) -> Response:
-        began = self._clock.monotonic()
-        test = PulseTest(began, self._most_open_s)
-        with self.node.subscribe(self._measured_topic, self._valve_topic) as inbox:
+        test = PulseTest(self._clock.monotonic(), self._most_open_s)
+        with self.node.subscribe(self._measured_topic, *self._valve_topics) as inbox:
             while not test.is_done:
                 now = self._clock.monotonic()
                 self._feed(test, inbox, now)
                 if reason := self._obstacle():
                     raise TuneError(reason)
-                if now - began > LONGEST_S:
-                    raise TuneError("it took too long")
                 self._controller.experiment(float(test.wants_open(now)), HELD_S)
                 self._tell("running", test.stage(now), test.progress(now))
                 await self._clock.sleep(PERIOD_S)
@@ -156,8 +191,8 @@ class Autotuner:
     def _feed(self, test: PulseTest, inbox: Subscription, now: float) -> None:
         while (message := inbox.get_nowait()) is not None:
             # when it came is told by the wall clock, which may step; by this one it is a second at most ago
-            if message.topic == self._valve_topic:
-                test.valve(self._when(message, now), _is_open(message))
+            if message.topic != self._measured_topic:
+                test.valve(self._when(message, now), self._is_on(self._valve_topics))
             elif message.quality is Quality.OK:
                 test.measured(self._when(message, now), message.value)
 
@@ -166,7 +201,7 @@ class Autotuner:
         return now - max(0.0, min(2 * PERIOD_S, ago))
 
     async def _take_over(self, response: Response) -> None:
-        """Set what was found; if one of it can't be kept, none of it."""
+        """Set what was found in one step: if it can't be kept, none of it is set."""
         gains, least = response.gains(), response.minimum_on_s()
         found = {
             f"{self._gains}/kp": gains.kp,
@@ -175,14 +210,7 @@ class Autotuner:
             f"{self._doses}/minimum_on": least,
             f"{self._doses}/minimum_off": least,
         }
-        before = {name: self._bus.parameters.get(name) for name in found}
-        try:
-            for name, value in found.items():
-                await self._bus.parameters.set(name, value)
-        except (BusError, OSError):
-            for name, value in before.items():
-                await self._bus.parameters.set(name, value)
-            raise
+        await self._bus.parameters.set_together(found)
 
     def _tell(self, state: str, message: str, progress: float, response: Response | None = None) -> None:
         self._output.publish(

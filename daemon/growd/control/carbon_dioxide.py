@@ -42,8 +42,8 @@ class CarbonDioxideController(Controller):
     the set point and `fan_band` above it the command is never below 0: there the air's own loss does it, and
     the fan does not blow out what the valve has just let in. Without fans it never is.
 
-    A set point below fresh air (`FRESH_AIR_PPM`), as of a night without CO2, is one of fresh air to the fan: it
-    helps from `fan_band` above that on, and does not run for what it can't reach.
+    A set point below fresh air (`FRESH_AIR_PPM`), as of a night without CO2, is one of fresh air to the fan:
+    it helps from `fan_band` above that on, and does not run for what it can't reach.
 
     The PID is told what valves really did (their names in `valves`), whoever did it: an interlock that kept a
     valve shut, an override, a dose that is yet to come. What fans (`fans`) did it is told as far as it asked

@@ -24,6 +24,8 @@ ENOUGH_PPM: Final = 100.0  # measured rise at which the dose ends
 SETTLE_S: Final = 180.0  # after the dose: until the sensor has caught up
 DECAY_S: Final = 480.0  # and then: how the rise goes away again
 OPENS_WITHIN_S: Final = 90.0
+SHUTS_WITHIN_S: Final = 5.0
+COMES_LATE_S: Final = 2.0  # an edge: by the look at the test, and by the controller's own second
 LEAST_RISE_PPM: Final = 40.0  # of which noise and drift are a tenth
 LEAST_SAMPLES: Final = 10  # in each part
 MOST_START_PPM: Final = 2_500.0  # a dose on top of more is not needed by anybody
@@ -114,7 +116,7 @@ class PulseTest:
             self._closed = now
 
     def wants_open(self, now: float) -> bool:
-        """Whether the valve should be open now. Raises `TuneError` if it did not open, or may not."""
+        """Whether the valve should be open now. Raises `TuneError` if it does not follow, or may not."""
         if now < self._dose_at or self._closed is not None:
             return False
         if self._opened is None:
@@ -124,7 +126,10 @@ class PulseTest:
             return True
         before = [ppm for _, ppm in self._before_dose()]
         risen = self._samples[-1][1] - math.fsum(before) / len(before)
-        return now - self._opened < self._most_open_s and risen < ENOUGH_PPM
+        open_s = now - self._opened
+        if open_s > self._most_open_s + SHUTS_WITHIN_S:
+            raise TuneError("the valve did not shut")
+        return open_s + COMES_LATE_S <= self._most_open_s and risen < ENOUGH_PPM
 
     def response(self) -> Response:
         """What came out. Raises `TuneError` where that is not to be believed."""
