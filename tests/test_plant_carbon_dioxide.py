@@ -72,3 +72,31 @@ async def test_without_a_sensor_or_a_valve_for_it_switches_follow_their_own_set_
 def test_a_number_out_of_its_range_is_refused_with_its_place(setting, words):
     with pytest.raises(ConfigError, match=words):
         load(None, (setting,))
+
+
+WITH_A_VALVE = "[[relay]]\nname = 'valve'\npin = 21\nvariable = 'air_carbon_dioxide_valve_on'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[carbon_dioxide]\nautotune_open_s = 180.5\n",
+            r"\[carbon_dioxide\] autotune_open_s: 180.5 is above \[interlock\] no_rise_open_s, 180",
+        ),
+        ("[interlock]\nvalve_open_s = 60\n", r"autotune_open_s: 120 is above \[interlock\] valve_open_s, 60"),
+    ],
+)
+def test_a_dose_of_autotune_that_an_interlock_would_end_is_refused(tmp_path, text, words):
+    file = tmp_path / "growd.toml"
+    file.write_text(WITH_A_VALVE + text)
+    with pytest.raises(ConfigError, match=words):
+        load(file)
+    file.write_text(text)  # without a valve there is no dose
+    load(file)
+
+
+def test_a_dose_of_autotune_as_long_as_the_interlocks_let_it_is_not(tmp_path):
+    file = tmp_path / "growd.toml"
+    file.write_text(WITH_A_VALVE + "[carbon_dioxide]\nautotune_open_s = 180\n")
+    load(file)

@@ -585,8 +585,18 @@ def _check_chamber(config: Config, environment: str, source: str) -> None:
     if limits.dose_litres is not None and limits.valve_flow_l_min is None:
         where = f"{source}: {config.place(environment, 'interlock')} dose_litres"
         raise ConfigError(f"{where}: takes valve_flow_l_min, the flow of an open valve")
+    _check_autotune(f"{source}: {config.place(environment, 'carbon_dioxide')}", chamber)
     if any(relay.variable in _HELD_BY_CEILING for relay in chamber.relay):
         _check_ranges(of_sensors, sensors, limits.ceiling_ppm)
+
+
+def _check_autotune(place: str, chamber: Chamber) -> None:
+    """The one dose of autotune is over before an interlock ends it."""
+    open_s = chamber.carbon_dioxide.autotune_open_s
+    for option in ("valve_open_s", "no_rise_open_s"):
+        most = getattr(chamber.interlock, option)
+        if open_s > most and any(relay.variable == "air_carbon_dioxide_valve_on" for relay in chamber.relay):
+            raise ConfigError(f"{place} autotune_open_s: {open_s:g} is above [interlock] {option}, {most:g}")
 
 
 def _check_ranges(place: str, sensors: Sequence[Sensor], ceiling_ppm: float) -> None:
