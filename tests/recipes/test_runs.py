@@ -419,6 +419,26 @@ async def test_a_power_cut_during_a_pause_is_none_of_the_recipe_when_the_time_is
         assert state(chamber)["elapsed"] == 2 * MINUTE
 
 
+@pytest.mark.parametrize("how", ["pause", "skip"])
+async def test_a_pause_or_a_skip_settles_what_was_not_sure(chamber, how):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+    chamber.clock.synchronised = False
+    async with chamber.on():
+        await chamber.clock.advance(MINUTE)
+        if how == "pause":
+            await chamber.ask("pause_recipe")
+            await chamber.ask("resume_recipe")
+        else:
+            await chamber.ask("skip_to_phase", "early")
+        place = state(chamber)["elapsed"]
+        chamber.clock.step(HOUR)
+        chamber.clock.synchronised = True
+        await chamber.clock.advance(MINUTE)
+        assert state(chamber)["elapsed"] == place + MINUTE
+
+
 async def test_a_clock_step_that_could_not_be_kept_is_kept_as_soon_as_that_goes(chamber):
     async with chamber.on():
         await chamber.start("weeks")
@@ -431,6 +451,17 @@ async def test_a_clock_step_that_could_not_be_kept_is_kept_as_soon_as_that_goes(
         await chamber.clock.advance(2)
         assert chamber.journal.progressed == kept + 1
         assert chamber.journal.run["seen"] == pytest.approx(chamber.clock.time(), abs=2)
+
+
+async def test_the_place_after_a_restart_is_kept_at_once(chamber):
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+    async with chamber.on():
+        kept = chamber.journal.progressed
+        await chamber.clock.advance(2)
+        assert chamber.journal.progressed == kept + 1
+        assert chamber.journal.run["boot"] == chamber.clock.boot
 
 
 # what the end says, and what is held
@@ -510,6 +541,20 @@ async def test_what_a_phase_left_is_held_after_a_pause_or_an_outage_that_does_no
     async with chamber.on():
         await chamber.clock.advance(10 * MINUTE)
         assert chamber.set_points() == {LIGHT: 8000, TEMPERATURE: 20}
+
+
+async def test_what_is_held_is_what_was_at_the_end_of_the_phase_whenever_that_came(chamber):
+    chamber.recipes["held"] = HELD
+    chamber.period_s = 30.0
+    chamber.clock.step(at("2026-06-01T11:00") - chamber.clock.time())
+    async with chamber.on():
+        await chamber.start("held")
+        await chamber.clock.advance(30 * MINUTE)
+        await chamber.ask("pause_recipe")
+        await chamber.clock.advance(45 * MINUTE)
+        await chamber.ask("resume_recipe")
+        await chamber.clock.advance(50 * MINUTE)  # the phase ended at a quarter to one, in the dark
+        assert chamber.set_points() == {LIGHT: 0, TEMPERATURE: 20}
 
 
 # the plan

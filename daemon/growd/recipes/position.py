@@ -142,7 +142,7 @@ class Position:
 
     def go_on(self) -> None:
         self.note()
-        self.run.paused = self.run.anchor = None
+        self.run.paused = None
         self._moved()
 
     def skip_to(self, elapsed: float) -> None:
@@ -156,7 +156,7 @@ class Position:
         run, now = self.run, self._clock.time()
         is_confirmed = self._clock.is_synchronised() and now >= PLAUSIBLE
         if self._catches_up and not self.is_paused and run.confirmed and not is_confirmed:
-            run.anchor = run.anchor or (run.elapsed, run.seen)
+            run.anchor = (run.elapsed, run.seen)
         elif is_confirmed and run.anchor is not None:  # of a power cut before this one
             run.elapsed, run.seen = run.anchor
             run.anchor = None
