@@ -134,6 +134,27 @@ class SlowAir:
         return Air(self._ppm, air.temperature_degc, air.humidity_percent)
 
 
+class Hold:
+    """Stands in for the interlocks: an output that is held is 0, and nobody is asked."""
+
+    def __init__(self) -> None:
+        self.is_held = False
+        self._nudge: Callable[[], None] = lambda: None
+
+    def permit(self, _output: str, level: float) -> float:
+        return 0.0 if self.is_held else level
+
+    def wrote(self, _output: str, _level: float | None) -> None:
+        """It goes by nothing that is written."""
+
+    def watch(self, nudge: Callable[[], None]) -> None:
+        self._nudge = nudge
+
+    def set(self, is_held: bool) -> None:  # noqa: FBT001  its name says it
+        self.is_held = is_held
+        self._nudge()
+
+
 class Part(Protocol):
     async def run(self) -> None: ...
 
@@ -161,6 +182,7 @@ class Loop:
             self.clock.monotonic, setting.parameters, seed=setting.seed, time_of_day_s=setting.time_of_day_s
         )
         self.valve_open = self.fan_on = False
+        self.valve_hold = Hold()
         self.openings = 0
         self.open_s = 0.0
         self._opened = 0.0
@@ -231,7 +253,8 @@ class Loop:
     def _switch(self, name: str, variable: str) -> SwitchActuator:
         worker: Worker = Inline()  # type: ignore[assignment]  # all of it that an actuator needs
         move = self._move_valve if name == "valve" else self._move_fan
-        return SwitchActuator(self.bus, ENVIRONMENT, name, variable, write=move, worker=worker)
+        guard = self.valve_hold if name == "valve" else None
+        return SwitchActuator(self.bus, ENVIRONMENT, name, variable, write=move, worker=worker, guard=guard)
 
     def _move_valve(self, is_open: bool) -> None:  # noqa: FBT001  what an actuator writes
         if is_open and not self.valve_open:

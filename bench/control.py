@@ -7,9 +7,10 @@ above 0 and another below, here the valve and the fan. Its only gains with an in
 0.25, 0.75), have rows of their own; so have the package simple-pid, with growd's gains, doses and rule for
 the fan, and growd's own on and off.
 
-Overshoot is the farthest beyond the set point once a step is nine tenths done, ripple of doses included; the
-error is the largest in the second half of a step. Of the seeds (--rounds) the worst counts; --seconds is how
-long each step lasts, on the chamber's clock. --figure draws the courses.
+Overshoot is the farthest beyond the set point once a step is nine tenths done, ripple of doses included;
+where a step is never done so far its target is not met. The error is the largest in the second half of a
+step. Of the seeds (--rounds) the worst counts; --seconds is how long each step lasts, on the chamber's clock.
+--figure draws the courses.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ SHUT_S = 1_800.0
 TUNED_WITHIN_S = 2_000
 SCD30_S = 20.0  # response time (datasheet)
 SIMPLE_PID = "simple_pid"
+HAND = "hand"
 
 
 def accuracy_ppm(ppm: float) -> float:
@@ -98,15 +100,21 @@ class Predecessor:
 
 
 class SimplePid:
-    """The package, in the place of growd's PID: same gains, and the same rule for the fan."""
+    """The package, in the place of growd's PID: same gains, limits, and the same rule for the fan.
+
+    While a hand commands the valve it is in manual mode, as its documentation has it, and goes on from a shut
+    valve. What an interlock does it can't be told.
+    """
 
     def __init__(self, loop: Loop) -> None:
         package: Any = importlib.import_module(SIMPLE_PID)
         kp, ti_s, td_s = USUAL_GAINS.kp, USUAL_GAINS.ti_s, USUAL_GAINS.td_s
-        self._pid = package.PID(kp, kp / ti_s, kp * td_s, sample_time=None, output_limits=(-1, 1))
+        self._pid = package.PID(kp, kp / ti_s, kp * td_s, sample_time=None)
+        self._pid.output_limits = (-1 if loop.setting.fan else 0, 1)
         self._clock = loop.clock
         node = loop.bus.node("simple-pid")
-        self._inbox = node.subscribe(*(f"{ENVIRONMENT}/{kind}/{CO2}" for kind in ("measured", "desired")))
+        inputs = (f"{ENVIRONMENT}/{kind}/{CO2}" for kind in ("measured", "desired"))
+        self._inbox = node.subscribe(*inputs, f"{ENVIRONMENT}/commanded/{VALVE}")
         self._output: Publisher = node.publisher(f"{ENVIRONMENT}/commanded/{CO2}")
 
     async def run(self) -> None:
@@ -114,11 +122,15 @@ class SimplePid:
         async for message in self._inbox:
             if message.topic.endswith(f"desired/{CO2}"):
                 set_point = self._pid.setpoint = message.value
+            elif message.topic.endswith(VALVE):
+                if message.node == HAND:
+                    self._pid.set_auto_mode(message.quality is not Quality.OK, last_output=0.0)
             elif set_point is not None and message.value is not None:
                 now = self._clock.monotonic()
-                u = self._pid(message.value, dt=max(1e-6, now - last))
+                if self._pid.auto_mode:
+                    u = self._pid(message.value, dt=max(1e-6, now - last))
+                    self._output.publish(u if message.value > set_point + FAN_BAND_PPM else max(0.0, u))
                 last = now
-                self._output.publish(u if message.value > set_point + FAN_BAND_PPM else max(0.0, u))
 
 
 def switches(loop: Loop) -> list[Part]:
@@ -165,6 +177,7 @@ class Figures:
     openings_per_h: float
     litres: float
     limit: float
+    reached: bool  # nine tenths of the step: else there is no overshoot to tell of
     course: dict[float, float] = field(default_factory=dict)
 
 
@@ -194,6 +207,7 @@ async def watched(loop: Loop, set_point: float, seconds: float) -> Figures:
         (loop.openings - openings) * 3600 / seconds,
         loop.litres - litres,
         accuracy_ppm(set_point),
+        not math.isnan(rise),
         course,
     )
 
@@ -240,11 +254,20 @@ async def day_and_night(loop: Loop, seconds: float) -> list[Figures]:
 async def held_shut(loop: Loop, seconds: float) -> list[Figures]:
     """Somebody keeps the valve shut for half an hour, and lets go of it."""
     loop.want(CO2, 1000.0)
-    hand = loop.bus.node("hand").publisher(f"{ENVIRONMENT}/commanded/{VALVE}")
+    hand = loop.bus.node(HAND).publisher(f"{ENVIRONMENT}/commanded/{VALVE}")
     for _ in range(int(SHUT_S / 60)):
         hand.publish(0.0)
         await loop.clock.advance(60)
     hand.publish(None, Quality.STALE)
+    return await steps(loop, seconds, [1000.0])
+
+
+async def interlocked(loop: Loop, seconds: float) -> list[Figures]:
+    """An interlock keeps the valve shut for half an hour, and tells no controller."""
+    loop.want(CO2, 1000.0)
+    loop.valve_hold.set(True)
+    await loop.clock.advance(SHUT_S)
+    loop.valve_hold.set(False)
     return await steps(loop, seconds, [1000.0])
 
 
@@ -274,7 +297,8 @@ def worst(
 
 def _worst_of(each: Sequence[Figures]) -> Figures:
     names = ("overshoot", "measured_overshoot", "rise_s", "error", "openings_per_h", "litres")
-    return replace(each[0], **{name: max(getattr(one, name) for one in each) for name in names})
+    highest = {name: max(getattr(one, name) for one in each) for name in names}
+    return replace(each[0], **highest, reached=all(one.reached for one in each))
 
 
 # --- What is told
@@ -282,25 +306,31 @@ def _worst_of(each: Sequence[Figures]) -> Figures:
 
 def step_rows(name: str, ours: Figures, theirs: Figures, *, is_step: bool = True) -> list[Row]:
     """All figures of a step; what is none, such as a door, has no target for its overshoot."""
-    fewer = ours.openings_per_h / theirs.openings_per_h if theirs.openings_per_h else None
     most = OVERSHOOT_PERCENT if is_step else None
     measured = (ours.measured_overshoot, None, theirs.measured_overshoot)
+    overshoot = limited(f"{name}: overshoot", PERCENT, ours.overshoot, most, theirs.overshoot)
     return [
-        limited(f"{name}: overshoot", PERCENT, ours.overshoot, most, theirs.overshoot),
+        replace(overshoot, met=overshoot.met and (ours.reached or not is_step)),
         limited(f"{name}: overshoot, measured", PERCENT, *measured),
         limited(f"{name}: rise to 90 %", "s", ours.rise_s, None, theirs.rise_s),
         limited(f"{name}: largest error", "ppm", ours.error, ours.limit, theirs.error),
-        Row(
-            f"{name}: openings of the valve",
-            "1/h",
-            ours.openings_per_h,
-            theirs.openings_per_h,
-            fewer,
-            f"at most {FEWER:g} of the reference",
-            fewer is None or fewer <= FEWER,
-        ),
+        openings_row(name, ours, theirs),
         limited(f"{name}: CO2 used", "l", ours.litres, None, theirs.litres),
     ]
+
+
+def openings_row(name: str, ours: Figures, theirs: Figures) -> Row:
+    """How often the valve opens, which is to be half as often as with the predecessor."""
+    fewer = ours.openings_per_h / theirs.openings_per_h if theirs.openings_per_h else None
+    return Row(
+        f"{name}: openings of the valve",
+        "1/h",
+        ours.openings_per_h,
+        theirs.openings_per_h,
+        fewer,
+        f"at most {FEWER:g} of the reference",
+        fewer is None or fewer <= FEWER,
+    )
 
 
 def beside_rows(name: str, ours: Figures, theirs: Figures) -> list[Row]:
@@ -326,10 +356,11 @@ def measure(options: Options) -> list[Row]:
     rows += other_chambers(run, seconds, plots)
     rows += disturbances(run, seconds, plots)
     if has_package:
-        shut = partial(held_shut, seconds=seconds)
         alone = Setting(fan=False)
-        ours, theirs = run(alone, growd, shut), run(alone, simple_pid, shut)
-        rows += beside_rows("valve held shut before the step, beside simple-pid", ours[0], theirs[0])
+        for name, who in (("by hand", held_shut), ("by an interlock", interlocked)):
+            scene = partial(who, seconds=seconds)
+            ours, theirs = run(alone, growd, scene), run(alone, simple_pid, scene)
+            rows += beside_rows(f"valve held shut {name}, beside simple-pid", ours[0], theirs[0])
     if file is not None:
         draw_courses(file, plots, f"{machine()}, {time.strftime('%Y-%m-%d')}")
     return rows
@@ -392,7 +423,7 @@ def disturbances(run: Callable[..., list[Figures]], seconds: float, plots: list[
     for name, mine, other in zip(("lamps on, over plants", "lamps off"), ours, theirs, strict=True):
         rows += [
             limited(f"{name}: largest error", "ppm", mine.error, mine.limit, other.error),
-            limited(f"{name}: openings of the valve", "1/h", mine.openings_per_h, None, other.openings_per_h),
+            openings_row(name, mine, other),
             limited(f"{name}: CO2 used", "l", mine.litres, None, other.litres),
         ]
     plots.append(Plot("Lamps on, and off", [_course("growd", ours), _course("predecessor", theirs)]))

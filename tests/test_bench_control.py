@@ -11,7 +11,16 @@ import measuring
 import pytest
 from closed_loop import CO2, ENVIRONMENT, Loop, Setting
 
-from control import Predecessor, accuracy_ppm
+from control import (
+    Figures,
+    Predecessor,
+    accuracy_ppm,
+    growd,
+    interlocked,
+    openings_row,
+    step_rows,
+    watched,
+)
 
 TINY = ("--rounds", "1", "--seconds", "20")
 STEPS = ("420 to 1000 ppm", "1000 to 1500 ppm", "1500 to 800 ppm")
@@ -56,6 +65,51 @@ def test_a_figure_without_matplotlib_is_refused_before_the_work(tmp_path, figure
 
 def test_the_accuracy_is_the_sensors():
     assert accuracy_ppm(1000.0) == 60.0
+
+
+def figures(**others):
+    usual = {
+        "overshoot": 0.0,
+        "measured_overshoot": 0.0,
+        "rise_s": 20.0,
+        "error": 1.0,
+        "openings_per_h": 10.0,
+        "litres": 0.1,
+        "limit": 60.0,
+        "reached": True,
+    }
+    return Figures(**usual | others)
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_step_that_is_never_reached_does_not_meet_the_target_for_its_overshoot(reached):
+    row = step_rows("step", figures(reached=reached), figures())[0]
+    assert (row.case, row.met) == ("step: overshoot", reached)
+
+
+async def test_whether_a_step_was_reached_is_told():
+    loop = Loop(Setting())
+    async with loop.running(growd(loop)):
+        await loop.clock.advance(10)
+        told = [await watched(loop, 1000.0, seconds) for seconds in (20, 300)]
+    assert [one.reached for one in told] == [False, True]
+
+
+def test_openings_are_judged_by_the_predecessors():
+    assert openings_row("lamps on", figures(openings_per_h=5.0), figures()).met
+    assert not openings_row("lamps on", figures(openings_per_h=5.1), figures()).met
+
+
+async def test_an_interlock_holds_the_valve_without_a_word_and_lets_go_of_it():
+    loop = Loop(Setting(fan=False))
+    async with loop.running(growd(loop)):
+        loop.valve_hold.set(True)
+        loop.want(CO2, 1000.0)
+        await loop.clock.advance(60)
+        assert not loop.openings
+        (told,) = await interlocked(loop, 300.0)
+    assert loop.openings
+    assert told.reached
 
 
 async def test_the_same_seed_gives_the_same_hour():
