@@ -1,8 +1,9 @@
 """A PID controller as a pure calculation: it has no clock, and each step is told how long it was.
 
-Our own, and not the package `simple-pid`: that one reads a clock of its own, has no filter on the derivative,
-and against windup it only clamps the integral, which knows nothing of a valve that was kept shut or opened by
-hand. `bench/control.py` has both in one run; `docs/control.md` has the figures.
+Our own, and not the package `simple-pid`: that one has no filter on the derivative, and against windup it
+clamps the integral. It can be told that a hand has taken over (`auto_mode`), and then does as well; but what
+an interlock does to a valve it can't be told, nor how much of a dose was really given. `bench/control.py` has
+both in one run; `docs/control.md` has the figures.
 """
 
 from __future__ import annotations
