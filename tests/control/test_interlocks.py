@@ -290,6 +290,19 @@ class TestInputUnknown:
             assert not on.is_on(VALVE)
             assert not any(event.high for event in on.machine.gpio.history)
 
+    async def test_a_sensor_that_is_dead_from_the_start_is_told_once_it_can_not_be_warming_up(self, caplog):
+        async with stage(chamber()) as on, with_events(on) as told:
+            on.machine.faults.inject(Fault("absent", "i2c-1"))
+            await on.clock.advance(290)
+            assert self.NAME not in caplog.text
+            await on.clock.advance(600)
+            assert not on.is_on(VALVE)
+            on.machine.faults.clear()
+            await on.until(lambda: not on.has_tripped(self.NAME), 120)
+        said = "air_carbon_dioxide is not known: its sensor is silent, faulty or warms up"
+        assert [each["message"] for each in told if each["source"] == self.NAME] == [said, "released"]
+        assert caplog.text.count(said) == 1
+
 
 class TestNoRiseAfterDose:
     NAME = "no_rise_after_dose"

@@ -63,11 +63,11 @@ class Loop:
             self._step(demand, set_point)
         return self.now - began
 
-    def dose(self, seconds, share):
-        """Have the valve open for a share of the time, without a set point; how long it took."""
+    def dose(self, seconds, share, set_point=None):
+        """Have the valve open for a share of the time, whatever the set point; how long it took."""
         began = self.now
         while self.now < began + seconds and not self.interlock.reason:
-            self._step(share, None)
+            self._step(share, set_point)
         return self.now - began
 
     def day(self, day_ppm=1_000.0, night_ppm=None, lit_h=(6, 22)):
@@ -154,6 +154,27 @@ def test_doses_by_hand_from_a_bottle_that_runs_empty_are_an_alarm():
     loop.chamber.parameters = dataclasses.replace(loop.chamber.parameters, valve_flow_l_min=0.0)
     loop.dose(3 * HOUR_S, 0.05)
     assert loop.interlock.reason
+
+
+@pytest.mark.parametrize("set_point", [None, 0.0, 300.0, 420.0, 460.0])
+@pytest.mark.parametrize("share", [300 / 360, 1.0])  # all that `valve_open_too_long` leaves, and all
+def test_no_set_point_hides_an_empty_bottle(set_point, share):
+    loop = Loop(valve_flow_l_min=0.0)
+    took = loop.dose(HOUR_S, share, set_point)
+    assert loop.interlock.reason
+    assert took < 20 * 60.0  # and before `dose_per_hour` shuts it
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("set_point", [450.0, 500.0, 550.0, 700.0])
+def test_a_low_set_point_that_is_held_is_no_false_alarm(case, set_point):
+    loop = loop_of(case)
+    for channel in ("white", "red", "blue"):
+        loop.chamber.set_lamp(channel, 1.0)
+    for ppm in (set_point, 1_000.0, set_point):
+        loop.run(HOUR_S, ppm)
+    assert loop.interlock.reason == ""
+    assert loop.most_counted <= 180.0  # of the 360 that are allowed there
 
 
 @pytest.mark.parametrize("case", CASES)

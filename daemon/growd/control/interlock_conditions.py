@@ -33,8 +33,11 @@ SMOOTHED: Final = 3  # readings of which the middle one counts against noise and
 SEEN: Final = 5  # readings at least before it is said that CO2 did not rise
 MARGIN_PPM: Final = 50.0  # below the set point by more than this, or than this share of it, is too low:
 MARGIN_SHARE: Final = 0.05  # what a controller at work stays within
-ENRICHED_PPM: Final = 700.0  # above that, CO2 comes from the valve where nobody has given a set point
+ENRICHED_PPM: Final = 700.0  # above that, CO2 comes from the valve; below it no set point proves that it does
+HELD_SHARE: Final = 0.5  # of the time: a valve that is open for more of it does not hold so little,
+HELD_LIMIT: Final = 2.0  # and times the limit, for CO2 that is almost there rises slowly
 DAY_HOURS: Final = 24.0
+QUIET_S: Final = 300.0  # of an input that is not known yet: the longest warm-up, an MH-Z19's, takes 240 s
 CONFIRMED: Final = 2  # readings above the temperature, so that a spike switches no light
 
 
@@ -268,7 +271,10 @@ class DosePerHour(KeptInterlock):
 
 
 class InputUnknown(Interlock):
-    """A variable that outputs need is not known: its sensor is silent, faulty or warms up. They are safe."""
+    """A variable that outputs need is not known: its sensor is silent, faulty or warms up. They are safe.
+
+    It is quiet about it for the first `QUIET_S`, in which any sensor may still warm up.
+    """
 
     def __init__(self, readings: Readings, variable: str, holds: Iterable[str]) -> None:
         super().__init__(f"{variable}_unknown", holds, {})
@@ -276,12 +282,15 @@ class InputUnknown(Interlock):
         self._variable = variable
         self.reason = f"{variable} has not been measured yet"
         self.is_quiet = True
+        self._began: float | None = None
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        self._began = now if self._began is None else self._began
         if self._readings.of(self._variable, now) is not None:
             self.reason = ""
             self.is_quiet = False
-        elif not self.reason:
+        elif not self.reason or (self.is_quiet and now - self._began >= QUIET_S):
+            self.is_quiet = False
             self.reason = f"{self._variable} is not known: its sensor is silent, faulty or warms up"
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
@@ -301,11 +310,13 @@ class NoRise(KeptInterlock):
     """CO2 does not rise although the valve was open: an empty bottle, a stuck valve or an open chamber.
 
     It adds up the time that the valve was open (of its writes that are certain) since CO2 last rose by
-    `rise_ppm` above its lowest, and trips at `open_s`. It counts nothing while all is well: while CO2 is not
-    below its set point by more than a controller at work leaves it (without one: while it is above
-    `ENRICHED_PPM`), and while CO2 that has risen stays up, for doses that only make good what leaves the
-    chamber raise nothing. What was counted is forgotten when the valve has been shut for a quarter of an
-    hour. The middle one of three readings counts, so that neither noise nor a spike is taken for a rise.
+    `rise_ppm` above its lowest, and trips at `open_s`. It counts nothing while all is well: while CO2 is
+    above `ENRICHED_PPM` and not below its set point by more than a controller at work leaves it, and while
+    CO2 that has risen stays up, for doses that only make good what leaves the chamber raise nothing. Below
+    `ENRICHED_PPM` a set point that is met may ask for no more than the room has: there it excuses
+    `HELD_SHARE` of the time, and `open_s` is twice as long. What was counted is forgotten when the valve has
+    been shut for a quarter of an hour. The middle one of three readings counts, so that neither noise nor a
+    spike is taken for a rise.
     """
 
     reset_hint = "who has checked the bottle, its regulator, the valve, the tube and the door resets it"
@@ -321,6 +332,8 @@ class NoRise(KeptInterlock):
         self._recent: deque[float] = deque(maxlen=SMOOTHED)
         self._watch = _Watch()
         self._risen_to: float | None = None
+        self._saw_at = 0.0
+        self._is_held = False
         self._set_point: float | None = None
         self._reason_when_asked = self._reason_when_kept = ""
 
@@ -333,6 +346,7 @@ class NoRise(KeptInterlock):
         self._recent.append(value)
         level = median(self._recent)
         self._count(now)
+        since, self._saw_at = now - self._saw_at, now
         if self._risen_to is not None and level >= self._risen_to - self._rise:
             self._risen_to = max(self._risen_to, level)  # what has risen stays up
             self._watch = _Watch()
@@ -345,10 +359,14 @@ class NoRise(KeptInterlock):
             self._risen_to = level
         if self._risen_to is not None or self._is_enough(level):
             self._watch = _Watch(lowest=level)
+        self._is_held = self._is_as_wanted(level)
+        if self._is_held:
+            watch.open_s = max(0.0, watch.open_s - HELD_SHARE * since)
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         self._count(now)
-        if self._is_restored and self._watch.open_s >= self._limit and self._watch.readings >= SEEN:
+        limit = self._limit * (HELD_LIMIT if self._is_held else 1.0)
+        if self._is_restored and self._watch.open_s >= limit and self._watch.readings >= SEEN:
             self._trip(
                 f"the valve was open for {self._watch.open_s:.0f} s, and {CARBON_DIOXIDE} did not rise by "
                 f"{self._rise:g} ppm: the bottle may be empty, the valve stuck or the chamber open"
@@ -390,10 +408,12 @@ class NoRise(KeptInterlock):
             self.reason = reason
 
     def _is_enough(self, level: float) -> bool:
-        """Whether CO2 is about where it is wanted, or without a set point above that of any room."""
-        if self._set_point is None:
-            return level >= ENRICHED_PPM
-        return level >= self._set_point - max(MARGIN_PPM, MARGIN_SHARE * self._set_point)
+        """Whether CO2 is above that of any room, and about where it is wanted if that is anywhere."""
+        return level >= ENRICHED_PPM and (self._set_point is None or self._is_as_wanted(level))
+
+    def _is_as_wanted(self, level: float) -> bool:
+        wanted = self._set_point
+        return wanted is not None and level >= wanted - max(MARGIN_PPM, MARGIN_SHARE * wanted)
 
     def _count(self, now: float) -> None:
         total = self._times.certain_total(now)
