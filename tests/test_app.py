@@ -199,7 +199,7 @@ async def test_an_mhz19_that_is_configured_is_read_and_calibrated_over_http(
             machines[0].chamber.air().carbon_dioxide_ppm, abs=30
         )
         chip = machines[0].serial_chips["/dev/ttyUSB0"]
-        assert (chip.memory.range_ppm, chip.memory.self_calibration) == (5000, False)
+        assert (chip.memory.range_ppm, chip.memory.self_calibration) == (10_000, False)
         async with client.post(f"{node}/calibrate_zero", json=[]) as answer:
             assert (answer.status, (await answer.json())["success"]) == (200, True)
         async with client.post(f"{node}/set_automatic_baseline", json=[True]) as answer:

@@ -32,8 +32,10 @@ def chunk(*numbers: int) -> bytes:
 async def counted(*streams: bytes) -> Delivery:
     """What `Listeners` counts when each of them is sent one of these, a few bytes at a time."""
     left = list(streams)
+    answering: list[asyncio.Task[None] | None] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answering.append(asyncio.current_task())
         data = HEAD + left.pop()
         await reader.readuntil(b"\r\n\r\n")
         for begin in range(0, len(data), 7):
@@ -51,7 +53,9 @@ async def counted(*streams: bytes) -> Delivery:
             return listeners.delivered(0, time.time())
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
-        return await asyncio.to_thread(listen, listening.sockets[0].getsockname()[1])
+        delivery = await asyncio.to_thread(listen, listening.sockets[0].getsockname()[1])
+    await asyncio.wait([task for task in answering if task])  # the server does not wait for them
+    return delivery
 
 
 async def test_messages_are_counted_on_each_stream():

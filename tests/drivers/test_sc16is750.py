@@ -87,7 +87,7 @@ def test_an_mhz16_behind_a_bridge_is_read_as_on_any_line(warm):
     assert warm.read() == pytest.approx(800, abs=6)
     warm.ppm = 1500.0
     assert warm.read() == pytest.approx(1500, abs=6)
-    assert warm.sensor.memory.range_ppm == 5000
+    assert warm.sensor.memory.range_ppm == 10_000
     assert not warm.sensor.memory.self_calibration
     assert {command[2] for command in warm.sensor.received} == {0x86, 0x79, 0x99}  # never 0x9C
 
