@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import subprocess
@@ -17,6 +18,7 @@ from control import (
     accuracy_ppm,
     growd,
     interlocked,
+    measure,
     openings_row,
     step_rows,
     watched,
@@ -52,15 +54,11 @@ def test_each_step_has_its_figures_beside_the_predecessors():
     assert ("simple-pid is not installed" in done.stderr) != has_package
 
 
-@pytest.mark.parametrize("figure", ["figure.svg"])
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="matplotlib is there")
-def test_a_figure_without_matplotlib_is_refused_before_the_work(tmp_path, figure):
-    done = subprocess.run(
-        [sys.executable, measuring.HERE / "control.py", "--figure", tmp_path / figure],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "matplotlib" in done.stderr
+def test_a_figure_without_matplotlib_is_refused_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    options = measuring.Options(1, 20.0, argparse.Namespace(figure=tmp_path / "figure.svg"))
+    with pytest.raises(SystemExit, match="matplotlib, which draws the figure, is not installed"):
+        measure(options)
 
 
 def test_the_accuracy_is_the_sensors():
