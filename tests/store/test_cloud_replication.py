@@ -48,6 +48,9 @@ CERTIFICATE = (
 )
 QUICK = Pace(look_s=0.1, probe_s=0.3, first_restart_s=0.2, longest_restart_s=1.0)
 
+PATIENCE_S = 150.0  # a CouchDB begins a replication that has ended anew after a minute and a half at worst
+pytestmark = pytest.mark.timeout(PATIENCE_S + 30)
+
 
 @pytest.fixture(scope="session")
 def far_server(
@@ -160,16 +163,21 @@ async def opened(url: str, server: DatabaseServer, folder: Path, prefix: str = "
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Ask again and again: the far side tells nobody when something has arrived."""
-    async with asyncio.timeout(45):
+    async with asyncio.timeout(PATIENCE_S):
         while not await holds():  # noqa: ASYNC110  it is in another process
             await asyncio.sleep(0.05)
 
 
 async def until_state(replication: Replication, state: str, **members: Any) -> None:
+    """Until it is so, and told in the parameters, which come a moment later."""
+    parameters = replication.node._bus.parameters
+
     async def holds() -> bool:
         (status,) = replication.statuses()
-        return status.state == state and all(
-            getattr(status, name) == value for name, value in members.items()
+        wanted = {"state": state, **members}
+        return all(
+            getattr(status, name) == value == parameters.get(f"replication/{status.name}/{name}")
+            for name, value in wanted.items()
         )
 
     await until(holds)
