@@ -197,7 +197,7 @@ def check_gaps(replayed: Replayed, variable: str) -> int:
     return len(long)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 async def test_the_real_recording_is_replayed_whole(caplog):
     if not MUSEUM.exists():
         pytest.skip("no recording beside the project")
