@@ -479,6 +479,18 @@ async def test_after_a_skip_forward_the_end_is_recorded_when_it_was(on):
     )
 
 
+async def test_an_end_is_later_than_the_start_though_the_clock_was_set_back_and_growd_killed(chamber):
+    chamber.is_new_boot = False
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(2 * MINUTE)
+        chamber.clock.step(-24 * HOUR)
+        await chamber.clock.advance(MINUTE)
+    async with chamber.on():
+        await chamber.stop()
+        assert chamber.journal.points[-1] == ("recipe_end", "weeks", BEGAN + 3 * MINUTE)
+
+
 async def test_an_end_that_came_without_power_is_at_the_end_of_the_recipe(chamber):
     async with chamber.on():
         await chamber.start("weeks", 13 * ROUND)

@@ -104,11 +104,6 @@ class CarbonDioxideController(Controller):
             return None
         return self._measured[0]
 
-    @property
-    def is_overridden(self) -> bool:
-        """Somebody commands by hand."""
-        return self._overridden() is not None
-
     def experiment(self, level: float | None, seconds: float = 0.0) -> None:
         """Command this level for so long in place of control, or let go of it."""
         self._experiment = None if level is None else (level, self._clock.monotonic() + seconds)
@@ -222,7 +217,7 @@ class DosedSwitchController(Controller):
     def _act(self, inbox: Subscription) -> None:
         super()._act(inbox)
         self._forget_edge()
-        if self._demand is None or self._overridden() is not None:
+        if self._demand is None or self.is_overridden:
             return
         wait = self._doser.until_edge(self._demand)
         if wait < PERIOD_S:

@@ -74,7 +74,7 @@ class Controller(ABC):
     @property
     def is_overridden(self) -> bool:
         """Whether somebody commands by hand."""
-        return self._override is not None
+        return self._overridden() is not None
 
     @abstractmethod
     def _automatic(self) -> float | None:

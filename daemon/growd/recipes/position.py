@@ -62,9 +62,10 @@ class Position:
         if run.boot == clock.boot:
             outage = max(0.0, clock.monotonic() - run.monotonic)
             position._wall = run.seen + outage
+            run.lasted += outage
         else:
             outage = position._outage_of_machine()
-        run.lasted = max(0.0, position._wall - run.start) if run.confirmed else run.lasted + outage
+            run.lasted = max(0.0, position._wall - run.start) if run.confirmed else run.lasted + outage
         if catches_up and not position.is_paused:
             run.elapsed += outage
         run.seen = position._wall

@@ -63,7 +63,7 @@ class RunJournal:
         def write(file: sqlite3.Connection) -> None:
             file.execute("DELETE FROM state WHERE key = ?", (self._progress_key,))
             _put(file, self._run_key, run)
-            if document["_id"]:
+            if document["_id"]:  # a run that an older growd began has none
                 _put(file, DOCUMENT_KEY + document["_id"], document)
 
         await self._outbox.add_with(point, write)
