@@ -176,7 +176,7 @@ async def test_one_that_somebody_changed_meanwhile_is_told_anew(rig, monkeypatch
 
 async def test_one_that_the_database_refuses_holds_up_no_other(rig):
     async with rig.on():
-        bad = BEGUN | {"_id": "a", "recipe_id": ""}
+        bad = BEGUN | {"_id": "0", "recipe_id": ""}  # the first of them
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, bad)
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
         async with asyncio.timeout(20):
