@@ -67,6 +67,7 @@ class Node:
         self._services: list[str] = []
         self._parameters: list[Parameter] = []
         self._details: dict[str, Callable[[], Any]] = {}
+        self._preparations: dict[str, Callable[[], Awaitable[None]]] = {}
 
     def advertise(self, topic: str, message_type: MessageType) -> Publisher:
         """Become a publisher of a topic, which is made if it does not exist."""
@@ -116,9 +117,26 @@ class Node:
         self._parameters.append(parameter)
         return parameter
 
-    def describe(self, name: str, detail: Callable[[], Any]) -> None:
-        """Have the information on this node tell more: what `detail` returns, as JSON has it, at `name`."""
+    def describe(
+        self, name: str, detail: Callable[[], Any], *, prepare: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Have the information on this node tell more: what `detail` returns, as JSON has it, at `name`.
+
+        `prepare` is awaited before somebody asks, for what has to be looked up; it raises nothing and does
+        not take long.
+        """
         self._details[name] = detail
+        if prepare is not None:
+            self._preparations[name] = prepare
+
+    async def prepare(self) -> None:
+        """Look up what the information on this node tells."""
+        for prepare in self._preparations.values():
+            await prepare()
+
+    def details(self) -> dict[str, Any]:
+        """What this node tells of itself beyond topics, services and parameters."""
+        return {name: detail() for name, detail in self._details.items()}
 
     def information(self) -> dict[str, Any]:
         """`node_name`, `pubs`, `subs`, `srvs`, as clients of the API know it, `params`, and details."""
@@ -129,7 +147,7 @@ class Node:
             "subs": sorted({topic.name for subscription in read for topic in subscription.topics}),
             "srvs": sorted(self._services),
             "params": sorted(parameter.name for parameter in self._parameters),
-            **{name: detail() for name, detail in self._details.items()},
+            **self.details(),
         }
 
     def close(self) -> None:

@@ -221,7 +221,9 @@ class Api:
         return _json({"results": self.bus.node_names()})
 
     async def get_node(self, call: Call) -> web.StreamResponse:
-        return _json(self.bus.find_node(call.name).information())
+        node = self.bus.find_node(call.name)
+        await node.prepare()
+        return _json(node.information())
 
     async def get_openapi(self, _: Call) -> web.StreamResponse:
         now = (len(self.bus.topics), self.bus.services.changes)  # topics stay as they were declared
