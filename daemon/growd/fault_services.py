@@ -45,6 +45,7 @@ class FaultServices:
             self._inject,
             arguments=_ARGUMENTS,
             doc="Let a part of the simulated machine fail, as an entry of a faults file does.",
+            is_administrative=True,
         )
         self.node.serve(
             "simulator/clear_faults",
@@ -52,6 +53,7 @@ class FaultServices:
             self._clear,
             arguments=(_DEVICE,),
             doc="Take faults away.",
+            is_administrative=True,
         )
         self.node.describe("faults", lambda: [asdict(fault) for fault in faults.active()])
 

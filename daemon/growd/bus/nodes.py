@@ -104,9 +104,12 @@ class Node:
         arguments: tuple[Field, ...] = (),
         reply: tuple[Field, ...] = SUCCESS,
         doc: str = "",
+        is_administrative: bool = False,
     ) -> Service:
-        """Offer a service."""
-        service = Service(normalise(name), request_type, self.name, handler, arguments, reply, doc)
+        """Offer a service; see `Service`."""
+        service = Service(
+            normalise(name), request_type, self.name, handler, arguments, reply, doc, is_administrative
+        )
         self._bus.services.add(service)
         self._services.append(service.name)
         return service

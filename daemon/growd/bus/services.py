@@ -29,6 +29,9 @@ class Service:
 
     Every answer has `success` and `message`; a handler refuses by answering `success` false. A field of
     `reply` with a default may be left out of an answer.
+
+    It is `is_administrative` where what it does lasts (a calibration), lets go what is there for safety, or
+    breaks something on purpose: where clients log in, that takes more than operating the chamber does.
     """
 
     name: str
@@ -38,6 +41,7 @@ class Service:
     arguments: tuple[Field, ...] = ()
     reply: tuple[Field, ...] = SUCCESS
     doc: str = ""
+    is_administrative: bool = False
 
     async def call(self, given: Any = None) -> dict[str, Any]:
         """Call it with an array of arguments in order, an object of them by name, or None for none.

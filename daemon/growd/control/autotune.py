@@ -87,6 +87,7 @@ class Autotuner:
             "std_srvs/Trigger",
             self._start,
             doc="find the gains of the CO2 controller by one dose; a quarter of an hour without a set point",
+            is_administrative=True,
         )
 
     async def run(self) -> None:

@@ -39,6 +39,8 @@ class DeviceService:
 class DeviceServices:
     """Offers services of a device on `node`, each as `<node>/<service>`; the calls run in the worker.
 
+    All are administrative: most outlast growd, in the device itself.
+
     They have their own `DeviceCalls`: a call does not collide with a reading that is under way, but comes
     after it. One at a time; each within `limit_s` seconds of the clock.
     """
@@ -63,6 +65,7 @@ class DeviceServices:
                 functools.partial(self._serve, service),
                 arguments=service.arguments,
                 doc=service.doc,
+                is_administrative=True,
             )
 
     def close(self) -> None:

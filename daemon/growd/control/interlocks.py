@@ -302,6 +302,7 @@ class Interlocks:
                 "growd/Reset",
                 functools.partial(self._reset, interlock),
                 doc=f"Let go what has tripped: {interlock.reset_hint}. Refused while its cause remains.",
+                is_administrative=True,
             )
         return self.node.advertise(base, INTERLOCK)
 

@@ -91,6 +91,7 @@ class LightCalibration:
             self._begin,
             doc="Measure which light the lamp gives at each level, in some two minutes. Refused while the "
             "sensor is not well, a recipe or a command by hand drives the light, or an interlock holds it.",
+            is_administrative=True,
         )
 
     async def run(self) -> None:
