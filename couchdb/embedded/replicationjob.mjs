@@ -114,6 +114,7 @@ export class Job {
       const { continuous, options } = this.wanted;
       const how = { ...options, ...ends.feedOptions, continuous, retry: false };
       replication = this.Pouch.replicate(ends.source, ends.target, how);
+      replication.on('checkpoint', ({ checkpoint = this.#through }) => (this.#through = checkpoint));
       await Promise.race([replication, aborted(signal)]);
     } finally {
       clearTimeout(healthy);
@@ -123,7 +124,12 @@ export class Job {
     }
   }
 
-  /** Count what passes between the ends, and notice the checkpoints. */
+  /**
+   * Count what passes between the ends, and notice the checkpoints.
+   *
+   * PouchDB writes none where the one that is there says the same, as after an end between those of target and source;
+   * that it came so far is then in its events alone. Those tell nothing of changes that the filter keeps out.
+   */
   #watch({ source, target }) {
     const { changes } = source;
     source.changes = (options) => {
@@ -131,7 +137,7 @@ export class Job {
       source.changes = changes;
       return changes.call(source, options);
     };
-    const { revsDiff, bulkDocs, put } = target;
+    const { revsDiff, bulkDocs } = target;
     target.revsDiff = async (revisions) => {
       const missing = await revsDiff(revisions);
       this.#stats.revisions_checked += Object.values(revisions).flat().length;
@@ -146,11 +152,14 @@ export class Job {
       this.#failures += refused;
       return results;
     };
-    target.put = async (doc, ...others) => {
-      const written = await put.call(target, doc, ...others);
-      this.#through = doc.last_seq; // PouchDB puts nothing but its checkpoints
-      return written;
-    };
+    for (const end of [source, target]) {
+      const { put } = end;
+      end.put = async (doc, ...others) => {
+        const written = await put.call(end, doc, ...others);
+        this.#through = doc.last_seq; // PouchDB puts nothing but its checkpoints
+        return written;
+      };
+    }
   }
 
   #start() {

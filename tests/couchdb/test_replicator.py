@@ -181,6 +181,23 @@ async def test_a_continuous_one_brings_what_is_written_later(
     assert {"checkpointed_source_seq", "source_seq", "through_seq"} <= set(info)
 
 
+async def test_one_whose_target_has_it_all_already_says_so(
+    couch: Client, numbers: str, replications: Replications
+) -> None:
+    """Its checkpoint too, as after an end between the checkpoints of target and source."""
+    docs = [row["doc"] for row in (await couch("GET", f"{numbers}/_all_docs", include_docs=True)).json["rows"]]
+    copy = replications.copy()
+    first = await replications.begin(numbers, copy, continuous=True)
+    await report(couch, first, lambda said: written(said) == 4 and said["info"]["changes_pending"] == 0)
+    await delete(couch, first)
+    assert (await couch("DELETE", numbers)).status == 200
+    assert (await couch("PUT", numbers)).status == 201
+    await couch("POST", f"{numbers}/_bulk_docs", {"docs": docs, "new_edits": False})
+    second = await replications.begin(numbers, copy, continuous=True)
+    said = await report(couch, second, lambda said: (said["info"] or {}).get("changes_pending") == 0)
+    assert written(said) == 0
+
+
 async def test_all_are_listed_without_their_credentials(
     couch: Client, numbers: str, replications: Replications
 ) -> None:
