@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
+from growd.client import Reach
 from growd.config import Chamber, Channel, Config, Environment, Light, Relay, Sensor
-from growd.status import address_of, status_of
+from growd.status import status_of
 from growd_hwsim.faults import Fault
 from support.jumping import Rig, rigged
 from support.program import PATIENCE_S, Home, Program, home_on, started
@@ -209,7 +211,8 @@ async def test_each_runs_a_recipe_of_its_own_and_a_restart_resumes_both(tmp_path
             await client.until(f"environments/{environment}/light_illuminance/measured", is_near(lux))
             await client.until(f"{environment}/measured/air_carbon_dioxide", lambda ppm: 300 < ppm < 600)
         assert await client.recipes() == both
-        devices = (await status_of(address_of(CONFIG.http, program.address))).devices
+        with Reach(url=program.address).client() as asking:
+            devices = (await asyncio.to_thread(status_of, asking)).devices
         names = [f"{environment}/{name}" for environment in LUX for name in ("bh1750_1", "light", "scd30_1")]
         assert sorted(device.name for device in devices) == names
         await program.end(signal.SIGKILL)

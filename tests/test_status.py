@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from aiohttp import web
-from yarl import URL
 
-from growd import status
-from growd.config import Http
+from growd.client import Address, Client, ClientError
 from growd.control.health import Health
-from growd.status import Counters, DeviceStatus, StatusError, address_of, is_running, status_of, table
+from growd.status import Counters, DeviceStatus, is_running, status_of, table
 from growd.store.replication_health import ReplicationHealth
 from support.daemon import serving
 from support.program import failed
@@ -133,35 +131,6 @@ def test_the_table_is_aligned_and_tells_how_long_ago():
     ]
 
 
-@pytest.mark.parametrize(
-    ("http", "url", "address"),
-    [
-        (Http(), None, "http://127.0.0.1:5984/_svc"),
-        (Http(host="0.0.0.0", port=80, name="openag"), None, "http://127.0.0.1/_openag"),  # noqa: S104
-        (Http(host="::"), None, "http://[::1]:5984/_svc"),
-        (Http(), "http://chamber:5984", "http://chamber:5984/_svc"),
-        (Http(), "https://chamber/", "https://chamber/_svc"),
-        (Http(), "https://chamber/growd/_svc", "https://chamber/growd/_svc"),
-    ],
-)
-def test_where_the_daemon_is_asked(http: Http, url: str | None, address: str):
-    assert str(address_of(http, url)) == address
-
-
-@pytest.mark.parametrize(
-    ("http", "url", "words"),
-    [
-        (Http(port=0), None, "port is 0, .* with --url"),
-        (Http(), "chamber:5984", "--url must be http://host:port, got chamber:5984"),
-        (Http(), "http://chamber:port", "--url must be"),
-        (Http(), "", "--url must be"),
-    ],
-)
-def test_what_can_not_be_an_address_is_refused(http: Http, url: str | None, words: str):
-    with pytest.raises(StatusError, match=words):
-        address_of(http, url)
-
-
 async def test_a_daemon_that_does_not_run_is_one_sentence_and_a_status_of_its_own():
     with socket.socket() as taken:  # bound, and not listening
         taken.bind(("127.0.0.1", 0))
@@ -179,16 +148,17 @@ async def test_a_wrong_configuration_is_one_sentence():
 
 @asynccontextmanager
 async def answering(
-    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-) -> AsyncIterator[URL]:
-    """The address of a server that is not growd."""
+    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], patience_s: float = 10.0
+) -> AsyncIterator[Client]:
+    """A client of a server that is not growd."""
     runner = web.ServerRunner(web.Server(handler))
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     try:
         host, port = runner.addresses[0][:2]
-        yield URL.build(scheme="http", host=host, port=port) / "_svc"
+        with Client(Address("http", host, port, "/_svc"), timeout_s=patience_s) as client:
+            yield client
     finally:
         await runner.cleanup()
 
@@ -206,23 +176,22 @@ async def test_what_is_not_growd_is_told(code: int, body: str, words: str):
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return web.Response(status=code, text=body, headers={"Location": "/"})
 
-    async with answering(answer) as address:
-        with pytest.raises(StatusError, match=words):
-            await status_of(address)
-        assert not await is_running(address)
+    async with answering(answer) as client:
+        with pytest.raises(ClientError, match=words):
+            await asyncio.to_thread(status_of, client)
+        assert not await asyncio.to_thread(is_running, client)
 
 
-async def test_what_never_answers_is_told(monkeypatch: pytest.MonkeyPatch):
+async def test_what_never_answers_is_told():
     never = asyncio.Event()
 
     async def wait(_: web.BaseRequest) -> web.StreamResponse:
         await never.wait()
         return web.Response()
 
-    monkeypatch.setattr(status, "_TIMEOUT_S", 0.05)
-    async with answering(wait) as address:
-        with pytest.raises(StatusError, match=r"has not answered at \S+ within 0.05 s"):
-            await status_of(address)
+    async with answering(wait, patience_s=0.05) as client:
+        with pytest.raises(ClientError, match=r"has not answered at \S+ within 0.05 s"):
+            await asyncio.to_thread(status_of, client)
         never.set()
 
 
@@ -230,8 +199,8 @@ async def test_a_node_that_has_left_meanwhile_is_no_error():
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         if request.path.endswith("/node"):
             return web.json_response({"results": ["gone"]})
-        return web.json_response({"error": "not_found"}, status=404)
+        return web.json_response({"ERROR": "there is no node", "error": "not_found"}, status=404)
 
-    async with answering(answer) as address:
-        assert await is_running(address)
-        assert (await status_of(address)).devices == []
+    async with answering(answer) as client:
+        assert await asyncio.to_thread(is_running, client)
+        assert (await asyncio.to_thread(status_of, client)).devices == []

@@ -8,13 +8,14 @@ import resource
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from growd import __version__
 from growd.app import App, check_config, open_configured
+from growd.client import Client, ClientError, Reach, address_of, client_options, refuse
 from growd.clock import RealClock
 from growd.config import Config, ConfigError, load
 from growd.db_commands import db
@@ -22,16 +23,13 @@ from growd.event_loop import run_on_loop
 from growd.folders import StartError
 from growd.hardware_check import check_hardware, described
 from growd.recipe_commands import recipe
-from growd.status import StatusError, address_of, is_running, report, status_of
+from growd.status import is_running, report, status_of
 from growd_drivers.errors import DriverError
 from growd_hwsim.errors import SimulationError
 
 if TYPE_CHECKING:
     from growd.app import Running
     from growd.hardware_check import Finding
-
-NOT_REACHED: Final = 3
-"""The exit status of `growd status` where no daemon answers; 2 is click's for a wrong command line."""
 
 config_option = click.option(
     "--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration, in TOML."
@@ -90,7 +88,7 @@ def run(
         app = App(configuration, data)
         run_on_loop(app.run(lambda running: click.echo(_greeting(configuration, running))))
     except (ConfigError, StartError) as error:
-        _refuse(error)
+        refuse(str(error))
     if app.complaints:
         click.echo(f"growd has stopped, but {'; '.join(app.complaints)}", err=True)
         sys.exit(1)
@@ -114,8 +112,8 @@ def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None,
         check_config(configuration)
         if hardware:
             sys.exit(0 if _all_answer(configuration) else 1)
-    except (ConfigError, DriverError, SimulationError, StatusError) as error:
-        _refuse(error)
+    except (ConfigError, DriverError, SimulationError, ClientError) as error:
+        refuse(str(error))
     for name, sentence in described(configuration):
         click.echo(f"{name}: {sentence}")
     click.echo(f"The configuration is sound, for {_hardware_of(configuration)}.")
@@ -141,31 +139,26 @@ def _tell(finding: Finding) -> None:
 
 
 def _check_not_running(config: Config) -> None:
-    """Two programs at one pin would switch each other's outputs. Raises `StatusError`."""
-    address = address_of(config.http, None)
-    if run_on_loop(is_running(address)):
-        raise StatusError(
+    """Two programs at one pin would switch each other's outputs. Raises `ClientError`."""
+    with Client(address := address_of(config.http, None)) as client:
+        is_there = is_running(client)
+    if is_there:
+        raise ClientError(
             f"growd runs at {address} and has the hardware: `growd status` tells how its devices are; "
             "to ask them here, stop it first"
         )
 
 
 @main.command()
-@config_option
-@set_option
-@click.option("--url", metavar="URL", help="Address of the daemon.  [default: http://127.0.0.1:5984/_svc]")
+@client_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def status(*, config: Path | None, settings: tuple[str, ...], url: str | None, as_json: bool) -> None:
+def status(*, reach: Reach, as_json: bool) -> None:
     """Tell how the devices and the store of the running daemon are, and what is replicated.
 
     The exit status is 1 where a device has failed or points can't be kept, 3 where no daemon answers.
     """
-    try:
-        found = run_on_loop(status_of(address_of(load(config, settings).http, url)))
-    except ConfigError as error:
-        _refuse(error)
-    except StatusError as error:
-        _refuse(error, NOT_REACHED)
+    with reach.client() as client:
+        found = status_of(client)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(found), indent=2))
     else:
@@ -175,11 +168,6 @@ def status(*, config: Path | None, settings: tuple[str, ...], url: str | None, a
 
 main.add_command(db)
 main.add_command(recipe)
-
-
-def _refuse(error: Exception, exit_status: int = 1) -> NoReturn:
-    click.echo(f"growd: {error}", err=True)
-    sys.exit(exit_status)
 
 
 def _set_up_logging(*, verbose: bool) -> None:

@@ -9,17 +9,16 @@ import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 from yarl import URL
 
-from growd.config import ConfigError, load
+from growd.client import client_options, refuse
 from growd.db_export import ExportBrokenError, Progress, Source, Wanted, exporting, write_table
 from growd.event_loop import run_on_loop
 from growd.folders import StartError, read_credentials
-from growd.status import StatusError, address_of, call
 from growd.store.bootstrap import Databases
 from growd.store.csv_format import USUAL_COLUMNS
 from growd.store.errors import StoreError
@@ -29,7 +28,7 @@ from growd.store.store_node import MOST_LISTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from growd.config import Config
+    from growd.client import Reach
 
 CUT_OFF: Final = 3
 """The exit status of `growd db export` where the database does not answer or broke off; 2 is click's."""
@@ -81,9 +80,7 @@ def db() -> None:
 @click.option("--cols", metavar="A,B", default=",".join(USUAL_COLUMNS), show_default=True, help="Columns.")
 @click.option("--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True)
 @click.option("--restart", is_flag=True, help="Begin anew, whatever is there.")
-@click.option("--url", metavar="URL", help="Read through the daemon at this address.")
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration, in TOML.")
-@click.option("--set", "settings", multiple=True, metavar="SECTION.OPTION=VALUE", help="Set one option.")
+@client_options
 def export(
     *,
     path: Path,
@@ -96,9 +93,7 @@ def export(
     cols: str,
     kind: str,
     restart: bool,
-    url: str | None,
-    config: Path | None,
-    settings: tuple[str, ...],
+    reach: Reach,
 ) -> None:
     """Write all that was measured and desired into FILE, or some of it.
 
@@ -111,16 +106,16 @@ def export(
     """
     wanted = Wanted(view, _columns(cols), environment, variable, category or "", start, end)
     if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
-        _refuse("Parquet needs pyarrow: install growd[parquet]")
+        refuse("Parquet needs pyarrow: install growd[parquet]")
     try:
-        source = _source(load(config, settings), url)
+        source = _source(reach)
         query = _query_of(wanted, kind, source)
         with PartFile(path, query, anew=restart) as file:
             _export(file, source, wanted, kind, path)
     except ExportBrokenError as error:
-        _refuse(f"{error}; the same command goes on from here", CUT_OFF)
-    except (ConfigError, StartError, StatusError, StoreError) as error:
-        _refuse(str(error))
+        refuse(f"{error}; the same command goes on from here", CUT_OFF)
+    except (StartError, StoreError) as error:
+        refuse(str(error))
 
 
 @db.command()
@@ -129,27 +124,20 @@ def export(
     "--limit", type=click.IntRange(1, MOST_LISTED), default=100, show_default=True, help="How many."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--url", metavar="URL", help="Address of the daemon.  [default: http://127.0.0.1:5984/_svc]")
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration, in TOML.")
-@click.option("--set", "settings", multiple=True, metavar="SECTION.OPTION=VALUE", help="Set one option.")
-def rejected(
-    *, retry: bool, limit: int, as_json: bool, url: str | None, config: Path | None, settings: tuple[str, ...]
-) -> None:
+@client_options
+def rejected(*, retry: bool, limit: int, as_json: bool, reach: Reach) -> None:
     """List the points that the database refused, with its reasons; the oldest come first.
 
     They are kept aside, and hold up no others. The exit status is 0, 1 where they can't be read or sent, 3
     where no daemon answers.
     """
-    try:
-        address = address_of(load(config, settings).http, url)
-        asked = ("store/retry_rejected", {}) if retry else ("store/rejected", {"limit": limit})
-        answer = run_on_loop(call(address, *asked, _Answer))
-    except ConfigError as error:
-        _refuse(str(error))
-    except StatusError as error:
-        _refuse(str(error), CUT_OFF)
+    asked: tuple[str, dict[str, int]] = (
+        ("store/retry_rejected", {}) if retry else ("store/rejected", {"limit": limit})
+    )
+    with reach.client() as client:
+        answer = client.call(*asked, kind=_Answer)
     if not answer.success:
-        _refuse(answer.message)
+        refuse(answer.message)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(answer.results), indent=2))
         return
@@ -216,15 +204,19 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
         yield tell
 
 
-def _source(config: Config, url: str | None) -> Source:
+def _source(reach: Reach) -> Source:
     """The database itself if one is configured, else the daemon before it. Reads the file of credentials."""
+    config = reach.configuration()
     couchdb = config.couchdb
     database = Databases(points=couchdb.prefix + Databases().points).points
-    if couchdb.url and url is None:
+    if couchdb.url and reach.url is None:
         login = read_credentials(couchdb.credentials_file)
         address = URL(couchdb.url).with_user(None) if login else URL(couchdb.url)
         return Source(address, database, config.http.name, login)
-    return Source(address_of(config.http, url).parent, database, config.http.name)
+    daemon = reach.address()
+    asking = reach.login(daemon)
+    login = (asking.user, asking.password) if asking else None
+    return Source(URL(daemon.root), database, config.http.name, login, reach.tls(daemon))
 
 
 def _query_of(wanted: Wanted, kind: str, source: Source) -> dict[str, str]:
@@ -248,8 +240,3 @@ def _columns(text: str) -> tuple[str, ...]:
         sentence = f"must be different names with commas between, got {text!r}"
         raise click.BadParameter(sentence, param_hint="--cols")
     return columns
-
-
-def _refuse(sentence: str, exit_status: int = 1) -> NoReturn:
-    click.echo(f"growd: {sentence}", err=True)
-    sys.exit(exit_status)

@@ -19,6 +19,7 @@ from growd.store.errors import StoreError
 from growd.store.pages import Pages, Position, Selection, slices
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
@@ -39,12 +40,16 @@ class ExportBrokenError(StoreError, ConnectionError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where points are: the address of a database server or of growd, and names. `login` as for Basic."""
+    """Where points are: the address of a database server or of growd, and names.
+
+    `login` as for Basic, `tls` for an address with https.
+    """
 
     address: URL
     database: str
     design: str
     login: tuple[str, str] | None = None
+    tls: ssl.SSLContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +251,8 @@ async def exporting(source: Source, wanted: Wanted) -> AsyncIterator[Export]:
     """An export, with its connection."""
     headers = {"Authorization": aiohttp.encode_basic_auth(*source.login)} if source.login else None
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENT_S)
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
+    connector = aiohttp.TCPConnector(ssl=source.tls or True)
+    async with aiohttp.ClientSession(headers=headers, timeout=timeout, connector=connector) as session:
         yield Export(session, source, wanted)
 
 

@@ -9,28 +9,25 @@ import sys
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from growd.bus.errors import counted
-from growd.config import ConfigError, load
-from growd.event_loop import run_on_loop
+from growd.client import client_options, refuse
 from growd.recipe_runners import reach_of
 from growd.recipe_table import draw, lasting, table_of
 from growd.recipes.drawing import plan_of
 from growd.recipes.findings import Finding, errors
 from growd.recipes.interpreter import FORMATS, check
 from growd.recipes.schemas import schema_of
-from growd.status import StatusError, address_of, call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import tzinfo
 
-NOT_REACHED: Final = 3
-"""The exit status where no daemon answers; 2 is click's for a wrong command line."""
+    from growd.client import Reach
 
 
 class _Answer(msgspec.Struct):
@@ -57,20 +54,11 @@ _environment = click.option(
     "--environment", metavar="ID", help="Of this environment.  [default: the first one]"
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_url = click.option(
-    "--url", metavar="URL", help="Address of the daemon.  [default: http://127.0.0.1:5984/_svc]"
-)
-_config = click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration, in TOML."
-)
-_set = click.option(
-    "--set", "settings", multiple=True, metavar="SECTION.OPTION=VALUE", help="Set one option."
-)
 
 
 def _common(command: Callable[..., None]) -> Callable[..., None]:
     """The argument and the options that all of them have."""
-    for decorate in (_set, _config, _url, _environment, _what):
+    for decorate in (client_options, _environment, _what):
         command = decorate(command)
     return command
 
@@ -129,15 +117,15 @@ def plot(*, what: str, path: Path, **where: Any) -> None:
     FILE is a picture: .png, .svg or .pdf. It has a panel for each variable, and marks and names the phases.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        _refuse("a picture needs matplotlib: install growd[plot]")
+        refuse("a picture needs matplotlib: install growd[plot]")
     asked = _Asked(what, **where)
     plan = asked.plan()
     try:
         draw(plan, path, _heading(plan, asked.zone))
     except OSError as error:
-        _refuse(f"{path} can't be written: {error.strerror or error}")
+        refuse(f"{path} can't be written: {error.strerror or error}")
     except ValueError as error:
-        _refuse(f"{path} can't be drawn: {error}")
+        refuse(f"{path} can't be drawn: {error}")
     click.echo(f"growd: the plan of {plan['recipe_id']} is in {path}", err=True)
 
 
@@ -159,23 +147,18 @@ class _Asked:
         what: str,
         *,
         environment: str | None,
-        url: str | None,
-        config: Path | None,
-        settings: tuple[str, ...],
+        reach: Reach,
     ) -> None:
         self._what = what
         # not Path.is_file, which fails where an id is longer than a file name can be
         self._file = Path(what) if what.endswith(".json") or os.path.isfile(what) else None  # noqa: PTH113
-        self._url = url
-        try:
-            self._config = load(config, settings)
-            self.zone = self._config.environment.zone()
-        except ConfigError as error:
-            _refuse(str(error))
+        self._reach = reach
+        self._config = reach.configuration()
+        self.zone = self._config.environment.zone()
         self._environment = environment or self._config.environment.id
         if self._file is not None and self._environment not in self._config.chambers():
             known = ", ".join(self._config.chambers())
-            _refuse(f"there is no environment {self._environment}; there is {known}")
+            refuse(f"there is no environment {self._environment}; there is {known}")
 
     def findings(self) -> list[Finding]:
         if self._file is None:
@@ -187,25 +170,22 @@ class _Asked:
         if self._file is None:
             plan = self._ask("recipe_plan").plan
             if plan is None:
-                _refuse(f"the daemon has no plan of {self._what}")
+                refuse(f"the daemon has no plan of {self._what}")
             return plan
         document = _read(self._file)
         wrong = errors(check(document))
         if wrong:
             lines = "\n".join(f"  {finding}" for finding in wrong)
-            _refuse(f"{self._what} can not run, for it has {counted(len(wrong), 'error')}:\n{lines}")
+            refuse(f"{self._what} can not run, for it has {counted(len(wrong), 'error')}:\n{lines}")
         name = document.get("_id")
         return plan_of(name if isinstance(name, str) else self._file.stem, document, time.time(), self.zone)
 
     def _ask(self, service: str) -> _Answer:
-        try:
-            address = address_of(self._config.http, self._url)
-            name = f"{self._environment}/{service}"
-            answer = run_on_loop(call(address, name, {"recipe_id": self._what}, _Answer, may_be_missing=True))
-        except StatusError as error:
-            _refuse(str(error), NOT_REACHED)
+        name = f"{self._environment}/{service}"
+        with self._reach.client() as client:
+            answer = client.call(name, {"recipe_id": self._what}, kind=_Answer, also=(400, 404))
         if not answer.success:
-            _refuse(answer.message or answer.reason)
+            refuse(answer.message or answer.reason)
         return answer
 
 
@@ -214,9 +194,9 @@ def _read(file: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        _refuse(f"{file} can't be read: {error.strerror}")
+        refuse(f"{file} can't be read: {error.strerror}")
     except (ValueError, RecursionError) as error:
-        _refuse(f"{file} is no JSON: {error}")
+        refuse(f"{file} is no JSON: {error}")
 
 
 def _heading(plan: dict[str, Any], zone: tzinfo | None) -> str:
@@ -226,8 +206,3 @@ def _heading(plan: dict[str, Any], zone: tzinfo | None) -> str:
     )
     length = lasting(plan["duration"])
     return f"{plan['recipe_id']} ({plan['format']}), {length}: from {begin}, it ends {end}"
-
-
-def _refuse(sentence: str, exit_status: int = 1) -> NoReturn:
-    click.echo(f"growd: {sentence}", err=True)
-    sys.exit(exit_status)

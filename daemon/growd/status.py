@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from growd.bus.errors import counted
+from growd.client import ClientError, NotReachedError, RefusedError
 from growd.control.health import State
 from growd.store.replication_health import ReplicationStatus  # noqa: TC001  msgspec reads it
 from growd.store.store_node import StoreStatus  # noqa: TC001  likewise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from contextlib import AbstractAsyncContextManager
 
-    from growd.config import Http
-
-T = TypeVar("T")
+    from growd.client import Client
 
 _HEADINGS: Final = ("device", "state", "for", "successes", "failures", "outages", "last error")
 _REPLICATION_HEADINGS: Final = ("replication", "state", "for", "lag", "refused", "restarts", "last error")
 _NUMBERS: Final = ("successes", "failures", "outages", "lag", "refused", "restarts")
-_API: Final = "api/0.0.1/node"
-_TIMEOUT_S: Final = 10.0
 _LEEWAY_S: Final = 5.0
-_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where a daemon that is there listens
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-
-
-class StatusError(Exception):
-    """The daemon can't be asked; the sentence says where and why."""
 
 
 class Counters(msgspec.Struct, frozen=True):
@@ -99,40 +88,21 @@ class _Node(msgspec.Struct):
     replications: list[ReplicationStatus] = []
 
 
-def address_of(http: Http, url: str | None) -> URL:
-    """Where the daemon's own segment is: as `url` says, or as the configuration does.
-
-    Raises `StatusError` for what can't be an address.
-    """
-    if url is None:
-        host = _EVERYWHERE.get(http.host, http.host)
-        if not http.port:
-            raise StatusError("[http] port is 0, any free one: give the address that growd said with --url")
-        return URL.build(scheme="http", host=host, port=http.port) / f"_{http.name}"
+def is_running(client: Client) -> bool:
+    """Whether a daemon answers there, be it with a refusal."""
     try:
-        address = URL(url)
-    except ValueError:
-        address = URL()
-    if address.scheme not in {"http", "https"} or not address.host:
-        raise StatusError(f"--url must be http://host:port, got {url}")
-    return address / f"_{http.name}" if address.path in {"", "/"} else address
-
-
-async def is_running(address: URL) -> bool:
-    """Whether a daemon answers there."""
-    async with _session() as session:
-        try:
-            await _get(session, address, "", _Names)
-        except StatusError:
-            return False
+        client.get("node", kind=_Names)
+    except NotReachedError:
+        return False
+    except ClientError:
         return True
+    return True
 
 
-async def status_of(address: URL) -> Status:
-    """How the daemon there is. Raises `StatusError` where none answers."""
-    async with _session() as session:
-        names = (await _get(session, address, "", _Names)).results
-        nodes = [await _get(session, address, name, _Node) for name in names]
+def status_of(client: Client) -> Status:
+    """How the daemon there is. Raises `ClientError` where none answers."""
+    names = client.get("node", kind=_Names).results
+    nodes = [_node(client, name) for name in names]
     return Status(
         [node.device for node in nodes if node.device is not None],
         [interlock for node in nodes for interlock in node.interlocks],
@@ -183,52 +153,14 @@ def _of_store(store: StoreStatus, now: float) -> Iterator[str]:
     yield from (f"  {notice}" for notice in store.notices)
 
 
-def _session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S))
-
-
-async def call(
-    address: URL, service: str, arguments: dict[str, Any], kind: type[T], *, may_be_missing: bool = False
-) -> T:
-    """The answer of a service of the daemon, a refusal (400) too. Raises `StatusError` for anything else.
-
-    With `may_be_missing` also the answer that there is no such service (404).
-    """
-    expected = (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, *((HTTPStatus.NOT_FOUND,) if may_be_missing else ()))
-    url = address.joinpath("api", "0.0.1", "service", *service.split("/"))
-    async with _session() as session:
-        request = session.post(url, json=arguments, allow_redirects=False)
-        return await _ask(request, address, kind, expected=expected)
-
-
-async def _get(session: aiohttp.ClientSession, address: URL, node: str, kind: type[T]) -> T:
-    """The answer about a node, "" for all names. A node that has left meanwhile is an empty answer."""
-    url = address.joinpath(*_API.split("/"), *filter(None, node.split("/")))
-    return await _ask(session.get(url, allow_redirects=False), address, kind, may_be_gone=bool(node))
-
-
-async def _ask(
-    request: AbstractAsyncContextManager[aiohttp.ClientResponse],
-    address: URL,
-    kind: type[T],
-    *,
-    may_be_gone: bool = False,
-    expected: Sequence[int] = (HTTPStatus.OK,),
-) -> T:
-    place = address.with_user(None)  # the login that may be in it is not shown
+def _node(client: Client, name: str) -> _Node:
+    """What is known about a node; one that has left meanwhile is an empty answer."""
     try:
-        async with request as response:
-            if response.status == HTTPStatus.NOT_FOUND and may_be_gone:
-                return kind()
-            if response.status not in expected:
-                raise StatusError(f"what answers at {place} is not growd (HTTP status {response.status})")
-            return msgspec.json.decode(await response.read(), type=kind)
-    except TimeoutError:
-        raise StatusError(f"growd has not answered at {place} within {_TIMEOUT_S:g} s") from None
-    except aiohttp.ClientError:
-        raise StatusError(f"growd does not answer at {place}: is it running?") from None
-    except msgspec.DecodeError as error:
-        raise StatusError(f"what answers at {place} is not growd ({error})") from None
+        return client.get("node", name, kind=_Node)
+    except RefusedError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return _Node()
+        raise
 
 
 def _row(device: DeviceStatus, now: float) -> tuple[str, ...]:
