@@ -1,0 +1,498 @@
+"""The one HTTP client of the command line: where the daemon is, who asks, and errors as sentences.
+
+It blocks, and is made from the standard library: a command that asks one thing should not read an HTTP server
+and an event loop first.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import http.client
+import os
+import re
+import socket
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
+from urllib.parse import quote, unquote, urlsplit
+
+import click
+import msgspec
+
+from growd.config import ConfigError, load
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterator
+
+    from growd.config import Config, Http
+
+T = TypeVar("T")
+
+REFUSED: Final = 1
+"""The exit status where the daemon refuses, or the configuration is wrong."""
+WRONG_USAGE: Final = 2
+"""That of a wrong command line; click's own."""
+NOT_REACHED: Final = 3
+"""That where no daemon answers, or what answers is none."""
+NOT_ALLOWED: Final = 4
+"""That where the daemon wants another login (HTTP 401), or the login may not do it (403)."""
+INTERRUPTED: Final = 130
+"""That after Ctrl-C, as a shell reports a program that SIGINT ended."""
+PIPE_CLOSED: Final = 141
+"""That where nobody reads the output any more, as a shell reports a program that SIGPIPE ended."""
+
+TIMEOUT_S: Final = 10.0
+API: Final = ("api", "0.0.1")
+_STREAM_BYTES: Final = 65_536
+_LINE_BYTES: Final = 16 * 1024 * 1024  # of one message; no daemon sends so long a one
+_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where a daemon that is there listens
+_PORTS: Final = {"http": 80, "https": 443}
+# A stream may be silent for hours. That its far side has lost power, TCP notices within 30 s.
+_KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+
+
+class ClientError(Exception):
+    """The daemon can't be asked, or refuses; the sentence says where and why."""
+
+    exit_status: int = REFUSED
+
+
+class UsageError(ClientError):
+    """What the command line names can't be: an address, a login, a certificate."""
+
+    exit_status = WRONG_USAGE
+
+
+class NotReachedError(ClientError):
+    """Nobody answers there, or not in time, or it is not growd."""
+
+    exit_status = NOT_REACHED
+
+
+class RefusedError(ClientError):
+    """The daemon's own refusal, in its words. `status` is the one of HTTP, `code` the word for programs."""
+
+    def __init__(self, sentence: str, status: int, code: str = "") -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.code = code
+
+
+class NotAllowedError(RefusedError):
+    """The daemon does not let this login, or nobody, do it."""
+
+    exit_status = NOT_ALLOWED
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who asks. The password is shown nowhere."""
+
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({self.user!r})"
+
+    @property
+    def header(self) -> str:
+        """The value of `Authorization` (RFC 7617)."""
+        return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the daemon's own segment is; `path` begins with a slash. `login` is what the URL had of one."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    login: Login | None = None
+
+    @property
+    def origin(self) -> str:
+        """The address without path and login."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}"
+
+    @property
+    def root(self) -> str:
+        """The address in which the daemon's own segment stands."""
+        return self.origin + self.path.rpartition("/")[0]
+
+    def __str__(self) -> str:
+        return self.origin + self.path
+
+
+def address_of(http: Http, url: str | None) -> Address:
+    """Where the daemon's own segment is: as `url` says, or as the configuration does.
+
+    Raises `UsageError` for what can't be an address.
+    """
+    if url is None:
+        if not http.port:
+            raise UsageError("[http] port is 0, any free one: give the address that growd said with --url")
+        return Address("http", _EVERYWHERE.get(http.host, http.host), http.port, f"/_{http.name}")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise _no_address(url) from None
+    if parts.scheme not in _PORTS or not parts.hostname or not _is_plain(parts.path) or parts.query:
+        raise _no_address(url)
+    login = Login(unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+    path = parts.path.rstrip("/") or f"/_{http.name}"
+    return Address(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path, login)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether it can stand in the first line of a request."""
+    return text.isascii() and text.isprintable() and " " not in text
+
+
+def _no_address(url: str) -> UsageError:
+    return UsageError(f"--url must be http://host:port, got {without_login(url)}")
+
+
+def without_login(url: str) -> str:
+    """A URL, right or wrong, without whatever may be a login in it."""
+    return re.sub(r"^([^/]*//)?[^/]*@", r"\1", url)
+
+
+class Client:
+    """A connection to one daemon, opened at the first question and kept; closed at the end of `with`."""
+
+    def __init__(
+        self,
+        address: Address,
+        login: Login | None = None,
+        tls: ssl.SSLContext | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self.address = address
+        self._login = login or address.login
+        self._tls = tls
+        self._timeout_s = timeout_s
+        self._connection: http.client.HTTPConnection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def get(self, resource: str, name: str = "", *, kind: type[T]) -> T:
+        """The answer to a GET of the API: `resource` is "topic", "param" ...
+
+        Raises `ClientError`; what is not there is a `RefusedError` with status 404.
+        """
+        return self._decoded(*self._whole("GET", target(resource, name), None), kind)
+
+    def post(self, resource: str, name: str, body: Any, *, kind: type[T]) -> T:
+        """The answer to a POST of the API, with `body` as JSON. Raises `ClientError`."""
+        return self._decoded(*self._whole("POST", target(resource, name), msgspec.json.encode(body)), kind)
+
+    def call(self, service: str, arguments: Any, *, kind: type[T], also: tuple[int, ...] = (400,)) -> T:
+        """The answer of a service; a refusal with one of the statuses `also` too. Raises `ClientError`."""
+        encoded = msgspec.json.encode(arguments)
+        return self._decoded(*self._whole("POST", target("service", service), encoded), kind, also)
+
+    @contextmanager
+    def lines(self, path: str, accept: str = "application/x-ndjson") -> Iterator[Iterator[bytes]]:
+        """The lines of an answer that has no end, on a connection of its own, as they come.
+
+        `path` begins behind the API's own. Raises `ClientError` where it is refused; a connection that breaks
+        ends the lines.
+        """
+        with Client(self.address, self._login, self._tls, self._timeout_s) as other:
+            response = other._begin("GET", path, None, {"Accept": accept})
+            if response.status != HTTPStatus.OK:
+                other._decoded(response.status, other._read(response), dict[str, Any])
+            other._let_it_be_silent()
+            yield _lines(response)
+
+    def _whole(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        if method != "GET":
+            self.close()  # one that was kept may be closed by now, and what changes something is sent once
+        try:
+            response = self._begin(method, path, body, {})
+        except _StaleError:
+            response = self._begin(method, path, body, {})
+        return response.status, self._read(response)
+
+    def _begin(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        """Send a request and read the head of its answer."""
+        headers = {"Accept": "application/json", "User-Agent": "growd", **headers}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._login is not None:
+            headers["Authorization"] = self._login.header
+        kept = self._connection is not None
+        if self._connection is None:
+            self._connection = self._connect()
+        try:
+            self._connection.request(method, f"{self.address.path}/{path}", body, headers)
+            return self._connection.getresponse()
+        except (http.client.RemoteDisconnected, ConnectionError) as error:
+            self.close()
+            if kept:
+                raise _StaleError from None
+            raise self._explained(error) from None
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise self._explained(error) from None
+
+    def _connect(self) -> http.client.HTTPConnection:
+        where = self.address
+        if where.scheme == "http":
+            return http.client.HTTPConnection(where.host, where.port, timeout=self._timeout_s)
+        return http.client.HTTPSConnection(
+            where.host, where.port, timeout=self._timeout_s, context=self._tls or trusting(None)
+        )
+
+    def _read(self, response: http.client.HTTPResponse) -> bytes:
+        try:
+            return response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise self._explained(error) from None
+
+    def _let_it_be_silent(self) -> None:
+        connection = self._connection
+        if connection is not None and connection.sock is not None:
+            connection.sock.settimeout(None)
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, seconds in _KEEP_ALIVE:
+                connection.sock.setsockopt(socket.IPPROTO_TCP, option, seconds)
+
+    def _decoded(self, status: int, body: bytes, kind: type[T], also: tuple[int, ...] = ()) -> T:
+        if status != HTTPStatus.OK and status not in also:
+            raise self._refusal(status, body)
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except msgspec.DecodeError as error:
+            raise NotReachedError(f"what answers at {self.address} is not growd ({error})") from None
+
+    def _refusal(self, status: int, body: bytes) -> ClientError:
+        try:
+            told = msgspec.json.decode(body, type=_Refusal)
+        except msgspec.DecodeError:
+            told = _Refusal()
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN} and told.error != "read_only":
+            return NotAllowedError(self._not_allowed(status, told.reason), status, told.error)
+        if not told.ERROR:
+            return NotReachedError(f"what answers at {self.address} is not growd (HTTP status {status})")
+        return RefusedError(told.ERROR, status, told.error)
+
+    def _not_allowed(self, status: int, reason: str) -> str:
+        who = "without a login" if self._login is None else f"as {self._login.user}"
+        hint = " (--user NAME)" if self._login is None and status == HTTPStatus.UNAUTHORIZED else ""
+        return f"{self.address} does not allow it {who}{': ' if reason else ''}{reason}{hint}"
+
+    def _silent(self) -> NotReachedError:
+        return NotReachedError(f"growd does not answer at {self.address}: is it running?")
+
+    def _explained(self, error: Exception) -> ClientError:
+        """Why it did not work, without the login."""
+        if isinstance(error, TimeoutError):
+            return NotReachedError(f"growd has not answered at {self.address} within {self._timeout_s:g} s")
+        if self.address.scheme == "https":
+            import ssl  # noqa: PLC0415  http.client has it by now
+
+            if isinstance(error, ssl.SSLCertVerificationError):
+                hint = "name whom you trust with --ca FILE"
+                return NotReachedError(
+                    f"the certificate of {self.address} is not trusted: {error.verify_message}; {hint}"
+                )
+            if isinstance(error, ssl.SSLError):
+                return NotReachedError(f"what answers at {self.address} speaks no TLS that is understood")
+        if isinstance(error, http.client.HTTPException) and not isinstance(
+            error, http.client.RemoteDisconnected
+        ):
+            return NotReachedError(f"what answers at {self.address} is not growd (no HTTP)")
+        return self._silent()
+
+
+class _StaleError(Exception):
+    """A connection that was kept, and that the far side had closed."""
+
+
+class _Refusal(msgspec.Struct):
+    ERROR: str = ""
+    error: str = ""
+    reason: str = ""
+
+
+def target(resource: str, name: str = "") -> str:
+    """The path of something beneath the daemon's own segment; a name keeps its slashes."""
+    parts = [*API, resource, *([quote(name.removeprefix("/"))] if name else [])]
+    return "/".join(parts)
+
+
+def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    waiting = b""
+    while len(waiting) < _LINE_BYTES:
+        try:
+            data = response.read1(_STREAM_BYTES)
+        except (OSError, ValueError, http.client.HTTPException):
+            return
+        if not data:
+            return
+        *lines, waiting = (waiting + data).split(b"\n")
+        yield from lines
+
+
+def trusting(ca: Path | None, *, insecure: bool = False) -> ssl.SSLContext:
+    """What certificates are taken: those of the authorities of this machine, or of the file `ca`, or all.
+
+    Raises `UsageError` for a file that holds none.
+    """
+    import ssl  # noqa: PLC0415  few need it
+
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--ca {ca} holds no certificate that can be read: {error.strerror}") from None
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a command line says about which daemon it asks, and as whom; see `client_options`."""
+
+    config: Path | None = None
+    settings: tuple[str, ...] = ()
+    url: str | None = None
+    user: str | None = None
+    password_file: Path | None = None
+    ca: Path | None = None
+    insecure: bool = False
+
+    def configuration(self) -> Config:
+        """Raises `ConfigError`."""
+        return load(self.config, self.settings)
+
+    def address(self) -> Address:
+        """Raises `ConfigError` and `UsageError`."""
+        return address_of(self.configuration().http, self.url)
+
+    def login(self, address: Address) -> Login | None:
+        """As --user says, else as the URL does, else as GROWD_USER does. A password that lacks is asked for.
+
+        Raises `UsageError` where there is nobody to ask.
+        """
+        login = address.login
+        if self.user is None and login is not None and login.password:
+            return login
+        user = self.user or (login.user if login else os.environ.get("GROWD_USER"))
+        return Login(user, self._password(user)) if user else None
+
+    def tls(self, address: Address) -> ssl.SSLContext | None:
+        """Raises `UsageError`."""
+        return trusting(self.ca, insecure=self.insecure) if address.scheme == "https" else None
+
+    def client(self, timeout_s: float = TIMEOUT_S) -> Client:
+        """Raises `ConfigError` and `UsageError`."""
+        address = self.address()
+        return Client(address, self.login(address), self.tls(address), timeout_s)
+
+    def _password(self, user: str) -> str:
+        if self.password_file is not None:
+            return _first_line(self.password_file)
+        if (password := os.environ.get("GROWD_PASSWORD")) is not None:
+            return password
+        if not sys.stdin.isatty():
+            raise UsageError(f"the password of {user} lacks: give --password-file FILE or GROWD_PASSWORD")
+        password = click.prompt(
+            f"Password of {user}", hide_input=True, default="", show_default=False, err=True
+        )
+        return str(password)
+
+
+def _first_line(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UsageError(f"--password-file {file} can't be read: {why}") from None
+
+
+_OPTIONS: Final = (
+    click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="Configuration, in TOML."),
+    click.option(
+        "--set", "settings", multiple=True, metavar="SECTION.OPTION=VALUE", help="Set one option of it."
+    ),
+    click.option(
+        "--url", metavar="URL", help="Address of the daemon.  [default: http://127.0.0.1:5984/_svc]"
+    ),
+    click.option("--user", metavar="NAME", help="Who asks; the password is asked for.  [env: GROWD_USER]"),
+    click.option(
+        "--password-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The password stands here, or in GROWD_PASSWORD.",
+    ),
+    click.option(
+        "--ca", type=click.Path(path_type=Path), metavar="FILE", help="Certificates to trust, for https."
+    ),
+    click.option("--insecure", is_flag=True, help="Take any certificate: whoever answers may be another."),
+)
+_NAMES: Final = ("config", "settings", "url", "user", "password_file", "ca", "insecure")
+
+
+def client_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of all commands that ask the daemon; the command is given them as `reach`.
+
+    What goes wrong is a sentence on standard error and an exit status: see `plain_errors`.
+    """
+
+    @functools.wraps(command)
+    def with_reach(**given: Any) -> None:
+        reach = Reach(**{name: given.pop(name) for name in _NAMES})
+        with plain_errors():
+            command(reach=reach, **given)
+
+    for option in reversed(_OPTIONS):
+        with_reach = option(with_reach)
+    return with_reach
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Leave the program with a sentence where the daemon can't be asked, and quietly where nobody reads."""
+    try:
+        yield
+        sys.stdout.flush()
+    except ConfigError as error:
+        refuse(str(error))
+    except ClientError as error:
+        refuse(str(error), error.exit_status)
+    except BrokenPipeError:
+        # what is still buffered must not fail once more while Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(PIPE_CLOSED)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def refuse(sentence: str, exit_status: int = REFUSED) -> NoReturn:
+    """Leave the program with a sentence on standard error."""
+    click.echo(f"growd: {sentence}", err=True)
+    sys.exit(exit_status)
