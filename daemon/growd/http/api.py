@@ -25,8 +25,12 @@ from growd.http.requests import BodyReader, decode_name
 from growd.http.streams import Streams
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
     from growd.bus.nodes import Bus, Node
     from growd.bus.services import Service
+
+    Page = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 VERSION: Final = "0.0.1"
 _log = logging.getLogger(__name__)
@@ -69,6 +73,8 @@ class Api:
             queue=self.limits.stream_queue,
             heartbeat_s=self.limits.heartbeat_s,
         )
+        self.pages: dict[str, Page] = {}
+        """What else is read beneath `root`, by its path; see `operational.py`."""
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
         self._description = b""  # the OpenAPI document
         self._described = (-1, -1)  # how many topics and changes of services it has seen
@@ -105,15 +111,18 @@ class Api:
             await asyncio.wait(self._calls)
 
     async def _dispatch(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
+        page = self.pages.get(path)
+        if page is not None:
+            if request.method not in {"GET", "HEAD"}:
+                raise _not_allowed(request.method, ("GET", "HEAD"))
+            return await page(request)
         resource, raw_name = self._locate(path)
         operations = ROUTES.get((resource, bool(raw_name)))
         if operations is None:
             raise self._no_such_path(path)
         operation = operations.get(request.method)
         if operation is None:
-            allow = ", ".join(operations)
-            sentence = f"{request.method} is not allowed here; allowed: {allow}"
-            raise ApiError(405, "method_not_allowed", sentence, {"Allow": allow})
+            raise _not_allowed(request.method, operations)
         name = _own_name(operation.kind, decode_name(raw_name)) if raw_name else ""
         values = _read_query(operation, query)
         if operation.body is None:
@@ -288,6 +297,12 @@ def _routes() -> dict[tuple[str, bool], dict[str, Operation]]:
 
 
 ROUTES: Final = _routes()
+
+
+def _not_allowed(method: str, allowed: Iterable[str]) -> ApiError:
+    allow = ", ".join(allowed)
+    sentence = f"{method} is not allowed here; allowed: {allow}"
+    return ApiError(405, "method_not_allowed", sentence, {"Allow": allow})
 
 
 def _own_name(kind: str, name: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import socket
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -13,12 +14,15 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.http.connections import Connection, ConnectionLimits, HttpServer
+from growd.http.errors import ApiError
+from growd.http.origins import Guard
 from growd.http.requests import split_target
 
 if TYPE_CHECKING:
     from aiohttp import StreamReader
 
     from growd.http.api import Api
+    from growd.http.client_request import ClientRequest
 
 CLOSE_S: Final = 0.2  # how long open requests may go on when the daemon leaves
 # A crowd waits in the kernel, and is let in by and by: each turn of the loop belongs to all clients.
@@ -45,16 +49,25 @@ class AddressError(OSError):
 class Server:
     """Listens, and sends each request to the API or through to the database."""
 
-    def __init__(self, api: Api, passage: Passage, limits: ConnectionLimits | None = None) -> None:
+    def __init__(
+        self,
+        api: Api,
+        passage: Passage,
+        limits: ConnectionLimits | None = None,
+        guard: Guard | None = None,
+    ) -> None:
         self._api = api
         self._passage = passage
         self._limits = limits or ConnectionLimits()
+        self._guard = guard or Guard()
         self._listener: asyncio.Server | None = None
         self._http: HttpServer | None = None
         self._handlers: set[asyncio.Task[Any]] = set()
         self._turn = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.address: tuple[str, int] | None = None
+        self.answered: Counter[int] = Counter()
+        """How many requests were answered, by the first digit of the status; open streams are none yet."""
 
     @property
     def connections(self) -> int:
@@ -108,11 +121,25 @@ class Server:
             if connection.has_more:
                 connection.tell_of_malformed_body()
                 await self._stand_back()
-            if path == self._api.root or path.startswith(self._api.root + "/"):
+            is_api = path == self._api.root or path.startswith(self._api.root + "/")
+            answer = self._turn_away(cast("ClientRequest", request), is_api=is_api)
+            if answer is not None:
+                return answer
+            if is_api:
                 return await self._ask_api(request, path, query)
             return await self._passage.handle(request)
         finally:
             self._handlers.discard(task)
+
+    def _turn_away(self, request: ClientRequest, *, is_api: bool) -> web.Response | None:
+        """The answer to a request that goes no further: a preflight, or one that is refused."""
+        try:
+            return self._guard.admit(request, is_api=is_api)
+        except ApiError as error:
+            response = error.response()
+        if not request.content.at_eof():
+            response.force_close()  # nobody reads what is still to come of the body
+        return response
 
     async def _ask_api(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         if request.method not in BODILESS or request.content.is_eof():
