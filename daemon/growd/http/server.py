@@ -121,15 +121,20 @@ class Server:
             if connection.has_more:
                 connection.tell_of_malformed_body()
                 await self._stand_back()
-            is_api = path == self._api.root or path.startswith(self._api.root + "/")
-            answer = self._turn_away(cast("ClientRequest", request), is_api=is_api)
-            if answer is not None:
-                return answer
-            if is_api:
-                return await self._ask_api(request, path, query)
-            return await self._passage.handle(request)
+            response = await self._answer(request, path, query)
+            self.answered[response.status // 100] += 1
+            return response
         finally:
             self._handlers.discard(task)
+
+    async def _answer(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
+        is_api = path == self._api.root or path.startswith(self._api.root + "/")
+        answer = self._turn_away(cast("ClientRequest", request), is_api=is_api)
+        if answer is not None:
+            return answer
+        if is_api:
+            return await self._ask_api(request, path, query)
+        return await self._passage.handle(request)
 
     def _turn_away(self, request: ClientRequest, *, is_api: bool) -> web.Response | None:
         """The answer to a request that goes no further: a preflight, or one that is refused."""
