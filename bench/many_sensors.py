@@ -34,9 +34,9 @@ from growd.bus.fields import Field, Kind
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
 from growd.clock import RealClock
-from growd.config import Config, Environment, Light, Sensor
+from growd.config import Config, Environment, Light, Sensor, refuse
 from growd.control.health import State
-from growd.devices import SENSOR_KINDS, SensorDevice, check_addresses, line_of
+from growd.devices import SENSOR_KINDS, SensorDevice, line_of, shared_places
 from growd.event_loop import run_on_loop
 from growd.http.api import Api
 from growd.http.gateway import Gateway
@@ -88,7 +88,7 @@ class ClockOfChips(RealClock):
 def configured(arguments: argparse.Namespace) -> Config:
     sensors = tuple(_sensors(arguments.sensors, arguments.buses, arguments.kinds, arguments.interval))
     config = Config(environment=Environment(id=ENVIRONMENT), sensor=sensors, light=Light(enabled=False))
-    check_addresses(config)
+    refuse(shared_places(config))
     return config
 
 

@@ -444,7 +444,7 @@ async def test_what_two_environments_can_not_share_is_refused(tmp_path: Path, fi
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--set", "http.prot=1"], "growd: the command line: [http] prot: unknown option"),
+        (["--set", "http.prot=1"], "growd: --set http.prot: [http] prot: unknown option; is it port?"),
         (["--set", "combine.air_humidity=median"], "growd: [combine] air_humidity: only a variable of two"),
         (
             ["--hardware", "--set", "simulator.enabled=false", "--set", "http.port=0"],

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from growd.config import Chamber, Config, ConfigError, Light, Sensor
-from growd.devices import SensorDevice, check_addresses, line_of
+from growd.config import Chamber, Config, ConfigError, Light, Sensor, refuse
+from growd.devices import SensorDevice, line_of, shared_places
 from growd_drivers.errors import BusError, NotReadyError
 from growd_drivers.mhz19 import WARM_UP_S
 from growd_hwsim.faults import Fault
@@ -52,7 +52,7 @@ def test_a_sensor_behind_a_bridge_is_in_the_thread_of_its_bus():
 def test_a_bridge_and_a_chip_at_one_address_are_refused():
     other = Sensor(name="lux", kind="bh1750", bus=3, address=0x4D)
     with pytest.raises(ConfigError, match="bridged and lux are both at 0x4d on bus 3"):
-        check_addresses(Config(sensor=(BRIDGED, other)))
+        refuse(shared_places(Config(sensor=(BRIDGED, other))))
 
 
 def test_a_serial_port_has_one_sensor_of_all_environments():
@@ -60,7 +60,7 @@ def test_a_serial_port_has_one_sensor_of_all_environments():
     config = Config(sensor=(PORT,), chamber={"shelf_2": Chamber(sensor=(at_any,))})
     both = "environment_1/at_a_port and shelf_2/at_a_port are both at /dev/serial0"
     with pytest.raises(ConfigError, match=re.escape(f"[chamber.shelf_2.sensor] port: {both}")):
-        check_addresses(config)
+        refuse(shared_places(config))
 
 
 async def test_a_sensor_behind_a_bridge_is_read_from_its_configuration_to_its_topic():

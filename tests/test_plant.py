@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.clock import RealClock
-from growd.config import Config, ConfigError, Light, Relay, Sensor, StorageRule, Store
-from growd.plant import Plants, check_variables, declare_topics
+from growd.config import Config, ConfigError, Light, Relay, Sensor, StorageRule, Store, refuse
+from growd.plant import Plants, declare_topics, unmeasured_variables
 from growd.simulation import simulated_hardware
 from growd_hwsim.faults import Fault
 from support.clock import ManualClock
@@ -237,7 +237,7 @@ class TestSeveralSensorsOfOneVariable:
 )
 def test_what_no_sensor_measures_can_not_be_used(config: Config, words: str):
     with pytest.raises(ConfigError, match=re.escape(words)):
-        check_variables(config)
+        refuse(unmeasured_variables(config))
 
 
 async def until(condition: Callable[[], bool]) -> None:

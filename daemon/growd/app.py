@@ -19,8 +19,8 @@ from growd.bus.errors import BusError
 from growd.bus.messages import MESSAGE_TYPES
 from growd.bus.params import Parameters
 from growd.clock import AcceleratedClock, Clock, RealClock
-from growd.config import ConfigError
-from growd.devices import check_addresses
+from growd.config import ConfigError, Finding, refuse
+from growd.devices import shared_places
 from growd.fault_services import FaultServices
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials, read_trust
 from growd.http.api import Api, Limits
@@ -30,7 +30,7 @@ from growd.http.freshness import Freshness
 from growd.http.gateway import Gateway
 from growd.http.server import AddressError, Server
 from growd.outputs import check_lamps
-from growd.plant import Plants, check_variables, declare_topics
+from growd.plant import Plants, declare_topics, unmeasured_variables
 from growd.recipe_runners import recipe_runners, run_documents
 from growd.simulation import simulated_hardware
 from growd.storage import Storage
@@ -46,7 +46,7 @@ from growd_hwsim.errors import SimulationError
 from growd_hwsim.hardware import SimulatedHardware
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
     from growd.config import Config
@@ -259,11 +259,21 @@ class App:
                 yield
 
 
+def _unknown_time_zone(config: Config) -> Iterator[Finding]:
+    try:
+        config.environment.zone()
+    except ConfigError:
+        name = config.environment.time_zone
+        yield Finding(("environment", "time_zone"), f'{name!r} is not known here; one is "Europe/Berlin"')
+
+
+DEVICE_CHECKS: Final = (shared_places, unmeasured_variables, _unknown_time_zone)
+"""What only those who know the devices and this machine can tell of a configuration."""
+
+
 def check_config(config: Config) -> None:
-    """What only those who know the devices can tell of it. Raises `ConfigError`."""
-    check_addresses(config)
-    check_variables(config)
-    config.environment.zone()
+    """Ask them all. Raises `ConfigError`; with a file, `load` does so with the lines."""
+    refuse(finding for check in DEVICE_CHECKS for finding in check(config))
 
 
 def open_configured(config: Config, clock: Clock) -> Hardware:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
-from growd.config import ConfigError
+from growd.config import Finding
 from growd.control.device_services import DeviceService
 from growd_drivers import bh1750, mhz19, sc16is750, scd30, tsl2591
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from growd.config import Config, Sensor
+    from growd.config.findings import Path
     from growd_drivers.hardware import Hardware
 
 
@@ -160,42 +161,40 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
 }
 
 
-def check_addresses(config: Config) -> None:
-    """No two sensors of any environment share an address on a bus, or a serial port.
-
-    Raises `ConfigError` with both names.
-    """
+def shared_places(config: Config) -> Iterator[Finding]:
+    """Sensors of any environment that share an address on a bus, or a serial port: both names."""
     taken: dict[tuple[int, int], str] = {}
     ports: list[tuple[str, Sensor]] = []
-    for environment, sensor in _sensors(config):
-        name = config.device(environment, sensor.name)
-        where = config.place(environment, "sensor")
+    for path, name, sensor in _sensors(config):
         if sensor.port is not None:
-            _check_port(sensor, name, where, ports)
+            yield from _shared_port(path, name, sensor, ports)
             ports.append((name, sensor))
             continue
         place = (sensor.bus, sensor.address or SENSOR_KINDS[sensor.kind].address)
         if place in taken:
             both = f"{taken[place]} and {name}"
-            raise ConfigError(f"{where} address: {both} are both at {place[1]:#04x} on bus {place[0]}")
-        taken[place] = name
+            yield Finding((*path, "address"), f"{both} are both at {place[1]:#04x} on bus {place[0]}")
+        taken.setdefault(place, name)
 
 
-def _sensors(config: Config) -> Iterator[tuple[str, Sensor]]:
-    """All there are, each with its environment."""
+def _sensors(config: Config) -> Iterator[tuple[Path, str, Sensor]]:
+    """All there are, each with its place in the file and its name for a person."""
     for environment, chamber in config.chambers().items():
-        for sensor in chamber.sensor:
-            yield environment, sensor
+        for number, sensor in enumerate(chamber.sensor):
+            path = (*config.path(environment, "sensor"), number)
+            yield path, config.device(environment, sensor.name), sensor
 
 
-def _check_port(sensor: Sensor, name: str, where: str, others: Sequence[tuple[str, Sensor]]) -> None:
+def _shared_port(
+    path: Path, name: str, sensor: Sensor, others: Sequence[tuple[str, Sensor]]
+) -> Iterator[Finding]:
     """A pattern takes what it finds first, so no other sensor may be at a port that it fits."""
     port = sensor.port or ""
     for other_name, other in others:
         other_port = other.port or ""
         if fnmatchcase(other_port, port) or fnmatchcase(port, other_port):
             shared = port if fnmatchcase(port, other_port) else other_port
-            raise ConfigError(f"{where} port: {other_name} and {name} are both at {shared}")
+            yield Finding((*path, "port"), f"{other_name} and {name} are both at {shared}")
 
 
 def line_of(sensor: Sensor) -> str:

@@ -7,7 +7,7 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from growd.config import ConfigError
+from growd.config import Finding
 from growd.control.actuation import Actuator, LightActuator, SwitchActuator
 from growd.control.autotune import Autotuner
 from growd.control.carbon_dioxide import (
@@ -67,29 +67,29 @@ def declare_topics(config: Config, bus: Bus) -> None:
         declare_environment(bus, environment, sensed(chamber))
 
 
-def check_variables(config: Config) -> None:
-    """What the configuration says of variables fits its sensors. Raises `ConfigError`."""
+def unmeasured_variables(config: Config) -> Iterator[Finding]:
+    """What the configuration says of variables and does not fit its sensors."""
     for environment in config.chambers():
-        _check_variables_of(config, environment)
+        yield from _unmeasured_in(config, environment)
     known = {*VARIABLES, *(name.rpartition("/")[2] for name in config.topics)}
     for name in config.store.variable:
         if name not in known:
-            raise ConfigError(f"[store] variable.{name}: there is no variable of this name")
+            yield Finding(("store", "variable", name), "there is no variable of this name")
 
 
-def _check_variables_of(config: Config, environment: str) -> None:
-    chamber, place = config.chambers()[environment], functools.partial(config.place, environment)
+def _unmeasured_in(config: Config, environment: str) -> Iterator[Finding]:
+    chamber, path = config.chambers()[environment], functools.partial(config.path, environment)
     measured = sensed(chamber)
     for variable in chamber.combine:
         if len(sensors_of(chamber, variable)) < 2:  # noqa: PLR2004  several
-            where = f"{place('combine')} {variable}"
-            raise ConfigError(f"{where}: only a variable of two sensors or more can be combined")
-    for relay in chamber.relay:
+            reason = "only a variable of two sensors or more can be combined"
+            yield Finding((*path("combine"), variable), reason)
+    for number, relay in enumerate(chamber.relay):
         if relay.needs and relay.needs not in measured:
             needed = f"{relay.name} needs {relay.needs}, which no sensor measures"
-            raise ConfigError(f"{place('relay')} needs: {needed}")
+            yield Finding((*path("relay"), number, "needs"), needed)
     if chamber.light.needs_sensor and "light_illuminance" not in measured:
-        raise ConfigError(f"{place('light')} needs_sensor: no sensor measures light_illuminance")
+        yield Finding((*path("light"), "needs_sensor"), "no sensor measures light_illuminance")
 
 
 def sensors_of(chamber: Chamber, variable: str) -> list[str]:

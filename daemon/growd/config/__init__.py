@@ -1,0 +1,46 @@
+"""Configuration: one TOML file, and what stands above it, into frozen structs.
+
+Each option stands with its type, range, default and what it means in `services`, `devices`, `control` and the
+modules of their names; `root` puts them together.
+"""
+
+from growd.config.control import CarbonDioxide, Filter, Interlock, Recipe
+from growd.config.devices import Channel, Light, Relay, Sensor
+from growd.config.findings import ConfigError, Finding, refuse
+from growd.config.reading import load
+from growd.config.root import Chamber, Config
+from growd.config.services import (
+    Couchdb,
+    Environment,
+    Http,
+    MessageTypeName,
+    Replication,
+    Simulator,
+    StorageRule,
+    Store,
+)
+
+__all__ = [
+    "CarbonDioxide",
+    "Chamber",
+    "Channel",
+    "Config",
+    "ConfigError",
+    "Couchdb",
+    "Environment",
+    "Filter",
+    "Finding",
+    "Http",
+    "Interlock",
+    "Light",
+    "MessageTypeName",
+    "Recipe",
+    "Relay",
+    "Replication",
+    "Sensor",
+    "Simulator",
+    "StorageRule",
+    "Store",
+    "load",
+    "refuse",
+]

@@ -1,0 +1,25 @@
+"""What the sections of the configuration are made of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Pin = Annotated[int, Meta(ge=0, le=27)]
+"""BCM number of a header pin."""
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Patience = Annotated[float, Meta(ge=2, le=86_400)]
+"""In seconds; controllers speak each second."""
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One section of the file; an option that is not declared is an error.
+
+    The docstring of a section and the text beneath each option are what `growd config sample` says of them.
+    The end of an option's name is its unit.
+    """

@@ -1,0 +1,52 @@
+"""What is wrong with a configuration: all of it at once, each with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Path: TypeAlias = tuple[str | int, ...]
+"""A place in the tree of the configuration: ("light", "channel", 0, "pin")."""
+
+_CHAMBER = "chamber"
+
+
+class ConfigError(ValueError):
+    """The configuration can't be used: a sentence for each fault, each on a line of its own."""
+
+    def __init__(self, *sentences: str) -> None:
+        super().__init__("\n".join(sentences))
+        self.sentences = sentences
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault: where, and what would be right. Entries of a list are numbered where nothing names them."""
+
+    path: Path
+    reason: str
+    is_numbered: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """As "[section] option: reason"; the sections of a further environment begin with chamber."""
+        return f"{self.where}: {self.reason}"
+
+    @property
+    def where(self) -> str:
+        """The section, and the option in it."""
+        depth = 3 if self.path[:1] == (_CHAMBER,) else 1
+        section = ".".join(map(str, self.path[:depth]))
+        option = ".".join(
+            str(part) for part in self.path[depth:] if self.is_numbered or not isinstance(part, int)
+        )
+        return f"[{section}] {option}".rstrip()
+
+
+def refuse(findings: Iterable[Finding]) -> None:
+    """Raise `ConfigError` for what was found without a file, if anything was."""
+    if sentences := [finding.sentence for finding in findings]:
+        raise ConfigError(*sentences)

@@ -1,0 +1,230 @@
+"""Reading the configuration: a TOML file, the environment's variables and `--set`, into frozen structs.
+
+Whatever is wrong (an unknown section or option, a wrong type, a value out of its range, two devices on one
+pin) is collected, and told at once by `ConfigError`: the file with the line, the section, the option, what
+would be right and what was found.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
+
+import msgspec
+
+from growd.config.base import Section
+from growd.config.checks import conflicts, inconsistencies
+from growd.config.devices import Light
+from growd.config.findings import ConfigError, Finding
+from growd.config.lines import lines_of
+from growd.config.root import Config
+from growd.config.types import described
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from growd.config.findings import Path
+
+ENVIRONMENT_PREFIX: Final = "GROWD_"
+_BETWEEN: Final = "__"
+_NO_LAMP: Final = Light(enabled=False)
+_SECRET: Final = ("url",)
+"""Options whose value may hold a password, and is not shown."""
+
+
+def load(
+    path: pathlib.Path | None,
+    settings: tuple[str, ...] = (),
+    *,
+    environ: Mapping[str, str] | None = None,
+    checks: Iterable[Callable[[Config], Iterable[Finding]]] = (),
+) -> Config:
+    """The configuration of a file (none: all defaults), with the environment's variables on top, and above
+    them `section.option=value` settings.
+
+    A variable is `GROWD_<SECTION>__<OPTION>`, such as GROWD_HTTP__PORT. `checks` are further ones, of
+    those who know the devices. Blocking. Raises `ConfigError` with everything that is wrong.
+    """
+    tree = _Tree(path)
+    for name, text in sorted((os.environ if environ is None else environ).items()):
+        if name.startswith(ENVIRONMENT_PREFIX) and _BETWEEN in name:
+            option = ".".join(name.removeprefix(ENVIRONMENT_PREFIX).lower().split(_BETWEEN))
+            tree.set(option, text, f"{name}={text}")
+    for setting in settings:
+        option, separator, text = setting.partition("=")
+        tree.set(option if separator else "", text, f"--set {setting}")
+    reader = _Reader()
+    config: Config = reader.struct(tree.values, Config, ())
+    findings = reader.findings
+    wanted = (conflicts,) if findings else (conflicts, inconsistencies, *checks)
+    findings += [finding for check in wanted for finding in check(config)]
+    if findings:
+        raise ConfigError(*(f"{tree.origin(each.path)}: {each.sentence}" for each in findings))
+    return config
+
+
+@dataclass
+class _Tree:
+    """The values, and where each of them comes from."""
+
+    path: pathlib.Path | None
+    values: dict[str, Any] = field(default_factory=dict)
+    _lines: dict[Path, int] = field(default_factory=dict)
+    _origins: dict[Path, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.path is None:
+            return
+        try:
+            text = self.path.read_text(encoding="utf-8")
+            self.values = tomllib.loads(text)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: can't be read: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
+            raise ConfigError(f"{self.path}: is not TOML: {error}") from None
+        self._lines = lines_of(text)
+
+    def set(self, option: str, text: str, origin: str) -> None:
+        """Put one value in; it is TOML, or text where it is not."""
+        section, dot, rest = option.strip().partition(".")
+        if not dot or not section or not rest:
+            raise ConfigError(f"{origin}: must have the form section.option=value")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text
+        place = self.values.setdefault(section, {})
+        if not isinstance(place, dict):
+            raise ConfigError(f"{origin}: [{section}] is a list and can't be set so; use a file")
+        *inner, last = rest.split(".")
+        for name in inner:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"{origin}: {name} in [{section}] has no options beneath it")
+        place[last] = value
+        self._origins[section, *inner, last] = origin.partition("=")[0]
+
+    def origin(self, path: Path) -> str:
+        """The file with the line of what is at a path, or else of what it is in; or what has set it."""
+        for end in range(len(path), 0, -1):
+            if path[:end] in self._origins:
+                return self._origins[path[:end]]
+            if path[:end] in self._lines:
+                return f"{self.path}:{self._lines[path[:end]]}"
+        inner = (self._origins[each] for each in self._origins if each[: len(path)] == path)
+        return next(inner, str(self.path) if self.path is not None else "the command line")
+
+
+class _Reader:
+    """From the tree to structs; what is wrong is left out, and noted."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    def struct(self, tree: Mapping[str, Any], kind: type[Any], path: Path) -> Any:
+        """A section; without what is wrong in it. None where it lacks something that it must have."""
+        fields = {each.name: each for each in msgspec.structs.fields(kind)}
+        for name in tree:
+            if name not in fields:
+                self._unknown(name, list(fields), kind, path)
+        values: dict[str, Any] = {}
+        for name, each in fields.items():
+            if name in tree:
+                before = len(self.findings)
+                value = self._value(tree[name], each.type, (*path, name))
+                if value is not None and (len(self.findings) == before or kind is Config):
+                    values[name] = value
+            elif each.required:
+                self._note((*path, name), f"is missing; it is {described(each.type)}")
+        if any(each.required and each.name not in values for each in fields.values()):
+            return None
+        return kind(**values)
+
+    def _value(self, value: Any, kind: Any, path: Path) -> Any:
+        """One value of a type, None where it can't be."""
+        section = _section_in(kind)
+        if section is None:
+            return self._leaf(value, kind, path)
+        origin = get_origin(kind)
+        if origin is tuple:
+            return self._list(value, section, path)
+        if not isinstance(value, dict):
+            self._wrong(path, "a table", value)
+            return None
+        if origin is dict:
+            return dict(self._entries(value, kind, section, path))
+        before = len(self.findings)
+        found = self.struct(value, section, path)
+        # the default lamp has pins, which others might seem to be on
+        return _NO_LAMP if section is Light and len(self.findings) > before else found
+
+    def _list(self, value: Any, section: type[Any], path: Path) -> tuple[Any, ...] | None:
+        """The sections of a list that are sound."""
+        if not isinstance(value, list):
+            self._wrong(path, f"a list of tables, such as [[{'.'.join(map(str, path))}]]", value)
+            return ()
+        found = []
+        for number, each in enumerate(value):
+            before = len(self.findings)
+            struct = None
+            if isinstance(each, dict):
+                struct = self.struct(each, section, (*path, number))
+            else:
+                self._wrong((*path, number), "a table", each)
+            if len(self.findings) == before:
+                found.append(struct)
+        return tuple(found)
+
+    def _entries(
+        self, value: Mapping[str, Any], kind: Any, section: type[Any], path: Path
+    ) -> Iterator[tuple[str, Any]]:
+        """The sections of a table by their names."""
+        name_kind, _ = get_args(kind)
+        for name, each in value.items():
+            if self._leaf(name, name_kind, (*path, name)) is None:
+                continue
+            if not isinstance(each, dict):
+                self._wrong((*path, name), "a table", each)
+                continue
+            yield name, self.struct(each, section, (*path, name))
+
+    def _leaf(self, value: Any, kind: Any, path: Path) -> Any:
+        if get_origin(kind) is dict and isinstance(value, dict):
+            _, inner = get_args(kind)
+            found = {name: self._leaf(each, inner, (*path, name)) for name, each in value.items()}
+            return {name: each for name, each in found.items() if each is not None}
+        item = get_args(kind)[:1] if get_origin(kind) is tuple else ()
+        if item and isinstance(value, list):
+            return tuple(self._leaf(each, item[0], (*path, number)) for number, each in enumerate(value))
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError:
+            self._wrong(path, described(kind), value)
+            return None
+
+    def _wrong(self, path: Path, expected: str, value: Any) -> None:
+        got = "what may hold a password" if path[-1] in _SECRET else repr(value)
+        self._note(path, f"must be {expected}, got {got}")
+
+    def _unknown(self, name: str, known: list[str], kind: type[Any], path: Path) -> None:
+        is_section = kind is Config or (path[:1] == ("chamber",) and len(path) == 2)  # noqa: PLR2004  chamber, id
+        like = difflib.get_close_matches(name, known, 1)
+        hint = f"; is it {like[0]}?" if like else ""
+        what = "section" if is_section else "option"
+        listed = f"; known are {', '.join(known)}" if not like else ""
+        self._note((*path, name), f"unknown {what}{hint}{listed}")
+
+    def _note(self, path: Path, reason: str) -> None:
+        self.findings.append(Finding(path, reason, is_numbered=True))
+
+
+def _section_in(kind: Any) -> type[Any] | None:
+    """The kind of section that a type is, or is a list or a table of."""
+    for each in (kind, *get_args(kind)):
+        if isinstance(each, type) and issubclass(each, Section):
+            return each
+    return None
