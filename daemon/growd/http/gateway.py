@@ -116,11 +116,26 @@ class Gateway:
         """
         upstream = self._present_upstream()
         head, outside = request_head(request, upstream, instead=target, dropped=dropped)
+        return Whole(*await self._answer_to(head, upstream, most), upstream, outside)
+
+    async def get(
+        self, target: bytes, headers: list[tuple[bytes, bytes]], *, most: int
+    ) -> tuple[AnswerHead, bytes]:
+        """What the database says to a GET of `target` with these headers alone, of up to `most` bytes.
+
+        Raises `GatewayError`.
+        """
+        upstream = self._present_upstream()
+        lines = [b"GET " + upstream.prefix + target + b" HTTP/1.1", b"Host: " + upstream.authority]
+        lines += [name + b": " + value for name, value in headers]
+        return await self._answer_to(b"\r\n".join(lines) + b"\r\n\r\n", upstream, most)
+
+    async def _answer_to(self, head: bytes, upstream: Upstream, most: int) -> tuple[AnswerHead, bytes]:
+        """The whole answer to a request that may be repeated."""
         try:
-            answered = await self._read_whole(await self._pool.acquire(upstream), head, most)
+            return await self._read_whole(await self._pool.acquire(upstream), head, most)
         except StaleConnectionError:
-            answered = await self._read_whole(await self._pool.acquire(upstream, fresh=True), head, most)
-        return Whole(*answered, upstream, outside)
+            return await self._read_whole(await self._pool.acquire(upstream, fresh=True), head, most)
 
     async def _read_whole(self, connection: Connection, head: bytes, most: int) -> tuple[AnswerHead, bytes]:
         answer = None

@@ -45,10 +45,15 @@ class Upstream:
         return cls(parts.scheme, parts.hostname, port, parts.path.rstrip("/").encode())
 
     @property
+    def authority(self) -> bytes:
+        """Host and port, as Host has them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}".encode()
+
+    @property
     def origin(self) -> bytes:
         """As it stands in an absolute address, prefix included."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}".encode() + self.prefix
+        return self.scheme.encode() + b"://" + self.authority + self.prefix
 
 
 class Connection(asyncio.Protocol):
