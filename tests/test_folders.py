@@ -35,6 +35,21 @@ def test_credentials_are_two_lines(tmp_path: Path):
     assert read_credentials("") is None
 
 
+def test_a_bare_name_is_a_credential_of_systemd_where_there_is_one(tmp_path: Path, monkeypatch):
+    given, here = tmp_path / "given", tmp_path / "here"
+    given.mkdir()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (given / "couchdb").write_text("grower\ngiven\n")
+    for name in ("couchdb", "other"):
+        (here / name).write_text("grower\nhere\n")
+    assert read_credentials("couchdb") == ("grower", "here")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(given))
+    assert read_credentials("couchdb") == ("grower", "given")
+    assert read_credentials("other") == ("grower", "here")
+    assert read_credentials("./couchdb") == ("grower", "here")
+
+
 @pytest.mark.parametrize(
     ("text", "reason"), [("grower\n", "must have two lines"), ("a:b\nsecret\n", "a user can't have a colon")]
 )

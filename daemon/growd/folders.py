@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from growd.config.secrets import secret_path
 from growd.store.replication import Trust
 
 if TYPE_CHECKING:
@@ -33,14 +34,14 @@ def read_credentials(
 ) -> tuple[str, str] | None:
     """User and password from a file of two lines, as `[section] credentials_file` names it.
 
-    A secret file is refused where others than its owner and group can read it, or others than its owner
-    write. Blocking.
+    A bare name is one of systemd's credentials (`secret_path`). A secret file is refused where others than its
+    owner and group can read it, or others than its owner write. Blocking.
     """
     if not file:
         return None
     where = f"[{section}] credentials_file: {file}"
     try:
-        with Path(file).open(encoding="utf-8") as opened:
+        with secret_path(file).open(encoding="utf-8") as opened:
             mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
             user, password = opened.read().splitlines()[:2]
     except OSError as error:
