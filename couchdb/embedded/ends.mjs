@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
+import { pipeline } from 'node:stream';
 import { rootCertificates } from 'node:tls';
 
 import { HttpError } from './http.mjs';
@@ -34,7 +35,7 @@ export class Ends {
     const { timeout = DEFAULT_TIMEOUT_MS } = wanted;
     const secure = tlsOptions([wanted.source.url, wanted.target.url], trust);
     const agents = [http, https].map(({ Agent }) => new Agent({ keepAlive: true, timeout, ...secure }));
-    this.agents = Object.fromEntries(agents.map((agent) => [agent.protocol, withTimeout(agent, timeout)]));
+    this.agents = Object.fromEntries(agents.map((agent) => [agent.protocol, failing(withTimeout(agent, timeout))]));
     this.feedOptions = { heartbeat: Math.ceil(timeout / 3) }; // of PouchDB; CouchDB does the same
     [this.source, this.target] = [wanted.source, wanted.target].map((end) => this.#open(Pouch, end));
   }
@@ -56,7 +57,8 @@ export class Ends {
       if (this.#ended) {
         throw new Error('the replication has ended');
       }
-      return Pouch.fetch(address, { ...options, agent: ({ protocol }) => this.agents[protocol] });
+      // compressed, an answer would pass through one stream more than `failing` knows
+      return Pouch.fetch(address, { ...options, compress: false, agent: ({ protocol }) => this.agents[protocol] });
     };
     const db = new Pouch(url, { headers, auth, fetch, skip_setup: true }); // else it makes a database that is missing
     db.id = async () => url; // PouchDB would ask the server for its id, and go without when that fails
@@ -83,6 +85,21 @@ function withTimeout(agent, timeout) {
     const socket = connect(options, callback);
     socket.setTimeout(timeout);
     return socket.on('timeout', () => socket.destroy(new Error(`nothing was heard for ${timeout / 1000} s`)));
+  };
+  return agent;
+}
+
+/** The same agent; whoever reads an answer learns when it breaks off: node-fetch 2 would let them wait for ever. */
+function failing(agent) {
+  const { addRequest } = agent;
+  agent.addRequest = (request, ...others) => {
+    request.once('response', (response) => {
+      response.pipe = (body) => {
+        delete response.pipe; // pipeline calls the usual one
+        return pipeline(response, body, () => undefined); // which hands an error on to the body
+      };
+    });
+    addRequest.call(agent, request, ...others);
   };
   return agent;
 }

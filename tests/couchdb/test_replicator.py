@@ -185,7 +185,9 @@ async def test_one_whose_target_has_it_all_already_says_so(
     couch: Client, numbers: str, replications: Replications
 ) -> None:
     """Its checkpoint too, as after an end between the checkpoints of target and source."""
-    docs = [row["doc"] for row in (await couch("GET", f"{numbers}/_all_docs", include_docs=True)).json["rows"]]
+    docs = [
+        row["doc"] for row in (await couch("GET", f"{numbers}/_all_docs", include_docs=True)).json["rows"]
+    ]
     copy = replications.copy()
     first = await replications.begin(numbers, copy, continuous=True)
     await report(couch, first, lambda said: written(said) == 4 and said["info"]["changes_pending"] == 0)
@@ -495,6 +497,46 @@ async def test_a_far_side_that_says_nothing_is_given_up(own_server: EmbeddedProc
             await node("PUT", "/_replicator/up", doc)
             said = await state_of(node, "up", "crashing")
     assert "nothing was heard for 0.2 s" in said["info"]["error"]
+
+
+@asynccontextmanager
+async def half_an_answer(length: str, *, breaks_off: bool) -> AsyncIterator[str]:
+    """A server that gives each connection the beginning of an answer, and then nothing or the end of it."""
+    open_ones: set[asyncio.StreamWriter] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        open_ones.add(writer)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n9\r\n{{".encode())
+        if breaks_off:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for writer in open_ones:
+            writer.close()
+
+
+@pytest.mark.parametrize("length", ["Content-Length: 9", "Transfer-Encoding: chunked"])
+async def test_an_answer_that_breaks_off_is_asked_for_again(own_server: EmbeddedProcess, length: str) -> None:
+    """Embedded only, as it shows how soon."""
+    async with half_an_answer(length, breaks_off=True) as far, client_of(own_server.url) as node:
+        await node("PUT", "/numbers")
+        doc = document(f"{own_server.url}/numbers", f"{far}/there", continuous=True)
+        await node("PUT", "/_replicator/up", doc)
+        said = await report(node, "up", lambda said: said["error_count"] > 1)
+    assert "Invalid response body" in said["info"]["error"]
+
+
+async def test_the_scheduler_answers_while_a_source_does_not(own_server: EmbeddedProcess) -> None:
+    """Embedded only: it counts what is pending by itself."""
+    length = "Content-Length: 9"
+    async with half_an_answer(length, breaks_off=False) as far, client_of(own_server.url) as node:
+        await node("PUT", "/_replicator/down", document(f"{far}/there", f"{own_server.url}/here"))
+        await state_of(node, "down", "pending")
 
 
 async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connections(
