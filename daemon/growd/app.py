@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from growd.alerting import alerting, unsound_alerts
 from growd.bus import Bus
 from growd.bus.errors import BusError
 from growd.bus.messages import MESSAGE_TYPES
@@ -29,9 +30,12 @@ from growd.http.export import Exports
 from growd.http.freshness import Freshness
 from growd.http.gateway import Gateway
 from growd.http.server import AddressError, Server
+from growd.liveness import Liveness
 from growd.outputs import check_lamps
 from growd.plant import Plants, declare_topics, unmeasured_variables
 from growd.recipe_runners import recipe_runners, run_documents
+from growd.service_manager import ServiceManager
+from growd.service_words import words
 from growd.simulation import simulated_hardware
 from growd.storage import Storage
 from growd.store.database import Database
@@ -76,6 +80,9 @@ class App:
         self.complaints: list[str] = []  # what did not go well on the way down, for a person
         self._stop = asyncio.Event()
         self._clock: Clock = RealClock()
+        self._liveness = Liveness(config.simulator.speed)
+        self._manager = ServiceManager()
+        self._words: Callable[[], str] = lambda: "starting"
 
     def stop(self) -> None:
         """Ask `run` to end. Safe to call from a signal handler of the loop."""
@@ -90,12 +97,16 @@ class App:
         loop = asyncio.get_running_loop()
         for number in _signals():
             loop.add_signal_handler(number, self.stop)
+        manager = self._manager = ServiceManager.from_environment()
         try:
             async with contextlib.AsyncExitStack() as stack:
+                await stack.enter_async_context(manager.attended(self._liveness, lambda: self._words()))
                 running = await self._start(stack)
                 if not self._stop.is_set():
+                    manager.ready()
                     on_ready(running)
                 await self._stop.wait()
+                manager.stopping()
                 _log.info("stopping")
         except (AddressError, BusError, DriverError, LocalStoreError, SimulationError) as error:
             raise StartError(str(error)) from error
@@ -110,15 +121,17 @@ class App:
         local = await LocalStore.open(self.data / "growd.sqlite3")
         stack.push_async_callback(local.close)
         self._clock = await self._chosen_clock(local)
-        bus = Bus(self._clock, Parameters(await local.parameters(), ParameterKeeper(local)))
+        bus = Bus(self._clock, Parameters(await local.parameters(), ParameterKeeper(local)), self._liveness)
         stack.push_async_callback(bus.parameters.close)
         self._declare_topics(bus)
 
         database = await stack.enter_async_context(await asyncio.to_thread(self._database))
         storage = await stack.enter_async_context(self._storing(bus, local, database))
+        await stack.enter_async_context(alerting(self.config, bus, local))
         server = await stack.enter_async_context(self._serving(bus, database, storage))
         await stack.enter_async_context(self._controlling(bus, local, storage.outbox, database))
         await self._until_ready(database)
+        self._words = functools.partial(words, bus, self.config.chambers(), storage.outbox.depth)
         return Running(_url(server), self._described(database), self.data)
 
     async def _until_ready(self, database: Database) -> None:
@@ -267,7 +280,7 @@ def _unknown_time_zone(config: Config) -> Iterator[Finding]:
         yield Finding(("environment", "time_zone"), f'{name!r} is not known here; one is "Europe/Berlin"')
 
 
-DEVICE_CHECKS: Final = (shared_places, unmeasured_variables, _unknown_time_zone)
+DEVICE_CHECKS: Final = (shared_places, unmeasured_variables, unsound_alerts, _unknown_time_zone)
 """What only those who know the devices and this machine can tell of a configuration."""
 
 

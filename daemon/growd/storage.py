@@ -55,7 +55,11 @@ class Storage:
         """Run all parts around the body. At the end the last points are kept, and shipped if that goes."""
         settings, clock = self._config.store, self._bus.clock
         self.outbox = await Outbox.open(
-            self._local, clock, commit_interval=settings.commit_interval_s, budget=settings.budget_mb
+            self._local,
+            clock,
+            liveness=self._bus.liveness,
+            commit_interval=settings.commit_interval_s,
+            budget=settings.budget_mb,
         )
         try:
             self.shipper = self._new_shipper(clock)
@@ -81,6 +85,7 @@ class Storage:
             clock,
             database=self._database.names.points,
             prepare=self._database.prepare,
+            liveness=self._bus.liveness,
             batch=settings.batch,
             max_batch=settings.max_batch,
             max_age=settings.max_age_s,

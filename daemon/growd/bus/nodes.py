@@ -11,6 +11,7 @@ from growd.bus.names import normalise
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS, Service, Services
 from growd.bus.topics import Publisher, Subscription, Topics
+from growd.liveness import Liveness
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 class Bus:
     """Topics, parameters, services and the nodes that use them. All of it lives on the event loop."""
 
-    def __init__(self, clock: Clock, parameters: Parameters | None = None) -> None:
+    def __init__(
+        self, clock: Clock, parameters: Parameters | None = None, liveness: Liveness | None = None
+    ) -> None:
         self.clock = clock
+        self.liveness = Liveness() if liveness is None else liveness
         self.topics = Topics()
         self.services = Services()
         self.parameters = Parameters() if parameters is None else parameters

@@ -73,6 +73,7 @@ class Actuator(ABC):
         self.node = bus.node(f"{environment}/actuators/{device}")
         self._guard = guard
         self._clock = bus.clock
+        self._liveness = bus.liveness
         self._write = write
         self._safe = dict(safe)
         self._command_topics = commands
@@ -170,13 +171,15 @@ class Actuator(ABC):
             self._changed.set()
 
     async def _follow(self) -> None:
-        while True:
-            if self._is_moving():
-                await self._clock.sleep(RAMP_STEP_S)
-            else:
-                await self._changed.wait()
-            self._changed.clear()
-            await self._apply({output: self._target(output) for output in self._safe})
+        with self._liveness.heartbeat(self.node.name) as heart:
+            while True:
+                if self._is_moving():
+                    await self._clock.sleep(RAMP_STEP_S)
+                else:
+                    await self._changed.wait()
+                self._changed.clear()
+                heart.beat()
+                await self._apply({output: self._target(output) for output in self._safe})
 
     async def _apply(self, target: dict[str, float]) -> None:
         if self._returned != self._worker.returned:  # a write that hung was carried out late, or was not

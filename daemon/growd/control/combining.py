@@ -45,6 +45,7 @@ class Combiner:
     ) -> None:
         self.node = bus.node(f"{environment}/combiners/{variable}")
         self._clock = bus.clock
+        self._liveness = bus.liveness
         self._variable = f"{environment}/{variable}"
         self._output = self.node.publisher(raw(environment, variable))
         self._devices = {
@@ -59,8 +60,12 @@ class Combiner:
 
     async def run(self) -> None:
         """Combine until cancelled."""
-        with self.node.subscribe(*self._devices) as messages:
+        with (
+            self.node.subscribe(*self._devices) as messages,
+            self._liveness.heartbeat(self.node.name, is_idle=lambda: not len(messages)) as heart,
+        ):
             async for message in messages:
+                heart.beat()
                 self._take(message)
 
     def _take(self, message: Message) -> None:

@@ -104,9 +104,11 @@ class Controller(ABC):
                 self._take(last)
 
     async def _tick(self, inbox: Subscription) -> None:
-        while True:
-            self._act(inbox)
-            await self._clock.sleep(PERIOD_S)
+        with self._bus.liveness.heartbeat(self.node.name) as heart:
+            while True:
+                heart.beat()
+                self._act(inbox)
+                await self._clock.sleep(PERIOD_S)
 
     def _take(self, message: Message) -> bool:
         """Note a message; False for this controller's own command, which comes back and is no news."""

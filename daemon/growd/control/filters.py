@@ -43,6 +43,7 @@ class Filter:
         name = f"{environment}/filters/{variable}"
         self.node = bus.node(name)
         self._clock = bus.clock
+        self._liveness = bus.liveness
         self._input = bus.topics.get(raw(environment, variable))
         self._output = self.node.publisher(measured(environment, variable))
         self._weight = self.node.declare(
@@ -63,13 +64,17 @@ class Filter:
     async def run(self) -> None:
         """Filter until cancelled."""
         self._last_arrival = self._clock.monotonic()
-        with self.node.subscribe(self._input.name) as samples:
+        with (
+            self.node.subscribe(self._input.name) as samples,
+            self._liveness.heartbeat(self.node.name, is_idle=lambda: not len(samples)) as heart,
+        ):
             last = self._input.last
             if last is not None and last.quality is not Quality.OK:
                 self._take(last)  # said while nobody listened: this run may follow one that failed
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch(), name=f"{self.node.name}: staleness")
                 async for sample in samples:
+                    heart.beat()
                     self._take(sample)
 
     def _take(self, sample: Message) -> None:
@@ -119,13 +124,19 @@ class Filter:
         )
 
     async def _watch(self) -> None:
-        while True:
-            left = self._last_arrival + self._stale_after.value - self._clock.monotonic()
-            if left <= 0:
-                if self._quality not in (Quality.FAULT, Quality.WARM_UP, Quality.STALE):
-                    self._publish(None, Quality.STALE)
-                left = self._stale_after.value
-            await self._clock.sleep(min(left, SLICE_S))
+        with self._liveness.heartbeat(f"{self.node.name}: staleness") as heart:
+            while True:
+                heart.beat()
+                await self._clock.sleep(self._look_for_silence())
+
+    def _look_for_silence(self) -> float:
+        """Say that raw stays away where it does; seconds until the next look."""
+        left: float = self._last_arrival + self._stale_after.value - self._clock.monotonic()
+        if left <= 0:
+            if self._quality not in (Quality.FAULT, Quality.WARM_UP, Quality.STALE):
+                self._publish(None, Quality.STALE)
+            left = self._stale_after.value
+        return min(left, SLICE_S)
 
     def _publish(self, value: float | None, quality: Quality, time: float | None = None) -> None:
         self._quality = quality

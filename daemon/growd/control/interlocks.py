@@ -152,12 +152,16 @@ class Interlocks:
         if not self._interlocks:
             return
         try:
-            with self.node.subscribe(*self._topics, self._set_point_topic, depth=256) as messages:
+            with (
+                self.node.subscribe(*self._topics, self._set_point_topic, depth=256) as messages,
+                self._bus.liveness.heartbeat(self.node.name) as heart,
+            ):
                 self._catch_up()
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._remember(), name=f"{self.node.name}: memory")
                     tasks.create_task(self._listen(messages), name=f"{self.node.name}: sensors")
                     while True:
+                        heart.beat()
                         self._alive_at = self._clock.monotonic()
                         self._wall.follow()
                         self._update(self._interlocks)

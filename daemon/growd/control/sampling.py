@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.control.device_services import DeviceService
+    from growd.liveness import Heartbeat
     from growd.worker import Worker
 
 SLICE_S: Final = 5.0  # a changed interval takes effect within this time, however long the old one is
@@ -76,6 +77,7 @@ class Sampler:
     ) -> None:
         self.node = bus.node(f"{environment}/samplers/{device}")
         self._clock = bus.clock
+        self._liveness = bus.liveness
         self._device = device
         self._read = read
         self._calls = DeviceCalls(device, worker, bus.clock, read_timeout_s)
@@ -107,9 +109,10 @@ class Sampler:
         """Sample until cancelled, on a schedule without drift: a slot that was missed is skipped."""
         self._slot = self._clock.monotonic()
         try:
-            while True:
-                await self._sample()
-                await self._wait_for_slot()
+            with self._liveness.heartbeat(self.node.name) as heart:
+                while True:
+                    await self._sample()
+                    await self._wait_for_slot(heart)
         except Exception as error:
             self._fault(f"growd made a mistake with it: {error!r}")  # nobody reads it until it starts again
             raise
@@ -130,11 +133,13 @@ class Sampler:
             self._failures = 0
             self._publish(reading)
 
-    async def _wait_for_slot(self) -> None:
+    async def _wait_for_slot(self, heart: Heartbeat) -> None:
+        heart.beat()
         delay = self._delay()
         self._slot += (self._clock.monotonic() - self._slot) // delay * delay
         while (left := self._slot + self._delay() - self._clock.monotonic()) > 0:
             await self._clock.sleep(min(left, SLICE_S))
+            heart.beat()
         self._slot += self._delay()
 
     def _delay(self) -> float:

@@ -11,6 +11,7 @@ import msgspec
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING, Quality
+from growd.liveness import STORE_S
 from growd.recipes.errors import InvalidRecipeError, RefusedError
 from growd.recipes.interpreter import interpret
 from growd.recipes.plan import Phase, Plan
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.bus.topics import Publisher
+    from growd.liveness import Heartbeat
     from growd.recipes.library import Library
 
 logger = logging.getLogger(__name__)
@@ -85,6 +87,7 @@ class RecipeRunner:
     ) -> None:
         self.node = bus.node(f"{environment}/recipe_runner")
         self._clock = bus.clock
+        self._liveness = bus.liveness
         self._environment = environment
         self._library = library
         self._journal = journal
@@ -105,12 +108,14 @@ class RecipeRunner:
 
     async def run(self) -> None:
         """Resume what ran before, then keep the set points up until cancelled."""
-        await self._load()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._keep_progress(), name=f"{self.node.name}: progress")
-            while True:
-                await self._guarded_tick()
-                await self._clock.sleep(self._period)
+        with self._liveness.heartbeat(self.node.name, STORE_S) as heart:
+            await self._load(heart)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keep_progress(), name=f"{self.node.name}: progress")
+                while True:
+                    heart.beat()
+                    await self._guarded_tick()
+                    await self._clock.sleep(self._period)
 
     def _serve(self) -> None:
         offset = Field("offset", Kind.FLOAT64, 0, default=0.0, unit="s", doc="where in the recipe to begin")
@@ -336,9 +341,10 @@ class RecipeRunner:
 
     # after a restart
 
-    async def _load(self) -> None:
+    async def _load(self, heart: Heartbeat) -> None:
         delay = PERIOD_S
         while not self._loaded:
+            heart.beat()
             try:
                 kept = await self._journal.load()
             except OSError as error:
@@ -430,14 +436,16 @@ class RecipeRunner:
         return self.node.publisher(f"{self._environment}/desired/{variable}")
 
     async def _keep_progress(self) -> None:
-        while True:
-            await self._clock.sleep(self._period)
-            async with self._lock:
-                if not self._is_shown:
-                    await self._show()
-                active = self._active
-                if active is not None and self._progress_is_due(active):
-                    await self._save_progress(active)
+        with self._liveness.heartbeat(f"{self.node.name}: progress", STORE_S) as heart:
+            while True:
+                await self._clock.sleep(self._period)
+                heart.beat()
+                async with self._lock:
+                    if not self._is_shown:
+                        await self._show()
+                    active = self._active
+                    if active is not None and self._progress_is_due(active):
+                        await self._save_progress(active)
 
     def _progress_is_due(self, active: ActiveRun) -> bool:
         if active.ending:

@@ -16,6 +16,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.liveness import STORE_S, Liveness
 from growd.store import waiting
 from growd.store.block_file import BlockFile
 from growd.store.damage import set_aside
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from growd.clock import Clock
+    from growd.liveness import Heartbeat
     from growd.store.local import LocalStore
     from growd.store.points import DataPoint
     from growd.store.waiting import RejectedPoint
@@ -89,6 +91,7 @@ class Outbox:
         clock: Clock,
         *,
         worker: Worker,
+        liveness: Liveness | None = None,
         commit_interval: float = 1.0,
         buffer: int = 10_000,
         budget: float = 256.0,
@@ -103,6 +106,7 @@ class Outbox:
         self._log = log
         self._worker = worker
         self._clock = clock
+        self._liveness = liveness or Liveness()
         self._interval = commit_interval
         self._limit = buffer
         self._budget = budget * _MEGABYTE
@@ -180,9 +184,18 @@ class Outbox:
 
     async def run(self) -> None:
         """Commit added points, each interval at most once. Cancel it, then `flush` once more."""
+        patience = STORE_S + self._interval
+        with self._liveness.heartbeat("outbox", patience, self._has_nothing_to_save) as heart:
+            await self._keep_saving(heart)
+
+    def _has_nothing_to_save(self) -> bool:
+        return not self._fresh and not self._flushing.locked()
+
+    async def _keep_saving(self, heart: Heartbeat) -> None:
         failing = False
         while True:
             await self._buffered.wait()
+            heart.beat()
             await self._clock.sleep(self._interval)
             self._buffered.clear()
             try:

@@ -86,9 +86,13 @@ class Recorder:
             for point in points(source, message):
                 self._outbox.add(point)
 
-        with self.node.subscribe(*sources, depth=_DEPTH) as messages:
+        with (
+            self.node.subscribe(*sources, depth=_DEPTH) as messages,
+            self._bus.liveness.heartbeat(self.node.name, is_idle=lambda: not len(messages)) as heart,
+        ):
             try:
                 async for message in messages:
+                    heart.beat()
                     record(message)
             finally:
                 while (left := messages.get_nowait()) is not None:

@@ -10,6 +10,7 @@ import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
+from growd.liveness import SHIPPING_S, Liveness
 from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError, StoreError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Shipper:
         *,
         database: str = "environmental_data_point",
         prepare: Callable[[], Awaitable[None]] | None = None,
+        liveness: Liveness | None = None,
         batch: int = 500,
         max_batch: int = 500,
         max_age: float = 600.0,
@@ -69,6 +71,9 @@ class Shipper:
         self._couch = couch
         self._outbox = outbox
         self._clock = clock
+        self._liveness = liveness or Liveness()
+        self._advanced: Callable[[], None] = lambda: None
+        self._is_resting = False
         self._database = database
         self._prepare = prepare
         self._batch = batch
@@ -91,11 +96,22 @@ class Shipper:
 
     async def run(self) -> None:
         """Ship until cancelled. Points that wait from before leave at once."""
-        while True:
+        with self._liveness.heartbeat("shipper", SHIPPING_S, lambda: self._is_resting) as heart:
+            self._advanced = heart.beat
+            while True:
+                await self._rest()
+                self._is_due = False
+                while not await self._ship_waiting():
+                    await self._back_off()
+
+    async def _rest(self) -> None:
+        """Until something is due, which may never be."""
+        self._is_resting = True
+        try:
             await self._until_due()
-            self._is_due = False
-            while not await self._ship_waiting():
-                await self._back_off()
+        finally:
+            self._is_resting = False
+            self._advanced()
 
     async def drain(self, deadline: float) -> int:
         """Ship what waits, for at most `deadline` real seconds; how many are left. Call it after `run`.
@@ -200,6 +216,7 @@ class Shipper:
             await self._settle(points, outcomes)
 
     async def _send(self, points: list[WaitingPoint]) -> dict[str, Document]:
+        self._advanced()
         try:
             outcomes = await self._couch.bulk_docs(self._database, [point.document for point in points])
         except CouchUnavailableError as error:
@@ -280,6 +297,7 @@ class Shipper:
         delay = min(self._max_backoff, self._first_backoff * 2 ** min(self._failures - 1, 30))
         # Half of it at random, so that many devices do not all knock at the same moment.
         delay *= random.uniform(0.5, 1)  # noqa: S311  no secret
+        self._advanced()
         self._wake.clear()
         try:
             async with asyncio.timeout(delay):
