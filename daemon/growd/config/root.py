@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from growd.config.access import Access
+from growd.config.alerts import Alert, Notify
 from growd.config.base import Name, Section
 from growd.config.control import CarbonDioxide, Filter, Interlock, Recipe
 from growd.config.devices import Light, Relay, Sensor
@@ -70,6 +72,9 @@ class Config(Chamber, frozen=True):
     http: Http = Http()
     """The front door."""
 
+    access: Access = Access()
+    """Who may use the API."""
+
     couchdb: Couchdb = Couchdb()
     """The database."""
 
@@ -87,6 +92,12 @@ class Config(Chamber, frozen=True):
 
     light: Light = Light()
     """The lamp of the first environment."""
+
+    alert: tuple[Alert, ...] = ()
+    """What operators are told of."""
+
+    notify: tuple[Notify, ...] = ()
+    """How operators are told."""
 
     topics: dict[str, MessageTypeName] = msgspec.field(default_factory=dict)
     """Further topics, for clients to speak to each other, each with its message type."""

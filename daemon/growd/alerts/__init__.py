@@ -1,0 +1,1 @@
+"""Alerts: what operators are told of, when it begins, while it lasts, and when it is over."""

@@ -1,0 +1,1 @@
+"""The ways to tell operators; each is imported only where it is configured."""

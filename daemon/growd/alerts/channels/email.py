@@ -1,0 +1,118 @@
+"""Alerts by e-mail (SMTP, RFC 5321; the messages are RFC 5322)."""
+
+from __future__ import annotations
+
+import email.policy
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import format_datetime
+from typing import TYPE_CHECKING, Final
+
+import aiosmtplib
+
+from growd.alerts.dispatch import DeliveryError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from growd.alerts.messages import Batch, Sender
+
+_log = logging.getLogger(__name__)
+
+_PERMANENT: Final = 500
+MOST_REFERENCES: Final = 20
+LONGEST_SUBJECT: Final = 200
+
+
+@dataclass(frozen=True)
+class MailServer:
+    """The server that takes the mail, with "starttls", "tls" or "none"; without `user` nobody logs in."""
+
+    host: str
+    port: int
+    security: str
+    context: ssl.SSLContext
+    timeout_s: float
+    user: str = ""
+    password: str = ""
+
+
+class Email:
+    """Sends each message to all recipients; what follows on an alert refers to the mail that began it."""
+
+    def __init__(
+        self,
+        server: MailServer,
+        from_address: str,
+        recipients: tuple[str, ...],
+        sender: Sender,
+        now: Callable[[], float],
+    ) -> None:
+        self._server = server
+        self._from = from_address
+        self._recipients = recipients
+        self._sender = sender
+        self._now = now
+
+    async def run(self, is_up: Callable[[], None]) -> None:
+        """Nothing lasts between two messages."""
+
+    async def send(self, batch: Batch) -> str:
+        """See `Channel`; the name of a message is its Message-ID."""
+        server = self._server
+        message = self.message(batch)
+        try:
+            refused, _ = await aiosmtplib.send(
+                message,
+                sender=self._from,
+                recipients=list(self._recipients),
+                hostname=server.host,
+                port=server.port,
+                username=server.user or None,
+                password=server.password if server.user else None,
+                use_tls=server.security == "tls",
+                start_tls=server.security == "starttls",
+                tls_context=server.context,
+                timeout=server.timeout_s,
+                local_hostname=self._sender.host,
+            )
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            told = "; ".join(f"{each.recipient}: {_line(each.message)}" for each in error.recipients)
+            is_refusal = all(each.code >= _PERMANENT for each in error.recipients)
+            raise DeliveryError(
+                f"the mail server takes none of the recipients: {told}", is_refusal=is_refusal
+            ) from None
+        except aiosmtplib.SMTPResponseException as error:
+            is_refusal = error.code >= _PERMANENT
+            raise DeliveryError(
+                f"the mail server says {error.code} {_line(error.message)}", is_refusal=is_refusal
+            ) from None
+        except (aiosmtplib.SMTPException, ValueError) as error:
+            raise DeliveryError(f"the mail server does not take it: {_line(str(error))}") from None
+        for recipient, (code, words) in refused.items():
+            _log.warning(
+                "the mail server does not take the recipient %s: %s %s", recipient, code, _line(words)
+            )
+        return str(message["Message-ID"])
+
+    def message(self, batch: Batch) -> EmailMessage:
+        """The mail. The same batch has the same Message-ID, so that a mail sent twice is known."""
+        message = EmailMessage(policy=email.policy.SMTP)
+        message["From"] = self._from
+        message["To"] = ", ".join(self._recipients)
+        message["Subject"] = _line(self._sender.subject(batch))[:LONGEST_SUBJECT]
+        message["Date"] = format_datetime(datetime.fromtimestamp(self._now(), self._sender.zone or UTC))
+        message["Message-ID"] = f"<{batch.id}.{self._sender.device}@growd.invalid>"
+        message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's absence answers it
+        if batch.threads:
+            message["In-Reply-To"] = batch.threads[0]
+            message["References"] = " ".join(batch.threads[:MOST_REFERENCES])
+        message.set_content(self._sender.text(batch) + "\n", charset="utf-8")
+        return message
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,135 @@
+"""Alerts by MQTT 3.1.1: each as a message, and what is open as a retained one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import aiomqtt
+import msgspec
+
+from growd.alerts.dispatch import DeliveryError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from growd.alerts.messages import Alert, Batch, Sender
+
+FIRST_DELAY_S: Final = 2.0
+LONGEST_DELAY_S: Final = 300.0
+KEEP_ALIVE_S: Final = 60
+GOODBYE_S: Final = 2.0
+_AT_LEAST_ONCE: Final = 1
+
+
+@dataclass(frozen=True)
+class Broker:
+    """The broker. Without `context` there is no TLS, without `user` nobody logs in."""
+
+    host: str
+    port: int
+    context: ssl.SSLContext | None
+    timeout_s: float
+    user: str = ""
+    password: str = ""
+
+
+class Mqtt:
+    """Publishes at a broker, with quality of service 1.
+
+    `<topic>/alerts/event` has each message, `<topic>/alerts/open` (retained) what is open, also for whoever
+    comes later, and `<topic>/alerts/status` (retained) "online", or "offline" when growd has ended or the
+    broker has not heard of it for a while. The connection is kept up, and made again for as long as it takes.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        topic: str,
+        sender: Sender,
+        now: Callable[[], float],
+        opened: Callable[[], Sequence[Alert]],
+    ) -> None:
+        self._broker = broker
+        self._event, self._open, self._status = (
+            f"{topic}/alerts/{name}" for name in ("event", "open", "status")
+        )
+        self._sender = sender
+        self._now = now
+        self._opened = opened
+        self._client: aiomqtt.Client | None = None
+        self._up = asyncio.Event()
+        self._error = "there is no connection yet"
+
+    async def run(self, is_up: Callable[[], None]) -> None:
+        """Keep the connection up until cancelled."""
+        delay = FIRST_DELAY_S
+        while True:
+            try:
+                async with self._connected() as client:
+                    delay = FIRST_DELAY_S
+                    is_up()
+                    async for _ in client.messages:  # there is none; this ends with the connection
+                        pass
+            except aiomqtt.MqttError as error:
+                self._error = f"the broker can't be reached: {error}"
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311  no secret
+            delay = min(2 * delay, LONGEST_DELAY_S)
+
+    async def send(self, batch: Batch) -> str:
+        """See `Channel`. Where there is no connection it waits for one, as long as it may take."""
+        try:
+            async with asyncio.timeout(self._broker.timeout_s):
+                await self._up.wait()
+                client = self._client
+                if client is None:
+                    raise DeliveryError(self._error)
+                body = msgspec.json.encode(self._sender.document(batch, self._now()))
+                await client.publish(self._event, body, qos=_AT_LEAST_ONCE)
+                await self._publish_open(client)
+        except TimeoutError:
+            raise DeliveryError(
+                self._error if not self._up.is_set() else "the broker does not answer"
+            ) from None
+        except aiomqtt.MqttError as error:
+            raise DeliveryError(f"the broker does not take it: {error}") from None
+        return batch.id
+
+    @contextlib.asynccontextmanager
+    async def _connected(self) -> AsyncIterator[aiomqtt.Client]:
+        """A connection, on which it is told that growd is there, and that it goes. Raises `MqttError`."""
+        broker = self._broker
+        async with aiomqtt.Client(
+            broker.host,
+            broker.port,
+            username=broker.user or None,
+            password=broker.password if broker.user else None,
+            tls_context=broker.context,
+            will=aiomqtt.Will(self._status, b"offline", qos=_AT_LEAST_ONCE, retain=True),
+            identifier=f"growd-{self._sender.device}",
+            timeout=broker.timeout_s,
+            keepalive=KEEP_ALIVE_S,
+        ) as client:
+            await client.publish(self._status, b"online", qos=_AT_LEAST_ONCE, retain=True)
+            await self._publish_open(client)
+            self._client = client
+            self._up.set()
+            try:
+                yield client
+            except asyncio.CancelledError:
+                with contextlib.suppress(aiomqtt.MqttError):
+                    await client.publish(
+                        self._status, b"offline", qos=_AT_LEAST_ONCE, retain=True, timeout=GOODBYE_S
+                    )
+                raise
+            finally:
+                self._up.clear()
+                self._client = None
+
+    async def _publish_open(self, client: aiomqtt.Client) -> None:
+        body = msgspec.json.encode(self._sender.opened(self._opened(), self._now()))
+        await client.publish(self._open, body, qos=_AT_LEAST_ONCE, retain=True)

@@ -1,0 +1,79 @@
+"""Alerts posted as JSON to a web address."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import msgspec
+
+from growd.alerts.dispatch import DeliveryError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from growd.alerts.messages import Batch, Sender
+
+SIGNATURE: Final = "X-Growd-Signature"
+"""The header with "sha256=" and the HMAC-SHA256 of the body in hexadecimal, made with the secret."""
+
+DELIVERY: Final = "X-Growd-Delivery"
+"""The header with the id of the message, which is the same when it is sent once more."""
+
+_MAY_BE_TRIED: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+
+
+class Webhook:
+    """Posts each message to `url`; any status of success says that it was taken.
+
+    It is signed where there is a `secret`, and has a bearer token where there is a `token`. Redirections are
+    not followed: secrets go where they were meant to. `context` says which certificates are good.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        sender: Sender,
+        now: Callable[[], float],
+        *,
+        context: ssl.SSLContext,
+        secret: str = "",
+        token: str = "",
+    ) -> None:
+        self._url = url
+        self._sender = sender
+        self._now = now
+        self._context = context
+        self._secret = secret
+        self._token = token
+
+    async def run(self, is_up: Callable[[], None]) -> None:
+        """Nothing lasts between two messages."""
+
+    async def send(self, batch: Batch) -> str:
+        """See `Channel`."""
+        body = msgspec.json.encode(self._sender.document(batch, self._now()))
+        headers = {"Content-Type": "application/json", "User-Agent": "growd", DELIVERY: batch.id}
+        if self._secret:
+            digest = hmac.new(self._secret.encode(), body, hashlib.sha256).hexdigest()
+            headers[SIGNATURE] = f"sha256={digest}"
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(
+                    self._url, data=body, headers=headers, ssl=self._context, allow_redirects=False
+                ) as response,
+            ):
+                status = response.status
+        except aiohttp.ClientError as error:
+            raise DeliveryError(f"the webhook can't be reached: {error}") from None
+        if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            is_refusal = status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _MAY_BE_TRIED
+            raise DeliveryError(f"the webhook answers with status {status}", is_refusal=is_refusal)
+        return batch.id

@@ -1,0 +1,195 @@
+"""An alert, and what is said of it: in plain words, and as JSON with fields that stay."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from growd.alerts.rules import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import tzinfo
+
+VERSION: Final = 1
+"""Of the JSON. A field may be added to it; one that is gone or means something else makes a new version."""
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_SEVERITIES: Final = ("info", "warning", "critical")
+_LEADS: Final = {Phase.REPEAT: "still: ", Phase.END: "over: ", Phase.OVER: "was, and is over: "}
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What an alert is about; what does not apply is empty, or None.
+
+    `value` and `limit` are in `unit`.
+    """
+
+    environment: str = ""
+    device: str = ""
+    variable: str = ""
+    value: float | None = None
+    limit: float | None = None
+    unit: str = ""
+
+
+class Alert(msgspec.Struct):
+    """One alert, from its begin to its end. Times are UNIX seconds.
+
+    `subject` tells apart what one rule watches, `since` is when it began to be so, `told_at` when that was
+    told last. `text` is what was the matter when it was told, `now` how it is since it ended.
+    """
+
+    id: str
+    rule: str
+    kind: str
+    severity: str
+    subject: str
+    text: str
+    since: float
+    told_at: float
+    place: Place = Place()
+    channels: tuple[str, ...] = ()
+    ended: float | None = None
+    lasted_s: float | None = None
+    now: str = ""
+    acknowledged_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is told of one alert."""
+
+    phase: Phase
+    alert: Alert
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one message tells.
+
+    `late_since` is when the channel failed first, where it did (UNIX seconds); `left_out` counts what was not
+    kept for it meanwhile; `threads` has what the channel called the message in which each alert began.
+    """
+
+    entries: tuple[Entry, ...]
+    late_since: float | None = None
+    left_out: int = 0
+    threads: tuple[str, ...] = ()
+    is_test: bool = False
+
+    @property
+    def id(self) -> str:
+        """The same for the same content: a receiver knows by it what it had before."""
+        told = [(entry.phase, entry.alert.id, entry.alert.told_at) for entry in self.entries]
+        return hashlib.sha256(msgspec.json.encode([told, self.is_test])).hexdigest()[:24]
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who tells it: the host's name, the device's id, and the time zone of texts (None: the machine's)."""
+
+    host: str
+    device: str
+    zone: tzinfo | None = None
+
+    def moment(self, time: float) -> str:
+        """A UNIX time for a person, with its offset from UTC."""
+        return datetime.fromtimestamp(time, self.zone).astimezone(self.zone).isoformat(" ", "seconds")
+
+    def subject(self, batch: Batch) -> str:
+        """One line: how bad it is, what it is, and of which machine."""
+        if batch.is_test:
+            return f"[growd {self.host}] test message"
+        begun = [each for each in batch.entries if each.phase in (Phase.START, Phase.REPEAT, Phase.NOTICE)]
+        first = (begun or batch.entries)[0]
+        more = f" (and {len(batch.entries) - 1} more)" if len(batch.entries) > 1 else ""
+        worst = max((each.alert.severity for each in begun), key=_SEVERITIES.index, default="")
+        lead = f"{worst}: " if worst else ""
+        return f"[growd {self.host}] {lead}{_LEADS.get(first.phase, '')}{first.alert.text}{more}"
+
+    def text(self, batch: Batch) -> str:
+        """All of it, a paragraph for each alert."""
+        if batch.is_test:
+            return f"This is a test message of growd on {self.host}: the channel works."
+        parts = [self.paragraph(entry) for entry in batch.entries]
+        if batch.late_since is not None:
+            since = self.moment(batch.late_since)
+            parts.insert(0, f"This comes late: it could not be told since {since}.")
+        if batch.left_out:
+            parts.append(f"{batch.left_out} more could not be kept meanwhile and are left out.")
+        return "\n\n".join(parts)
+
+    def paragraph(self, entry: Entry) -> str:
+        """One alert: what is or was the matter, since when, for how long."""
+        alert = entry.alert
+        lead = f"{alert.severity}: {_LEADS.get(entry.phase, '')}{alert.text}."
+        since = self.moment(alert.since)
+        if entry.phase is Phase.NOTICE:
+            times = f"At {since}."
+        elif alert.ended is None:
+            times = f"Since {since}, for {lasting(alert.told_at - alert.since)}."
+        else:
+            times = f"From {since} to {self.moment(alert.ended)}, for {lasting(alert.lasted_s or 0.0)}."
+        now = f" Now: {alert.now}." if alert.now else ""
+        return f"{lead}\n{times}{now} (rule {alert.rule}, alert {alert.id})"
+
+    def document(self, batch: Batch, now: float) -> dict[str, Any]:
+        """A message as JSON; docs/alerts.md describes the fields."""
+        return {
+            "version": VERSION,
+            "id": batch.id,
+            "host": self.host,
+            "device_id": self.device,
+            "sent": self.moment(now),
+            "late_since": None if batch.late_since is None else self.moment(batch.late_since),
+            "left_out": batch.left_out,
+            "test": batch.is_test,
+            "text": self.text(batch),
+            "alerts": [self.member(entry) for entry in batch.entries],
+        }
+
+    def opened(self, alerts: Sequence[Alert], now: float) -> dict[str, Any]:
+        """What is open, as JSON."""
+        members = [self.member(Entry(Phase.START, alert)) for alert in alerts]
+        return {
+            "version": VERSION,
+            "host": self.host,
+            "device_id": self.device,
+            "sent": self.moment(now),
+            "alerts": members,
+        }
+
+    def member(self, entry: Entry) -> dict[str, Any]:
+        """One alert as JSON. Durations are in seconds."""
+        alert, place = entry.alert, entry.alert.place
+        return {
+            "id": alert.id,
+            "phase": str(entry.phase),
+            "rule": alert.rule,
+            "kind": alert.kind,
+            "severity": alert.severity,
+            "subject": alert.subject,
+            **msgspec.structs.asdict(place),
+            "text": alert.text,
+            "now": alert.now,
+            "since": self.moment(alert.since),
+            "ended": None if alert.ended is None else self.moment(alert.ended),
+            "lasted_s": alert.lasted_s,
+            "acknowledged": alert.acknowledged_by is not None,
+        }
+
+
+def lasting(seconds: float) -> str:
+    """In the two largest units: "1 h 5 min"."""
+    left = max(0, round(seconds))
+    parts = []
+    for length, unit in _UNITS:
+        if left >= length:
+            parts.append(f"{left // length} {unit}")
+            left %= length
+    return " ".join(parts[:2]) or "0 s"
