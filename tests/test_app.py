@@ -483,7 +483,7 @@ async def test_pins_that_refuse_to_the_end_are_told(
 def test_nobody_is_told_that_outputs_are_safe_when_they_may_not_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_lamp: None
 ):
-    monkeypatch.setattr("growd.cli.App", Hasty)
+    monkeypatch.setattr("growd.run_command.App", Hasty)
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     assert result.exit_code == 1
     assert "growd has stopped, but the lamp's outputs may not be safe: light: GPIO 12" in result.stderr
@@ -492,7 +492,7 @@ def test_nobody_is_told_that_outputs_are_safe_when_they_may_not_be(
 
 def test_a_lamp_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     unplugged = threading.Event()
-    monkeypatch.setattr("growd.cli.App", Hasty)
+    monkeypatch.setattr("growd.run_command.App", Hasty)
     monkeypatch.setattr(PwmLight, "close", lambda _: unplugged.wait())
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     unplugged.set()
@@ -508,7 +508,7 @@ def test_points_that_can_not_be_saved_at_the_end_are_told(tmp_path: Path, monkey
         outbox.fault = "growd.sqlite3: database or disk is full"
         raise LocalStoreError(outbox.fault)
 
-    monkeypatch.setattr("growd.cli.App", Hasty)
+    monkeypatch.setattr("growd.run_command.App", Hasty)
     monkeypatch.setattr("growd.storage.Outbox.flush", full)
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     assert result.exit_code == 1

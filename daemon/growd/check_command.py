@@ -1,0 +1,78 @@
+"""The command `growd check`: the configuration, and the devices that it names."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from growd.app import check_config, open_configured
+from growd.client import Client, ClientError, address_of, refuse
+from growd.clock import RealClock
+from growd.command_options import config_option, faults_option, hardware_of, set_option
+from growd.config import Config, ConfigError, load
+from growd.event_loop import run_on_loop
+from growd.hardware_check import check_hardware, described
+from growd.status import is_running
+from growd_drivers.errors import DriverError
+from growd_hwsim.errors import SimulationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from growd.hardware_check import Finding
+
+
+@click.command()
+@config_option
+@set_option
+@faults_option
+@click.option("--hardware", is_flag=True, help="Ask each device whether it is there.")
+def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None, hardware: bool) -> None:
+    """Say whether the configuration is sound, and what it names.
+
+    With --hardware each sensor is set up and read, and each output is claimed at its safe value, which it
+    keeps. growd must not run meanwhile, unless the hardware is simulated.
+    """
+    given = () if faults is None else (f"simulator.faults={faults}",)
+    try:
+        configuration = load(config, settings + given)
+        check_config(configuration)
+        if hardware:
+            sys.exit(0 if _all_answer(configuration) else 1)
+    except (ConfigError, DriverError, SimulationError, ClientError) as error:
+        refuse(str(error))
+    for name, sentence in described(configuration):
+        click.echo(f"{name}: {sentence}")
+    click.echo(f"The configuration is sound, for {hardware_of(configuration)}.")
+
+
+def _all_answer(config: Config) -> bool:
+    """Ask the hardware, a line for each device. Raises what opening the hardware raises."""
+    if not config.simulator.enabled and config.http.port:
+        _check_not_running(config)
+    clock = RealClock()
+    hardware = open_configured(config, clock)
+    try:
+        findings = run_on_loop(check_hardware(config, hardware, clock, _tell))
+    finally:
+        hardware.close()
+    answering = sum(finding.answers for finding in findings)
+    click.echo(f"{answering} of {len(findings)} devices answer, of {hardware_of(config)}.")
+    return answering == len(findings)
+
+
+def _tell(finding: Finding) -> None:
+    click.echo(f"{finding.device}: {finding.sentence}")
+
+
+def _check_not_running(config: Config) -> None:
+    """Two programs at one pin would switch each other's outputs. Raises `ClientError`."""
+    with Client(address := address_of(config.http, None)) as client:
+        is_there = is_running(client)
+    if is_there:
+        raise ClientError(
+            f"growd runs at {address} and has the hardware: `growd status` tells how its devices are; "
+            "to ask them here, stop it first"
+        )

@@ -1,0 +1,106 @@
+"""The command `growd run`: the daemon itself."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from growd.app import App
+from growd.client import refuse
+from growd.command_options import config_option, faults_option, hardware_of, set_option
+from growd.config import Config, ConfigError, load
+from growd.event_loop import run_on_loop
+from growd.folders import StartError
+
+if TYPE_CHECKING:
+    from growd.app import Running
+
+
+@click.command()
+@click.option("--port", metavar="N", help="Port to listen on; 0 takes any free one.  [default: 5984]")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    envvar="GROWD_DATA",
+    show_default=True,
+    help="Folder for everything growd keeps.",
+)
+@config_option
+@set_option
+@click.option("--speed", metavar="X", help="How many times as fast as real the simulated chamber runs.")
+@faults_option
+@click.option("--verbose", is_flag=True, help="Say more in the log.")
+def run(
+    *,
+    port: str | None,
+    data: Path,
+    config: Path | None,
+    settings: tuple[str, ...],
+    speed: str | None,
+    faults: str | None,
+    verbose: bool,
+) -> None:
+    """Run the daemon until Ctrl-C.
+
+    Without a configuration the hardware is simulated and the database is the embedded one.
+    """
+    named = {"http.port": port, "simulator.speed": speed, "simulator.faults": faults}
+    given = tuple(f"{option}={value}" for option, value in named.items() if value is not None)
+    _set_up_logging(verbose=verbose)
+    allow_open_files()
+    try:
+        configuration = load(config, settings + given)
+        app = App(configuration, data)
+        run_on_loop(app.run(lambda running: click.echo(_greeting(configuration, running))))
+    except (ConfigError, StartError) as error:
+        refuse(str(error))
+    if app.complaints:
+        click.echo(f"growd has stopped, but {'; '.join(app.complaints)}", err=True)
+        sys.exit(1)
+    click.echo("growd has stopped: outputs are safe, points are kept.")
+
+
+def _set_up_logging(*, verbose: bool) -> None:
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)-7s %(message)s",
+        datefmt="%H:%M:%S",
+        stream=sys.stderr,
+    )
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def allow_open_files() -> None:
+    """As many as the system lets this process have; 1 024, the usual limit, is less than clients may need."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _greeting(config: Config, running: Running) -> str:
+    api = f"{running.address}/_{config.http.name}/api/0.0.1"
+    environment = config.environment.id
+    chambers = f"\n  chambers   {', '.join(config.chambers())}" if config.chamber else ""
+    hardware = hardware_of(config)
+    pace = f", {config.simulator.speed:g} times as fast as real" if config.simulator.speed != 1 else ""
+    lines = f"""
+growd runs, with {hardware}{pace}.
+
+  address    {running.address}
+  database   {running.database}
+  data       {running.data}{chambers}
+
+Try these first, in another terminal:
+
+  curl {api}/topic_data/{environment}/measured/air_carbon_dioxide
+  curl -H 'Content-Type: application/json' -d '[8000]' {api}/topic/{environment}/desired/light_illuminance
+  curl -N {api}/topic_stream/{environment}/measured/light_illuminance
+
+Stop it with Ctrl-C.
+"""
+    return lines.rstrip()

@@ -1,0 +1,1 @@
+"""The commands that know topics, parameters, services and nodes of a running daemon."""
