@@ -24,6 +24,7 @@ from growd.config import ConfigError, Finding, refuse
 from growd.devices import shared_places
 from growd.fault_services import FaultServices
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials, read_trust
+from growd.http.access import guarded
 from growd.http.api import Api, Limits
 from growd.http.connections import ConnectionLimits
 from growd.http.export import Exports
@@ -229,7 +230,8 @@ class App:
         gateway = Gateway(lambda: database.address, closed=database.closed)
         exports = Exports(gateway, database.names.points, http.name)
         fresh = Freshness(exports, database.names.points, storage.shipper.reading)
-        server = Server(Api(bus, bus.node("http"), f"_{http.name}", limits), fresh, connections)
+        api = Api(bus, bus.node("http"), f"_{http.name}", limits)
+        server = Server(api, guarded(self.config, gateway, api, fresh), connections)
         try:
             await server.open(http.host, http.port)
             yield server
