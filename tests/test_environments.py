@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from growd.client import Reach
 from growd.config import Chamber, Channel, Config, Environment, Light, Relay, Sensor
-from growd.status import status_of
+from growd.status.asking import status_of
 from growd_hwsim.faults import Fault
 from support.jumping import Rig, rigged
 from support.program import PATIENCE_S, Home, Program, home_on, started

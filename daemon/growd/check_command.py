@@ -14,7 +14,7 @@ from growd.command_options import config_option, faults_option, hardware_of, set
 from growd.config import Config, ConfigError, load
 from growd.event_loop import run_on_loop
 from growd.hardware_check import check_hardware, described
-from growd.status import is_running
+from growd.status.asking import is_running
 from growd_drivers.errors import DriverError
 from growd_hwsim.errors import SimulationError
 

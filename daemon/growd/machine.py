@@ -34,7 +34,7 @@ _THROTTLED: Final = (
 )
 """Where the kernel of Raspberry Pi OS tells what the firmware does; the address of the chip differs."""
 
-_TROUBLES: Final = {
+TROUBLES: Final = {
     0: "under-voltage",
     1: "frequency capped",
     2: "throttled",
@@ -208,4 +208,4 @@ def _read_troubles(root: Path) -> tuple[list[str] | None, list[str] | None]:
 
 
 def _set_bits(bits: int) -> list[str]:
-    return [trouble for bit, trouble in _TROUBLES.items() if bits >> bit & 1]
+    return [trouble for bit, trouble in TROUBLES.items() if bits >> bit & 1]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from growd.client import client_options
-from growd.status import report, status_of
+from growd.status.asking import status_of
+from growd.status.table import report
 
 if TYPE_CHECKING:
     from growd.client import Reach
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 @client_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(*, reach: Reach, as_json: bool) -> None:
-    """Tell how the devices and the store of the running daemon are, and what is replicated.
+    """Tell how the running daemon is: devices, variables, recipes, interlocks, points, database and machine.
 
-    The exit status is 1 where a device has failed or points can't be kept, 3 where no daemon answers.
+    The exit status is 0 where all does what it is there for, with warnings or without; 1 where a device has
+    failed, an interlock waits for a reset, or points can't be kept or were lost; 3 where no daemon answers,
+    and 4 where it wants another login.
     """
     with reach.client() as client:
         found = status_of(client)
     if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(found), indent=2))
+        told = {**msgspec.to_builtins(found), "failures": found.failures, "warnings": found.warnings}
+        click.echo(json.dumps(told, indent=2))
     else:
-        click.echo(report(found, time.time()))
-    sys.exit(1 if found.has_failed else 0)
+        click.echo(report(found))
+    sys.exit(1 if found.failures else 0)

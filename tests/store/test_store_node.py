@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from faulty_server import FaultyServer, status
 
+from growd.status.overview import Overview
 from growd.store.couch import Couch
 from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
@@ -64,6 +65,7 @@ async def rigged(path: Path) -> AsyncIterator[Rig]:
         couch = Couch(session, server.url)
         shipper = Shipper(couch, outbox, clock, database="db", first_backoff=0.005, max_backoff=0.02)
         StoreNode(daemon.bus, outbox, shipper, ["growd.sqlite3 was damaged"])
+        Overview(daemon.bus, [])
         yield Rig(daemon, outbox, shipper, server, clock)
 
 

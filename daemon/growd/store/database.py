@@ -47,6 +47,8 @@ class Database:
         self.prepared = asyncio.Event()  # set by the first `prepare` that succeeds
         self._session: aiohttp.ClientSession | None = None
         self.couch: Couch
+        self.stranger: Couch
+        """The same without a login: a wrong one that is tried again and again is locked out (CouchDB 3.4)."""
 
     async def __aenter__(self) -> Self:
         # A connection for each request, and there are few: where something on the way answers twice, the
@@ -55,6 +57,7 @@ class Database:
         self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         base = str(self._external) if self._external is not None else lambda: self._embedded.url
         self.couch = Couch(self._session, base, credentials=self._credentials)
+        self.stranger = Couch(self._session, lambda: self.address)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -68,6 +68,7 @@ class Shipper:
     ) -> None:
         self.fault: str | None = None  # why nothing can be shipped at present
         self.failing_since = 0.0  # UNIX seconds of the clock; 0 while all goes well
+        self.shipped = 0  # points that the database has said that it has
         self._couch = couch
         self._outbox = outbox
         self._clock = clock
@@ -269,6 +270,7 @@ class Shipper:
         stored = [point for point in points if _is_stored(outcomes[point.id])]
         refused = [point for point in points if not _is_stored(outcomes[point.id])]
         await self._outbox.mark_stored(stored)
+        self.shipped += len(stored)
         for point in stored:
             self._transient.pop(point.id, None)
         unsettled = 0

@@ -30,7 +30,8 @@ class StoreStatus(msgspec.Struct, frozen=True):
     """How the way of points into the database fares.
 
     Points: `waiting` are not in the database yet, `unsaved` of them in memory only; `thinned` and `dropped`
-    went for want of room since growd started; `rejected` were refused by the database and set aside.
+    went for want of room since growd started, and `shipped` into the database; `rejected` were refused by it
+    and set aside.
     `saving` and `shipping` say why points can't be kept or sent at present, empty where they can; `since` is
     when shipping failed first, 0 if it does not (UNIX seconds). `notices` says what was found damaged at the
     start.
@@ -45,6 +46,7 @@ class StoreStatus(msgspec.Struct, frozen=True):
     shipping: str
     since: float
     notices: list[str]
+    shipped: int = 0
 
     @property
     def has_failed(self) -> bool:
@@ -89,6 +91,7 @@ class StoreNode:
             shipping=shipper.fault or "",
             since=shipper.failing_since,
             notices=self._notices,
+            shipped=shipper.shipped,
         )
 
     async def _list_rejected(self, limit: int) -> dict[str, Any]:

@@ -1,0 +1,163 @@
+"""How a running daemon is: what it tells in one answer, and what `growd status` makes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from growd.control.health import State
+from growd.machine import MachineStatus  # noqa: TC001  msgspec reads it
+from growd.store.database_node import DatabaseStatus  # noqa: TC001  likewise
+from growd.store.replication_health import ReplicationStatus  # noqa: TC001  likewise
+from growd.store.store_node import StoreStatus  # noqa: TC001  likewise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LITTLE_DISK_BYTES: Final = 500_000_000
+"""Less free space than this, or than `LITTLE_DISK_SHARE` of the disk where that is less, is told."""
+
+LITTLE_DISK_SHARE: Final = 0.1
+
+
+class Counters(msgspec.Struct, frozen=True):
+    """What a device did since growd started; `last_error_time` in UNIX seconds, 0 for never."""
+
+    successes: int
+    failures: int
+    outages: int
+    outage_seconds: float
+    last_error: str
+    last_error_time: float
+
+
+class DeviceStatus(msgspec.Struct, frozen=True):
+    """The state of a device, `since` when (UNIX seconds), and why."""
+
+    name: str
+    state: str
+    since: float
+    message: str
+    counters: Counters
+
+    @property
+    def has_failed(self) -> bool:
+        """It does not do what it is asked for."""
+        return self.state == State.FAILED
+
+
+class InterlockStatus(msgspec.Struct, frozen=True):
+    """The state of an interlock, `since` when (UNIX seconds), and why."""
+
+    name: str
+    tripped: bool
+    reason: str
+    needs_reset: bool
+    since: float
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """The last message on a topic: the value (None where it says that there is none) and how old it is.
+
+    `by` is who gave it: "recipe" or "hand" for a set point, "control" or "hand" for a command, else the node.
+    """
+
+    value: float | None
+    quality: str
+    age_s: float
+    by: str
+
+
+class VariableStatus(msgspec.Struct, frozen=True):
+    """One variable of an environment, in `unit`: as it is, as it is wanted, and what is done about it.
+
+    `commanded` is a share of the actuator's full power. None where nobody has said anything yet.
+    `hand_left_s` is for how many seconds more a command by hand holds.
+    """
+
+    environment: str
+    variable: str
+    unit: str
+    measured: Reading | None
+    desired: Reading | None
+    commanded: Reading | None
+    hand_left_s: float
+
+
+class RecipeStatus(msgspec.Struct, frozen=True):
+    """The recipe of an environment: `state` is "idle", "running" or "paused"; times are of the recipe."""
+
+    environment: str
+    state: str
+    recipe_id: str
+    phase: str
+    elapsed_s: float
+    remaining_s: float
+
+
+class Status(msgspec.Struct, frozen=True):
+    """All of it at `time`, in UNIX seconds of the daemon's clock, which may run fast where it simulates.
+
+    Replications go by `machine_time`, that of the machine's clock.
+    """
+
+    time: float
+    machine_time: float
+    machine: MachineStatus | None
+    database: DatabaseStatus | None
+    variables: list[VariableStatus]
+    recipes: list[RecipeStatus]
+    devices: list[DeviceStatus]
+    interlocks: list[InterlockStatus]
+    store: StoreStatus | None
+    replications: list[ReplicationStatus]
+
+    @property
+    def failures(self) -> list[str]:
+        """What does not do what it is there for, in sentences."""
+        return [*self._failures()]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is not as it should be, though everything works still, in sentences."""
+        return [*self._warnings()]
+
+    def _failures(self) -> Iterator[str]:
+        for device in self.devices:
+            if device.has_failed:
+                yield f"{device.name} has failed: {device.message}"
+        for interlock in self.interlocks:
+            if interlock.needs_reset:
+                yield f"{interlock.name} has tripped and holds until it is reset: {interlock.reason}"
+        if self.store is not None and self.store.saving:
+            yield f"points can't be kept: {self.store.saving}"
+        if self.store is not None and self.store.dropped:
+            yield "points were lost for want of room"
+
+    def _warnings(self) -> Iterator[str]:
+        for interlock in self.interlocks:
+            if interlock.tripped and not interlock.needs_reset:
+                yield f"{interlock.name} has tripped: {interlock.reason}"
+        if self.database is not None and not self.database.reachable:
+            yield f"the database is not reachable: {self.database.reason}"
+        for replication in self.replications:
+            if replication.has_failed:
+                yield f"the replication of {replication.name} fails: {replication.last_error}"
+        if self.machine is not None:
+            yield from _of_machine(self.machine)
+
+
+def _of_machine(machine: MachineStatus) -> Iterator[str]:
+    if has_little_disk(machine):
+        yield "the disk of the data folder is nearly full"
+    for trouble in machine.troubles or []:
+        yield f"the machine tells of {trouble}"
+    if not machine.clock_synchronised:
+        yield "the machine's clock is not synchronised"
+
+
+def has_little_disk(machine: MachineStatus) -> bool:
+    """Whether the disk of the data folder is nearly full."""
+    total, free = machine.disk_bytes, machine.disk_free_bytes
+    return total is not None and free is not None and free < min(LITTLE_DISK_BYTES, LITTLE_DISK_SHARE * total)

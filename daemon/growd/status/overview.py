@@ -1,0 +1,123 @@
+"""The node `status`: what all others tell of themselves, and the variables, for whoever asks once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from growd.bus.errors import UnknownNameError
+from growd.control.topics import commanded, desired, measured
+from growd.status.model import Reading, RecipeStatus, Status, VariableStatus
+from growd.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from growd.bus import Bus
+    from growd.bus.messages import Message
+    from growd.variables import Variable
+
+CLIENTS: Final = "http"
+"""The node in whose name clients publish."""
+
+
+class Overview:
+    """Gathers all of it at the moment that somebody asks, and does nothing in between."""
+
+    def __init__(self, bus: Bus, environments: Collection[str]) -> None:
+        self._bus = bus
+        self._environments = tuple(environments)
+        self.node = bus.node("status")
+        self.node.describe("status", self._information, prepare=self.prepare)
+
+    async def prepare(self) -> None:
+        """Have all other nodes look up what they tell."""
+        nodes = [self._bus.find_node(name) for name in self._bus.node_names() if name != self.node.name]
+        await asyncio.gather(*(node.prepare() for node in nodes))
+
+    def status(self) -> Status:
+        """All of it, as what is looked up was when `prepare` was awaited last."""
+        return msgspec.convert(self._information(), Status)
+
+    def _information(self) -> dict[str, Any]:
+        names = [name for name in self._bus.node_names() if name != self.node.name]
+        details = [self._bus.find_node(name).details() for name in names]
+        return {
+            "time": self._bus.clock.time(),
+            "machine_time": time.time(),
+            "machine": next((each["machine"] for each in details if "machine" in each), None),
+            "database": next((each["database"] for each in details if "database" in each), None),
+            "variables": msgspec.to_builtins([*self._variables()]),
+            "recipes": msgspec.to_builtins([*self._recipes()]),
+            "devices": [each["device"] for each in details if "device" in each],
+            "interlocks": [one for each in details for one in each.get("interlocks", ())],
+            "store": next((each["store"] for each in details if "store" in each), None),
+            "replications": [one for each in details for one in each.get("replications", ())],
+        }
+
+    def _variables(self) -> Iterator[VariableStatus]:
+        """Those that are measured, or that somebody wants or commands."""
+        topics = {*self._bus.topics.names()}
+        for environment in self._environments:
+            for variable in VARIABLES.values():
+                told = self._variable(environment, variable)
+                is_sensed = measured(environment, variable.name) in topics
+                if is_sensed or told.desired is not None or told.commanded is not None:
+                    yield told
+
+    def _variable(self, environment: str, variable: Variable) -> VariableStatus:
+        now, left = self._bus.clock.time(), self._hand_left_s(environment, variable.name)
+        as_is = self._last(measured(environment, variable.name))
+        wanted = self._last(desired(environment, variable.name))
+        done = self._last(commanded(environment, variable.name))
+        return VariableStatus(
+            environment,
+            variable.name,
+            variable.unit,
+            None if as_is is None else _reading(as_is, now, as_is.node),
+            None if wanted is None else _reading(wanted, now, _giver(wanted, environment)),
+            None if done is None else _reading(done, now, _commander(done, left)),
+            left,
+        )
+
+    def _hand_left_s(self, environment: str, variable: str) -> float:
+        parameter = self._bus.parameters.declared(f"{environment}/controllers/{variable}/override_left")
+        return 0.0 if parameter is None else float(parameter.value)
+
+    def _recipes(self) -> Iterator[RecipeStatus]:
+        for environment in self._environments:
+            last = self._last(f"{environment}/recipe_state")
+            if last is not None:
+                told = last.value
+                yield RecipeStatus(
+                    environment,
+                    told["state"],
+                    told["recipe_id"],
+                    told["phase"],
+                    told["elapsed"],
+                    told["remaining"],
+                )
+
+    def _last(self, topic: str) -> Message | None:
+        try:
+            return self._bus.topics.get(topic).last
+        except UnknownNameError:
+            return None
+
+
+def _reading(message: Message, now: float, by: str) -> Reading:
+    return Reading(message.value, str(message.quality), max(0.0, now - message.time), by)
+
+
+def _commander(message: Message, hand_left_s: float) -> str:
+    """Who gave a command: a controller repeats what somebody commands by hand."""
+    return "hand" if hand_left_s or message.node == CLIENTS else "control"
+
+
+def _giver(message: Message, environment: str) -> str:
+    """Who gave a set point."""
+    known = {CLIENTS: "hand", f"{environment}/recipe_runner": "recipe"}
+    return known.get(message.node, message.node)

@@ -1,0 +1,81 @@
+"""The database on the bus: which it is, where, and whether it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from growd.store.errors import CouchRefusedError, CouchUnavailableError
+
+if TYPE_CHECKING:
+    from growd.bus import Bus
+    from growd.store.database import Database
+
+FRESH_S: Final = 5.0
+"""What the database answered stays the answer for so long, however many ask."""
+
+_PATIENCE_S: Final = 2.0  # for its answer: whoever asks growd waits for it
+
+
+class DatabaseStatus(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The database server: "embedded" or "Apache CouchDB", and its address without a login.
+
+    `reason` is why it is not reachable. What is not known is None, and left out as JSON.
+    """
+
+    kind: str
+    reachable: bool
+    address: str | None = None
+    version: str | None = None
+    reason: str | None = None
+
+
+class DatabaseNode:
+    """The node `database`, which has a `DatabaseStatus` in its information: asked when somebody asks."""
+
+    def __init__(self, bus: Bus, database: Database) -> None:
+        self._database = database
+        self._version: str | None = None  # as long as it is not reachable, the last that was
+        self._reason: str | None = "nobody has asked it yet"
+        self._asked_at: float | None = None
+        self._lock = asyncio.Lock()
+        self.node = bus.node("database")
+        self.node.describe("database", self._information, prepare=self.look)
+
+    async def look(self) -> None:
+        """Ask the database who it is, where the last answer is older than `FRESH_S`."""
+        async with self._lock:
+            if self._asked_at is not None and time.monotonic() - self._asked_at < FRESH_S:
+                return
+            self._reason = await self._asked()
+            self._asked_at = time.monotonic()
+
+    async def _asked(self) -> str | None:
+        """Why it can't be reached, None where it can."""
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                answer = await self._database.stranger.server()
+        except TimeoutError:
+            return f"it has not answered within {_PATIENCE_S:g} s"
+        except CouchUnavailableError as error:
+            return str(error)
+        except CouchRefusedError:  # it is there, and tells strangers nothing
+            return None
+        version = answer.get("version")
+        self._version = version if isinstance(version, str) else None
+        return None
+
+    def _information(self) -> dict[str, Any]:
+        told: dict[str, Any] = msgspec.to_builtins(
+            DatabaseStatus(
+                "embedded" if self._database.is_embedded else "Apache CouchDB",
+                self._reason is None,
+                self._database.address,
+                self._version,
+                self._reason,
+            )
+        )
+        return told
