@@ -4,6 +4,7 @@ Each option stands with its type, range, default and what it means in `services`
 modules of their names; `root` puts them together.
 """
 
+from growd.config.access import Access
 from growd.config.control import CarbonDioxide, Filter, Interlock, Recipe
 from growd.config.devices import Channel, Light, Relay, Sensor
 from growd.config.findings import ConfigError, Finding, refuse
@@ -21,6 +22,7 @@ from growd.config.services import (
 )
 
 __all__ = [
+    "Access",
     "CarbonDioxide",
     "Chamber",
     "Channel",

@@ -9,14 +9,15 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from growd.config.devices import Sensor
+from growd.config.access import faults_of_access
+from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding
 from growd.config.services import StorageRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from growd.config.devices import Light, Relay
+    from growd.config.devices import Relay
     from growd.config.findings import Path
     from growd.config.root import Chamber, Config
     from growd.config.services import Replication
@@ -45,6 +46,9 @@ _KINDS_WITH = {
     "stuck_after_s": _ON_SERIAL_LINES,
 }
 """The options that not every kind of sensor has."""
+
+_OF_DIMMING = ("minimum_duty", "gamma", "ramp_s", "hardware_pwm")
+_DIMMED = Light()
 
 _VALVE = "air_carbon_dioxide_valve_on"
 _HELD_BY_CEILING = (_VALVE, "air_flush_on")
@@ -86,6 +90,7 @@ def _of_the_daemon(config: Config) -> Iterator[Finding]:
             ("store", "batch"), f"{config.store.batch} is above max_batch, {config.store.max_batch}"
         )
     yield from _address(config.couchdb.url, "couchdb")
+    yield from faults_of_access(config.http.host, config.http.access, config.couchdb.url)
     known = config.chambers()
     for name in config.replication.environments:
         if name not in known:
@@ -140,6 +145,9 @@ def _lamp(path: Path, light: Light) -> Iterator[Finding]:
     elif light.hardware_pwm and not any(channel.pin in _PWM_PINS for channel in light.channel):
         pins = ", ".join(map(str, _PWM_PINS))
         yield Finding((*path, "hardware_pwm"), f"is for GPIO {pins}, none of which the lamp has")
+    for option in _OF_DIMMING if light.switched else ():
+        if getattr(light, option) != getattr(_DIMMED, option):
+            yield Finding((*path, option), "is for a lamp that is dimmed, not for one with switched = true")
 
 
 def _autotune(path: Path, chamber: Chamber) -> Iterator[Finding]:

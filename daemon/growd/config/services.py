@@ -48,6 +48,10 @@ class Http(Section, frozen=True):
     port: Port = 5984
     """The port to listen on; 0 takes any free one."""
 
+    access: Literal["", "couchdb", "open"] = ""
+    """Who may come in, to be decided where other machines reach `host`: "couchdb" is users of the database,
+    by their roles (see [access]), "open" is everybody."""
+
     name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*$", max_length=32)] = "svc"
     """The reserved word: the API stands beneath /_<name>, and the design documents are called _design/<name>,
     so that clients of an older system can be served under its name."""

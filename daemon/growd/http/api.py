@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,7 @@ from aiohttp import web
 from growd.bus.errors import BusError, shown
 from growd.bus.fields import Field, Kind
 from growd.http.errors import ApiError, error_fields
-from growd.http.openapi import document
+from growd.http.openapi import document, secured
 from growd.http.operations import Body, Call, Operation
 from growd.http.requests import BodyReader, decode_name
 from growd.http.streams import Streams
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from growd.bus.nodes import Bus, Node
     from growd.bus.services import Service
+    from growd.http.authorization import Authorization
 
     Page = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -60,7 +62,14 @@ def _encoded(body: bytes, status: int = 200) -> web.Response:
 class Api:
     """Answers the requests beneath `prefix`, `/<segment>/api/0.0.1`, from the bus."""
 
-    def __init__(self, bus: Bus, node: Node, segment: str, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        node: Node,
+        segment: str,
+        limits: Limits | None = None,
+        access: Authorization | None = None,
+    ) -> None:
         self.bus = bus
         self.node = node
         self.limits = limits or Limits()
@@ -75,6 +84,8 @@ class Api:
         )
         self.pages: dict[str, Page] = {}
         """What else is read beneath `root`, by its path; see `operational.py`."""
+        self.access = access
+        """Who judges requests; None where everybody who reaches growd may do everything."""
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
         self._description = b""  # the OpenAPI document
         self._described = (-1, -1)  # how many topics and changes of services it has seen
@@ -82,6 +93,8 @@ class Api:
     async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         """Answer a request whose path (raw) lies at or beneath `root`. Every refusal has the one form."""
         try:
+            if self.access is not None:
+                await self.access.admit(request, path)
             response = await self._dispatch(request, path, query)
         except ApiError as error:
             response = error.response()
@@ -95,6 +108,8 @@ class Api:
             response = ApiError(
                 500, "internal_error", "growd failed at this request; its log says why"
             ).response()
+        if self.access is not None:
+            response = self.access.finish(request, path, response)
         if "Expect" in request.headers and not request.content.at_eof():
             response.force_close()  # a body may follow or not (RFC 9110, section 10.1.1)
         return response
@@ -109,6 +124,8 @@ class Api:
             call.cancel()
         if self._calls:
             await asyncio.wait(self._calls)
+        if self.access is not None:
+            await self.access.close()
 
     async def _dispatch(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         page = self.pages.get(path)
@@ -172,7 +189,10 @@ class Api:
         )
 
     async def call_service(self, call: Call) -> web.StreamResponse:
-        answer = await self._whole(self.bus.services.get(call.name), call.body)
+        service = self.bus.services.get(call.name)
+        if self.access is not None:
+            self.access.require_leave_to_call(call.request, service)
+        answer = await self._whole(service, call.body)
         if answer["success"]:
             return _json(answer)
         # a client that looks only at the status must see a refusal
@@ -204,7 +224,8 @@ class Api:
         return _json({"message": "Posted message to topic"})
 
     async def stream_topic(self, call: Call) -> web.StreamResponse:
-        return await self.streams.serve(call.request, call.name, latest=call.query["latest"])
+        with self.access.lasting(call.request) if self.access is not None else nullcontext():
+            return await self.streams.serve(call.request, call.name, latest=call.query["latest"])
 
     async def next_message(self, call: Call) -> web.StreamResponse:
         limit = min(call.query["timeout"], self.limits.topic_data_s)
@@ -234,10 +255,14 @@ class Api:
         await node.prepare()
         return _json(node.information())
 
+    def _document(self) -> dict[str, Any]:
+        described = document(OPERATIONS, self.prefix, self.bus)
+        return described if self.access is None else secured(described)
+
     async def get_openapi(self, _: Call) -> web.StreamResponse:
         now = (len(self.bus.topics), self.bus.services.changes)  # topics stay as they were declared
         if self._described != now:
-            self._description = msgspec.json.encode(document(OPERATIONS, self.prefix, self.bus))
+            self._description = msgspec.json.encode(self._document())
             self._described = now
         return _encoded(self._description)
 

@@ -52,6 +52,28 @@ REFUSALS = {
     503: "It could not be kept, clients send too much at once, or growd is about to end",
     507: "There is no room for more parameters",
 }
+SECURITY_SCHEMES: Final = {
+    "basic": {"type": "http", "scheme": "basic", "description": "A user of the CouchDB, UTF-8 (RFC 7617)"},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "AuthSession",
+        "description": "The cookie that POST /_session gives, beside the API",
+    },
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "Where the CouchDB takes them",
+    },
+}
+LOGIN_REFUSALS: Final = {
+    400: "A login that can't be read",
+    401: "No login, or one that the database does not take",
+    403: "A user without the role that this takes",
+    429: "Too many logins failed from this address",
+    503: "The database does not say who the user is",
+}
 # Of a name: segments with slashes between, perhaps a slash before. (Not all that can't be printed is told.)
 NAME_PATTERN: Final = r"^/?[^/\u0000-\u001f\u007f-\u009f]+(/[^/\u0000-\u001f\u007f-\u009f]+)*$"
 BODY_REFUSALS: Final = (408, 413, 415, 503)  # of every operation that takes a body
@@ -82,6 +104,19 @@ def document(operations: Iterable[Operation], prefix: str, bus: Bus) -> dict[str
             },
         },
     }
+
+
+def secured(described: dict[str, Any]) -> dict[str, Any]:
+    """The document of an API that takes a login: how, and how it is refused."""
+    components = described["components"]
+    components["securitySchemes"] = SECURITY_SCHEMES
+    components["responses"] |= {f"Login{status}": _refusal(doc) for status, doc in LOGIN_REFUSALS.items()}
+    for path in described["paths"].values():
+        for operation in path.values():
+            for status in LOGIN_REFUSALS:
+                reference = {"$ref": f"#/components/responses/Login{status}"}
+                operation["responses"].setdefault(str(status), reference)
+    return described | {"security": [{name: []} for name in SECURITY_SCHEMES]}
 
 
 def field_schema(field: Field) -> dict[str, Any]:

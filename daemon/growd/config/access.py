@@ -1,0 +1,91 @@
+"""The section `[access]`, and what may be listened on without a decision on who may come in."""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from growd.config.base import Name, Section
+from growd.config.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Access(Section, frozen=True):
+    """Who may use the API where `[http] access` is "couchdb": users of that CouchDB, by their roles.
+
+    Who may operate may read, and an administrator may both. CouchDB's own administrators may everything.
+    """
+
+    open_reading: bool = False
+    """Whether reading (GET, streams included) takes no login."""
+
+    reader_role: Name = "growd_reader"
+    """The role for reading: values, streams, metrics."""
+
+    operator_role: Name = "growd_operator"
+    """The role for operating: set points, parameters, recipes."""
+
+    administrator_role: Name = "growd_admin"
+    """The role for services whose effect lasts, or that let go what is there for safety."""
+
+    answer_s: Annotated[float, Meta(ge=1, le=3_600)] = 30.0
+    """For how long an answer of the database on a login holds; who is deleted there is out after this."""
+
+    question_s: Annotated[float, Meta(ge=0.1, le=60)] = 10.0
+    """How long the database may take for an answer; a Raspberry Pi needs a second for a password."""
+
+    outage_s: Annotated[float, Meta(ge=0, le=604_800)] = 3_600.0
+    """How long the last good answer holds while the database gives none; after that logins are refused."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens on `host`, an address or a name."""
+    bare = host.strip("[]").partition("%")[0]
+    try:
+        address = ip_address(bare)
+    except ValueError:  # a name; of names only this one is the machine's own for sure (RFC 6761, section 6.3)
+        return bare.lower().removesuffix(".") == "localhost"
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.is_loopback
+
+
+def reason_against(host: str, access: str) -> str:
+    """Why growd must not listen on `host` with this `[http] access`; empty if it may."""
+    if access or is_loopback(host):
+        return ""
+    return (
+        f"must be decided, for {host} is reached from beyond this machine: "
+        '"couchdb" lets in users of the CouchDB at [couchdb] url, by their roles, "open" lets in everybody; '
+        "or listen on 127.0.0.1"
+    )
+
+
+def faults_of_access(host: str, access: str, couchdb_url: str) -> Iterator[Finding]:
+    """What is wrong with `[http] access`, given where growd listens and which database it has."""
+    if reason := reason_against(host, access):
+        yield Finding(("http", "access"), reason)
+    if access == "couchdb" and not couchdb_url:
+        yield Finding(
+            ("http", "access"),
+            '"couchdb" takes a CouchDB, named in [couchdb] url; the embedded database knows no users',
+        )
+
+
+def what_is_open(host: str, *, is_embedded: bool) -> str:
+    """What `access = "open"` means, in a sentence for the log; empty where only this machine reaches it."""
+    if is_loopback(host):
+        return ""
+    database = (
+        "read, write and delete all that is in the database, for the embedded one knows no users"
+        if is_embedded
+        else "try logins at the database, which asks for its own"
+    )
+    return (
+        f'[http] access is "open": everybody who reaches {host} may read all values, change set points, '
+        f"parameters and recipes, call every service, and {database}"
+    )

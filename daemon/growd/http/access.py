@@ -1,0 +1,43 @@
+"""Who may come in, as the configuration says: nobody is asked, or a CouchDB is."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from growd.config.access import what_is_open
+from growd.http.attempts import Attempts
+from growd.http.authorization import Authorization, Logins
+from growd.http.sessions import MOST_ANSWER, Sessions
+
+if TYPE_CHECKING:
+    from growd.config import Config
+    from growd.http.api import Api
+    from growd.http.framing import AnswerHead
+    from growd.http.gateway import Gateway
+    from growd.http.server import Passage
+
+_SESSION: Final = b"/_session"
+_log = logging.getLogger(__name__)
+
+
+def guarded(config: Config, gateway: Gateway, api: Api, passage: Passage) -> Passage:
+    """Have `api` judge requests, and logins on their way through `passage`, where the configuration wants it.
+
+    Otherwise nothing stands in the way of a request, and the log says what is open.
+    """
+    http = config.http
+    if http.access == "couchdb":
+
+        async def ask(headers: list[tuple[bytes, bytes]]) -> tuple[AnswerHead, bytes]:
+            return await gateway.get(_SESSION, headers, most=MOST_ANSWER)
+
+        attempts = Attempts()
+        sessions = Sessions(ask, config.access, attempts)
+        api.access = Authorization(config.access, sessions, api.root)
+        return Logins(passage, sessions, attempts)
+    if http.access == "open":
+        said = what_is_open(http.host, is_embedded=not config.couchdb.url)
+        if said:
+            _log.warning("%s", said)
+    return passage

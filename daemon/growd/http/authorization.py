@@ -1,0 +1,206 @@
+"""Who may do what beneath the API's root, where `[http] access` is "couchdb".
+
+Reading is GET and HEAD; operating is everything else; a service that is administrative takes an
+administrator. The roles are those of users of the database, see `sessions`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import contextmanager
+from enum import IntEnum
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from aiohttp import hdrs, web
+
+from growd.http.errors import ApiError
+from growd.http.gateway import first_segment
+from growd.http.peers import peer_of
+from growd.http.sessions import Session, credentials_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.bus.services import Service
+    from growd.config.access import Access
+    from growd.http.attempts import Attempt, Attempts
+    from growd.http.server import Passage
+    from growd.http.sessions import Credentials, Sessions
+
+REALM: Final = "growd"
+CHALLENGE: Final = f'Basic realm="{REALM}", charset="UTF-8"'
+"""RFC 7617, section 2.1."""
+QUIET_CHALLENGE: Final = "Cookie"
+"""For pages, which say with X-CouchDB-WWW-Authenticate that a browser shall ask nobody, as CouchDB has it."""
+SERVER_ADMIN: Final = "_admin"
+READING_METHODS: Final = frozenset({"GET", "HEAD"})
+_SESSION: Final = web.RequestKey("growd.session", Session)
+_LOGGED_OUT: Final = "Basic Xzpf"  # "_:_", with which clients of CouchDB say that they are nobody
+_log = logging.getLogger(__name__)
+
+
+class Permission(IntEnum):
+    """Each includes those before."""
+
+    READING = 1
+    OPERATING = 2
+    ADMINISTRATION = 3
+
+
+class Authorization:
+    """Judges requests to the API by the roles of who asks."""
+
+    def __init__(self, section: Access, sessions: Sessions, root: str) -> None:
+        self._section = section
+        self._sessions = sessions
+        self._open = frozenset({f"{root}/health", f"{root}/ready"})
+        self._lasting: dict[web.BaseRequest, Credentials] = {}
+        self._watch: asyncio.Task[None] | None = None
+
+    def reconfigure(self, section: Access) -> None:
+        """Go by another section from the next request on; what is remembered holds as it did."""
+        self._section = self._sessions.section = section
+
+    async def close(self) -> None:
+        """End what is under way; requests have ended before."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
+        await self._sessions.close()
+
+    async def admit(self, request: web.BaseRequest, path: str) -> None:
+        """Let a request pass to what is no administration, or refuse: 400, 401, 403, 429 or 503."""
+        if path in self._open:
+            return
+        reads = request.method in READING_METHODS
+        if reads and self._section.open_reading:
+            return
+        try:
+            session = await self._session(request)
+        except ApiError as refusal:
+            if refusal.status == HTTPStatus.UNAUTHORIZED:
+                raise _challenging(request, refusal.sentence) from None
+            raise
+        self._require(session, Permission.READING if reads else Permission.OPERATING)
+        request[_SESSION] = session
+
+    def require_leave_to_call(self, request: web.BaseRequest, service: Service) -> None:
+        """Refuse with 403 who was let in and may not call this service."""
+        if service.is_administrative:
+            self._require(request[_SESSION], Permission.ADMINISTRATION)
+
+    def finish(self, request: web.BaseRequest, path: str, response: web.StreamResponse) -> web.StreamResponse:
+        """What is sent in place of an answer: of what everybody may ask, a word and no reasons.
+
+        And with a cookie that the database renewed, as it would be if the client had asked it itself.
+        """
+        if path in self._open:
+            text = "ok\n" if response.status == HTTPStatus.OK else "no\n"
+            return web.Response(text=text, status=response.status, headers={hdrs.CACHE_CONTROL: "no-store"})
+        session = request.get(_SESSION)
+        if session is not None and session.set_cookie and not response.prepared:
+            response.headers.add(hdrs.SET_COOKIE, session.set_cookie)
+        return response
+
+    @contextmanager
+    def lasting(self, request: web.BaseRequest) -> Iterator[None]:
+        """For an answer that does not end: who may read no more is cut off, a while after."""
+        credentials = credentials_of(request) if _SESSION in request else None
+        if credentials is None:
+            yield
+            return
+        self._lasting[request] = credentials
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(self._watch_lasting(), name="access: streams")
+        try:
+            yield
+        finally:
+            del self._lasting[request]
+
+    async def _watch_lasting(self) -> None:
+        while self._lasting:
+            await asyncio.sleep(self._section.answer_s)
+            for request, credentials in [*self._lasting.items()]:
+                try:
+                    self._require(await self._sessions.who(credentials, peer_of(request)), Permission.READING)
+                except ApiError as refusal:
+                    _log.info("a stream for %s ends: %s", peer_of(request), refusal.sentence)
+                    if request.transport is not None:
+                        request.transport.close()
+
+    async def _session(self, request: web.BaseRequest) -> Session:
+        credentials = credentials_of(request)
+        if credentials is None:
+            raise ApiError(HTTPStatus.UNAUTHORIZED, "unauthorized", "this takes a login")
+        return await self._sessions.who(credentials, peer_of(request))
+
+    def _require(self, session: Session, needed: Permission) -> None:
+        section = self._section
+        roles = (section.reader_role, section.operator_role, section.administrator_role)
+        if SERVER_ADMIN not in session.roles and session.roles.isdisjoint(roles[needed - 1 :]):
+            sentence = f"{session.name} lacks the role {roles[needed - 1]}, which {needed.name.lower()} takes"
+            raise ApiError(HTTPStatus.FORBIDDEN, "forbidden", sentence)
+
+
+class Logins:
+    """Hands requests on to the database through `passage`, but for guesses of passwords.
+
+    A Basic login is handed on when the database has said shortly before that it is good; it judges each
+    request itself again. Of POST /_session only the answer tells whether it was a guess.
+    """
+
+    def __init__(self, passage: Passage, sessions: Sessions, attempts: Attempts) -> None:
+        self._passage = passage
+        self._sessions = sessions
+        self._attempts = attempts
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+        try:
+            if request.method == "POST" and first_segment(request) == "_session":
+                return await self._log_in(request)
+            if hdrs.AUTHORIZATION in request.headers:
+                await self._check(request)
+        except ApiError as refusal:
+            response = refusal.response()
+            if not request.content.at_eof():
+                response.force_close()  # the rest of the body is still to come
+            return response
+        return await self._passage.handle(request)
+
+    async def _check(self, request: web.BaseRequest) -> None:
+        credentials = credentials_of(request)
+        if credentials is None or not credentials.user or credentials.authorization == _LOGGED_OUT:
+            return
+        try:
+            await self._sessions.who(credentials, peer_of(request))
+        except ApiError as refusal:
+            if refusal.status != HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
+            # the database answers for itself, or not
+
+    async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
+        with self._attempts.attempt(peer_of(request), "") as attempt:
+            response = await self._passage.handle(request)
+            _note(attempt, request, response.status)
+        return response
+
+
+def _note(attempt: Attempt, request: web.BaseRequest, status: int) -> None:
+    """What the database's answer to POST /_session says of the password."""
+    query = dict(parse_qsl(urlsplit(request.raw_path).query, keep_blank_values=True))
+    # for a page, failures too are answered with a way to another page where `fail` names one
+    if status == HTTPStatus.OK or (status == HTTPStatus.FOUND and "fail" not in query):
+        attempt.succeeded()
+    elif status not in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FOUND}:
+        attempt.came_to_nothing()
+
+
+def _challenging(request: web.BaseRequest, sentence: str) -> ApiError:
+    """The refusal that asks for a login."""
+    is_page = "X-CouchDB-WWW-Authenticate" in request.headers
+    headers = {"WWW-Authenticate": QUIET_CHALLENGE if is_page else CHALLENGE}
+    return ApiError(HTTPStatus.UNAUTHORIZED, "unauthorized", sentence, headers)
