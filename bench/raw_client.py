@@ -11,7 +11,7 @@ PIECE = 65_536  # bytes
 
 def head(method: str, path: str, *fields: str) -> bytes:
     """The head of a request with these header lines."""
-    return "\r\n".join((f"{method} {path} HTTP/1.1", "Host: growd", *fields, "", "")).encode()
+    return "\r\n".join((f"{method} {path} HTTP/1.1", "Host: localhost", *fields, "", "")).encode()
 
 
 def request(method: str, path: str, body: bytes = b"") -> bytes:

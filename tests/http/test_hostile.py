@@ -16,12 +16,13 @@ import pytest
 from aiohttp import StreamReader, web
 from aiohttp.http_parser import HttpRequestParser
 
-from growd.cli import allow_open_files
 from growd.http import admission, connections
 from growd.http.api import Limits
 from growd.http.connections import MAX_HEAD, ConnectionLimits
+from growd.http.origins import Guard, WebPolicy
 from growd.http.server import Server
-from support.daemon import CO2, serving
+from growd.run_command import allow_open_files
+from support.daemon import CO2, NAMES, serving
 from support.raw_http import raw_client
 
 NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -53,7 +54,8 @@ def many_files(open_files):
 @asynccontextmanager
 async def listening(daemon, **limits):
     """Another door to the same daemon, with these limits."""
-    server = Server(daemon.api, daemon.database, ConnectionLimits(**limits))
+    guard = Guard(WebPolicy(hosts=NAMES))
+    server = Server(daemon.api, daemon.database, ConnectionLimits(**limits), guard)
     await server.open("127.0.0.1", 0)
     try:
         yield server

@@ -21,6 +21,7 @@ from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
 from growd.clock import RealClock
 from growd.http.api import Api, Limits
+from growd.http.origins import Guard, WebPolicy
 from growd.http.server import Server
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ TOPICS = {
 START = "environment_1/start_recipe"
 STOP = "environment_1/stop_recipe"
 CALIBRATE = "sensors/scd30/calibrate"
+NAMES = ("x", "h", "growd")  # under which the tests ask
 
 
 class MemoryStore:
@@ -178,12 +180,12 @@ class Daemon:
 
 
 @asynccontextmanager
-async def serving(limits: Limits | None = None) -> AsyncIterator[Daemon]:
+async def serving(limits: Limits | None = None, policy: WebPolicy | None = None) -> AsyncIterator[Daemon]:
     """A daemon on a free port of the loopback interface."""
     store, database = MemoryStore(), Database()
     bus = Bus(RealClock(), Parameters(store=store))
     api = Api(bus, bus.node("http"), "_svc", limits)
-    server = Server(api, database)
+    server = Server(api, database, guard=Guard(policy or WebPolicy(hosts=NAMES)))
     await server.open("127.0.0.1", 0)
     try:
         async with aiohttp.ClientSession() as session:

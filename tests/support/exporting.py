@@ -16,8 +16,9 @@ from growd.clock import RealClock
 from growd.http.api import Api
 from growd.http.export import Exports
 from growd.http.gateway import Gateway
+from growd.http.origins import Guard, WebPolicy
 from growd.http.server import Server
-from support.daemon import MemoryStore
+from support.daemon import NAMES, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -98,7 +99,8 @@ async def front_door(
     """The daemon's server before the database server at `upstream`, whose points are in `database`."""
     bus = Bus(RealClock(), Parameters(store=MemoryStore()))
     gateway = Noting(upstream, stall_limit)
-    server = Server(Api(bus, bus.node("http"), "_svc"), NotingExports(gateway, database))
+    guard = Guard(WebPolicy(hosts=NAMES))
+    server = Server(Api(bus, bus.node("http"), "_svc"), NotingExports(gateway, database), guard=guard)
     await server.open("127.0.0.1", 0)
     assert server.address is not None
     try:

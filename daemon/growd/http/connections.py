@@ -22,11 +22,15 @@ from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooL
 
 from growd.bus.errors import shown
 from growd.http.admission import Admission
+from growd.http.client_request import NO_STORE, SECURITY_HEADERS, ClientRequest
 from growd.http.errors import ApiError, error_fields
 from growd.http.gateway import SERVER_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.http import RawRequestMessage
 
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and the database
 MAX_HEAD: Final = 128 * 1024  # bytes of a request's line and headers together, or of trailers
@@ -67,7 +71,7 @@ class HttpServer(web.Server):
         limits: ConnectionLimits,
     ) -> None:
         # a client that goes away cancels its handler: its stream, or its request to the database, ends
-        super().__init__(handler, handler_cancellation=True)
+        super().__init__(handler, handler_cancellation=True, request_factory=self._request)
         options = {name: value for name, value in SERVER_OPTIONS.items() if name != "handler_cancellation"}
         self._options = {**options, "access_log": None, "keepalive_timeout": limits.keep_alive_s}
         self.header_timeout_s = limits.header_timeout_s
@@ -75,6 +79,16 @@ class HttpServer(web.Server):
 
     def __call__(self) -> web.RequestHandler:
         return Connection(self, loop=asyncio.get_running_loop(), **self._options)
+
+    def _request(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> ClientRequest:
+        return ClientRequest(message, payload, protocol, writer, task, protocol._loop)  # noqa: SLF001  as aiohttp does
 
 
 class Connection(web.RequestHandler):
@@ -331,6 +345,8 @@ def _whole(error: ApiError) -> bytes:
         "Content-Type": "application/json",
         "Content-Length": len(body),
         "Connection": "close",
+        "Cache-Control": NO_STORE,
+        **dict(SECURITY_HEADERS),
         **(error.headers or {}),
     }
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())

@@ -59,7 +59,7 @@ class Server:
         self._api = api
         self._passage = passage
         self._limits = limits or ConnectionLimits()
-        self._guard = guard or Guard()
+        self.guard = guard or Guard()
         self._listener: asyncio.Server | None = None
         self._http: HttpServer | None = None
         self._handlers: set[asyncio.Task[Any]] = set()
@@ -139,7 +139,7 @@ class Server:
     def _turn_away(self, request: ClientRequest, *, is_api: bool) -> web.Response | None:
         """The answer to a request that goes no further: a preflight, or one that is refused."""
         try:
-            return self._guard.admit(request, is_api=is_api)
+            return self.guard.admit(request, is_api=is_api)
         except ApiError as error:
             response = error.response()
         if not request.content.at_eof():

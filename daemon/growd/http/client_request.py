@@ -1,0 +1,41 @@
+"""A request, with what growd has found out about it, and the headers that its own answers have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import hdrs, web
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SECURITY_HEADERS: Final = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),  # does not bind requests that CORS lets read
+)
+"""An answer is data and never a page. Without Strict-Transport-Security: a certificate of one's own making is
+usual here, and a browser that has seen it once would let nobody past a certificate that it can't check."""
+NO_STORE: Final = "no-store"
+
+
+class ClientRequest(web.BaseRequest):
+    """A request whose answers, if growd gives them itself, have `answer_headers`, on streams and errors too.
+
+    `client` is whom it counts for, None for one without limits of its own.
+    """
+
+    answer_headers: Iterable[tuple[str, str]] = SECURITY_HEADERS
+    client: str | None = None
+
+    async def _prepare_hook(self, response: web.StreamResponse) -> None:
+        headers = response.headers
+        headers.extend(self.answer_headers)
+        if hdrs.CACHE_CONTROL not in headers:
+            headers[hdrs.CACHE_CONTROL] = NO_STORE
+
+
+def client_of(request: web.BaseRequest) -> str | None:
+    """Whom a request counts for, None for one without limits of its own."""
+    return request.client if isinstance(request, ClientRequest) else None
