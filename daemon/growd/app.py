@@ -32,6 +32,7 @@ from growd.http.freshness import Freshness
 from growd.http.gateway import Gateway
 from growd.http.server import AddressError, Server
 from growd.liveness import Liveness
+from growd.operations import Operations
 from growd.outputs import check_lamps
 from growd.plant import Plants, declare_topics, unmeasured_variables
 from growd.recipe_runners import recipe_runners, run_documents
@@ -129,8 +130,11 @@ class App:
         database = await stack.enter_async_context(await asyncio.to_thread(self._database))
         storage = await stack.enter_async_context(self._storing(bus, local, database))
         await stack.enter_async_context(alerting(self.config, bus, local))
-        server = await stack.enter_async_context(self._serving(bus, database, storage))
+        operations = Operations(bus, self.config.chambers(), self.data, database)
+        stack.push_async_callback(operations.close)
+        server = await stack.enter_async_context(self._serving(bus, database, storage, operations))
         await stack.enter_async_context(self._controlling(bus, local, storage.outbox, database))
+        stack.enter_context(operations.ready())
         await self._until_ready(database)
         self._words = functools.partial(words, bus, self.config.chambers(), storage.outbox.depth)
         return Running(_url(server), self._described(database), self.data)
@@ -217,7 +221,9 @@ class App:
     # the front door
 
     @contextlib.asynccontextmanager
-    async def _serving(self, bus: Bus, database: Database, storage: Storage) -> AsyncIterator[Server]:
+    async def _serving(
+        self, bus: Bus, database: Database, storage: Storage, operations: Operations
+    ) -> AsyncIterator[Server]:
         http = self.config.http
         limits = Limits(
             body_bytes=http.max_body_bytes,
@@ -232,6 +238,7 @@ class App:
         fresh = Freshness(exports, database.names.points, storage.shipper.reading)
         api = Api(bus, bus.node("http"), f"_{http.name}", limits)
         server = Server(api, guarded(self.config, gateway, api, fresh), connections)
+        operations.open(server, api)
         try:
             await server.open(http.host, http.port)
             yield server

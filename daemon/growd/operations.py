@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 from typing import TYPE_CHECKING
 
 from growd.http.operational import OperationalPages
@@ -12,7 +12,7 @@ from growd.status.overview import Overview
 from growd.store.database_node import DatabaseNode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from growd.bus import Bus
@@ -21,14 +21,9 @@ if TYPE_CHECKING:
     from growd.status.model import Status
     from growd.store.database import Database
 
-_log = logging.getLogger(__name__)
-
 
 class Operations:
-    """All of it, of one daemon; `data` is its folder.
-
-    `why_not_ready` may be set by whoever starts and ends the parts.
-    """
+    """All of it, of one daemon; `data` is its folder."""
 
     def __init__(self, bus: Bus, environments: Collection[str], data: Path, database: Database) -> None:
         self._bus = bus
@@ -49,12 +44,11 @@ class Operations:
         self._server, self._api = server, api
         OperationalPages(self).open(api)
 
-    def be_ready(self) -> None:
-        """All has started."""
+    @contextlib.contextmanager
+    def ready(self) -> Iterator[None]:
+        """All has started, and runs until the end of the body."""
         self._not_ready = ""
-
-    def be_leaving(self) -> None:
-        """All is about to end."""
+        yield
         self._not_ready = "stopping"
 
     def why_not_ready(self) -> str:
