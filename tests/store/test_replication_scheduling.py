@@ -34,6 +34,8 @@ class Scheduler:
         self.state: str | None = "crashing"
         self.info: Any = {"error": "{worker_died,\n    <0.1.0>}"}
         self.far = 200
+        self.lag = 0
+        self.growing: str | None = None  # the figure in `info` that grows with each look
         self.documents: dict[str, dict[str, Any]] = {}
         self.written: list[int] = []  # the connection_timeout of each document
         self.looks = 0
@@ -72,9 +74,11 @@ class Scheduler:
         if segments[0] == "_scheduler":
             self.looks += 1
             self.looked.set()
+            if self.growing is not None:
+                self.info[self.growing] += 1
             return web.json_response({"state": self.state, "info": self.info, "id": None})
         if segments[1:] == ["_changes"]:
-            return web.json_response({"results": [], "last_seq": 0, "pending": 0})
+            return web.json_response({"results": [{}] * self.lag, "last_seq": 0, "pending": 0})
         is_far = segments[0] == "cloud"
         return web.json_response({"error": "x", "reason": "y"}, status=self.far if is_far else 200)
 
@@ -129,6 +133,29 @@ async def test_a_job_that_crashes_with_its_far_side_there_is_begun_anew_when_tha
     async with replicating(scheduler, tmp_path, first_restart_s=0.01, longest_restart_s=0.01):
         await scheduler.after_looks(10)
         assert scheduler.written[:4] == [FIRST, SECOND, FIRST, SECOND]
+
+
+async def test_a_job_that_runs_and_brings_nothing_is_begun_anew(scheduler, tmp_path, caplog):
+    scheduler.state, scheduler.info = "running", {"docs_written": 7, "through_seq": 3}
+    async with replicating(scheduler, tmp_path, hang_s=0.0) as replication:
+        assert scheduler.written == [FIRST]  # there is nothing to bring
+        scheduler.lag = 2
+        await scheduler.after_looks(5)
+        assert scheduler.written[:2] == [FIRST, SECOND]
+        (status,) = replication.statuses()
+        assert (status.state, status.failures) == ("running", 0)
+        assert status.restarts > 0
+    told = f"replication growd-{DEVICE}-points has brought nothing for 0 s and is begun anew"
+    assert told in caplog.messages
+
+
+@pytest.mark.parametrize("count", ["docs_written", "revisions_checked"])
+async def test_a_job_that_works_on_is_left_alone_however_long_it_takes(scheduler, tmp_path, count):
+    scheduler.state, scheduler.lag, scheduler.growing = "running", 2, count
+    scheduler.info = {"docs_written": 7, "revisions_checked": 7, "through_seq": 3}
+    async with replicating(scheduler, tmp_path, hang_s=0.0):
+        await scheduler.after_looks(10)
+        assert scheduler.written == [FIRST]
 
 
 @pytest.mark.parametrize("state", ["failed", "completed"])

@@ -46,6 +46,7 @@ _REFUSED_PROBES: Final = 10  # a wrong password is tried so much less often: Cou
 # https://docs.couchdb.org/en/3.5.x/replication/replicator.html#replication-states
 _CRASHING: Final = frozenset({"crashing", "error"})
 _ENDED: Final = frozenset({"failed", "completed"})
+_PROGRESS: Final = ("revisions_checked", "docs_read", "docs_written")  # what a job counts as it works
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Pace:
     probe_s: float = 60.0
     first_restart_s: float = 30.0
     longest_restart_s: float = 3_600.0
+    hang_s: float = 900.0  # long: CouchDB writes in batches, and a large one takes its time on a slow line
 
     def pause_s(self, writes: int) -> float:
         """Before a document may be written again that was written so often: grows, half of it at random."""
@@ -209,6 +211,8 @@ class _Watch:
         self._pace = pace
         self._lag = Lag(job)
         self._is_stalled = False
+        self._progress: list[Any] = []
+        self._moved_at = 0.0
         self._is_others = False
         self._is_to_restart = False
         self._is_written = False  # by this look
@@ -317,6 +321,22 @@ class _Watch:
             except CouchError:
                 self.health.lag = None
         self._is_stalled = self.health.lag != 0 and before == self._lag.through
+        self._look_for_hang(report, now)
+
+    def _look_for_hang(self, report: Document, now: float) -> None:
+        """Begin a job anew that runs, has something to bring, a far side that answers, and brings nothing."""
+        counts = _counts(report)
+        progress = [self._lag.through, *(counts.get(name) for name in _PROGRESS)]
+        is_running = self.health.state is ReplicationState.RUNNING
+        if progress != self._progress or not is_running or not self.health.lag:
+            self._progress, self._moved_at = progress, now
+        elif now - self._moved_at > self._pace.hang_s:
+            _log.warning(
+                "replication %s has brought nothing for %.0f s and is begun anew",
+                self.job.id,
+                now - self._moved_at,
+            )
+            self._is_to_restart, self._moved_at = True, now
 
     async def _probe(self) -> None:
         """See whether the far side would have us, if that is due."""
