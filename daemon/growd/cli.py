@@ -24,6 +24,7 @@ COMMANDS: Final = {
     ),
     "status": Command("growd.status_command:status", "Tell how the running daemon is."),
     "db": Command("growd.db_commands:db", "Work with the database of points."),
+    "alert": Command("growd.alert_commands:alert", "See what is wrong, and try how it is told."),
     "recipe": Command("growd.recipe_commands:recipe", "Look at recipes before they run."),
 }
 

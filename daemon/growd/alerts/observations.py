@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.alerts.messages import Place
@@ -12,7 +14,7 @@ from growd.bus.messages import Quality
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from growd.bus import Bus
     from growd.bus.messages import Message
@@ -24,6 +26,13 @@ SILENT_S: Final = 60.0
 LOSS_S: Final = 3_600.0
 """For how long after the last loss of points it is told that some are lost; in seconds of the clock."""
 
+MACHINE_S: Final = 60.0
+"""Disk and temperature are looked at as often, in seconds of the clock."""
+
+_OF_MACHINE: Final = ("disk_full", "too_hot")
+_MEGABYTE: Final = 1e6
+_HYSTERESIS_MB: Final = 100.0
+_HYSTERESIS_DEGC: Final = 5.0
 _FAILED: Final = 2  # the level of a diagnostic status
 _WORDS: Final = {Quality.FAULT: "its sensor is at fault", Quality.STALE: "nothing new has come"}
 
@@ -54,6 +63,7 @@ class World:
         self._devices: list[tuple[str, str, str]] = []
         self._interlocks: list[tuple[str, str, str]] = []
         self._spoken: dict[str, tuple[int, float]] = {}
+        self._prepared_at = -inf
         self._lost = 0
         self._lost_at: float | None = None
         self._looks: dict[str, Callable[[settings.Alert], Iterator[Observation]]] = {
@@ -66,8 +76,18 @@ class World:
             "database": self._database,
             "points_lost": self._losses,
             "replication": self._replications,
+            "disk_full": self._disk,
+            "too_hot": self._heat,
             "recipe_ended": lambda _: iter(()),  # it happens once, so it is heard and not looked for
         }
+
+    async def prepare(self, rules: Iterable[settings.Alert]) -> None:
+        """Have the machine looked at, where a rule goes by it and the last look is long ago."""
+        now = self._bus.clock.monotonic()
+        if any(rule.kind in _OF_MACHINE for rule in rules) and now - self._prepared_at >= MACHINE_S:
+            self._prepared_at = now
+            with contextlib.suppress(UnknownNameError):
+                await self._bus.find_node("machine").prepare()
 
     def look(self, rule: settings.Alert) -> list[Observation]:
         """How it is with all that a rule watches."""
@@ -205,7 +225,7 @@ class World:
 
     def _told_by(self, node: str, detail: str) -> Any:
         try:
-            return self._bus.find_node(node).information().get(detail)
+            return self._bus.find_node(node).details().get(detail)
         except UnknownNameError:
             return None
 
@@ -258,6 +278,34 @@ class World:
             words = f"fails: {each['last_error']}" if is_failing else f"is {each['state']}"
             level = Level.RAISED if is_failing else Level.CLEAR
             yield Observation(each["name"], level, f"the replication of {each['name']} {words}")
+
+    # the machine
+
+    def _disk(self, rule: settings.Alert) -> Iterator[Observation]:
+        machine = self._told_by("machine", "machine") or {}
+        free = machine.get("disk_free_bytes")
+        if free is None:
+            return
+        free_mb = free / _MEGABYTE
+        level = band_level(free_mb, rule.free_mb, None, _HYSTERESIS_MB)
+        words = f", less than {rule.free_mb:g} MB" if free_mb < rule.free_mb else ""
+        text = f"{free_mb:.0f} MB are free on the disk of the data folder{words}"
+        yield Observation("disk", level, text, Place(value=free_mb, limit=rule.free_mb, unit="MB"))
+
+    def _heat(self, rule: settings.Alert) -> Iterator[Observation]:
+        machine = self._told_by("machine", "machine") or {}
+        temperatures = machine.get("temperatures_degc")
+        if temperatures:
+            name, value = max(temperatures.items(), key=lambda item: float(item[1]))
+            level = band_level(value, None, rule.above_degc, _HYSTERESIS_DEGC)
+            words = f", above {rule.above_degc:g} degC" if value > rule.above_degc else ""
+            place = Place(device=name, value=value, limit=rule.above_degc, unit="degC")
+            yield Observation("temperature", level, f"the machine has {value:.1f} degC{words}", place)
+        troubles = machine.get("troubles")
+        if troubles is not None:
+            level = Level.RAISED if troubles else Level.CLEAR
+            text = f"the machine tells of {', '.join(troubles)}" if troubles else "the machine tells of none"
+            yield Observation("firmware", level, text)
 
 
 def _is_of(rule: settings.Alert, environment: str, device: str) -> bool:

@@ -67,6 +67,7 @@ class Watch:
             await self._clock.sleep(QUIET_S)
             while True:
                 self._hear(ends)
+                await self._world.prepare(self._rules.values())
                 self.look()
                 await self._clock.sleep(PERIOD_S)
 

@@ -26,6 +26,8 @@ Kind = Literal[
     "database",
     "points_lost",
     "replication",
+    "disk_full",
+    "too_hot",
 ]
 
 
@@ -36,7 +38,7 @@ class Alert(Section, frozen=True):
     `no_value`: nothing that can be believed is measured of it. `device_failed`, `interlock` (has tripped),
     `recipe_ended`, `recipe_stalled` (paused, or it does not go on). `outbox`: many points wait for the
     database. `database`: it takes none. `points_lost`: lost, refused, or not on the disk. `replication`: it
-    fails.
+    fails. `disk_full`: that of the data folder. `too_hot`: the machine, or it is throttled or lacks power.
     """
 
     name: Name
@@ -68,6 +70,12 @@ class Alert(Section, frozen=True):
 
     points: Annotated[int, Meta(ge=1, le=100_000_000)] = 10_000
     """Of `outbox`: told when more than this wait."""
+
+    free_mb: Annotated[float, Meta(ge=1, le=100_000_000)] = 500.0
+    """Of `disk_full`: told when less than this is free."""
+
+    above_degc: Annotated[float, Meta(ge=20, le=120)] = 80.0
+    """Of `too_hot`: told when one of the machine's sensors is above this; a Raspberry Pi slows down at 80."""
 
     for_s: Annotated[float, Meta(ge=0, le=604_800)] = 60.0
     """For how long it must be so without a break before it is told."""
@@ -149,6 +157,8 @@ _OPTIONS: Final = {
     "deviation": ("out_of_band",),
     "hysteresis": ("out_of_band",),
     "points": ("outbox",),
+    "free_mb": ("disk_full",),
+    "above_degc": ("too_hot",),
     "environment": (
         "out_of_band",
         "no_value",
@@ -180,6 +190,8 @@ DEFAULT_ALERTS: Final = (
     Alert(name="database", kind="database", for_s=1_800.0),
     Alert(name="points-lost", kind="points_lost", for_s=0.0, severity="critical"),
     Alert(name="replication", kind="replication", for_s=3_600.0),
+    Alert(name="disk-full", kind="disk_full", for_s=120.0, severity="critical"),
+    Alert(name="too-hot", kind="too_hot", for_s=120.0),
 )
 """What is watched where there is a channel and no rule. What band a variable has only its operator knows."""
 
