@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 from growd.config.access import what_is_open
@@ -11,6 +12,8 @@ from growd.http.authorization import Authorization, Logins
 from growd.http.sessions import MOST_ANSWER, Sessions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from growd.config import Config
     from growd.http.api import Api
     from growd.http.framing import AnswerHead
@@ -21,7 +24,13 @@ _SESSION: Final = b"/_session"
 _log = logging.getLogger(__name__)
 
 
-def guarded(config: Config, gateway: Gateway, api: Api, passage: Passage) -> Passage:
+def guarded(
+    config: Config,
+    gateway: Gateway,
+    api: Api,
+    passage: Passage,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> Passage:
     """Have `api` judge requests, and logins on their way through `passage`, where the configuration wants it.
 
     Otherwise nothing stands in the way of a request, and the log says what is open.
@@ -32,8 +41,8 @@ def guarded(config: Config, gateway: Gateway, api: Api, passage: Passage) -> Pas
         async def ask(headers: list[tuple[bytes, bytes]]) -> tuple[AnswerHead, bytes]:
             return await gateway.get(_SESSION, headers, most=MOST_ANSWER)
 
-        attempts = Attempts()
-        sessions = Sessions(ask, config.access, attempts)
+        attempts = Attempts(monotonic)
+        sessions = Sessions(ask, config.access, attempts, monotonic)
         api.access = Authorization(config.access, sessions, api.root)
         return Logins(passage, sessions, attempts)
     if http.access == "open":

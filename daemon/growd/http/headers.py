@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from growd.http.framing import Headers, options
+from growd.http.peers import is_own_machine
 from growd.http.upstream_errors import RequestRefusedError
 
 if TYPE_CHECKING:
@@ -147,7 +148,11 @@ def _forwarded(request: web.BaseRequest, headers: Headers, outside: Outside) -> 
 
     See `absolute_uri` in CouchDB's chttpd. What a proxy further out said of the address stands.
     """
-    peers = [*headers.values(b"x-forwarded-for"), (request.remote or "unknown").encode()]
+    peers = [*headers.values(b"x-forwarded-for")]
+    if not (peers and is_own_machine(request.remote or "")):
+        # CouchDB takes the last for the peer, and locks logins out by it: not by a proxy on this machine,
+        # behind which everybody would be one
+        peers.append((request.remote or "unknown").encode())
     return [
         b"X-Forwarded-For: " + b", ".join(peers),
         b"X-Forwarded-Host: " + outside.host,

@@ -1,0 +1,180 @@
+"""A daemon that asks a database who its clients are, and users of that database."""
+
+from __future__ import annotations
+
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import aiohttp
+from yarl import URL
+
+from growd.bus import Bus
+from growd.bus.params import Parameters
+from growd.clock import RealClock
+from growd.config import Access, Config, Couchdb, Http
+from growd.http.access import guarded
+from growd.http.api import Api
+from growd.http.gateway import Gateway
+from growd.http.server import Server
+from support.daemon import Answer, Daemon, MemoryStore
+from support.session_server import session_cookie
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+PARAM = "/_svc/api/0.0.1/param"
+RESET = "environment_1/interlocks/ceiling/reset"
+ROLES = {"reader": ["growd_reader"], "operator": ["growd_operator"], "administrator": ["growd_admin"]}
+
+
+class Time:
+    """Monotonic time that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class GuardedDaemon(Daemon):
+    """The daemon, and requests from wherever and whomever."""
+
+    time: Time = field(default_factory=Time)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        login: tuple[str, str] | None = None,
+        *,
+        address: str = "",
+        cookie: str = "",
+        body: Any = None,
+        **headers: str,
+    ) -> Answer:
+        """A request for `path` as it stands; `address` is where it comes from, through a proxy here."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if login is not None:
+            sent["Authorization"] = aiohttp.encode_basic_auth(*login)
+        if address:
+            sent["X-Forwarded-For"] = address
+        if cookie:
+            sent["Cookie"] = f"other=1; AuthSession={cookie}; last=2"
+        url = URL(self.origin + path, encoded=True)
+        async with self.session.request(
+            method, url, headers=sent, json=body, allow_redirects=False
+        ) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    async def read(self, login: tuple[str, str] | None = None, **options: Any) -> Answer:
+        return await self.request("GET", PARAM, login, **options)
+
+    async def write(self, login: tuple[str, str] | None = None, **options: Any) -> Answer:
+        return await self.request("POST", f"{PARAM}/owner", login, body={"value": "me"}, **options)
+
+    async def call(self, service: str, login: tuple[str, str] | None = None, **options: Any) -> Answer:
+        return await self.request("POST", f"/_svc/api/0.0.1/service/{service}", login, **options)
+
+
+@asynccontextmanager
+async def guarded_daemon(url: str, **access: Any) -> AsyncIterator[GuardedDaemon]:
+    """A daemon on a free port, whose users are those of the database at `url`; `access` as in [access]."""
+    config = Config(http=Http(access="couchdb"), couchdb=Couchdb(url=url), access=Access(**access))
+    moved, store = Time(), MemoryStore()
+    bus = Bus(RealClock(), Parameters(store=store))
+    gateway = Gateway(lambda: url)
+    api = Api(bus, bus.node("http"), "_svc")
+    server = Server(api, guarded(config, gateway, api, gateway, moved))
+    await server.open("127.0.0.1", 0)
+    try:
+        jar = aiohttp.DummyCookieJar()
+        async with aiohttp.ClientSession(cookie_jar=jar) as session:
+            daemon = GuardedDaemon(bus, api, server, session, store, time=moved)
+            bus.node("interlocks").serve(RESET, "growd/Reset", _reset, is_administrative=True)
+            yield daemon
+    finally:
+        await server.close()
+        await gateway.close()
+        await bus.parameters.close()
+
+
+async def _reset() -> dict[str, Any]:
+    return {"success": True, "message": "reset"}
+
+
+class Users:
+    """Users of a database, made for one test and deleted after it."""
+
+    def __init__(self, url: str, admin: tuple[str, str], session: aiohttp.ClientSession) -> None:
+        self.url = url
+        self.admin = admin
+        self._session = session
+        self._made: set[str] = set()
+
+    async def add(self, *roles: str, name: str = "", password: str = "") -> tuple[str, str]:
+        """A new user, of a name that nobody had: CouchDB remembers who failed."""
+        name = (name or "growd-test") + uuid4().hex
+        login = (name, password or uuid4().hex)
+        await self._put({"name": name, "roles": roles, "password": login[1]})
+        self._made.add(name)
+        return login
+
+    async def change(self, name: str, **fields: Any) -> None:
+        """Change the document of a user: `roles`, `password`."""
+        await self._put((await self.document(name)) | fields)
+
+    async def delete(self, name: str) -> None:
+        revision = (await self.document(name))["_rev"]
+        await self._ask("DELETE", f"{_document(name)}?rev={revision}")
+        self._made.discard(name)
+
+    async def delete_all(self) -> None:
+        for name in [*self._made]:
+            await self.delete(name)
+
+    async def document(self, name: str) -> dict[str, Any]:
+        return await self._ask("GET", _document(name))
+
+    async def cookie(self, name: str, age_s: float = 0.0) -> str:
+        """The cookie that the database gave to this user that long ago."""
+        secret = await self._ask("GET", "/_node/_local/_config/chttpd_auth/secret")
+        salt = (await self.document(name))["salt"]
+        return session_cookie(name, secret, salt, int(time.time() - age_s))
+
+    async def status(self, login: tuple[str, str], address: str) -> int:
+        """What the database itself says to a login from that address."""
+        headers = {"X-Forwarded-For": address, "Authorization": aiohttp.encode_basic_auth(*login)}
+        async with self._session.get(f"{self.url}/_session", headers=headers) as response:
+            return response.status
+
+    async def _put(self, document: dict[str, Any]) -> None:
+        name = document["name"]
+        body = {"_id": f"org.couchdb.user:{name}", "type": "user", **document}
+        await self._ask("PUT", _document(name), body)
+
+    async def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        headers = {"Authorization": aiohttp.encode_basic_auth(*self.admin)}
+        url = URL(self.url + path, encoded=True)
+        async with self._session.request(method, url, json=body, headers=headers) as response:
+            assert response.status in {200, 201}, await response.text()
+            return await response.json(content_type=None)
+
+
+def _document(name: str) -> str:
+    return f"/_users/org.couchdb.user:{quote(name, safe='')}"
+
+
+@asynccontextmanager
+async def users_of(url: str, admin: tuple[str, str]) -> AsyncIterator[Users]:
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+        users = Users(url, admin, session)
+        try:
+            yield users
+        finally:
+            await users.delete_all()
