@@ -1,0 +1,158 @@
+"""What waits for a channel: bounded, in order, and no end without its begin."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.alerts.backlog import Backlog, KeptBacklog
+from growd.alerts.messages import Alert
+from growd.alerts.rules import Phase
+
+BEGUN = (Phase.START, Phase.REPEAT)
+
+
+def alert(name: str, **more: object) -> Alert:
+    values = {
+        "rule": "r",
+        "kind": "device_failed",
+        "severity": "warning",
+        "subject": name,
+        "text": f"{name} failed",
+    }
+    return Alert(id=name, since=1_000.0, told_at=1_100.0, **(values | more))  # type: ignore[arg-type]
+
+
+def phases(backlog: Backlog) -> list[tuple[str, str]]:
+    batch = backlog.batch()
+    return [] if batch is None else [(entry.alert.id, str(entry.phase)) for entry in batch.entries]
+
+
+def tell(backlog: Backlog, name: str = "m") -> list[tuple[str, str]]:
+    batch = backlog.batch()
+    assert batch is not None
+    backlog.delivered(batch, name)
+    return [(entry.alert.id, str(entry.phase)) for entry in batch.entries]
+
+
+def test_what_began_and_ended_before_it_was_told_is_told_once():
+    backlog = Backlog()
+    backlog.put(Phase.START, alert("a"))
+    backlog.put(Phase.REPEAT, alert("a"))
+    backlog.put(Phase.END, alert("a", ended=1_200.0))
+    assert tell(backlog) == [("a", "over")]
+    assert backlog.batch() is None
+    assert len(backlog) == 0
+
+
+def test_an_end_that_comes_while_the_begin_is_sent_is_told_next():
+    backlog = Backlog()
+    backlog.put(Phase.START, alert("a"))
+    sent = backlog.batch()
+    assert sent is not None
+    backlog.put(Phase.END, alert("a", ended=1_200.0))
+    backlog.delivered(sent, "<first>")
+    batch = backlog.batch()
+    assert batch is not None
+    assert [str(entry.phase) for entry in batch.entries] == ["end"]
+    assert batch.threads == ("<first>",)
+
+
+def test_an_alert_as_it_was_told_is_not_changed_by_what_comes_later():
+    backlog, changing = Backlog(), alert("a")
+    backlog.put(Phase.START, changing)
+    changing.text = "something else"
+    batch = backlog.batch()
+    assert batch is not None
+    assert batch.entries[0].alert.text == "a failed"
+
+
+def test_repeats_go_first_and_then_what_is_over():
+    backlog = Backlog(most=3)
+    backlog.put(Phase.START, alert("told"))
+    tell(backlog)
+    backlog.put(Phase.REPEAT, alert("told"))
+    backlog.put(Phase.START, alert("over"))
+    backlog.put(Phase.END, alert("over", ended=1_200.0))
+    backlog.put(Phase.START, alert("open"))
+    backlog.put(Phase.START, alert("next"))
+    assert phases(backlog) == [("over", "over"), ("open", "start"), ("next", "start")]
+    backlog.put(Phase.END, alert("told", ended=1_200.0))
+    assert phases(backlog) == [("open", "start"), ("next", "start"), ("told", "end")]
+    assert backlog.left_out == 2
+
+
+def test_a_begin_that_found_no_room_is_told_with_its_repeat_and_never_by_its_end_alone():
+    backlog = Backlog(most=1)
+    backlog.put(Phase.START, alert("a"))
+    backlog.put(Phase.START, alert("late"))
+    backlog.put(Phase.START, alert("never"))
+    backlog.put(Phase.END, alert("never", ended=1_200.0))
+    assert tell(backlog) == [("a", "start")]
+    assert backlog.left_out == 0  # the message said that two are missing
+    backlog.put(Phase.REPEAT, alert("late"))
+    assert tell(backlog) == [("late", "start")]
+
+
+class Line:
+    """Alerts on one side, a receiver on the other, and a backlog between them."""
+
+    def __init__(self, most: int) -> None:
+        self.backlog = Backlog(most=most)
+        self.opened: dict[str, Alert] = {}
+        self.believed: set[str] = set()
+        self.most = most
+        self._numbers = iter(range(1_000))
+
+    def open(self, name: str) -> None:
+        if name not in self.opened:
+            self.opened[name] = alert(f"{name}{next(self._numbers)}")
+            self.backlog.put(Phase.START, self.opened[name])
+
+    def close(self, name: str) -> None:
+        if name in self.opened:
+            closed = self.opened.pop(name)
+            closed.ended = 1_200.0
+            self.backlog.put(Phase.END, closed)
+
+    def repeat(self, name: str) -> None:
+        if name in self.opened:
+            self.backlog.put(Phase.REPEAT, self.opened[name])
+
+    def tell(self, _: str = "") -> None:
+        batch = self.backlog.batch()
+        if batch is None:
+            return
+        for entry in batch.entries:
+            assert (entry.alert.id in self.believed) == (entry.phase in (Phase.REPEAT, Phase.END))
+            if entry.phase is Phase.START:
+                self.believed.add(entry.alert.id)
+            elif entry.phase is Phase.END:
+                self.believed.remove(entry.alert.id)
+        self.backlog.delivered(batch, "m")
+
+    def restart(self, _: str) -> None:
+        kept = msgspec.json.decode(msgspec.json.encode(self.backlog.kept()), type=KeptBacklog)
+        self.backlog = Backlog(kept, self.most)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["open", "close", "repeat", "tell", "restart"]), st.sampled_from("abcdef")),
+        max_size=80,
+    ),
+    st.integers(1, 4),
+)
+def test_receivers_see_begins_before_ends_and_hear_of_all_that_stays_open(
+    steps: list[tuple[str, str]], most: int
+):
+    line = Line(most)
+    for step, name in steps:
+        getattr(line, step)(name)
+        assert len(line.backlog) <= most + 6  # the ends of what was told stay, whatever else there is
+    for name in line.opened:
+        line.tell()
+        line.repeat(name)
+    line.tell()
+    assert line.believed == {each.id for each in line.opened.values()}

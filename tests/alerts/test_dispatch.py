@@ -1,0 +1,128 @@
+"""How one channel is told: in groups, again and again, and not too often."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from growd.alerts.backlog import Backlog
+from growd.alerts.dispatch import HOUR_S, LONGEST_DELAY_S, REFUSED_DELAY_S, Delivery, DeliveryError
+from growd.alerts.messages import Alert
+from growd.alerts.rules import Phase
+from growd.config.alerts import Notify
+from support.clock import ManualClock
+from support.running import running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    import pytest
+
+    from growd.alerts.messages import Batch
+
+
+class Line:
+    """A channel that takes messages, or does not."""
+
+    def __init__(self) -> None:
+        self.taken: list[Batch] = []
+        self.tries: list[float] = []
+        self.error: Exception | None = None
+        self.clock: ManualClock
+
+    async def run(self, is_up: Callable[[], None]) -> None:
+        is_up()
+
+    async def send(self, batch: Batch) -> str:
+        self.tries.append(self.clock.monotonic())
+        if self.error is not None:
+            raise self.error
+        self.taken.append(batch)
+        return f"<{len(self.taken)}>"
+
+    def told(self) -> list[list[tuple[str, str]]]:
+        return [[(each.alert.id, str(each.phase)) for each in batch.entries] for batch in self.taken]
+
+
+def alert(name: str) -> Alert:
+    return Alert(name, "r", "device_failed", "warning", name, f"{name} failed", 1_000.0, 1_100.0)
+
+
+@asynccontextmanager
+async def delivering(**options: Any) -> AsyncIterator[tuple[Delivery, Line, ManualClock]]:
+    clock, line = ManualClock(), Line()
+    line.clock = clock
+    settings = Notify(name="hook", kind="webhook", url="http://localhost", **options)
+    delivery = Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
+    async with running(clock, delivery):
+        yield delivery, line, clock
+
+
+async def test_what_happens_in_one_moment_is_one_message():
+    async with delivering(group_s=5) as (delivery, line, clock):
+        delivery.put(Phase.START, alert("a"))
+        await clock.advance(3)
+        delivery.put(Phase.START, alert("b"))
+        assert line.taken == []
+        await clock.advance(3)
+        assert line.told() == [[("a", "start"), ("b", "start")]]
+        delivery.put(Phase.END, alert("a"))
+        await clock.advance(5)
+        assert line.told()[1:] == [[("a", "end")]]
+        assert line.taken[1].threads == ("<1>",)
+
+
+async def test_after_an_outage_of_hours_one_message_tells_all_that_was(caplog: pytest.LogCaptureFixture):
+    async with delivering(group_s=5) as (delivery, line, clock):
+        line.error = OSError("no route to host")
+        failed_at = clock.time() + 5
+        for name in ("a", "b", "c"):
+            delivery.put(Phase.START, alert(name))
+            await clock.advance(3_600)
+        delivery.put(Phase.END, alert("b"))
+        pauses = [later - earlier for earlier, later in zip(line.tries, line.tries[1:], strict=False)]
+        assert pauses[0] <= 5 + 5
+        assert all(LONGEST_DELAY_S / 2 <= pause - 5 <= LONGEST_DELAY_S for pause in pauses[8:])
+        assert delivery.information()["error"] == "no route to host"
+        line.error = None
+        await clock.advance(LONGEST_DELAY_S + 5)
+        assert line.told() == [[("a", "start"), ("b", "over"), ("c", "start")]]
+        assert line.taken[0].late_since == failed_at
+        assert delivery.information() == {
+            "name": "hook", "kind": "webhook", "state": "ok", "since": 0.0, "error": "",
+            "sent": 1, "waiting": 0, "left_out": 0,
+        }  # fmt: skip
+        said = [record.message for record in caplog.records if record.name == "growd.alerts.dispatch"]
+    assert len(said) == 1  # of an outage; its end is told below the level of warnings
+
+
+async def test_who_refuses_is_not_asked_again_at_once():
+    async with delivering(group_s=0) as (delivery, line, clock):
+        line.error = DeliveryError("535 wrong password", is_refusal=True)
+        delivery.put(Phase.START, alert("a"))
+        await clock.advance(REFUSED_DELAY_S / 2 - 1)
+        assert len(line.tries) == 1
+        await clock.advance(REFUSED_DELAY_S)
+        assert len(line.tries) == 2
+
+
+async def test_a_way_that_is_free_again_is_used_at_once():
+    async with delivering(group_s=0) as (delivery, line, clock):
+        line.error = DeliveryError("535 wrong password", is_refusal=True)
+        delivery.put(Phase.START, alert("a"))
+        await clock.settle()
+        line.error = None
+        assert await delivery.test() == ""
+        await clock.settle()
+        assert line.told() == [[], [("a", "start")]]
+        assert line.taken[0].is_test
+
+
+async def test_more_than_the_most_of_an_hour_wait_and_are_one_message():
+    async with delivering(group_s=0, most_per_hour=2) as (delivery, line, clock):
+        for name in ("a", "b", "c", "d"):
+            delivery.put(Phase.START, alert(name))
+            await clock.advance(60)
+        assert line.told() == [[("a", "start")], [("b", "start")]]
+        await clock.advance(HOUR_S)
+        assert line.told()[2:] == [[("c", "start"), ("d", "start")]]

@@ -1,0 +1,54 @@
+"""A real MQTT broker, with or without TLS and login."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from amqtt.broker import Broker
+from pwdlib import PasswordHash
+from pwdlib.hashers.argon2 import Argon2Hasher
+
+from support.tls_door import TLS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+USER, PASSWORD = "grower", "secret"
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", 0))
+        number: int = probe.getsockname()[1]
+    return number
+
+
+@asynccontextmanager
+async def broker(
+    folder: Path, *, tls: bool = False, login: bool = False, port: int = 0
+) -> AsyncIterator[int]:
+    """The port of a broker; with `login` only USER may come in."""
+    logging.getLogger("amqtt").setLevel(logging.CRITICAL)
+    logging.getLogger("transitions").setLevel(logging.CRITICAL)
+    port = port or free_port()
+    listener: dict[str, Any] = {"type": "tcp", "bind": f"127.0.0.1:{port}"}
+    if tls:
+        listener |= {"ssl": True, "certfile": TLS / "server.pem", "keyfile": TLS / "server.key"}
+    plugin: dict[str, Any] = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
+    if login:
+        passwords = folder / "passwords"
+        hasher = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8),))
+        passwords.write_text(f"{USER}:{hasher.hash(PASSWORD)}\n")
+        plugin = {"amqtt.plugins.authentication.FileAuthPlugin": {"password_file": str(passwords)}}
+    server = Broker({"listeners": {"default": listener}, "plugins": plugin})
+    await server.start()
+    try:
+        yield port
+    finally:
+        await server.shutdown()

@@ -1,0 +1,128 @@
+"""A real mail server, with or without TLS and login, that can also be unkind."""
+
+from __future__ import annotations
+
+import asyncio
+import email
+import email.policy
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
+
+from support.tls_door import server_context
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from email.message import EmailMessage
+
+    from aiosmtpd.smtp import Envelope, Session
+
+USER, PASSWORD = "grower", "pässword"
+
+
+class Mailbox:
+    """What arrived, and how the server behaves.
+
+    `refusal` answers each message or recipient, where it is set; with `hang_up` the connection is cut in the
+    middle of a message, and with `silent` nothing is answered to it.
+    """
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.messages: list[EmailMessage] = []
+        self.envelopes: list[Envelope] = []
+        self.logins: list[tuple[bytes, bytes]] = []
+        self.was_encrypted: list[bool] = []
+        self.refusal = ""
+        self.refused: set[str] = set()
+        self.hang_up = False
+        self.silent = False
+        self.attempts = 0
+        self._news = asyncio.Event()
+
+    async def arrived(self, number: int) -> list[EmailMessage]:
+        """Wait until so many messages have arrived in all."""
+        await self._until(lambda: len(self.messages) >= number)
+        return self.messages
+
+    async def tried(self, number: int) -> None:
+        """Wait until so many messages have been begun in all."""
+        await self._until(lambda: self.attempts >= number)
+
+    async def _until(self, condition: Any) -> None:
+        async with asyncio.timeout(40):
+            while not condition():
+                self._news.clear()
+                await self._news.wait()
+
+    def authenticate(
+        self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, data: Any
+    ) -> AuthResult:
+        assert isinstance(data, LoginPassword)
+        self.logins.append((data.login, data.password))
+        return AuthResult(success=(data.login, data.password) == (USER.encode(), PASSWORD.encode()))
+
+    async def handle_RCPT(  # noqa: N802  the name that aiosmtpd calls
+        self, server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
+    ) -> str:
+        self.attempts += 1
+        self._news.set()
+        if self.hang_up:
+            assert server.transport is not None
+            server.transport.abort()
+        if self.silent:
+            await asyncio.Event().wait()
+        if address in self.refused:
+            return "550 no such box here"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, _server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        if self.refusal:
+            return self.refusal
+        content = envelope.content
+        assert isinstance(content, bytes)
+        message = email.message_from_bytes(content, policy=email.policy.default)
+        self.messages.append(message)  # type: ignore[arg-type]  the policy makes it one
+        self.envelopes.append(envelope)
+        self.was_encrypted.append(session.ssl is not None)
+        self._news.set()
+        return "250 taken"
+
+
+@asynccontextmanager
+async def mail_server(
+    security: str = "none", *, login: bool = False, port: int = 0
+) -> AsyncIterator[Mailbox]:
+    """A mail server on this machine: with "starttls", "tls" or "none"; with `login` only USER may send."""
+    box = Mailbox()
+    options: dict[str, Any] = {"hostname": "localhost"}
+    if security == "starttls":
+        options |= {"tls_context": server_context(), "require_starttls": True}
+    if login:
+        options |= {
+            "authenticator": box.authenticate,
+            "auth_required": True,
+            "auth_require_tls": security == "starttls",
+        }
+    protocols: list[SMTP] = []
+
+    def protocol() -> SMTP:
+        protocols.append(SMTP(box, **options))
+        return protocols[-1]
+
+    context = server_context() if security == "tls" else None
+    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", port, ssl=context)
+    box.port = server.sockets[0].getsockname()[1]
+    try:
+        yield box
+    finally:
+        server.close()
+        handlers = [each._handler_coroutine for each in protocols if each._handler_coroutine is not None]
+        for each in protocols:
+            if each.transport is not None:
+                each.transport.abort()
+        for handler in handlers:
+            handler.cancel()
+        await asyncio.gather(*handlers, return_exceptions=True)
