@@ -11,18 +11,68 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import Quality
 from growd.client import Address, Client, ClientError
 from growd.control.health import Health
-from growd.status import Counters, DeviceStatus, is_running, status_of, table
+from growd.control.topics import commanded, declare_environment, desired, measured
+from growd.machine import MachineStatus
+from growd.recipes.status import RECIPE_STATE
+from growd.status.asking import is_running, status_of
+from growd.status.model import Counters, DeviceStatus, Status
+from growd.status.overview import Overview
+from growd.status.table import report, table
+from growd.store.database_node import DatabaseStatus
 from growd.store.replication_health import ReplicationHealth
-from support.daemon import serving
+from support.daemon import serving as serving_api
 from support.program import failed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from support.daemon import Daemon
+
+
+SHELF = "shelf"
+GIB = 2**30
+MACHINE = MachineStatus(
+    "0.1.0",
+    "3.11.2",
+    93_784.0,
+    clock_synchronised=True,
+    model="Raspberry Pi 4 Model B Rev 1.4",
+    system="Debian GNU/Linux 12 (bookworm)",
+    uptime_s=100_000.0,
+    cores=4,
+    load_1min=0.25,
+    disk_bytes=30 * GIB,
+    disk_free_bytes=20 * GIB,
+    temperatures_degc={"cpu-thermal": 48.312},
+    troubles=[],
+    earlier_troubles=["under-voltage"],
+)
+WELL = Status(
+    time=1_000_000.0,
+    machine_time=1_000_000.0,
+    machine=MACHINE,
+    database=DatabaseStatus("Apache CouchDB", True, "http://couch:5984", "3.5.0"),
+    variables=[],
+    recipes=[],
+    devices=[],
+    interlocks=[],
+    store=None,
+    replications=[],
+)
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Daemon]:
+    """A daemon whose status can be asked for."""
+    async with serving_api() as daemon:
+        Overview(daemon.bus, ["environment_1", SHELF])
+        yield daemon
 
 
 def health(daemon: Daemon, device: str) -> Health:
@@ -42,7 +92,7 @@ async def test_devices_that_work_are_a_table_and_a_success():
     assert exit_status == 0
     lines = [line.split() for line in printed.splitlines()]
     assert lines[0] == ["device", "state", "for", "successes", "failures", "outages", "last", "error"]
-    assert sorted((line[0], line[1], line[-4:]) for line in lines[1:]) == [
+    assert sorted((line[0], line[1], line[-4:]) for line in lines[1:3]) == [
         ("environment_1/bh1750_1", "warm-up", ["0", "0", "0", "-"]),
         ("environment_1/scd30_1", "ok", ["1", "0", "0", "-"]),
     ]
@@ -76,7 +126,9 @@ async def test_what_is_replicated_is_a_second_table():
         exit_status, printed = await asked(daemon)
         assert exit_status == 0  # the chamber is well
         _, told = await asked(daemon, "--json")
-    headings, first, second = printed.splitlines()[-3:]
+    (at,) = [n for n, line in enumerate(printed.splitlines()) if line.startswith("replication ")]
+    headings, first, second = printed.splitlines()[at : at + 3]
+    assert "warning: the replication of points fails: the far side: Connection refused" in printed
     assert headings.split()[:6] == ["replication", "state", "for", "lag", "refused", "restarts"]
     assert first.startswith("points        failing  ")
     assert "12        0         0  the far side: Connection refused (" in first
@@ -106,7 +158,8 @@ async def test_an_interlock_that_has_tripped_is_told_and_one_that_needs_a_reset_
         node.describe("interlocks", lambda: [{**state, "since": now} for state in states])
         exit_status, printed = await asked(daemon)
         assert exit_status == needs_reset
-        (line,) = [line for line in printed.splitlines() if "interlocks" in line]
+        line, verdict = [line for line in printed.splitlines() if "interlocks" in line]
+        assert verdict.startswith("FAILED: e/interlocks/one" if needs_reset else "warning: e/interlocks/one")
         assert line.startswith("e/interlocks/one has tripped, for ")
         assert (": it is too warm; reset it with the service e/interlocks/one/reset" in line) == needs_reset
         _, told = await asked(daemon, "--json")
@@ -169,7 +222,7 @@ async def answering(
         (404, "{}", "is not growd \\(HTTP status 404\\)"),
         (302, "", "is not growd \\(HTTP status 302\\)"),
         (200, "<html>", "is not growd \\(JSON is malformed"),
-        (200, '{"couchdb": "Welcome"}', "is not growd \\(Object missing required field `results`"),
+        (200, '{"couchdb": "Welcome"}', "is not growd \\(Object missing required field `status`"),
     ],
 )
 async def test_what_is_not_growd_is_told(code: int, body: str, words: str):
@@ -195,12 +248,141 @@ async def test_what_never_answers_is_told():
         never.set()
 
 
-async def test_a_node_that_has_left_meanwhile_is_no_error():
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        if request.path.endswith("/node"):
-            return web.json_response({"results": ["gone"]})
-        return web.json_response({"ERROR": "there is no node", "error": "not_found"}, status=404)
+# --- Variables and recipes
+
+
+async def test_each_variable_is_told_with_what_is_wanted_and_done_and_by_whom():
+    async with serving() as daemon:
+        bus = daemon.bus
+        declare_environment(bus, SHELF, ["air_temperature", "light_illuminance", "air_humidity"])
+        sensors, recipe = bus.node("sensors"), bus.node(f"{SHELF}/recipe_runner")
+        control, http = bus.node(f"{SHELF}/controllers/light_illuminance"), bus.find_node("http")
+        left = Field("override_left", Kind.FLOAT64, 0, 86_400, "s", default=0.0)
+        override = control.declare(f"{control.name}/override_left", left, read_only=True)
+        now = bus.clock.time()
+        sensors.publisher(measured(SHELF, "air_temperature")).publish(21.5, time=now - 100)
+        sensors.publisher(measured(SHELF, "light_illuminance")).publish(None, Quality.STALE)
+        recipe.publisher(desired(SHELF, "light_illuminance")).publish(8000.0)
+        control.publisher(commanded(SHELF, "light_illuminance")).publish(0.4)
+        http.publisher(desired(SHELF, "air_carbon_dioxide")).publish(900.0)
+        http.publisher(commanded(SHELF, "air_flush_on")).publish(1.0)
+        _, printed = await asked(daemon, "--json")
+        told = {each["variable"]: each for each in json.loads(printed)["variables"]}
+        override.tell(540)
+        _, printed = await asked(daemon)
+        _, again = await asked(daemon, "--json")
+    assert {*told} == {
+        "air_temperature",
+        "light_illuminance",
+        "air_humidity",
+        "air_carbon_dioxide",
+        "air_flush_on",
+    }
+    warm, light = told["air_temperature"], told["light_illuminance"]
+    assert (warm["unit"], warm["measured"]["value"], warm["measured"]["quality"]) == ("degC", 21.5, "ok")
+    assert warm["measured"]["age_s"] >= 100
+    assert warm["desired"] is warm["commanded"] is told["air_humidity"]["measured"] is None
+    assert (light["measured"]["value"], light["measured"]["quality"]) == (None, "stale")
+    assert (light["desired"]["value"], light["desired"]["by"]) == (8000.0, "recipe")
+    assert (light["commanded"]["value"], light["commanded"]["by"]) == (0.4, "control")
+    assert told["air_carbon_dioxide"]["desired"]["by"] == "hand"
+    assert told["air_flush_on"]["commanded"]["by"] == "hand"
+    lines = {line.split()[0]: line.split() for line in printed.splitlines() if line.startswith(f"{SHELF}/")}
+    assert lines[f"{SHELF}/air_temperature"][1:4] == ["21.5", "degC", "ok"]
+    assert " ".join(lines[f"{SHELF}/light_illuminance"][5:]) == "s 8000 recipe 40%, by hand for 9 min"
+    light = next(each for each in json.loads(again)["variables"] if each["variable"] == "light_illuminance")
+    assert (light["commanded"]["by"], light["hand_left_s"]) == ("hand", 540)
+
+
+async def test_the_recipe_of_each_environment_is_told():
+    async with serving() as daemon:
+        node = daemon.bus.node("recipes")
+        states = {
+            "environment_1": {
+                "state": "idle",
+                "recipe_id": "",
+                "phase": "",
+                "elapsed": 0.0,
+                "remaining": 0.0,
+            },
+            SHELF: {
+                "state": "paused",
+                "recipe_id": "basil",
+                "phase": "seedling",
+                "elapsed": 90_000.0,
+                "remaining": 3_600.0,
+            },
+        }
+        for environment, state in states.items():
+            node.advertise(f"{environment}/recipe_state", RECIPE_STATE).publish(state)
+        exit_status, printed = await asked(daemon)
+        _, told = await asked(daemon, "--json")
+    assert exit_status == 0
+    assert "environment_1: no recipe runs\n" in printed
+    assert f"{SHELF}: recipe basil is paused, phase seedling, 1 d 1 h gone, 1 h to go\n" in printed
+    assert json.loads(told)["recipes"][1] == {
+        "environment": SHELF,
+        "state": "paused",
+        "recipe_id": "basil",
+        "phase": "seedling",
+        "elapsed_s": 90_000.0,
+        "remaining_s": 3_600.0,
+    }
+
+
+# --- Machine and database
+
+
+def test_machine_and_database_are_lines_of_the_report():
+    assert report(WELL).splitlines()[2:] == [
+        "database: Apache CouchDB 3.5.0 at http://couch:5984 answers",
+        "",
+        "growd: up for 1 d 2 h; growd 0.1.0, Python 3.11.2",
+        f"machine: {MACHINE.model}, {MACHINE.system}; up for 1 d 3 h; load 0.25 on 4 cores; "
+        + "cpu-thermal 48.3 degC; 21.5 of 32.2 GB of the disk free; clock synchronised",
+        "  the firmware tells of nothing now, of under-voltage before",
+        "",
+        "All is well.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("machine", "warnings"),
+    [
+        (replace(MACHINE, disk_free_bytes=499_000_000), ["the disk of the data folder is nearly full"]),
+        (replace(MACHINE, disk_bytes=4 * GIB, disk_free_bytes=430_000_000), []),  # a small one is full later
+        (replace(MACHINE, troubles=["throttled"]), ["the machine tells of throttled"]),
+        (replace(MACHINE, clock_synchronised=False), ["the machine's clock is not synchronised"]),
+        (replace(MACHINE, disk_free_bytes=None, disk_bytes=None, troubles=None, cores=None), []),
+    ],
+)
+def test_what_the_machine_lacks_is_a_warning(machine: MachineStatus, warnings: list[str]):
+    status = replace(WELL, machine=machine)
+    assert (status.warnings, status.failures) == (warnings, [])
+    assert report(status).splitlines()[-1] == (f"warning: {warnings[0]}" if warnings else "All is well.")
+
+
+def test_a_database_that_is_away_is_a_warning():
+    status = replace(WELL, database=DatabaseStatus("embedded", False, reason="it is down"))
+    assert status.warnings == ["the database is not reachable: it is down"]
+    assert "database: embedded is not reachable: it is down" in report(status)
+
+
+async def test_it_is_asked_for_in_one_request():
+    async with serving() as daemon:
+        for number in range(30):
+            health(daemon, f"sensor_{number}").succeeded()
+        before = daemon.server.answered[2]
+        _, printed = await asked(daemon, "--json")
+        assert daemon.server.answered[2] == before + 1
+    assert len(json.loads(printed)["devices"]) == 30
+
+
+async def test_a_daemon_that_wants_a_login_is_a_status_of_its_own():
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"ERROR": "no", "error": "unauthorized", "reason": "no"}, status=401)
 
     async with answering(answer) as client:
-        assert await asyncio.to_thread(is_running, client)
-        assert (await asyncio.to_thread(status_of, client)).devices == []
+        exit_status, printed = await failed("status", "--url", str(client.address))
+    assert exit_status == 4
+    assert "without a login" in printed
