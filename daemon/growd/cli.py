@@ -26,6 +26,17 @@ COMMANDS: Final = {
     "db": Command("growd.db_commands:db", "Work with the database of points."),
     "alert": Command("growd.alert_commands:alert", "See what is wrong, and try how it is told."),
     "recipe": Command("growd.recipe_commands:recipe", "Look at recipes before they run."),
+    "topic": Command("growd.terminal.topic:topic", "Read, publish and measure topics of the running daemon."),
+    "param": Command("growd.terminal.param:param", "Read and set parameters of the running daemon."),
+    "service": Command("growd.terminal.service:service", "Call services of the running daemon."),
+    "node": Command(
+        "growd.terminal.node:node",
+        "Look at the nodes of the running daemon: sensors, controllers, actuators, the store.",
+    ),
+    "completion": Command(
+        "growd.terminal.completion:completion",
+        "Print the script with which a shell completes growd, and the names that the running daemon has.",
+    ),
 }
 
 

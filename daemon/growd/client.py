@@ -14,7 +14,6 @@ import re
 import socket
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
@@ -89,8 +88,7 @@ class NotAllowedError(RefusedError):
     exit_status = NOT_ALLOWED
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(msgspec.Struct, frozen=True):
     """Who asks. The password is shown nowhere."""
 
     user: str
@@ -105,8 +103,7 @@ class Login:
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """Where the daemon's own segment is; `path` begins with a slash. `login` is what the URL had of one."""
 
     scheme: str
@@ -213,8 +210,8 @@ class Client:
     def lines(self, path: str, accept: str = "application/x-ndjson") -> Iterator[Iterator[bytes]]:
         """The lines of an answer that has no end, on a connection of its own, as they come.
 
-        `path` begins behind the API's own. Raises `ClientError` where it is refused; a connection that breaks
-        ends the lines.
+        `path` is as `target` makes it, with a query perhaps. Raises `ClientError` where it is refused; a
+        connection that breaks ends the lines.
         """
         with Client(self.address, self._login, self._tls, self._timeout_s) as other:
             response = other._begin("GET", path, None, {"Accept": accept})
@@ -373,8 +370,7 @@ def trusting(ca: Path | None, *, insecure: bool = False) -> ssl.SSLContext:
     return context
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(msgspec.Struct, frozen=True):
     """What a command line says about which daemon it asks, and as whom; see `client_options`."""
 
     config: Path | None = None
@@ -384,6 +380,7 @@ class Reach:
     password_file: Path | None = None
     ca: Path | None = None
     insecure: bool = False
+    may_ask: bool = True  # a person for a password
 
     def configuration(self) -> Config:
         """Raises `ConfigError`."""
@@ -418,7 +415,7 @@ class Reach:
             return _first_line(self.password_file)
         if (password := os.environ.get("GROWD_PASSWORD")) is not None:
             return password
-        if not sys.stdin.isatty():
+        if not (self.may_ask and sys.stdin.isatty()):
             raise UsageError(f"the password of {user} lacks: give --password-file FILE or GROWD_PASSWORD")
         password = click.prompt(
             f"Password of {user}", hide_input=True, default="", show_default=False, err=True

@@ -1,0 +1,103 @@
+"""Names of topics, parameters, services and nodes: asked for, found among others, completed in a shell."""
+
+from __future__ import annotations
+
+import difflib
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from growd.client import Client, ClientError, Reach, RefusedError
+from growd.config import ConfigError
+from growd.terminal.output import echo_lines, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from click.shell_completion import CompletionItem
+
+_MOST: Final = 3  # names that are suggested
+_LIKENESS: Final = 0.6  # of two names, as difflib measures it
+_COMPLETION_S: Final = 1.0  # a shell waits so long for names, and no longer
+
+
+class _Names(msgspec.Struct):
+    results: list[str]
+
+
+def names_of(client: Client, resource: str, prefix: str = "") -> list[str]:
+    """The names of all topics, parameters ("param"), services or nodes that stand at or beneath `prefix`."""
+    names = client.get(resource, kind=_Names).results
+    bare = prefix.strip("/")
+    return [name for name in names if not bare or name == bare or name.startswith(bare + "/")]
+
+
+def list_names(reach: Reach, resource: str, prefix: str, *, as_json: bool) -> None:
+    """Print them, one a line."""
+    with reach.client() as client:
+        names = names_of(client, resource, prefix)
+    if as_json:
+        print_json(names)
+    else:
+        echo_lines(iter(names))
+
+
+def similar(name: str, names: Sequence[str]) -> list[str]:
+    """Which names may have been meant: those that end in it first, then those that look like it."""
+    bare = name.strip("/")
+    ending = [each for each in names if bare and f"/{each}".endswith(f"/{bare}")]
+    alike = difflib.get_close_matches(bare, names, _MOST, _LIKENESS)
+    return list(dict.fromkeys([*ending, *alike]))[:_MOST]
+
+
+@contextmanager
+def suggesting(client: Client, resource: str, name: str) -> Iterator[None]:
+    """Have the refusal of an unknown name say which one may have been meant."""
+    try:
+        yield
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        found = similar(name, names_of(client, resource))
+        if not found:
+            raise
+        *others, last = found
+        meant = f"{', '.join(others)} or {last}" if others else last
+        raise RefusedError(f"{error}; did you mean {meant}?", error.status, error.code) from None
+
+
+def completing(
+    resource: str,
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """For `shell_complete` of an argument: the names that the running daemon has; none if it is away."""
+
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  only a shell that asks needs it
+
+        given = {
+            name: ctx.params[name] for name in Reach.__struct_fields__ if ctx.params.get(name) is not None
+        }
+        slash = "/" if incomplete.startswith("/") else ""
+        try:
+            with Reach(**{**given, "may_ask": False}).client(_COMPLETION_S) as client:
+                names = [slash + name for name in names_of(client, resource)]
+        except (ClientError, ConfigError):
+            return []
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+def name_argument(resource: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The argument NAME of a command."""
+    return click.argument("name", metavar="NAME", shell_complete=completing(resource))
+
+
+def prefix_argument(resource: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The argument PREFIX, which may lack."""
+    return click.argument(
+        "prefix", metavar="[PREFIX]", required=False, default="", shell_complete=completing(resource)
+    )
