@@ -133,6 +133,10 @@ def field_schema(field: Field) -> dict[str, Any]:
         schema = {}
     if field.doc or field.unit:
         schema["description"] = f"{field.doc} ({field.unit})".lstrip() if field.unit else field.doc
+    if field.unit:
+        schema["x-unit"] = field.unit
+    if not field.required:
+        schema["default"] = field.default
     return schema
 
 
