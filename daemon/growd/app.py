@@ -30,6 +30,7 @@ from growd.http.connections import ConnectionLimits
 from growd.http.export import Exports
 from growd.http.freshness import Freshness
 from growd.http.gateway import Gateway
+from growd.http.origins import Guard, WebPolicy
 from growd.http.server import AddressError, Server
 from growd.liveness import Liveness
 from growd.operations import Operations
@@ -237,7 +238,8 @@ class App:
         exports = Exports(gateway, database.names.points, http.name)
         fresh = Freshness(exports, database.names.points, storage.shipper.reading)
         api = Api(bus, bus.node("http"), f"_{http.name}", limits)
-        server = Server(api, guarded(self.config, gateway, api, fresh), connections)
+        guard = Guard(WebPolicy.of(http))
+        server = Server(api, guarded(self.config, gateway, api, fresh), connections, guard)
         operations.open(server, api)
         try:
             await server.open(http.host, http.port)

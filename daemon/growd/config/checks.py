@@ -13,6 +13,8 @@ from growd.config.access import faults_of_access
 from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding
 from growd.config.services import StorageRule
+from growd.config.tls import faults_of_tls
+from growd.config.web import faults_of_web
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,6 +93,8 @@ def _of_the_daemon(config: Config) -> Iterator[Finding]:
         )
     yield from _address(config.couchdb.url, "couchdb")
     yield from faults_of_access(config.http.host, config.http.access, config.couchdb.url)
+    yield from faults_of_web(config.http)
+    yield from faults_of_tls(config.tls)
     known = config.chambers()
     for name in config.replication.environments:
         if name not in known:

@@ -20,6 +20,7 @@ from growd.config.services import (
     Simulator,
     Store,
 )
+from growd.config.tls import Tls
 
 if TYPE_CHECKING:
     from growd.config.findings import Path
@@ -74,6 +75,9 @@ class Config(Chamber, frozen=True):
 
     access: Access = Access()
     """Who may use the API."""
+
+    tls: Tls = Tls()
+    """TLS at the front door."""
 
     couchdb: Couchdb = Couchdb()
     """The database."""

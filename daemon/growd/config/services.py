@@ -56,11 +56,25 @@ class Http(Section, frozen=True):
     """The reserved word: the API stands beneath /_<name>, and the design documents are called _design/<name>,
     so that clients of an older system can be served under its name."""
 
+    hosts: tuple[str, ...] = ()
+    """Further names under which clients ask for growd, such as that of a proxy in front of it. Addresses,
+    localhost, the machine's name, the same with .local, and `host` need not be named."""
+
+    origins: tuple[str, ...] = ()
+    """Whose pages may use the API, such as "https://panel.example:8443", besides those that this address
+    serves itself; "*" lets pages of every site read what takes no login."""
+
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies that are believed for whom they ask (X-Forwarded-For)."""
+
     max_body_bytes: Annotated[int, Meta(ge=1024, le=4_194_304)] = 131_072
     """The largest body of a request to the API."""
 
     max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 3_000
     """Beyond so many, the one that has waited longest for a request makes way for a new one."""
+
+    max_connections_per_client: Annotated[int, Meta(ge=1, le=100_000)] = 200
+    """Connections from one address, of IPv6 from one network of 64 bits; this machine's are not counted."""
 
     header_timeout_s: Annotated[float, Meta(gt=0, le=3_600)] = 10.0
     """The headers of a request must come within this."""
@@ -70,6 +84,12 @@ class Http(Section, frozen=True):
 
     max_streams: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
     """Open streams of topics; each takes a connection, so the smaller of the two limits counts."""
+
+    max_streams_per_client: Annotated[int, Meta(ge=1, le=100_000)] = 100
+    """Open streams from one address; those of this machine are not counted."""
+
+    max_requests_per_client_hz: Annotated[float, Meta(ge=1, le=100_000)] = 200.0
+    """Requests a second to the API from one address, in the long run; this machine's are not counted."""
 
     stream_queue: Annotated[int, Meta(ge=1, le=10_000)] = 64
     """Messages that wait for a slow reader of a stream; beyond, the oldest are left out and counted."""

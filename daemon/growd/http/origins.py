@@ -19,6 +19,7 @@ from growd.http.client_request import SECURITY_HEADERS
 from growd.http.errors import ApiError
 
 if TYPE_CHECKING:
+    from growd.config import Http
     from growd.http.client_request import ClientRequest
 
 ANY_ORIGIN: Final = "*"
@@ -46,6 +47,11 @@ class WebPolicy:
     listening: str = ""
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, http: Http) -> WebPolicy:
+        """As the configuration says."""
+        return cls(http.host, http.hosts, http.origins)
 
 
 class Guard:
