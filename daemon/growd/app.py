@@ -85,7 +85,6 @@ class App:
         self._clock: Clock = RealClock()
         self._liveness = Liveness(config.simulator.speed)
         self._manager = ServiceManager()
-        self._words: Callable[[], str] = lambda: "starting"
 
     def stop(self) -> None:
         """Ask `run` to end. Safe to call from a signal handler of the loop."""
@@ -103,7 +102,7 @@ class App:
         manager = self._manager = ServiceManager.from_environment()
         try:
             async with contextlib.AsyncExitStack() as stack:
-                await stack.enter_async_context(manager.attended(self._liveness, lambda: self._words()))
+                await stack.enter_async_context(manager.attended(self._liveness))
                 running = await self._start(stack)
                 if not self._stop.is_set():
                     manager.ready()
@@ -137,7 +136,7 @@ class App:
         await stack.enter_async_context(self._controlling(bus, local, storage.outbox, database))
         stack.enter_context(operations.ready())
         await self._until_ready(database)
-        self._words = functools.partial(words, bus, self.config.chambers(), storage.outbox.depth)
+        self._manager.words = functools.partial(words, bus, self.config.chambers(), storage.outbox.depth)
         return Running(_url(server), self._described(database), self.data)
 
     async def _until_ready(self, database: Database) -> None:

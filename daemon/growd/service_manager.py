@@ -36,6 +36,8 @@ class ServiceManager:
 
     def __init__(self, address: str = "", watchdog_s: float | None = None) -> None:
         self.watchdog_s = watchdog_s if address else None
+        self.words: Callable[[], str] = lambda: "starting"
+        """How the service is, asked every few seconds."""
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._is_ready = False
         self._status = ""
@@ -76,19 +78,19 @@ class ServiceManager:
             self._status = words
 
     @contextlib.asynccontextmanager
-    async def attended(self, liveness: Liveness, words: Callable[[], str]) -> AsyncIterator[None]:
-        """Tell `words` and feed the watchdog around the body, as long as all loops advance."""
+    async def attended(self, liveness: Liveness) -> AsyncIterator[None]:
+        """Tell the words and feed the watchdog around the body, as long as all loops advance."""
         if not self.is_there:
             yield
             return
-        task = asyncio.create_task(self._attend(liveness, words), name="service manager")
+        task = asyncio.create_task(self._attend(liveness), name="service manager")
         try:
             yield
         finally:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _attend(self, liveness: Liveness, words: Callable[[], str]) -> None:
+    async def _attend(self, liveness: Liveness) -> None:
         period = WORDS_S if self.watchdog_s is None else min(WORDS_S, self.watchdog_s / 2)
         began = time.monotonic()
         while True:
@@ -98,7 +100,7 @@ class ServiceManager:
                 self._tell("WATCHDOG=1")
             if not self._is_ready and time.monotonic() - began < LONGEST_START_S:
                 self._tell(f"EXTEND_TIMEOUT_USEC={round(START_S * _MICRO)}")
-            self.status(_sentence(stuck) if stuck else self._words(words))
+            self.status(_sentence(stuck) if stuck else self._in_words())
             await asyncio.sleep(period)  # real: the watchdog's time is
 
     def _note(self, stuck: list[Heartbeat]) -> None:
@@ -111,11 +113,11 @@ class ServiceManager:
             _log.warning("%s advances again", name)
         self._stuck = names
 
-    def _words(self, words: Callable[[], str]) -> str:
+    def _in_words(self) -> str:
         """A mistake in what is only told must not starve the watchdog."""
         try:
-            return words()
-        except Exception:
+            return self.words()
+        except Exception:  # noqa: BLE001  whatever it is
             if self._status != _UNKNOWN:
                 _log.exception("how growd is can't be told")
             return _UNKNOWN

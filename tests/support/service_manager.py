@@ -1,0 +1,144 @@
+"""Stands where systemd does: starts a program, hears what it says, and restarts it when it falls silent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import uuid
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+PATIENCE_S = 60.0  # for a machine that is busy with other tests
+
+
+class Notified:
+    """A NOTIFY_SOCKET, at an abstract address unless a path is given."""
+
+    def __init__(self, path: str = "") -> None:
+        self.address = path or f"@growd-test-{uuid.uuid4().hex}"
+        self.heard: list[str] = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._socket.bind(self.address.replace("@", "\0", 1))
+
+    def close(self) -> None:
+        self._socket.close()
+
+    async def next(self) -> str:
+        """The next datagram."""
+        said = (await asyncio.get_running_loop().sock_recv(self._socket, 4096)).decode()
+        self.heard.append(said)
+        return said
+
+    async def until(self, wanted: Callable[[str], bool]) -> str:
+        """The next one that is as wanted."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not wanted(said := await self.next()):
+                pass
+            return said
+
+    def forget(self) -> None:
+        """Drop what the process before has said."""
+        while True:
+            try:
+                self._socket.recv(4096)
+            except BlockingIOError:
+                return
+
+
+class Manager:
+    """One service under systemd's rules for `Type=notify` and `WatchdogSec=`."""
+
+    def __init__(self, *command: str, watchdog_s: float) -> None:
+        self.notified = Notified()
+        self.lines: list[str] = []
+        self.process: asyncio.subprocess.Process
+        self._printed = asyncio.Event()
+        self._command = command
+        self._watchdog_s = watchdog_s
+        self._reader: asyncio.Task[None]
+
+    async def start(self) -> None:
+        """Start it and wait until it is ready, as `systemctl start` does."""
+        self.notified.forget()
+        self.process = await asyncio.create_subprocess_exec(
+            *self._command,
+            env=os.environ
+            | {
+                "NOTIFY_SOCKET": self.notified.address,
+                "WATCHDOG_USEC": str(round(self._watchdog_s * 1e6)),
+            },
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        self._reader = asyncio.create_task(self._read(), name="output")
+        ready = asyncio.create_task(self.notified.until(lambda said: said == "READY=1"), name="ready")
+        await asyncio.wait([ready, self._reader], return_when=asyncio.FIRST_COMPLETED)
+        assert not self._reader.done(), "".join(self.lines)  # it ended
+        await ready
+
+    async def until_killed(self) -> int:
+        """Wait until no WATCHDOG=1 comes in time; abort it then as systemd does. The exit status."""
+        async with asyncio.timeout(PATIENCE_S):
+            while await self._is_fed():
+                pass
+        self.process.send_signal(signal.SIGABRT)
+        self.process.send_signal(signal.SIGCONT)
+        return await self._ended()
+
+    async def until_printed(self, pattern: str) -> str:
+        """The first line that matches."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not (found := [line for line in self.lines if re.search(pattern, line)]):
+                self._printed.clear()
+                await self._printed.wait()
+            return found[0]
+
+    async def stop(self) -> int:
+        """As `systemctl stop` does; the exit status."""
+        self.process.terminate()
+        return await self._ended()
+
+    async def close(self) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+            await self._ended()
+        self.notified.close()
+
+    async def _is_fed(self) -> bool:
+        try:
+            async with asyncio.timeout(self._watchdog_s):
+                while await self.notified.next() != "WATCHDOG=1":
+                    pass
+        except TimeoutError:
+            return False
+        return True
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            self.lines.append(line.decode())
+            self._printed.set()
+
+    async def _ended(self) -> int:
+        async with asyncio.timeout(PATIENCE_S):
+            status = await self.process.wait()
+            await self._reader
+        self.process._transport.close()  # type: ignore[attr-defined]
+        return status
+
+
+@asynccontextmanager
+async def managed(*command: str, watchdog_s: float) -> AsyncIterator[Manager]:
+    """A manager of this program, which is killed in the end."""
+    manager = Manager(*command, watchdog_s=watchdog_s)
+    try:
+        await manager.start()
+        yield manager
+    finally:
+        await manager.close()
