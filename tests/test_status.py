@@ -53,6 +53,10 @@ MACHINE = MachineStatus(
     troubles=[],
     earlier_troubles=["under-voltage"],
 )
+FIGURES = (
+    "up for 1 d 3 h; load 0.25 on 4 cores; cpu-thermal 48.3 degC; 21.5 of 32.2 GB of the disk free; "
+    "clock synchronised"
+)
 WELL = Status(
     time=1_000_000.0,
     machine_time=1_000_000.0,
@@ -338,8 +342,7 @@ def test_machine_and_database_are_lines_of_the_report():
         "database: Apache CouchDB 3.5.0 at http://couch:5984 answers",
         "",
         "growd: up for 1 d 2 h; growd 0.1.0, Python 3.11.2",
-        f"machine: {MACHINE.model}, {MACHINE.system}; up for 1 d 3 h; load 0.25 on 4 cores; "
-        + "cpu-thermal 48.3 degC; 21.5 of 32.2 GB of the disk free; clock synchronised",
+        f"machine: {MACHINE.model}, {MACHINE.system}; {FIGURES}",
         "  the firmware tells of nothing now, of under-voltage before",
         "",
         "All is well.",
