@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -115,27 +116,32 @@ class Users:
         self.url = url
         self.admin = admin
         self._session = session
-        self._made: set[str] = set()
+        self._passwords: dict[str, str] = {}
 
     async def add(self, *roles: str, name: str = "", password: str = "") -> tuple[str, str]:
         """A new user, of a name that nobody had: CouchDB remembers who failed."""
         name = (name or "growd-test") + uuid4().hex
         login = (name, password or uuid4().hex)
+        self._passwords[name] = login[1]
         await self._put({"name": name, "roles": roles, "password": login[1]})
-        self._made.add(name)
+        await self._until_known(name, {*roles})
         return login
 
     async def change(self, name: str, **fields: Any) -> None:
         """Change the document of a user: `roles`, `password`."""
-        await self._put((await self.document(name)) | fields)
+        changed = (await self.document(name)) | fields
+        await self._put(changed)
+        self._passwords[name] = fields.get("password", self._passwords[name])
+        await self._until_known(name, {*changed["roles"]})
 
     async def delete(self, name: str) -> None:
         revision = (await self.document(name))["_rev"]
         await self._ask("DELETE", f"{_document(name)}?rev={revision}")
-        self._made.discard(name)
+        await self._until_known(name, None)
+        del self._passwords[name]
 
     async def delete_all(self) -> None:
-        for name in [*self._made]:
+        for name in [*self._passwords]:
             await self.delete(name)
 
     async def document(self, name: str) -> dict[str, Any]:
@@ -152,6 +158,21 @@ class Users:
         headers = {"X-Forwarded-For": address, "Authorization": aiohttp.encode_basic_auth(*login)}
         async with self._session.get(f"{self.url}/_session", headers=headers) as response:
             return response.status
+
+    async def _until_known(self, name: str, roles: set[str] | None) -> None:
+        """Wait until the database goes by it (None: the user is unknown), for its cache comes after."""
+        async with asyncio.timeout(20):
+            while True:
+                headers = {
+                    "X-Forwarded-For": uuid4().hex,  # from where nobody has failed
+                    "Authorization": aiohttp.encode_basic_auth(name, self._passwords[name]),
+                }
+                async with self._session.get(f"{self.url}/_session", headers=headers) as response:
+                    told = await response.json(content_type=None)
+                    if response.status == 401 and roles is None:
+                        return
+                    if response.status == 200 and {*told["userCtx"]["roles"]} == roles:
+                        return
 
     async def _put(self, document: dict[str, Any]) -> None:
         name = document["name"]

@@ -6,7 +6,6 @@ It answers `/_session`, `/_users/<id>`, `/_all_dbs` and one setting as CouchDB's
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import hashlib
@@ -23,6 +22,7 @@ from urllib.parse import parse_qs, unquote
 from aiohttp import web
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterator, Awaitable, Callable
 
 TIMEOUT_S = 600  # of a session
@@ -34,7 +34,7 @@ WRONG = "Name or password is incorrect."
 LOCKED = "Account is temporarily locked due to multiple authentication failures"
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     def __init__(self, status: int, error: str, reason: str) -> None:
         super().__init__(reason)
         self.response = web.json_response({"error": error, "reason": reason}, status=status)
@@ -83,7 +83,7 @@ class SessionServer:
         try:
             user, cookie = self._authenticate(request)
             response = await self._answer(request, user)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             return refusal.response
         if cookie and "Set-Cookie" not in response.headers:
             response.headers["Set-Cookie"] = cookie
@@ -93,7 +93,7 @@ class SessionServer:
         if request.path == "/_session":
             return await self._session(request, user)
         if user is None or "_admin" not in user["roles"]:
-            raise Refusal(401, "unauthorized", "You are not a server admin.")
+            raise RefusalError(401, "unauthorized", "You are not a server admin.")
         if request.path == "/_all_dbs":
             return web.json_response(["_users"])
         if request.path == "/_node/_local/_config/chttpd_auth/secret":
@@ -118,7 +118,7 @@ class SessionServer:
         if user is None:
             if "fail" in query:
                 return web.Response(status=302, headers={"Location": query["fail"]})
-            raise Refusal(401, "unauthorized", WRONG)
+            raise RefusalError(401, "unauthorized", WRONG)
         cookie = self._cookie_header(form["name"], user["salt"])
         status = 302 if "next" in query else 200
         headers = {"Set-Cookie": cookie} | ({"Location": query["next"]} if "next" in query else {})
@@ -129,10 +129,13 @@ class SessionServer:
         known = self.users.get(name)
         if request.method == "GET":
             if known is None:
-                raise Refusal(404, "not_found", "missing")
+                raise RefusalError(404, "not_found", "missing")
             return web.json_response({key: value for key, value in known.items() if key != "password"})
-        if known is not None and request.query.get("rev", (await _json(request)).get("_rev")) != known["_rev"]:
-            raise Refusal(409, "conflict", "Document update conflict.")
+        if (
+            known is not None
+            and request.query.get("rev", (await _json(request)).get("_rev")) != known["_rev"]
+        ):
+            raise RefusalError(409, "conflict", "Document update conflict.")
         if request.method == "DELETE":
             del self.users[name]
             return web.json_response({"ok": True})
@@ -159,7 +162,7 @@ class SessionServer:
             name, at, mac = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4)).split(b":", 2)
         except (binascii.Error, ValueError):
             reason = "Malformed AuthSession cookie. Please clear your cookies."
-            raise Refusal(400, "bad_request", reason) from None
+            raise RefusalError(400, "bad_request", reason) from None
         user = self._find(name.decode())
         if user is None:
             return None, 0
@@ -175,13 +178,13 @@ class SessionServer:
             decoded = base64.b64decode(authorization.removeprefix("Basic "), validate=True)
         except binascii.Error:
             reason = "Authorization header has invalid base64 value"
-            raise Refusal(400, "bad_request", reason) from None
+            raise RefusalError(400, "bad_request", reason) from None
         name, colon, password = decoded.partition(b":")
         if not colon or decoded == b"_:_":
             return None
         user = self._with_password(request, name.decode(), password.decode())
         if user is None:
-            raise Refusal(401, "unauthorized", WRONG)
+            raise RefusalError(401, "unauthorized", WRONG)
         return user
 
     def _with_password(self, request: web.BaseRequest, name: str, password: str) -> dict[str, Any] | None:
@@ -191,7 +194,7 @@ class SessionServer:
         forwarded = request.headers.get("X-Forwarded-For", "127.0.0.1")
         key = (forwarded.rpartition(",")[2].strip(), name, user["salt"])
         if self._failures.get(key, 0) >= THRESHOLD:
-            raise Refusal(403, "forbidden", LOCKED)
+            raise RefusalError(403, "forbidden", LOCKED)
         if hmac.compare_digest(user["password"].encode(), password.encode()):
             return user
         self._failures[key] = self._failures.get(key, 0) + 1

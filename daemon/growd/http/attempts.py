@@ -1,7 +1,8 @@
 """Failed logins, slowed down: so many in a row, then a wait that grows.
 
 They are counted for each user at each address, and for each address over all users. Never for a user alone:
-a stranger elsewhere could keep the user out.
+a stranger elsewhere could keep the user out. A login that succeeds does not make them undone: CouchDB goes on
+counting too, and who has an account must not gain guesses at others.
 """
 
 from __future__ import annotations
@@ -83,23 +84,15 @@ class _Ledger:
         if not failures.count:
             del self._failures[key]
 
-    def forget(self, key: tuple[str, str]) -> None:
-        self._failures.pop(key, None)
-
 
 class Attempt:
     """One login that is tried. It counts as failed until it is known to be otherwise."""
 
     def __init__(self) -> None:
         self.has_failed = True
-        self.has_succeeded = False
 
-    def succeeded(self) -> None:
-        """The password was right."""
-        self.has_failed, self.has_succeeded = False, True
-
-    def came_to_nothing(self) -> None:
-        """Nobody said whether the password was right."""
+    def is_no_failure(self) -> None:
+        """The password was right, or nobody said whether it was."""
         self.has_failed = False
 
 
@@ -136,8 +129,6 @@ class Attempts:
             if not attempt.has_failed:
                 self._addresses.take_back(everybody)
                 self._users.take_back(pair)
-            if attempt.has_succeeded:
-                self._users.forget(pair)
 
 
 def too_many_failures(wait_s: float) -> ApiError:

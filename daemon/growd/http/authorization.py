@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import IntEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -50,6 +51,14 @@ class Permission(IntEnum):
     ADMINISTRATION = 3
 
 
+@dataclass(frozen=True, eq=False)
+class _Lasting:
+    """A request whose answer does not end."""
+
+    request: web.BaseRequest
+    credentials: Credentials
+
+
 class Authorization:
     """Judges requests to the API by the roles of who asks."""
 
@@ -57,7 +66,7 @@ class Authorization:
         self._section = section
         self._sessions = sessions
         self._open = frozenset({f"{root}/health", f"{root}/ready"})
-        self._lasting: dict[web.BaseRequest, Credentials] = {}
+        self._lasting: set[_Lasting] = set()
         self._watch: asyncio.Task[None] | None = None
 
     def reconfigure(self, section: Access) -> None:
@@ -112,24 +121,29 @@ class Authorization:
         if credentials is None:
             yield
             return
-        self._lasting[request] = credentials
+        lasting = _Lasting(request, credentials)
+        self._lasting.add(lasting)
         if self._watch is None or self._watch.done():
             self._watch = asyncio.create_task(self._watch_lasting(), name="access: streams")
         try:
             yield
         finally:
-            del self._lasting[request]
+            self._lasting.discard(lasting)
 
     async def _watch_lasting(self) -> None:
         while self._lasting:
             await asyncio.sleep(self._section.answer_s)
-            for request, credentials in [*self._lasting.items()]:
-                try:
-                    self._require(await self._sessions.who(credentials, peer_of(request)), Permission.READING)
-                except ApiError as refusal:
-                    _log.info("a stream for %s ends: %s", peer_of(request), refusal.sentence)
-                    if request.transport is not None:
-                        request.transport.close()
+            for lasting in [*self._lasting]:
+                await self._judge_again(lasting.request, lasting.credentials)
+
+    async def _judge_again(self, request: web.BaseRequest, credentials: Credentials) -> None:
+        address = peer_of(request)
+        try:
+            self._require(await self._sessions.who(credentials, address), Permission.READING)
+        except ApiError as refusal:
+            _log.info("a stream for %s ends: %s", address, refusal.sentence)
+            if request.transport is not None:
+                request.transport.close()
 
     async def _session(self, request: web.BaseRequest) -> Session:
         credentials = credentials_of(request)
@@ -193,10 +207,8 @@ def _note(attempt: Attempt, request: web.BaseRequest, status: int) -> None:
     """What the database's answer to POST /_session says of the password."""
     query = dict(parse_qsl(urlsplit(request.raw_path).query, keep_blank_values=True))
     # for a page, failures too are answered with a way to another page where `fail` names one
-    if status == HTTPStatus.OK or (status == HTTPStatus.FOUND and "fail" not in query):
-        attempt.succeeded()
-    elif status not in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FOUND}:
-        attempt.came_to_nothing()
+    if status != HTTPStatus.UNAUTHORIZED and not (status == HTTPStatus.FOUND and "fail" in query):
+        attempt.is_no_failure()
 
 
 def _challenging(request: web.BaseRequest, sentence: str) -> ApiError:

@@ -215,17 +215,16 @@ class Sessions:
                 told = _read(*await self._ask(headers))
         except (GatewayError, OSError, TimeoutError, _NoAnswerError) as error:
             if attempt is not None:
-                attempt.came_to_nothing()
+                attempt.is_no_failure()
             return self._without_answer(known, error)
         self._note_answer()
         if isinstance(told, ApiError):
             if attempt is not None and told.status != HTTPStatus.UNAUTHORIZED:
-                attempt.came_to_nothing()
+                attempt.is_no_failure()
             self._forget(key, told)
             return told
         if attempt is not None:
-            # with a cookie that is good, CouchDB does not look at the password
-            (attempt.succeeded if told.name == credentials.user else attempt.came_to_nothing)()
+            attempt.is_no_failure()
         now = self._monotonic()
         remembered = replace(told, set_cookie="")
         self._known.keep(key, _Known(remembered, now, now + self.section.answer_s))

@@ -1,0 +1,359 @@
+"""Users of a database as clients of growd, against a stand-in and, where one is named, a real CouchDB."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from support.database import COUCHDB_ADDRESS, named_server
+from support.guarded import PARAM, RESET, ROLES, GuardedDaemon, Users, guarded_daemon, users_of
+from support.session_server import ADMIN, session_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+STREAM = "/_svc/api/0.0.1/topic_stream/environment_1/measured/air_carbon_dioxide"
+ANSWER_S = 30.0  # the default of [access] answer_s
+ELSEWHERE = "192.0.2.7"
+
+
+@pytest.fixture(params=["stand-in", "couchdb"])
+async def users(request) -> AsyncIterator[Users]:
+    async with AsyncExitStack() as stack:
+        if request.param == "stand-in":
+            url, admin = (await stack.enter_async_context(session_server())).url, ADMIN
+        else:
+            address = os.environ.get(COUCHDB_ADDRESS)
+            if not address:
+                pytest.skip(f"{COUCHDB_ADDRESS} names no CouchDB")
+            server = named_server(address)
+            url, admin = server.url, server.auth
+        yield await stack.enter_async_context(users_of(url, admin))
+
+
+@pytest.fixture
+async def daemon(users) -> AsyncIterator[GuardedDaemon]:
+    async with guarded_daemon(users.url) as running:
+        yield running
+
+
+async def guess(ask, name, count, first=0, **options):
+    return [(await ask((name, f"guess {first + i}"), **options)).status for i in range(count)]
+
+
+class TestRoles:
+    async def test_nobody_is_refused_and_asked_for_a_login(self, daemon):
+        before = daemon.state()
+        for answer in (await daemon.read(), await daemon.write(), await daemon.call(RESET)):
+            assert answer.status == 401
+            assert answer.headers["WWW-Authenticate"] == 'Basic realm="growd", charset="UTF-8"'
+            assert answer.json == {
+                "ERROR": "this takes a login",
+                "error": "unauthorized",
+                "reason": "this takes a login",
+            }
+        assert daemon.state() == before
+
+    @pytest.mark.parametrize(
+        ("role", "statuses"),
+        [
+            ("reader", (200, 403, 403, 403)),
+            ("operator", (200, 200, 200, 403)),
+            ("administrator", (200, 200, 200, 200)),
+        ],
+    )
+    async def test_each_role_may_what_it_is_for_and_what_the_lower_may(self, daemon, users, role, statuses):
+        login = await users.add(*ROLES[role])
+        answers = (
+            await daemon.read(login),
+            await daemon.write(login),
+            await daemon.call("environment_1/stop_recipe", login),
+            await daemon.call(RESET, login),
+        )
+        assert tuple(answer.status for answer in answers) == statuses
+
+    async def test_the_role_that_is_missing_is_named(self, daemon, users):
+        login = await users.add("growd_reader")
+        assert (
+            "lacks the role growd_operator, which operating takes"
+            in (await daemon.write(login)).json["reason"]
+        )
+        await users.change(login[0], roles=["growd_operator"])
+        daemon.time.now += ANSWER_S
+        answer = await daemon.call(RESET, login)
+        assert answer.json["reason"] == f"{login[0]} lacks the role growd_admin, which administration takes"
+        assert answer.json["error"] == "forbidden"
+
+    async def test_a_user_without_a_role_reads_nothing(self, daemon, users):
+        assert (await daemon.read(await users.add("other"))).status == 403
+
+    async def test_an_administrator_of_the_database_may_everything(self, daemon, users):
+        assert (await daemon.call(RESET, users.admin)).status == 200
+
+    async def test_the_alias_of_a_service_takes_the_same_role(self, daemon, users):
+        login = await users.add("growd_operator")
+        for name in (RESET.replace("/", "%2F"), f"/{RESET}", f"environments/{RESET}"):
+            assert (await daemon.call(name, login)).status == 403
+
+    async def test_other_names_of_roles(self, users):
+        async with guarded_daemon(users.url, reader_role="viewer") as daemon:
+            assert (await daemon.read(await users.add("viewer"))).status == 200
+            assert (await daemon.read(await users.add("growd_reader"))).status == 403
+
+
+class TestLogins:
+    async def test_a_wrong_password_and_an_unknown_name_are_told_alike(self, daemon, users):
+        name, _ = await users.add("growd_admin")
+        wrong = await daemon.read((name, "wrong"))
+        unknown = await daemon.read((f"{name}x", "wrong"))
+        assert wrong.status == unknown.status == 401
+        assert wrong.json == unknown.json
+        assert wrong.headers["WWW-Authenticate"].startswith("Basic ")
+
+    async def test_names_and_passwords_in_any_script(self, daemon, users):
+        login = await users.add("growd_reader", name="gärtner-温室-", password="Grün: 🌱 ключ ")
+        assert (await daemon.read(login)).status == 200
+        assert (await daemon.read((login[0], login[1].strip()))).status == 401
+
+    async def test_a_page_that_says_so_makes_no_browser_ask(self, daemon):
+        answer = await daemon.read(X_CouchDB_WWW_Authenticate="Cookie")
+        assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Cookie")
+
+    @pytest.mark.parametrize(
+        ("authorization", "status"),
+        [
+            ("Basic Xzpf", 401),  # "_:_"
+            ("Basic bm9jb2xvbg==", 401),
+            ("Basic %%%", 400),
+            ("Basic YWRt aW46c2VjcmV0", 400),  # white space within
+            ("basic YWRtaW46c2VjcmV0", 401),  # which CouchDB does not read
+            ("Bearer e30.e30.e30", 401),
+            ("Negotiate abc", 401),
+            ("", 401),
+        ],
+    )
+    async def test_what_is_no_login_is_none(self, daemon, authorization, status):
+        assert (await daemon.read(Authorization=authorization)).status == status
+
+    async def test_two_logins_in_one_request_are_refused(self, daemon, users):
+        headers = [("Authorization", "Basic YWRtaW46c2VjcmV0")] * 2
+        async with daemon.session.get(f"{daemon.origin}{PARAM}", headers=headers) as response:
+            assert response.status == 400
+
+    async def test_a_huge_login_is_refused_before_anybody_is_asked(self, daemon):
+        answer = await daemon.read(("u" * 5_000, "p" * 5_000))
+        assert answer.status == 400
+        assert "longer than 8192 bytes" in answer.json["reason"]
+
+
+class TestCookies:
+    async def test_a_session_begun_through_the_front_door_is_good_for_the_api(self, daemon, users):
+        name, password = await users.add("growd_operator")
+        answer = await daemon.request("POST", "/_session", body={"name": name, "password": password})
+        assert answer.status == 200
+        cookie = answer.headers["Set-Cookie"].partition(";")[0].partition("=")[2]
+        assert (await daemon.write(cookie=cookie)).status == 200
+
+    async def test_an_expired_or_forged_cookie_is_no_login(self, daemon, users):
+        name, _ = await users.add("growd_admin")
+        assert (await daemon.read(cookie=await users.cookie(name, age_s=500))).status == 200
+        assert (await daemon.read(cookie=await users.cookie(name, age_s=700))).status == 401
+        good = await users.cookie(name)
+        forged = good[:-4] + ("AAAA" if good[-4:] != "AAAA" else "BBBB")
+        assert (await daemon.read(cookie=forged)).status == 401
+        answer = await daemon.read(cookie="xyz")
+        assert (answer.status, "Malformed AuthSession cookie" in answer.json["reason"]) == (400, True)
+
+    async def test_a_renewed_cookie_reaches_the_client(self, daemon, users):
+        name, _ = await users.add("growd_reader")
+        answer = await daemon.read(cookie=await users.cookie(name, age_s=120))
+        renewed = answer.headers["Set-Cookie"]
+        assert renewed.startswith("AuthSession=")
+        assert (await daemon.read(cookie=renewed.partition(";")[0].partition("=")[2])).status == 200
+        assert "Set-Cookie" not in (await daemon.read(cookie=await users.cookie(name))).headers
+
+    async def test_of_two_kinds_of_login_growd_believes_the_one_that_the_database_does(self, daemon, users):
+        reader, operator = await users.add("growd_reader"), await users.add("growd_operator")
+        for login, cookie in (
+            (operator, await users.cookie(reader[0])),
+            ((operator[0], "wrong"), await users.cookie(reader[0])),
+            (operator, await users.cookie(reader[0], age_s=700)),
+            ((operator[0], "wrong again"), await users.cookie(reader[0], age_s=700)),
+            (operator, "xyz"),
+        ):
+            said = await daemon.request("GET", "/_session", login, cookie=cookie)
+            answer = await daemon.write(login, cookie=cookie)
+            if said.status != 200:
+                assert answer.status == said.status
+            else:
+                writes = said.json["userCtx"]["name"] == operator[0]
+                assert answer.status == (200 if writes else 403)
+
+
+class TestChanges:
+    async def test_a_deleted_user_is_out_when_the_answer_has_expired(self, daemon, users):
+        login = await users.add("growd_operator")
+        assert (await daemon.write(login)).status == 200
+        await users.delete(login[0])
+        daemon.time.now += ANSWER_S - 1
+        assert (await daemon.write(login)).status == 200
+        daemon.time.now += 1
+        assert (await daemon.write(login)).status == 401
+
+    async def test_a_changed_password_and_changed_roles_hold_from_then_on(self, daemon, users):
+        name, old = await users.add("growd_operator")
+        assert (await daemon.write((name, old))).status == 200
+        await users.change(name, password="new", roles=["growd_reader"])
+        assert (await daemon.read((name, "new"))).status == 200
+        daemon.time.now += ANSWER_S
+        assert (await daemon.read((name, old))).status == 401
+        assert (await daemon.write((name, "new"))).status == 403
+
+    async def test_a_stream_ends_for_who_may_read_no_more(self, users):
+        login = await users.add("growd_reader")
+        async with guarded_daemon(users.url, answer_s=1) as daemon:
+            url = daemon.origin + STREAM
+            auth = {"Authorization": aiohttp.encode_basic_auth(*login)}
+            async with daemon.session.get(url, headers=auth) as response:
+                assert response.status == 200
+                await users.delete(login[0])
+                daemon.time.now += ANSWER_S
+                async with asyncio.timeout(10):
+                    # broken off, so that nobody takes it for the end
+                    with pytest.raises(aiohttp.ClientPayloadError):
+                        await response.read()
+                    while len(daemon.api.streams):  # noqa: ASYNC110  it is told by no event
+                        await asyncio.sleep(0)
+
+
+class TestGuesses:
+    async def test_after_four_the_next_waits_and_the_database_never_locks_the_user(self, daemon, users):
+        login = await users.add("growd_reader")
+        statuses = await guess(daemon.read, login[0], 6, address=ELSEWHERE)
+        assert statuses == [401] * 4 + [429] * 2
+        answer = await daemon.read((login[0], "guess"), address=ELSEWHERE)
+        assert 0 < int(answer.headers["Retry-After"]) <= 300
+        assert answer.json["error"] == "too_many_failures"
+        assert await users.status(login, ELSEWHERE) == 200
+
+    async def test_a_stranger_keeps_nobody_out(self, daemon, users):
+        login = await users.add("growd_reader")
+        assert (await daemon.read(login, address=ELSEWHERE)).status == 200
+        assert 429 in await guess(daemon.read, login[0], 5, address=ELSEWHERE)
+        daemon.time.now += ANSWER_S
+        assert (await daemon.read(login, address=ELSEWHERE)).status == 200  # known there
+        assert (await daemon.read(login, address="192.0.2.8")).status == 200
+        assert (await daemon.read(login)).status == 200
+
+    async def test_with_the_wait_over_the_right_password_is_let_in(self, daemon, users):
+        login = await users.add("growd_reader")
+        await guess(daemon.read, login[0], 4, address=ELSEWHERE)
+        daemon.time.now += 299
+        assert (await daemon.read(login, address=ELSEWHERE)).status == 429
+        daemon.time.now += 1
+        assert (await daemon.read(login, address=ELSEWHERE)).status == 200
+
+    async def test_as_many_at_once_are_no_more_than_one_after_the_other(self, daemon, users):
+        name, _ = await users.add("growd_reader")
+        asked = [daemon.read((name, f"guess {i}"), address=ELSEWHERE) for i in range(12)]
+        statuses = [answer.status for answer in await asyncio.gather(*asked)]
+        assert sorted(statuses) == [401] * 4 + [429] * 8
+
+    async def test_the_own_cookie_makes_no_room_for_guesses_at_another(self, daemon, users):
+        (name, _), (own, _) = await users.add("growd_admin"), await users.add("growd_reader")
+        await guess(daemon.read, name, 4, address=ELSEWHERE)
+        cookie = await users.cookie(own)
+        answer = await daemon.read((name, "guess"), address=ELSEWHERE, cookie=cookie)
+        assert answer.status == 429
+        daemon.time.now += 301
+        assert (await daemon.read((name, "guess b"), address=ELSEWHERE, cookie=cookie)).status == 200
+        assert await guess(daemon.read, name, 2, first=10, address=ELSEWHERE) == [401, 429]
+
+    async def test_one_wrong_login_that_is_repeated_is_one_guess(self, daemon, users):
+        name, _ = await users.add("growd_reader")
+        statuses = [(await daemon.read((name, "wrong"), address=ELSEWHERE)).status for _ in range(10)]
+        assert statuses == [401] * 10
+
+
+class TestFrontDoor:
+    async def test_no_login_is_added_to_a_request_for_the_database(self, users):
+        user, password = users.admin
+        with_login = users.url.replace("//", f"//{user}:{password}@")
+        async with guarded_daemon(with_login) as daemon:
+            answer = await daemon.request("GET", "/_session")
+            assert answer.json["userCtx"] == {"name": None, "roles": []}  # nor is it an admin party
+            assert (await daemon.request("GET", "/_all_dbs")).status == 401
+            assert (await daemon.request("GET", "/_all_dbs", users.admin)).status == 200
+
+    async def test_the_database_decides_for_itself(self, daemon, users):
+        login = await users.add("growd_admin")
+        said = await daemon.request("GET", "/_session", login)
+        assert said.json["userCtx"] == {"name": login[0], "roles": ["growd_admin"]}
+        assert (await daemon.request("GET", "/_all_dbs", login)).status == 401
+
+    async def test_guesses_there_count_as_those_at_the_api_do(self, daemon, users):
+        login = await users.add("growd_reader")
+
+        async def ask(login, **options):
+            return await daemon.request("GET", "/_all_dbs", login, **options)
+
+        assert await guess(ask, login[0], 3, address=ELSEWHERE) == [401] * 3
+        assert await guess(daemon.read, login[0], 2, first=3, address=ELSEWHERE) == [401, 429]
+        assert (await ask((login[0], "more"), address=ELSEWHERE)).status == 429
+        assert await users.status(login, ELSEWHERE) == 200
+        assert (await ask(login, address="192.0.2.9")).status == 401  # let through: no server admin
+
+    async def test_guesses_with_post_session_wait_too(self, daemon, users):
+        login = await users.add("growd_reader")
+
+        async def log_in(login, **options):
+            return await daemon.request(
+                "POST", "/_session", body={"name": login[0], "password": login[1]}, **options
+            )
+
+        assert await guess(log_in, login[0], 6, address=ELSEWHERE) == [401] * 4 + [429] * 2
+        assert (await log_in(login, address="192.0.2.10")).status == 200
+        assert await users.status(login, ELSEWHERE) == 200
+
+    async def test_post_session_for_pages_tells_by_where_it_sends_them(self, daemon, users):
+        login = await users.add("growd_reader")
+        right = {"name": login[0], "password": login[1]}
+        for _ in range(6):
+            answer = await daemon.request("POST", "/_session?next=/x", body=right, address=ELSEWHERE)
+            assert answer.status == 302
+        wrong = right | {"password": "guess"}
+        path = "/_session?fail=/x"
+        statuses = [
+            (await daemon.request("POST", path, body=wrong, address=ELSEWHERE)).status for _ in range(5)
+        ]
+        assert statuses == [302] * 4 + [429]
+
+    async def test_who_says_to_be_nobody_is_let_through_as_nobody(self, daemon):
+        answer = await daemon.request("GET", "/_session", ("_", "_"))
+        assert answer.json["userCtx"]["name"] is None
+
+
+class TestOpenReading:
+    async def test_reading_takes_no_login_and_writing_does(self, users):
+        async with guarded_daemon(users.url, open_reading=True) as daemon:
+            assert (await daemon.read()).status == 200
+            assert (await daemon.read(("who", "ever"))).status == 200
+            assert (await daemon.write()).status == 401
+            assert (await daemon.write(await users.add("growd_reader"))).status == 403
+            assert (await daemon.write(await users.add("growd_operator"))).status == 200
+
+
+async def test_the_description_says_how_to_log_in(daemon, users):
+    login = await users.add("growd_reader")
+    described = (await daemon.request("GET", "/_svc/api/0.0.1/openapi.json", login)).json
+    assert described["security"] == [{"basic": []}, {"session": []}, {"token": []}]
+    assert described["components"]["securitySchemes"]["basic"]["scheme"] == "basic"
+    reads = described["paths"]["/param"]["get"]["responses"]
+    assert {"401", "403", "429", "503"} <= set(reads)
+    assert json.dumps(described).count("#/components/responses/Login") > 50
