@@ -296,9 +296,12 @@ class Client:
         return RefusedError(told.ERROR, status, told.error)
 
     def _not_allowed(self, status: int, reason: str) -> str:
-        who = "without a login" if self._login is None else f"as {self._login.user}"
-        hint = " (--user NAME)" if self._login is None and status == HTTPStatus.UNAUTHORIZED else ""
-        return f"{self.address} does not allow it {who}{': ' if reason else ''}{reason}{hint}"
+        is_unknown = status == HTTPStatus.UNAUTHORIZED
+        who = " without a login" if is_unknown else ""
+        if self._login is not None:
+            who = f" as {self._login.user}"
+        hint = " (--user NAME)" if self._login is None and is_unknown else ""
+        return f"{self.address} does not allow it{who}{': ' if reason else ''}{reason}{hint}"
 
     def _silent(self) -> NotReachedError:
         return NotReachedError(f"growd does not answer at {self.address}: is it running?")
@@ -490,6 +493,11 @@ def plain_errors() -> Iterator[None]:
 
 
 def refuse(sentence: str, exit_status: int = REFUSED) -> NoReturn:
-    """Leave the program with a sentence on standard error."""
-    click.echo(f"growd: {sentence}", err=True)
+    """Leave the program with a sentence on standard error, or with several, each on a line."""
+    first, *others = sentence.splitlines() or [""]
+    if others:
+        click.echo(f"growd: there are {len(others) + 1} faults:", err=True)
+        click.echo("\n".join(f"  {line}" for line in (first, *others)), err=True)
+    else:
+        click.echo(f"growd: {first}", err=True)
     sys.exit(exit_status)

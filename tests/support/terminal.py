@@ -1,0 +1,65 @@
+"""A command of the terminal in a process of its own, as fingers start it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from support.program import GROWD, PATIENCE_S
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+_PLAIN = ("GROWD_USER", "GROWD_PASSWORD", "NO_COLOR")
+
+
+@dataclass(frozen=True)
+class Printed:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@asynccontextmanager
+async def begun(*arguments: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A command that runs, with pipes for both outputs; killed in the end if it still does."""
+    usual = {name: value for name, value in os.environ.items() if name not in _PLAIN}
+    process = await asyncio.create_subprocess_exec(
+        str(GROWD),
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**usual, **environment},
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        process._transport.close()
+
+
+async def typed(*arguments: str, **environment: str) -> Printed:
+    """Run a command to its end."""
+    async with begun(*arguments, **environment) as process:
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+        assert process.returncode is not None
+        return Printed(process.returncode, out.decode(), err.decode())
+
+
+async def line_of(stream: asyncio.StreamReader | None) -> str:
+    """The next line that a command prints."""
+    assert stream is not None
+    return (await asyncio.wait_for(stream.readline(), PATIENCE_S)).decode()
