@@ -37,7 +37,7 @@ from growd.operations import Operations
 from growd.outputs import check_lamps
 from growd.plant import Plants, declare_topics, unmeasured_variables
 from growd.recipe_runners import recipe_runners, run_documents
-from growd.service_manager import ServiceManager
+from growd.service_manager import ServiceManager, passed_sockets
 from growd.service_words import words
 from growd.simulation import simulated_hardware
 from growd.storage import Storage
@@ -241,7 +241,7 @@ class App:
         server = Server(api, guarded(self.config, gateway, api, fresh), connections, guard)
         operations.open(server, api)
         try:
-            await server.open(http.host, http.port)
+            await server.open(http.host, http.port, passed_sockets())
             yield server
         finally:
             await server.close()

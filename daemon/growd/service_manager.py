@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WORDS_S: Final = 5.0  # between two looks, of which each may change what is told
 START_S: Final = 60.0  # by which each look puts off the end of the start
 LONGEST_START_S: Final = 900.0  # after which the manager's own limit holds: a damaged file of 256 MB is read
+FIRST_PASSED: Final = 3  # file number of the first socket that the manager passes (sd_listen_fds(3))
 _VARIABLES: Final = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 _UNKNOWN: Final = "running"
 _MICRO: Final = 1_000_000
@@ -133,6 +134,21 @@ class ServiceManager:
             _log.debug("the service manager can't be told %s: %s", lines[0], error)
             return False
         return True
+
+
+def passed_sockets(environment: MutableMapping[str, str] = os.environ) -> list[socket.socket]:
+    """The sockets that the manager listens on in this process's place (sd_listen_fds(3)), mostly none.
+
+    As with the other variables, programs that growd starts are not meant.
+    """
+    process, number, _ = (environment.pop(f"LISTEN_{name}", "") for name in ("PID", "FDS", "FDNAMES"))
+    if process != str(os.getpid()) or not number.isdecimal():
+        return []
+    passed = [socket.socket(fileno=FIRST_PASSED + index) for index in range(int(number))]
+    for each in passed:
+        each.set_inheritable(False)
+        each.setblocking(False)
+    return passed
 
 
 def _sentence(stuck: list[Heartbeat]) -> str:

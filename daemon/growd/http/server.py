@@ -19,6 +19,8 @@ from growd.http.origins import Guard
 from growd.http.requests import split_target
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aiohttp import StreamReader
 
     from growd.http.api import Api
@@ -60,7 +62,7 @@ class Server:
         self._passage = passage
         self._limits = limits or ConnectionLimits()
         self.guard = guard or Guard()
-        self._listener: asyncio.Server | None = None
+        self._listeners: list[asyncio.Server] = []
         self._http: HttpServer | None = None
         self._handlers: set[asyncio.Task[Any]] = set()
         self._turn = asyncio.Lock()
@@ -74,27 +76,37 @@ class Server:
         """How many are open."""
         return len(self._http.admission.connections) if self._http is not None else 0
 
-    async def open(self, host: str, port: int) -> None:
-        """Listen on `host`, `port` (0: any free one; `address` tells which). Raises `AddressError`."""
+    async def open(self, host: str, port: int, passed: Sequence[socket.socket] = ()) -> None:
+        """Listen on `host`, `port` (0: any free one; `address` tells which). Raises `AddressError`.
+
+        Of that address `passed` are sockets that a service manager has opened already. It keeps them while
+        growd restarts, so that clients wait meanwhile.
+        """
         http = HttpServer(self._handle, self._limits)
         loop = self._loop = asyncio.get_running_loop()
         try:
+            await _check_passed(passed, host, port)
+            wanted: list[dict[str, Any]] = [{"sock": each} for each in passed] or [
+                {"host": host, "port": port}
+            ]
             # asyncio accepts as many at once as may be queued, and starts a task for each
-            self._listener = await loop.create_server(http, host, port, backlog=AT_ONCE)
+            self._listeners = [await loop.create_server(http, **each, backlog=AT_ONCE) for each in wanted]
         except OSError as error:
             raise AddressError(error.errno, _why(error, host, port)) from None
         self._http = http
-        for listening in self._listener.sockets:
+        sockets = [each for listener in self._listeners for each in listener.sockets]
+        for listening in sockets:
             _queue(listening.fileno(), QUEUED)
-        self.address = self._listener.sockets[0].getsockname()[:2]
+        self.address = sockets[0].getsockname()[:2]
 
     async def close(self) -> None:
         """Refuse new connections, let open requests come to their end for a moment, then end them."""
-        listener, http = self._listener, self._http
-        self._listener = None
-        if listener is None or http is None:
+        listeners, http = self._listeners, self._http
+        self._listeners = []
+        if not listeners or http is None:
             return
-        listener.close()
+        for listener in listeners:
+            listener.close()
         http.pre_shutdown()  # no further request on the connections that are open
         self._api.end_streams()
         await self._end_handlers()
@@ -172,6 +184,22 @@ async def _drop(body: StreamReader) -> None:
     with suppress(web.RequestPayloadError, HttpProcessingError, ConnectionError, RuntimeError):
         while await body.readany():
             pass
+
+
+async def _check_passed(passed: Sequence[socket.socket], host: str, port: int) -> None:
+    """What is configured is what holds, also for who may ask from where. Raises `AddressError`."""
+    if not passed:
+        return
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    hosts = {address[0] for *_, address in found}
+    for each in passed:
+        its_host, its_port = each.getsockname()[:2] if each.family != socket.AF_UNIX else ("a path", 0)
+        if its_host not in hosts or port not in {0, its_port}:
+            raise AddressError(
+                errno.EINVAL,
+                f"the service manager passes a socket that listens on {its_host} port {its_port}, but [http] "
+                f"host and port are {host} and {port}; make growd.socket and the configuration say the same",
+            )
 
 
 def _queue(listening: int, connections: int) -> None:
