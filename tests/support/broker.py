@@ -43,7 +43,7 @@ async def broker(
     plugin: dict[str, Any] = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
     if login:
         passwords = folder / "passwords"
-        hasher = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8),))
+        hasher = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=64, parallelism=1),))
         passwords.write_text(f"{USER}:{hasher.hash(PASSWORD)}\n")
         plugin = {"amqtt.plugins.authentication.FileAuthPlugin": {"password_file": str(passwords)}}
     server = Broker({"listeners": {"default": listener}, "plugins": plugin})

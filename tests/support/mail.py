@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import email
 import email.policy
+import warnings
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,8 @@ class Mailbox:
     ) -> AuthResult:
         assert isinstance(data, LoginPassword)
         self.logins.append((data.login, data.password))
-        return AuthResult(success=(data.login, data.password) == (USER.encode(), PASSWORD.encode()))
+        is_known = (data.login, data.password) == (USER.encode(), PASSWORD.encode())
+        return AuthResult(success=is_known, handled=is_known)  # else aiosmtpd answers for it
 
     async def handle_RCPT(  # noqa: N802  the name that aiosmtpd calls
         self, server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
@@ -109,7 +111,9 @@ async def mail_server(
     protocols: list[SMTP] = []
 
     def protocol() -> SMTP:
-        protocols.append(SMTP(box, **options))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # it does not see that the listener has TLS
+            protocols.append(SMTP(box, **options))
         return protocols[-1]
 
     context = server_context() if security == "tls" else None

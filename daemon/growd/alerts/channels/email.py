@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.policy
 import logging
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -77,7 +78,7 @@ class Email:
                 start_tls=server.security == "starttls",
                 tls_context=server.context,
                 timeout=server.timeout_s,
-                local_hostname=self._sender.host,
+                local_hostname=_greeting(self._sender.host),
             )
         except aiosmtplib.SMTPRecipientsRefused as error:
             told = "; ".join(f"{each.recipient}: {_line(each.message)}" for each in error.recipients)
@@ -91,7 +92,7 @@ class Email:
                 f"the mail server says {error.code} {_line(error.message)}", is_refusal=is_refusal
             ) from None
         except (aiosmtplib.SMTPException, ValueError) as error:
-            raise DeliveryError(f"the mail server does not take it: {_line(str(error))}") from None
+            raise DeliveryError(f"the mail server does not take it: {_line(_reason(error))}") from None
         for recipient, (code, words) in refused.items():
             _log.warning(
                 "the mail server does not take the recipient %s: %s %s", recipient, code, _line(words)
@@ -112,6 +113,17 @@ class Email:
             message["References"] = " ".join(batch.threads[:MOST_REFERENCES])
         message.set_content(self._sender.text(batch) + "\n", charset="utf-8")
         return message
+
+
+def _greeting(host: str) -> str:
+    """What the client calls itself (EHLO): its name, where that can be one."""
+    return host if re.fullmatch(r"[A-Za-z0-9.-]+", host) else "localhost"
+
+
+def _reason(error: Exception) -> str:
+    """With what lies beneath it, where there is something: "Error connecting" says little."""
+    beneath = str(error.__cause__ or "")
+    return f"{error} ({beneath})" if beneath and beneath not in str(error) else str(error)
 
 
 def _line(text: str) -> str:

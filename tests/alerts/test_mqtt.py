@@ -1,0 +1,164 @@
+"""MQTT, against a real broker: with TLS and a login, retained messages, a will, and outages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections import defaultdict
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import aiomqtt
+import pytest
+
+from growd.alerts.channels import mqtt as channel
+from growd.alerts.channels.mqtt import Broker, Mqtt
+from growd.alerts.dispatch import DeliveryError
+from growd.alerts.messages import Alert, Batch, Entry, Sender
+from growd.alerts.rules import Phase
+from support.broker import PASSWORD, USER, broker, free_port
+from support.tls_door import CA_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+TIME = 1_700_000_000.0
+ALERT = Alert("a1", "hot", "out_of_band", "critical", "environment_1", "it is hot", TIME - 700, TIME)
+START = Batch((Entry(Phase.START, ALERT),))
+EVENT, OPEN, STATUS = (f"growd/alerts/{name}" for name in ("event", "open", "status"))
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "FIRST_DELAY_S", 0.05)
+    monkeypatch.setattr(channel, "LONGEST_DELAY_S", 0.1)
+
+
+class Line:
+    """A channel that runs, and how often it came up."""
+
+    def __init__(self, port: int, *, tls: bool = False, password: str = "") -> None:
+        self.opened: list[Alert] = []
+        self.ups: asyncio.Queue[None] = asyncio.Queue()
+        context = ssl.create_default_context(cafile=CA_FILE) if tls else None
+        where = Broker("localhost", port, context, 10.0, USER if password else "", password)
+        sender = Sender("chamber", "0123456789ab")
+        self.mqtt = Mqtt(where, "growd", sender, lambda: TIME, lambda: self.opened)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.mqtt.run(lambda: self.ups.put_nowait(None)), name="mqtt")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def up(self) -> None:
+        async with asyncio.timeout(20):
+            await self.ups.get()
+
+
+class Listener:
+    """A second client, and what came on each topic."""
+
+    def __init__(self) -> None:
+        self._came: defaultdict[str, asyncio.Queue[aiomqtt.Message]] = defaultdict(asyncio.Queue)
+
+    async def listen(self, client: aiomqtt.Client) -> None:
+        async for message in client.messages:
+            self._came[str(message.topic)].put_nowait(message)
+
+    async def next(self, topic: str) -> aiomqtt.Message:
+        async with asyncio.timeout(20):
+            return await self._came[topic].get()
+
+
+@asynccontextmanager
+async def listening(port: int, **options: Any) -> AsyncIterator[Listener]:
+    listener = Listener()
+    async with aiomqtt.Client("localhost", port, **options) as client:
+        task = asyncio.create_task(listener.listen(client), name="listener")
+        try:
+            await client.subscribe("growd/#", qos=1)
+            yield listener
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+def payload(message: aiomqtt.Message) -> Any:
+    assert isinstance(message.payload, (bytes, bytearray))
+    return json.loads(message.payload)
+
+
+async def test_events_go_out_and_what_is_open_stays_for_those_who_come_later(tmp_path: Path):
+    async with broker(tmp_path, tls=True, login=True) as port:
+        context = ssl.create_default_context(cafile=CA_FILE)
+        login = {"username": USER, "password": PASSWORD, "tls_context": context}
+        line = Line(port, tls=True, password=PASSWORD)
+        async with listening(port, **login) as early, line.running():
+            line.opened = [ALERT]
+            name = await line.mqtt.send(START)
+            event = await early.next(EVENT)
+            assert (event.qos, event.retain) == (1, False)
+            assert payload(event)["id"] == name
+            assert payload(event)["alerts"][0]["text"] == "it is hot"
+            async with listening(port, **login) as late:
+                message = await late.next(OPEN)
+                assert message.retain
+                assert [each["id"] for each in payload(message)["alerts"]] == ["a1"]
+            async with listening(port, **login) as later:
+                message = await later.next(STATUS)
+                assert (bytes(message.payload), message.retain) == (b"online", True)
+        async with listening(port, **login) as last:
+            assert (await last.next(STATUS)).payload == b"offline"
+
+
+# The broker leaves the transport of a client that is cut off to the garbage collector.
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <(socket|function _SelectorT):pytest.PytestUnraisableExceptionWarning")
+async def test_who_is_cut_off_is_told_to_be_offline_and_comes_back(tmp_path: Path):
+    async with broker(tmp_path) as port:
+        line = Line(port)
+        async with line.running():
+            await line.up()
+            async with listening(port) as other:
+                assert (await other.next(STATUS)).payload == b"online"
+                await other.next(OPEN)
+                client = line.mqtt._client
+                assert client is not None
+                client._client._sock.shutdown(2)  # as a network that goes away
+                assert (await other.next(STATUS)).payload == b"offline"
+                assert (await other.next(STATUS)).payload == b"online"
+
+
+async def test_a_broker_that_comes_back_gets_what_is_open(tmp_path: Path):
+    port = free_port()
+    line = Line(port)
+    async with line.running():
+        async with broker(tmp_path, port=port):
+            await line.up()
+        line.opened = [ALERT]
+        async with broker(tmp_path, port=port):
+            await line.up()
+            async with listening(port) as other:
+                assert [each["id"] for each in payload(await other.next(OPEN))["alerts"]] == ["a1"]
+
+
+async def test_a_wrong_password_is_told(tmp_path: Path):
+    async with broker(tmp_path, login=True) as port:
+        line = Line(port, password="wrong")
+        line.mqtt._broker = Broker("localhost", port, None, 2.0, USER, "wrong")
+        async with line.running():
+            with pytest.raises(DeliveryError, match=r"the broker can't be reached: .*(?i:authori)"):
+                await line.mqtt.send(START)
+
+
+async def test_a_broker_that_is_not_there_is_told():
+    line = Line(free_port())
+    line.mqtt._broker = Broker("localhost", free_port(), None, 1.0)
+    async with line.running():
+        with pytest.raises(DeliveryError, match="the broker can't be reached"):
+            await line.mqtt.send(START)
