@@ -482,7 +482,7 @@ def test_further_environments_have_sections_of_their_own(tmp_path: Path):
     [
         ("chamber = 3", "[chamber]: must be a table, got 3"),
         ("[chamber]\nshelf_2 = 3", "[chamber.shelf_2]: must be a table, got 3"),
-        ("[chamber.'a/b']", "[chamber.a/b]: must be text of at most 64 characters that matches"),
+        ("[chamber.'a/b']", "[chamber.a/b]: must be a name of letters, digits, _, . and -, got"),
         ("[chamber.environments]", "[chamber.environments]: environments is reserved"),
         ("[chamber.environment_1]", "[chamber.environment_1]: is the id of the first environment"),
         ("[chamber.shelf_2.http]", "[chamber.shelf_2.http]: unknown section; known are sensor, light"),

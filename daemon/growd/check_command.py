@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from growd.app import check_config, open_configured
+from growd.app import DEVICE_CHECKS, open_configured
 from growd.client import Client, ClientError, address_of, refuse
 from growd.clock import RealClock
 from growd.command_options import config_option, faults_option, hardware_of, set_option
@@ -37,8 +37,7 @@ def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None,
     """
     given = () if faults is None else (f"simulator.faults={faults}",)
     try:
-        configuration = load(config, settings + given)
-        check_config(configuration)
+        configuration = load(config, settings + given, checks=DEVICE_CHECKS)
         if hardware:
             sys.exit(0 if _all_answer(configuration) else 1)
     except (ConfigError, DriverError, SimulationError, ClientError) as error:

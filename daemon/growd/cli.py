@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "check": Command(
         "growd.check_command:check", "Say whether the configuration is sound, and what it names."
     ),
+    "config": Command("growd.config_commands:config", "Print a configuration to begin with."),
     "status": Command("growd.status_command:status", "Tell how the running daemon is."),
     "db": Command("growd.db_commands:db", "Work with the database of points."),
     "alert": Command("growd.alert_commands:alert", "See what is wrong, and try how it is told."),

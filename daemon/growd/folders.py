@@ -34,8 +34,8 @@ def read_credentials(
 ) -> tuple[str, str] | None:
     """User and password from a file of two lines, as `[section] credentials_file` names it.
 
-    A bare name is one of systemd's credentials (`secret_path`). A secret file is refused where others than its
-    owner and group can read it, or others than its owner write. Blocking.
+    A bare name is one of systemd's credentials (`secret_path`). A secret file is refused where others
+    than its owner and group can read it, or others than its owner write. Blocking.
     """
     if not file:
         return None

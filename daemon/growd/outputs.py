@@ -9,6 +9,7 @@ from growd_drivers.errors import DriverError
 from growd_drivers.hardware_pwm import HardwarePwmGpio, channels_on
 from growd_drivers.pwm_light import PwmLight
 from growd_drivers.relay import Relay
+from growd_drivers.switched_gpio import SwitchedGpio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +97,8 @@ def light_device(hardware: Hardware, light: config.Light) -> OutputDevice[PwmLig
 
 def lamp_gpio(hardware: Hardware, light: config.Light) -> GpioLike:
     """What drives the lamp's pins. Raises `DriverError` where the PWM chip is not there."""
+    if light.switched:
+        return SwitchedGpio(hardware.gpio)
     places = _pwm_places(hardware, light)
     if not places:
         return hardware.gpio

@@ -185,7 +185,7 @@ class Plant:
         calibrations = [
             self._light_calibration(part, guards)
             for part in controllers
-            if isinstance(part, LightController) and ILLUMINANCE in sensed(self.chamber)
+            if isinstance(part, LightController) and self._can_measure_its_lamp()
         ]
         return [
             guards,
@@ -195,6 +195,10 @@ class Plant:
             *self.combiners(),
             *self.samplers(),
         ]
+
+    def _can_measure_its_lamp(self) -> bool:
+        """Step by step, which takes a lamp that can be dimmed."""
+        return ILLUMINANCE in sensed(self.chamber) and not self.chamber.light.switched
 
     async def make_safe(self) -> None:
         """Make all outputs safe. Those that run have ended."""
@@ -222,6 +226,7 @@ class Plant:
             worker=self._output_worker("light", lamp),
             mix={channel.name: channel.mix for channel in light.channel},
             ramp_s=light.ramp_s,
+            is_switched=light.switched,
             stale_after_s=self._patient(light.stale_after_s),
             write_timeout_s=self._patient(DEVICE_TIMEOUT_S),
             guard=guards.guard("light", {}),

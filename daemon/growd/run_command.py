@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import resource
 import sys
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from growd.app import App
+from growd import logs
+from growd.app import DEVICE_CHECKS, App
 from growd.client import refuse
 from growd.command_options import config_option, faults_option, hardware_of, set_option
 from growd.config import Config, ConfigError, load
@@ -19,6 +21,8 @@ from growd.folders import StartError
 
 if TYPE_CHECKING:
     from growd.app import Running
+
+_log = logging.getLogger(__name__)
 
 
 @click.command()
@@ -52,12 +56,12 @@ def run(
     """
     named = {"http.port": port, "simulator.speed": speed, "simulator.faults": faults}
     given = tuple(f"{option}={value}" for option, value in named.items() if value is not None)
-    _set_up_logging(verbose=verbose)
+    to_journal = logs.set_up(verbose=verbose)
     allow_open_files()
     try:
-        configuration = load(config, settings + given)
+        configuration = load(config, settings + given, checks=DEVICE_CHECKS)
         app = App(configuration, data)
-        run_on_loop(app.run(lambda running: click.echo(_greeting(configuration, running))))
+        run_on_loop(app.run(functools.partial(_greet, configuration, to_journal=to_journal)))
     except (ConfigError, StartError) as error:
         refuse(str(error))
     if app.complaints:
@@ -66,14 +70,12 @@ def run(
     click.echo("growd has stopped: outputs are safe, points are kept.")
 
 
-def _set_up_logging(*, verbose: bool) -> None:
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)-7s %(message)s",
-        datefmt="%H:%M:%S",
-        stream=sys.stderr,
-    )
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
+def _greet(config: Config, running: Running, *, to_journal: bool) -> None:
+    """For a person at a terminal; in the journal one line, as for each event."""
+    if to_journal:
+        _log.info("growd runs, with %s, at %s", hardware_of(config), running.address)
+    else:
+        click.echo(_greeting(config, running))
 
 
 def allow_open_files() -> None:

@@ -251,6 +251,17 @@ class RampedRig(Rig):
             await self.clock.advance(1)
 
 
+async def test_a_switched_lamp_is_on_or_off_and_says_so():
+    rig = Rig(is_switched=True)
+    async with running(rig.clock, rig.actuator):
+        assert await rig.given("light_intensity_white", 0.5) == {"white": 1.0, "red": 0.0, "blue": 0.0}
+        assert rig.output.last.value == {"x": 1.0, "y": 0.0, "z": 0.0}
+        assert (await rig.given("light_intensity_white", 0.49))["white"] == 0.0
+        assert await rig.given(LUX, 1.0) == {"white": 0.0, "red": 1.0, "blue": 1.0}
+    await rig.worker.close()
+    assert {level for _, level in rig.light.history} == {0.0, 1.0}
+
+
 @pytest.fixture
 async def ramped():
     rig = RampedRig(ramp_s=10.0)

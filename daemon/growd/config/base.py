@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
-Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
+NAME: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"
+Name = Annotated[str, Meta(pattern=NAME)]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Pin = Annotated[int, Meta(ge=0, le=27)]
 """BCM number of a header pin."""

@@ -99,6 +99,10 @@ class Light(Section, frozen=True):
     inverted: bool = False
     """A low pin is light."""
 
+    switched: bool = False
+    """The channels are relays, for a lamp that can't be dimmed: each is on while its level is one half or
+    more."""
+
     hardware_pwm: bool = False
     """The pins that the processor's PWM chip can drive (12, 13, 18 and 19) are dimmed by it, as far as the
     lamp has them; the others go on by software, whose limit frequency_hz keeps to on all of them."""

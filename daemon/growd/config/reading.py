@@ -63,6 +63,7 @@ def load(
     wanted = (conflicts,) if findings else (conflicts, inconsistencies, *checks)
     findings += [finding for check in wanted for finding in check(config)]
     if findings:
+        findings.sort(key=lambda finding: tree.line(finding.path))
         raise ConfigError(*(f"{tree.origin(each.path)}: {each.sentence}" for each in findings))
     return config
 
@@ -108,15 +109,23 @@ class _Tree:
         place[last] = value
         self._origins[section, *inner, last] = origin.partition("=")[0]
 
+    def line(self, path: Path) -> int:
+        """The line of what is at a path, or else of what it is in; 0 where it is not in the file."""
+        return next(
+            (self._lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self._lines), 0
+        )
+
     def origin(self, path: Path) -> str:
         """The file with the line of what is at a path, or else of what it is in; or what has set it."""
         for end in range(len(path), 0, -1):
-            if path[:end] in self._origins:
-                return self._origins[path[:end]]
-            if path[:end] in self._lines:
-                return f"{self.path}:{self._lines[path[:end]]}"
-        inner = (self._origins[each] for each in self._origins if each[: len(path)] == path)
-        return next(inner, str(self.path) if self.path is not None else "the command line")
+            place = path[:end]
+            if place in self._origins:
+                return self._origins[place]
+            if place in self._lines:
+                return f"{self.path}:{self._lines[place]}"
+            if inner := next((each for each in self._origins if each[:end] == place), None):
+                return self._origins[inner]
+        return str(self.path) if self.path is not None else "the command line"
 
 
 class _Reader:
@@ -146,7 +155,7 @@ class _Reader:
 
     def _value(self, value: Any, kind: Any, path: Path) -> Any:
         """One value of a type, None where it can't be."""
-        section = _section_in(kind)
+        section = section_in(kind)
         if section is None:
             return self._leaf(value, kind, path)
         origin = get_origin(kind)
@@ -222,7 +231,7 @@ class _Reader:
         self.findings.append(Finding(path, reason, is_numbered=True))
 
 
-def _section_in(kind: Any) -> type[Any] | None:
+def section_in(kind: Any) -> type[Any] | None:
     """The kind of section that a type is, or is a list or a table of."""
     for each in (kind, *get_args(kind)):
         if isinstance(each, type) and issubclass(each, Section):

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from msgspec import inspect
 
+from growd.config.base import NAME
+
 UNITS: Final = {
     "_l_min": "l/min",
     "_per_ppm": "1/ppm",
@@ -45,7 +47,7 @@ def _words(info: inspect.Type) -> str:  # noqa: PLR0911  one for each type
         case inspect.BoolType():
             return "true or false"
         case inspect.StrType():
-            return "text" + _shape(info)
+            return "a name of letters, digits, _, . and -" if info.pattern == NAME else "text" + _shape(info)
         case inspect.LiteralType():
             return "one of " + ", ".join(_shown(value) for value in info.values)
         case inspect.VarTupleType():

@@ -241,7 +241,8 @@ class LightActuator(Actuator):
     A channel follows its own command (`light_intensity_<channel>`, or its field of `light_channels`) while
     that is fresh, else its share (`mix`) of the command for `light_illuminance`. It gets there in its share
     of `ramp_s` (from dark to full). Without a command, or where the guard does not permit its level, it is
-    dark, at once. The guard is asked for each channel, and for "light_illuminance", the command for all.
+    dark, at once. One that `is_switched` is fully on or dark, by which is nearer. The guard is asked for each
+    channel, and for "light_illuminance", the command for all.
 
     What the outputs are stands on `<environment>/light_channels`, published when it changes.
     """
@@ -255,6 +256,7 @@ class LightActuator(Actuator):
         worker: Worker,
         mix: Mapping[str, float] = DEFAULT_MIX,
         ramp_s: float = 0.0,
+        is_switched: bool = False,
         stale_after_s: float = 5.0,
         write_timeout_s: float = 2.0,
         retries: Retries = RETRIES,
@@ -262,6 +264,7 @@ class LightActuator(Actuator):
         device: str = "light",
     ) -> None:
         self._mix = dict(mix)
+        self._is_switched = is_switched
         self._ramps = {channel: Ramp(ramp_s, SAFE_LEVEL) for channel in self._mix}
         self._illuminance_topic = commanded(environment, "light_illuminance")
         self._all_channels_topic = commanded(environment, "light_channels")
@@ -304,6 +307,7 @@ class LightActuator(Actuator):
         if level is None or self._is_kept_dark(channel):
             ramp.jump(SAFE_LEVEL)
         else:
+            level = float(level >= ON_FROM) if self._is_switched else level
             ramp.send(max(0.0, min(1.0, level)), now)
         return round(ramp.at(now), DECIMALS)
 

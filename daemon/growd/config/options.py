@@ -1,0 +1,129 @@
+"""Every option of the configuration, with what is said of it where it is declared."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+
+import msgspec
+
+from growd.config.reading import section_in
+from growd.config.root import Chamber, Config
+from growd.config.types import described, unit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.config.base import Section
+
+REQUIRED = msgspec.NODEFAULT
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a section: its type and range in words, unit ("" for none), default, what it does."""
+
+    name: str
+    kind: Any
+    words: str
+    unit: str
+    default: Any
+    doc: str
+
+    @property
+    def is_required(self) -> bool:
+        """It has no default."""
+        return self.default is REQUIRED
+
+
+@dataclass(frozen=True)
+class Group:
+    """A section of the file: its options, and the sections beneath it.
+
+    `header` is its line in TOML, "[light]" or "[[sensor]]"; `entries` are those that a list has by default.
+    """
+
+    header: str
+    doc: str
+    options: tuple[Option, ...]
+    inner: tuple[Group, ...]
+    entries: tuple[Section, ...] = ()
+
+    def all(self) -> Iterator[Group]:
+        """This one and those beneath it."""
+        yield self
+        for group in self.inner:
+            yield from group.all()
+
+
+def groups(kind: type[Section], within: str = "") -> Iterator[Group]:
+    """The sections that a struct has as its members, as the file has them. Blocking: reads source text."""
+    docs = _member_docs(kind)
+    for member in msgspec.structs.fields(kind):
+        section = section_in(member.type)
+        if section is Chamber:
+            continue
+        if section is None:
+            if kind is Config:
+                yield Group(
+                    f"[{member.name}]", f"{docs[member.name]} It is {described(member.type)}.", (), ()
+                )
+            continue
+        default = member.default_factory() if member.default_factory is not REQUIRED else member.default
+        is_list = get_origin(member.type) is tuple
+        place = f"{within}{member.name}" + (".NAME" if get_origin(member.type) is dict else "")
+        yield Group(
+            f"[[{place}]]" if is_list else f"[{place}]",
+            inspect.cleandoc(section.__doc__ or docs.get(member.name, "")),
+            tuple(_options(section, default)),
+            tuple(groups(section, f"{place}.")),
+            tuple(default) if is_list and default is not REQUIRED else (),
+        )
+
+
+def _options(section: type[Section], default: Any) -> Iterator[Option]:
+    docs = _member_docs(section)
+    for member in msgspec.structs.fields(section):
+        if section_in(member.type) is not None:
+            continue
+        value = member.default_factory() if member.default_factory is not REQUIRED else member.default
+        if isinstance(default, section):
+            value = getattr(default, member.name)
+        words = described(member.type)
+        yield Option(member.name, member.type, words, unit_of(member.name), value, docs.get(member.name, ""))
+
+
+def _member_docs(kind: type) -> dict[str, str]:
+    """What stands beneath each member, of its bases too."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if not issubclass(each, msgspec.Struct) or each.__module__.startswith("msgspec"):
+            continue
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+        if isinstance(body, ast.ClassDef):
+            found |= _docs_in(body)
+    return found
+
+
+def _docs_in(body: ast.ClassDef) -> dict[str, str]:
+    found = {}
+    for member, text in zip(body.body, body.body[1:], strict=False):
+        if (
+            isinstance(member, ast.AnnAssign)
+            and isinstance(member.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+        ):
+            found[member.target.id] = " ".join(str(text.value.value).split())
+    return found
+
+
+def example(option: Option) -> Any:
+    """A value for an option that has no default."""
+    words = get_args(option.kind)
+    if words and isinstance(words[0], str):
+        return words[0]
+    return option.name if option.words.startswith("text") else 0

@@ -1,0 +1,112 @@
+"""The sample of a configuration, and the reference of all options, made from what declares them."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from growd.config.options import Option, example, groups
+from growd.config.root import Chamber, Config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.config.options import Group
+
+_WIDTH = 100
+_HEAD = """\
+# The configuration of growd, in TOML. Every option is here with its default: take away the # of those that
+# you change, and of the header of their section. `growd check --config FILE` says whether all is sound.
+#
+# Above this file stand variables of the environment, such as GROWD_HTTP__PORT=8080 for [http] port, and above
+# them `--set http.port=8080`. A file with a secret may be one of systemd's credentials: then a bare name is
+# enough.
+#
+# A further environment has the sections of devices and control beneath its id: [[chamber.shelf_2.sensor]],
+# [chamber.shelf_2.light], [chamber.shelf_2.interlock] and so on.
+"""
+
+
+def sample() -> str:
+    """A configuration in TOML in which every option is a comment with its default. Blocking."""
+    return "\n".join([_HEAD, *(line for group in _all() for line in _sampled(group))])
+
+
+def reference() -> str:
+    """All sections and options as Markdown. Blocking."""
+    return "\n".join(line for group in _all() for line in _described(group))
+
+
+def toml(value: Any) -> str:
+    """A value as TOML has it: text, number, boolean or a list of them."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name} = {toml(each)}' for name, each in value.items())}}}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _all() -> Iterator[Group]:
+    """What the daemon has, then what each environment has."""
+    of_a_chamber = {field.name for field in msgspec.structs.fields(Chamber)}
+    for group in sorted(groups(Config), key=lambda group: group.header.strip("[]") in of_a_chamber):
+        yield from group.all()
+
+
+def _sampled(group: Group) -> Iterator[str]:
+    yield from _comment(group.doc)
+    if group.header.startswith("[["):
+        yield "# May be there several times" + ("." if group.entries else "; by default there is none.")
+    for entry in group.entries or (None,):
+        yield f"#{group.header}"
+        for option in group.options:
+            yield from _sampled_option(option, entry, is_first=entry in (None, *group.entries[:1]))
+        yield ""
+
+
+def _sampled_option(option: Option, entry: Any, *, is_first: bool) -> Iterator[str]:
+    if is_first:
+        yield from _comment(f"{option.doc} {_kind(option)}")
+    value = getattr(entry, option.name) if entry is not None else option.default
+    if option.is_required and entry is None:
+        value = example(option)
+    if value is not None and (is_first or value != option.default):
+        yield f"#{option.name} = {toml(value)}"
+
+
+def _kind(option: Option) -> str:
+    unit = f", in {option.unit}" if option.unit else ""
+    end = "must be given" if option.is_required else "not set by default" if option.default is None else ""
+    return f"({option.words}{unit}{'; ' if end else ''}{end})"
+
+
+def _comment(text: str) -> Iterator[str]:
+    for paragraph in text.split("\n\n"):
+        yield from (f"# {line}" for line in textwrap.wrap(" ".join(paragraph.split()), _WIDTH))
+
+
+def _described(group: Group) -> Iterator[str]:
+    yield f"### `{group.header}`"
+    yield ""
+    yield from (" ".join(paragraph.split()) + "\n" for paragraph in group.doc.split("\n\n"))
+    if not group.options:
+        return
+    yield "| option | value | default | |"
+    yield "|---|---|---|---|"
+    for option in group.options:
+        unit = f" ({option.unit})" if option.unit else ""
+        default = "must be given" if option.is_required else "" if option.default is None else _code(option)
+        yield f"| `{option.name}` | {_cell(option.words)}{unit} | {default} | {_cell(option.doc)} |"
+    yield ""
+
+
+def _code(option: Option) -> str:
+    value = msgspec.to_builtins(option.default)
+    return f"`{_cell(toml(value))}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

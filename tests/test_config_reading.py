@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.app import DEVICE_CHECKS
+from growd.config import ConfigError, load
+from growd.config.lines import lines_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRONG = """\
+[http]
+prot = 8080
+host = 5
+
+[light]
+gamma = "bright"
+[[light.channel]]
+name = "white"
+pin = 2
+
+[[sensor]]
+name = "air"
+kind = "scd30"
+
+[[sensor]]
+name = "more_air"
+kind = "scd31"
+
+[[relay]]
+name = "valve"
+pin = 23
+variable = "air_carbon_dioxide_valve_on"
+
+[[relay]]
+name = "valve"
+pin = 23
+variable = "air_flush_on"
+
+[chamber.shelf_2.interlock]
+ceiling_pmm = 4000
+
+[wifi]
+name = "x"
+"""
+
+
+def findings(path: Path, *settings: str, **environ: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(path, settings, environ=environ, checks=DEVICE_CHECKS)
+    return [line.removeprefix(f"{path}:") for line in str(caught.value).splitlines()]
+
+
+def test_all_that_is_wrong_is_told_at_once_with_its_line(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(WRONG)
+    *others, wifi = findings(file)
+    assert others == [
+        "2: [http] prot: unknown option; is it port?",
+        "3: [http] host: must be text that is not empty, got 5",
+        "6: [light] gamma: must be a number from 0.2 to 5, got 'bright'",
+        '17: [sensor] 1.kind: must be one of "bh1750", "mhz16", "mhz19", "scd30", "tsl2591", got \'scd31\'',
+        "25: [relay] name: valve is given 2 times",
+        "26: [relay] pin: environment_1/valve and environment_1/valve are both on GPIO 23",
+        "30: [chamber.shelf_2.interlock] ceiling_pmm: unknown option; is it ceiling_ppm?",
+    ]
+    assert wifi.startswith("32: [wifi]: unknown section; known are sensor, light, relay")
+
+
+def test_what_is_wrong_by_itself_seems_to_conflict_with_nothing(tmp_path: Path):
+    # the lamp's default pins, or the address of a sensor of no known kind
+    file = tmp_path / "growd.toml"
+    file.write_text("[light]\nchannel = 3\n[[relay]]\nname = 'fan'\npin = 12\nvariable = 'air_flush_on'\n")
+    assert findings(file) == [
+        "2: [light] channel: must be a list of tables, such as [[light.channel]], got 3"
+    ]
+
+
+def test_conflicts_between_devices_are_all_told_with_their_lines(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        "".join(f"[[sensor]]\nname = '{name}'\nkind = 'bh1750'\n" for name in "abc")
+        + "[light]\nneeds_sensor = false\n[store.variable.air_humidty]\nabsolute_band = 1\n"
+    )
+    assert findings(file) == [
+        "4: [sensor] address: a and b are both at 0x23 on bus 1",
+        "7: [sensor] address: a and c are both at 0x23 on bus 1",
+        "12: [store] variable.air_humidty: there is no variable of this name",
+    ]
+
+
+def test_a_variable_of_the_environment_stands_above_the_file_and_a_setting_above_that(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[http]\nport = 1\nmax_streams = 1\nhost = '127.0.0.1'\n")
+    environ = {
+        "GROWD_HTTP__PORT": "2",
+        "GROWD_HTTP__MAX_STREAMS": "2",
+        "GROWD_CHAMBER__SHELF_2__FILTER__WEIGHT": "0.2",
+        "GROWD_DATA": "elsewhere",
+        "HTTP__PORT": "9",
+    }
+    config = load(file, ("http.port=3",), environ=environ)
+    assert (config.http.port, config.http.max_streams) == (3, 2)
+    assert config.chamber["shelf_2"].filter.weight == 0.2
+
+
+def test_what_a_variable_or_a_setting_has_wrong_is_told_by_its_name(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[http]\nport = 1\nkeep_alive_s = 0\n")
+    assert findings(file, "http.port=x", GROWD_STORE__BATCH="0", GROWD_HTTPS__PORT="1")[1:] == [
+        "GROWD_STORE__BATCH: [store] batch: must be a whole number from 1 to 10000, got 0",
+        "--set http.port: [http] port: must be a whole number from 0 to 65535, got 'x'",
+        "3: [http] keep_alive_s: must be a number above 0 to 86400, got 0",
+    ]
+    assert findings(file, GROWD_HTTPS__PORT="1")[0].startswith("GROWD_HTTPS__PORT: [https]: unknown section")
+    assert findings(file, GROWD_SENSOR__X="1")[0].startswith("GROWD_SENSOR__X: [sensor]: must be a list")
+    file.write_text("")
+    (lamps, *_) = findings(file, GROWD_CHAMBER__SHELF_2__LIGHT__GAMMA="2")
+    assert lamps.startswith("GROWD_CHAMBER__SHELF_2__LIGHT__GAMMA: [chamber.shelf_2.light] channel.pin: ")
+
+
+def test_the_value_of_an_option_that_may_hold_a_password_is_not_shown(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[couchdb]\nurl = ['http://grower:secret@host']\n")
+    (told,) = findings(file)
+    assert "secret" not in told
+
+
+KEYS = st.text("abc_-1", min_size=1, max_size=3) | st.sampled_from(['"a b"', "'c.d'", '"\\u00e4#["'])
+SCALARS = st.sampled_from(
+    [
+        "1",
+        "-2.5e3",
+        "true",
+        '"x # ] } \\" \'"',
+        "'\\'",
+        '"""\na\n"b" # ]\n"""',
+        "'''\n''x\n'''",
+        "0x1F",
+        "1979-05-27 07:32:00",
+        "inf",
+    ]
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda each: "[ # a ] comment\n " + ",\n ".join(each) + "\n]")
+        | st.dictionaries(st.sampled_from("xyz"), inner, max_size=2).map(
+            lambda each: "{" + ", ".join(f"{key} = {value}" for key, value in each.items()) + "}"
+        )
+    ),
+    max_leaves=6,
+)
+LINES = st.lists(
+    st.tuples(KEYS, KEYS, VALUES).map(lambda each: f"{each[0]} . {each[1]} = {each[2]} # so")
+    | st.tuples(KEYS, VALUES).map(" = ".join)
+    | KEYS.map(lambda key: f"[ {key} ]")
+    | st.tuples(KEYS, KEYS).map(lambda keys: f"[{keys[0]}.{keys[1]}]  # table")
+    | KEYS.map(lambda key: f"[[{key}]]")
+    | st.tuples(KEYS, KEYS).map(lambda keys: f"[[{keys[0]}.{keys[1]}]]")
+    | st.sampled_from(["", "# [nothing]", "\t"]),
+    max_size=8,
+)
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> set[tuple[str | int, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return {path} | {place for key, each in inner for place in places(each, (*path, key))}
+
+
+@given(LINES)
+def test_everything_in_a_file_has_a_line(lines):
+    text = "\n".join(lines)
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return
+    found = lines_of(text)
+    assert {*found} == places(tree) - {()}
+    assert all(1 <= line <= text.count("\n") + 1 for line in found.values())
+    for path, line in found.items():
+        if isinstance(path[-1], str):
+            written = text.split("\n")[line - 1]
+            assert path[-1] in written or "\\u00e4" in written
+
+
+def test_lines_are_those_of_the_file():
+    text = (
+        '\n[http]\nport = 1\na.b = [ 1, # ]\n  {x = 1, "y z" = 2} ]\n[[sensor]]\nname = """a\nb"""\n'
+        "[[sensor]]\nname = 'x'\n[chamber.s.light]\n[[chamber.s.light.channel]]\npin = 2"
+    )
+    found = lines_of(text)
+    assert found["http", "a", "b", 1, "y z"] == 5
+    assert found["sensor", 0, "name"] == 7
+    assert (found["sensor",], found["sensor", 1], found["sensor", 1, "name"]) == (6, 9, 10)
+    assert found["chamber", "s", "light", "channel", 0, "pin"] == 13
