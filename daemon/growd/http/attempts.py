@@ -30,7 +30,7 @@ WAIT_S: Final = 300.0
 """The first wait, as long as CouchDB remembers failures; each further failure doubles it."""
 LONGEST_S: Final = 3_600.0
 FORGOTTEN_S: Final = 900.0
-"""After so long without a failure, and no wait left, all is forgotten."""
+"""After so long without a failure or a wait, all is forgotten."""
 MOST: Final = 4_096
 """Of users at addresses, and of addresses, that are remembered; those that failed longest ago go."""
 _LONGEST_NAME: Final = 128  # as far as names are told apart
@@ -58,7 +58,7 @@ class _Ledger:
         failures = self._failures.get(key)
         if failures is None:
             return 0.0
-        if now >= max(failures.until, failures.last + FORGOTTEN_S):
+        if now >= max(failures.until, failures.last) + FORGOTTEN_S:
             del self._failures[key]
             return 0.0
         return max(failures.until - now, 0.0)

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from growd.http.framing import Headers, options
-from growd.http.peers import is_own_machine
+from growd.http.peers import peer_of
 from growd.http.upstream_errors import RequestRefusedError
 
 if TYPE_CHECKING:
@@ -149,10 +149,11 @@ def _forwarded(request: web.BaseRequest, headers: Headers, outside: Outside) -> 
     See `absolute_uri` in CouchDB's chttpd. What a proxy further out said of the address stands.
     """
     peers = [*headers.values(b"x-forwarded-for")]
-    if not (peers and is_own_machine(request.remote or "")):
-        # CouchDB takes the last for the peer, and locks logins out by it: not by a proxy on this machine,
-        # behind which everybody would be one
-        peers.append((request.remote or "unknown").encode())
+    peer = (peer_of(request) or "unknown").encode()
+    if headers.listed(b"x-forwarded-for")[-1:] != [peer]:
+        # CouchDB takes the last for the peer, and locks logins out by it: so that is the client, and not a
+        # proxy that is believed, behind which everybody would be one
+        peers.append(peer)
     return [
         b"X-Forwarded-For: " + b", ".join(peers),
         b"X-Forwarded-Host: " + outside.host,

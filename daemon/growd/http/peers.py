@@ -12,20 +12,21 @@ _FORWARDED: Final = "X-Forwarded-For"
 
 
 def peer_of(request: web.BaseRequest) -> str:
-    """The address of the client; of one that comes through a proxy on this machine, what the proxy says.
+    """The address of the client; of one that comes through a proxy that is believed, what the proxy says.
 
-    A proxy elsewhere is not believed: anybody can send that header. "" where there is no address.
+    Proxies on this machine are: what runs here could do worse. Another is not unless it is named as one, for
+    anybody can send that header. "" where there is no address.
     """
-    remote = request.remote or ""
-    if not is_own_machine(remote):
-        return remote
+    address = getattr(request, "address", "") or request.remote or ""
+    if not is_own_machine(address):
+        return address
     said = request.headers.getall(_FORWARDED, None)
     if said is None:
-        return remote
+        return address
     try:
         return str(ip_address(said[-1].rpartition(",")[2].strip()))
     except ValueError:
-        return remote
+        return address
 
 
 def is_own_machine(address: str) -> bool:
