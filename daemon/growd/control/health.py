@@ -59,6 +59,7 @@ class Health:
         self.state = State.STARTING
         self._name = device
         self._device = f"{environment}/{device}"
+        self._fields = {"environment": environment, "device": device}
         self._clock = clock
         self._message = "starting"
         self._since = clock.time()
@@ -145,12 +146,12 @@ class Health:
     def _log_trouble(self, message: str) -> None:
         if not self._is_logged:
             self._is_logged = True
-            logger.warning("%s is %s: %s", self._device, self.state, message)
+            logger.warning("%s is %s: %s", self._device, self.state, message, extra=self._fields)
 
     def _log_recovery(self) -> None:
         if self._is_logged and self._trouble_since is not None:
             lasted = self._clock.monotonic() - self._trouble_since
-            logger.info("%s is ok again after %.1f s", self._device, lasted)
+            logger.info("%s is ok again after %.1f s", self._device, lasted, extra=self._fields)
         self._is_logged = False
         self._trouble_since = None
 

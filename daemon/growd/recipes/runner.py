@@ -324,7 +324,7 @@ class RecipeRunner:
     def _happened(self, sentence: str, recipe_id: str, by: str) -> None:
         """In the log, and with the data."""
         whole = f"{sentence} (by {by})" if by else sentence
-        logger.info("%s: %s", self._environment, whole)
+        logger.info("%s: %s", self._environment, whole, extra={"environment": self._environment})
         self._events.publish({"kind": "recipe", "source": recipe_id, "message": whole})
 
     async def _show(self) -> None:

@@ -1,0 +1,208 @@
+"""Where log records go: to systemd's journal with their fields, or as lines to a terminal or a file.
+
+One event is one record, and none is repeated each second: what is logged again and again from one place in
+the same words passes once a minute, with how often it came.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections import OrderedDict
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from logging_journald import JournaldTransport
+
+JOURNAL: Final = Path("/run/systemd/journal/socket")
+FIELDS: Final = ("device", "environment", "topic")
+"""Attributes of a record (`extra=`) that the journal has as fields of their own, in capitals."""
+
+QUIET_S: Final = 60.0
+MOST_REMEMBERED: Final = 256
+_DAEMON: Final = 3  # syslog's facility
+_SEVERITIES: Final = (  # levels from, with syslog's priority
+    (logging.CRITICAL, 2),
+    (logging.ERROR, 3),
+    (logging.WARNING, 4),
+    (logging.INFO, 6),
+    (logging.NOTSET, 7),
+)
+_COLOURS: Final = ((logging.ERROR, "31"), (logging.WARNING, "33"), (logging.INFO, ""), (logging.NOTSET, "2"))
+_LINE: Final = "%(asctime)s %(levelname)-7s %(message)s"
+
+
+def set_up(*, verbose: bool, environment: Mapping[str, str] = os.environ) -> bool:
+    """Send all records where standard error goes; True if that is the journal."""
+    to_journal = is_journal(sys.stderr, environment) and JOURNAL.exists()
+    handler: logging.Handler = (
+        JournalHandler(JOURNAL) if to_journal else terminal_handler(sys.stderr, environment)
+    )
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[OncePerMinute(handler)])
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    return to_journal
+
+
+def is_journal(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the stream is the one that systemd connected to the journal (JOURNAL_STREAM, systemd.exec(5)).
+
+    The variable alone says nothing: it is inherited, also where the stream was sent elsewhere.
+    """
+    device, _, inode = environment.get("JOURNAL_STREAM", "").partition(":")
+    try:
+        status = os.fstat(stream.fileno())
+        return (status.st_dev, status.st_ino) == (int(device), int(inode))
+    except (OSError, ValueError):
+        return False
+
+
+def terminal_handler(
+    stream: TextIO, environment: Mapping[str, str] = os.environ
+) -> logging.StreamHandler[TextIO]:
+    """Readable lines; in colour on a terminal, unless NO_COLOR is set (no-color.org) or it has none."""
+    handler = logging.StreamHandler(stream)
+    is_coloured = (
+        stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM", "dumb") != "dumb"
+    )
+    formatter = _Coloured if is_coloured else logging.Formatter
+    handler.setFormatter(formatter(_LINE, datefmt="%H:%M:%S"))
+    return handler
+
+
+class JournalHandler(logging.Handler):
+    """Sends each record to the journal as one entry, a traceback included.
+
+    Nothing waits for the journal: a record that its socket has no room for is lost, and the next that goes
+    through is preceded by how many were.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._lost = 0
+        self._transport = _transport(path)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            if self._lost:
+                self._send([("MESSAGE", f"{self._lost} log records were lost"), ("PRIORITY", 4)])
+                self._lost = 0
+            self._send(_fields(record, self.format(record)))
+        except OSError:
+            self._lost += 1
+        except Exception:  # noqa: BLE001  as logging has it: a mistake in a record's arguments ends nothing
+            self.handleError(record)
+
+    def close(self) -> None:
+        self._transport.socket.close()
+        super().close()
+
+    def _send(self, fields: list[tuple[str, str | int]]) -> None:
+        fields = [*fields, ("SYSLOG_IDENTIFIER", "growd"), ("SYSLOG_FACILITY", _DAEMON)]
+        # bytes, for a name from outside may hold what is not UTF-8
+        self._transport.send(
+            (name, value if isinstance(value, int) else value.encode(errors="replace"))
+            for name, value in fields
+        )
+
+
+class OncePerMinute(logging.Handler):
+    """Hands records on to `target`; of those alike, from one place and in the same words, one each minute.
+
+    The others are counted, and the count is told when the minute is over and something else is logged, or at
+    the end. At most `MOST_REMEMBERED` are told apart. What only `--verbose` shows is not held back.
+    """
+
+    def __init__(self, target: logging.Handler, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._target = target
+        self._monotonic = monotonic
+        self._seen: OrderedDict[tuple[str, int, str], _Seen] = OrderedDict()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno < logging.INFO:
+            self._target.handle(record)
+            return
+        now = self._monotonic()
+        self._tell(seen for _, seen in self._forgotten(now))
+        key = (record.pathname, record.lineno, record.getMessage())
+        if key in self._seen:
+            self._seen[key].again += 1
+            return
+        self._seen[key] = _Seen(record, now)
+        self._target.handle(record)
+
+    def close(self) -> None:
+        self._tell(self._seen.values())
+        self._seen.clear()
+        self._target.close()
+        super().close()
+
+    def _forgotten(self, now: float) -> Iterator[tuple[tuple[str, int, str], _Seen]]:
+        """Those whose minute is over, and the oldest of too many; they stand in the order of their time."""
+        while self._seen:
+            oldest = next(iter(self._seen.values()))
+            if now - oldest.since < QUIET_S and len(self._seen) < MOST_REMEMBERED:
+                return
+            yield self._seen.popitem(last=False)
+
+    def _tell(self, over: Iterable[_Seen]) -> None:
+        for seen in over:
+            if seen.again:
+                self._target.handle(seen.summary(self._monotonic()))
+
+
+class _Seen:
+    """A record that passed, and how many like it have come since."""
+
+    __slots__ = ("again", "record", "since")
+
+    def __init__(self, record: logging.LogRecord, since: float) -> None:
+        self.record = record
+        self.since = since
+        self.again = 0
+
+    def summary(self, now: float) -> logging.LogRecord:
+        record = copy(self.record)
+        times = "once more" if self.again == 1 else f"{self.again} more times"
+        span = "minute" if now - self.since < 2 * QUIET_S else f"{now - self.since:.0f} s"
+        record.msg, record.args = f"{self.record.getMessage()} ({times} in the last {span})", ()
+        record.exc_info = record.exc_text = record.stack_info = None
+        record.created = time.time()
+        return record
+
+
+class _Coloured(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        colour = next(colour for level, colour in _COLOURS if record.levelno >= level)
+        line = super().format(record)
+        return f"\033[{colour}m{line}\033[0m" if colour else line
+
+
+def _fields(record: logging.LogRecord, message: str) -> list[tuple[str, str | int]]:
+    """As systemd.journal-fields(7) names them."""
+    fields: list[tuple[str, str | int]] = [
+        ("MESSAGE", message),
+        ("PRIORITY", next(priority for level, priority in _SEVERITIES if record.levelno >= level)),
+        ("LOGGER", record.name),
+        ("CODE_FILE", record.pathname),
+        ("CODE_LINE", record.lineno),
+        ("CODE_FUNC", record.funcName or ""),
+        ("THREAD_NAME", record.threadName or ""),
+    ]
+    given = ((name, getattr(record, name, None)) for name in FIELDS)
+    return [*fields, *((name.upper(), str(value)) for name, value in given if value is not None)]
+
+
+def _transport(path: Path) -> JournaldTransport:
+    from logging_journald import JournaldTransport  # noqa: PLC0415  only a service needs it
+
+    # by its path each time, for journald makes its socket anew when it is restarted
+    transport = JournaldTransport(path, connected=False)
+    transport.socket.setblocking(False)
+    return transport
