@@ -170,7 +170,7 @@ def test_under_systemd_records_go_to_its_journal_and_else_to_standard_error(
 ):
     monkeypatch.setattr(logs, "JOURNAL", journal.path)
     root = logging.getLogger()
-    kept, root.handlers = root.handlers, []
+    kept, level, root.handlers = root.handlers, root.level, []
     try:
         with (tmp_path / "stderr").open("w") as stream:
             monkeypatch.setattr(sys, "stderr", stream)
@@ -187,6 +187,8 @@ def test_under_systemd_records_go_to_its_journal_and_else_to_standard_error(
         assert "it rains" not in (tmp_path / "stderr").read_text()
     finally:
         root.handlers = kept
+        root.setLevel(level)
+        logging.getLogger("asyncio").setLevel(logging.NOTSET)
 
 
 class Terminal(io.StringIO):
