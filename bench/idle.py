@@ -3,7 +3,12 @@
 growd runs as `./run` starts it, with simulated hardware and the embedded database, on data of an earlier
 start. The reference is a bare aiohttp application on the same kind of event loop, started and asked in
 the same way, turn by turn. Memory is resident (RSS) and CPU a mean, both after the process has settled
-for as long as is measured; the embedded database is a process of its own.
+for as long as is measured; the embedded database is a process of its own. Wake-ups are voluntary context
+switches of all threads (proc(5)).
+
+Then the same with the profile "food-computer" on simulated hardware, whose own CPU is counted apart
+(`simulated.py`): what is left is what growd itself takes. On a Raspberry Pi there comes to it what the
+kernel takes for I2C, and software PWM where the lamp is dimmed by that.
 """
 
 from __future__ import annotations
@@ -19,18 +24,34 @@ import urllib.request
 from pathlib import Path
 from statistics import median
 
-from measuring import API, Options, Process, Row, free_port, has, limited, main, server
+from measuring import API, HERE, Options, Process, Row, free_port, has, limited, main, server
+from simulated import SUM
+
+from growd.config.profiles import profile_path
 
 GROWD = Path(sys.executable).with_name("growd")
 PATIENCE_S = 30.0
+HOUR_S = 3_600.0
 CASES = (  # case, unit, and what it may be at most
     ("first answer", "s", 0.8),
+    ("CPU to the first answer", "s", None),  # what it would take where nothing else runs
     ("database ready", "s", 3.0),
     ("gone after Ctrl-C", "s", 2.0),
     ("memory", "MB", 60.0),
     ("memory of the embedded database", "MB", None),
     ("CPU", "% of a core", None),
     ("CPU of the embedded database", "% of a core", None),
+    ("CPU an hour", "s", None),
+    ("wake-ups", "1/s", None),
+)
+PROFILE = "food-computer"
+PROFILE_CASES = (
+    ("first answer", "s", 1.0),
+    ("memory", "MB", 60.0),
+    ("CPU without the simulation", "% of a core", 1.0),
+    ("CPU of the simulation", "% of a core", None),
+    ("CPU an hour without the simulation", "s", 36.0),
+    ("wake-ups", "1/s", None),
 )
 
 
@@ -38,14 +59,20 @@ def measure(options: Options) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="growd-bench-") as data:
         with_database = has("node")
         _growd(data, 0.0, with_database=with_database)  # makes the database; what counts is a later start
-        growd, bare = [], []
+        growd, bare, profile = [], [], []
         for _ in range(options.rounds):
             growd.append(_growd(data, options.seconds, with_database=with_database))
             bare.append(_bare(options.seconds))
-    return [
+            profile.append(_with_profile(data, options.seconds))
+    rows = [
         limited(case, unit, ours, limit, _median(bare, case))
         for case, unit, limit in CASES
         if (ours := _median(growd, case)) is not None
+    ]
+    return rows + [
+        limited(f"{PROFILE}: {case}", unit, ours, limit)
+        for case, unit, limit in PROFILE_CASES
+        if (ours := _median(profile, case)) is not None
     ]
 
 
@@ -54,18 +81,25 @@ def _median(taken: list[dict[str, float]], case: str) -> float | None:
     return median(values) if values else None
 
 
-def _growd(data: str, seconds: float, *, with_database: bool) -> dict[str, float]:
-    """One run of growd: what it took, by case."""
+def _growd(
+    data: str, seconds: float, *, with_database: bool, simulation: Path | None = None
+) -> dict[str, float]:
+    """One run of growd: what it took, by case. With `simulation`, of the profile, whose CPU it counts."""
     began = time.monotonic()
     port = free_port()
-    command = [str(GROWD), "run", "--port", str(port), "--data", data]
+    arguments = ["run", "--port", str(port), "--data", data]
+    command = [str(GROWD), *arguments]
+    if simulation is not None:
+        chosen = ["--config", str(profile_path(PROFILE)), "--set", "simulator.enabled=true"]
+        command = [sys.executable, str(HERE / "simulated.py"), str(simulation), *arguments, *chosen]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             growd = Process(process.pid, port)
             taken = {"first answer": _until_answer(growd.url(f"{API}/param")) - began}
+            taken["CPU to the first answer"] = growd.cpu_s()
             if with_database:
                 taken["database ready"] = _until_answer(growd.url("/recipes/_design/svc")) - began
-            taken |= _at_rest({"": growd} | _database_of(growd), seconds)
+            taken |= _at_rest({"": growd} | _database_of(growd), seconds, simulation)
             asked = time.monotonic()
             process.send_signal(signal.SIGINT)
             process.wait(PATIENCE_S)
@@ -74,11 +108,23 @@ def _growd(data: str, seconds: float, *, with_database: bool) -> dict[str, float
             process.kill()
 
 
+def _with_profile(data: str, seconds: float) -> dict[str, float]:
+    """One run of growd with the profile: what it took, by case."""
+    with tempfile.NamedTemporaryFile(prefix="growd-bench-") as simulation:
+        taken = _growd(data, seconds, with_database=False, simulation=Path(simulation.name))
+    alone = taken["CPU"] - taken["CPU of the simulation"]
+    return taken | {
+        "CPU without the simulation": alone,
+        "CPU an hour without the simulation": alone / 100 * HOUR_S,
+    }
+
+
 def _bare(seconds: float) -> dict[str, float]:
     """One run of the bare aiohttp application: what it took, by case. It leaves when its input ends."""
     began = time.monotonic()
     with server("bare") as bare:
         taken = {"first answer": _until_answer(bare.url("/")) - began}
+        taken["CPU to the first answer"] = bare.cpu_s()
         taken |= _at_rest({"": bare}, seconds)
         asked = time.monotonic()
     return taken | {"gone after Ctrl-C": time.monotonic() - asked}
@@ -95,17 +141,29 @@ def _until_answer(url: str) -> float:
     raise TimeoutError(url)
 
 
-def _at_rest(processes: dict[str, Process], seconds: float) -> dict[str, float]:
-    """CPU and memory of each process by its suffix, over `seconds` after as long a time to settle."""
+def _at_rest(
+    processes: dict[str, Process], seconds: float, simulation: Path | None = None
+) -> dict[str, float]:
+    """CPU, memory and wake-ups of each process by its suffix, over `seconds` after as long to settle."""
     time.sleep(seconds)
     began, before = time.monotonic(), {whose: each.cpu_s() for whose, each in processes.items()}
+    woken, simulated = {whose: each.wake_ups() for whose, each in processes.items()}, _simulated_s(simulation)
     time.sleep(seconds)
-    took = time.monotonic() - began
+    took = max(time.monotonic() - began, 0.001)
     taken = {}
     for whose, process in processes.items():
-        taken[f"CPU{whose}"] = 100 * (process.cpu_s() - before[whose]) / max(took, 0.001)
+        taken[f"CPU{whose}"] = 100 * (process.cpu_s() - before[whose]) / took
         taken[f"memory{whose}"] = process.rss_mb()
+        taken[f"wake-ups{whose}"] = max(0, process.wake_ups() - woken[whose]) / took
+    taken["CPU an hour"] = taken["CPU"] / 100 * HOUR_S
+    if simulation is not None:
+        taken["CPU of the simulation"] = 100 * (_simulated_s(simulation) - simulated) / took
     return taken
+
+
+def _simulated_s(file: Path | None) -> float:
+    """Seconds of CPU that the simulated hardware has taken, as `simulated.py` counts them."""
+    return 0.0 if file is None else float(SUM.unpack(file.read_bytes())[0]) / 1e9
 
 
 def _database_of(growd: Process) -> dict[str, Process]:

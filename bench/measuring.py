@@ -135,6 +135,18 @@ class Process:
             raise RuntimeError(f"the system does not tell what process {self.pid} writes")
         return int(found[1])
 
+    def wake_ups(self) -> int:
+        """How often its threads began to run after they had waited (proc(5), voluntary_ctxt_switches).
+
+        Of those threads that there are now.
+        """
+        number = 0
+        for file in Path(f"/proc/{self.pid}/task").glob("*/status"):
+            with suppress(OSError):  # it has ended meanwhile
+                found = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", file.read_text("utf-8"), re.MULTILINE)
+                number += int(found[1]) if found else 0
+        return number
+
     def _status_mb(self, field: str) -> float:
         """A line of /proc/pid/status (proc(5)), which counts in KiB and says kB."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import all as every
 import brokers
 import measuring
 import pytest
+import simulated
 from measuring import Process, Row
 
 BENCH = measuring.HERE
@@ -88,9 +90,16 @@ def test_the_bus_stands_beside_bare_queues(tmp_path: Path):
 def test_idle_tells_of_growd_and_of_its_database():
     rows = told(ran(BENCH / "idle.py", *TINY, "--json"))
     alone = {"first answer", "gone after Ctrl-C", "memory", "CPU"}
+    alone |= {"CPU to the first answer", "CPU an hour", "wake-ups"}
     database = {"database ready", "memory of the embedded database", "CPU of the embedded database"}
-    assert rows.keys() == (alone | database if shutil.which("node") else alone)
+    with_profile = {case for case in rows if case.startswith("food-computer: ")}
+    assert rows.keys() - with_profile == (alone | database if shutil.which("node") else alone)
+    assert {case.removeprefix("food-computer: ") for case in with_profile} == {
+        "first answer", "memory", "CPU without the simulation", "CPU of the simulation",
+        "CPU an hour without the simulation", "wake-ups",
+    }  # fmt: skip
     assert all(rows[case]["growd"] > 10 for case in rows if case.startswith("memory"))
+    assert rows["CPU an hour"]["growd"] == pytest.approx(36 * rows["CPU"]["growd"])
     assert rows["memory"]["reference"] < rows["memory"]["growd"]  # growd is that application and more
 
 
@@ -115,6 +124,23 @@ def test_mosquitto_carries_messages_and_is_gone():
 @pytest.mark.parametrize("queue", [0, 100])
 def test_rospy_carries_messages_and_is_gone(queue: int):
     assert brokers.rospy_rate(0.05, queue) > 0
+
+
+def test_the_cpu_of_the_simulation_is_that_of_its_calls_each_counted_once(tmp_path: Path):
+    meter = simulated.Meter(tmp_path / "sum")
+
+    def work() -> None:
+        sum(range(200_000))
+
+    inner = meter.counted(work)
+    outer = meter.counted(lambda: [inner() for _ in range(5)])
+    began = time.thread_time_ns()
+    outer()
+    took = time.thread_time_ns() - began
+    (total,) = simulated.SUM.unpack((tmp_path / "sum").read_bytes())
+    assert 0 < total <= took
+    work()
+    assert simulated.SUM.unpack((tmp_path / "sum").read_bytes()) == (total,)
 
 
 # --- bench/run
