@@ -7,12 +7,17 @@ import json
 import os
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import aiohttp
 import pytest
 
+from growd.client import NOT_ALLOWED
+from growd.status.overview import Overview
+from support.couch_client import client_of
 from support.database import COUCHDB_ADDRESS, named_server
 from support.guarded import PARAM, RESET, ROLES, GuardedDaemon, Users, guarded_daemon, users_of
+from support.program import failed, started
 from support.session_server import ADMIN, session_server
 
 if TYPE_CHECKING:
@@ -357,3 +362,70 @@ async def test_the_description_says_how_to_log_in(daemon, users):
     reads = described["paths"]["/param"]["get"]["responses"]
     assert {"401", "403", "429", "503"} <= set(reads)
     assert json.dumps(described).count("#/components/responses/Login") > 50
+
+
+class TestCommandLine:
+    """`growd` as another process, which logs in as its options say."""
+
+    @pytest.fixture
+    async def protected(self, daemon) -> GuardedDaemon:
+        Overview(daemon.bus, ["environment_1"])
+        return daemon
+
+    async def growd(self, daemon, tmp_path, *arguments, login=None):
+        options = ["--url", f"{daemon.origin}/_svc"]
+        if login is not None:
+            file = tmp_path / "password"
+            await asyncio.to_thread(file.write_text, f"{login[1]}\n")
+            options += ["--user", login[0], "--password-file", str(file)]
+        return await failed(*arguments, *options)
+
+    async def test_status_takes_a_login(self, protected, users, tmp_path):
+        status, printed = await self.growd(protected, tmp_path, "status")
+        assert (status, "without a login" in printed) == (NOT_ALLOWED, True)
+        login = await users.add("growd_reader", name="gärtner-")
+        status, printed = await self.growd(protected, tmp_path, "status", "--json", login=login)
+        assert status != NOT_ALLOWED
+        assert json.loads(printed)["devices"] == []
+        status, printed = await self.growd(protected, tmp_path, "status", login=(login[0], "wrong"))
+        assert (status, "incorrect" in printed) == (NOT_ALLOWED, True)
+
+    async def test_what_writes_takes_the_role_for_it(self, protected, users, tmp_path):
+        arguments = ("param", "set", "owner", '"me"')
+        reader, operator = await users.add("growd_reader"), await users.add("growd_operator")
+        status, printed = await self.growd(protected, tmp_path, *arguments, login=reader)
+        assert (status, "lacks the role growd_operator" in printed) == (NOT_ALLOWED, True)
+        assert (await self.growd(protected, tmp_path, *arguments, login=operator))[0] == 0
+        assert protected.store.kept == {"owner": "me"}
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.skipif(COUCHDB_ADDRESS not in os.environ, reason=f"{COUCHDB_ADDRESS} names no CouchDB")
+async def test_the_whole_program_at_a_couchdb(tmp_path):
+    server = named_server(os.environ[COUCHDB_ADDRESS])
+    prefix = f"access_{uuid4().hex[:8]}_"
+    file = tmp_path / "login"
+    file.write_text("\n".join(server.auth))
+    settings = {"http.access": "couchdb", "couchdb.url": server.url, "couchdb.prefix": prefix}
+    settings["couchdb.credentials_file"] = str(file)
+    arguments = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    async with client_of(server.url, server.auth) as couch, users_of(server.url, server.auth) as users:
+        try:
+            async with started(tmp_path / "data", *arguments) as program, aiohttp.ClientSession() as session:
+                login = await users.add("growd_reader")
+
+                async def status(path, login=None):
+                    headers = {"Authorization": aiohttp.encode_basic_auth(*login)} if login else {}
+                    async with session.get(program.address + path, headers=headers) as response:
+                        return response.status
+
+                assert await status("/_svc/health") == 200
+                assert [await status(path) for path in (PARAM, "/_svc/metrics")] == [401, 401]
+                assert [await status(path, login) for path in (PARAM, "/_svc/metrics")] == [200, 200]
+                points = f"/{prefix}environmental_data_point"
+                # CouchDB lets in its administrators only, until _security says otherwise
+                assert [await status(points, who) for who in (None, login, server.auth)] == [401, 403, 200]
+        finally:
+            for name in (await couch("GET", "/_all_dbs")).json:
+                if name.startswith(prefix):
+                    await couch("DELETE", f"/{name}")
