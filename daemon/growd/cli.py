@@ -25,7 +25,9 @@ COMMANDS: Final = {
     "config": Command("growd.config_commands:config", "Print a configuration to begin with."),
     "status": Command("growd.status_command:status", "Tell how the running daemon is."),
     "db": Command("growd.db_commands:db", "Work with the database of points."),
-    "alert": Command("growd.alert_commands:alert", "See what is wrong, and try how it is told."),
+    "alert": Command(
+        "growd.alert_commands:alert", "See what is wrong, and try the ways on which it is told."
+    ),
     "recipe": Command("growd.recipe_commands:recipe", "Look at recipes before they run."),
     "topic": Command("growd.terminal.topic:topic", "Read, publish and measure topics of the running daemon."),
     "param": Command("growd.terminal.param:param", "Read and set parameters of the running daemon."),

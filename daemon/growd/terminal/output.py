@@ -49,12 +49,9 @@ def text_of(value: Any) -> str:
     """A value on one line: text as it is, if it can be printed, and all else as JSON."""
     if isinstance(value, str) and value.isprintable() and value:
         return value
-    # what can't be printed, as the escapes that would move a cursor, is escaped also outside ASCII
-    return json.dumps(value, ensure_ascii=not (isinstance(value, str) or _is_printable(value)))
-
-
-def _is_printable(value: Any) -> bool:
-    return json.dumps(value, ensure_ascii=False).isprintable()
+    # what can't be printed, as the escapes that move a cursor, is escaped; DEL, json leaves as it is
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value).replace("\x7f", r"\u007f")
 
 
 def tree(value: Any, indent: str = "") -> Iterator[str]:

@@ -1,0 +1,114 @@
+"""Completion, asked of the program as a shell does, and of a real bash."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from growd.cli import COMMANDS, main
+from support.daemon import CALIBRATE, CO2, LIGHT, START, STOP, serving
+from support.program import GROWD, PATIENCE_S
+from support.terminal import typed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+
+# Sources the script, then has bash's own machinery complete the last word of a line, as Tab does.
+ASKED = """
+source "$1"
+shift
+complete -p growd | grep -q -- '-F _growd_completion' || exit 9
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_growd_completion growd
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+async def completed(script: Path, *words: str) -> list[str]:
+    """What bash offers for the last of the words."""
+    path = f"{GROWD.parent}{os.pathsep}{os.environ['PATH']}"
+    process = await asyncio.create_subprocess_exec(
+        "bash", "--norc", "-c", ASKED, "bash", str(script), *words,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert (process.returncode, err) == (0, b"")
+    process._transport.close()
+    return out.decode().split()
+
+
+@pytest.fixture
+async def script(tmp_path: Path) -> Path:
+    file = tmp_path / "growd.bash"
+    printed = await typed("completion", "bash")
+    assert printed.status == 0
+    file.write_text(printed.out)
+    return file
+
+
+@needs_bash
+async def test_bash_completes_commands_and_the_names_of_the_daemon(script: Path):
+    assert await completed(script, "growd", "to") == ["topic"]
+    assert await completed(script, "growd", "topic", "") == ["echo", "hz", "info", "list", "pub"]
+    async with serving() as daemon:
+        url = ("--url", daemon.origin)
+        assert await completed(script, "growd", "topic", "echo", *url, "environment_1/m") == [CO2]
+        assert await completed(script, "growd", "topic", "pub", *url, "/environment_1/desired/l") == [
+            f"/{LIGHT}"
+        ]
+        assert await completed(script, "growd", "service", "call", *url, "") == [START, STOP, CALIBRATE]
+        assert await completed(script, "growd", "node", "info", *url, "rec") == ["recipe_runner"]
+        assert await completed(script, "growd", "param", "get", *url, "sens") == ["sensors/scd30/interval"]
+
+
+@needs_bash
+async def test_a_daemon_that_is_away_or_silent_leaves_bash_without_names_and_without_a_word(script: Path):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert await completed(script, "growd", "topic", "echo", "--url", address, "e") == []
+        silent.listen()  # takes connections, and answers nobody
+        assert await completed(script, "growd", "topic", "echo", "--url", address, "e") == []
+    assert await completed(script, "growd", "topic", "echo", "--url", "nonsense", "e") == []
+    assert await completed(script, "growd", "topic", "echo", "--set", "http.prot=1", "e") == []
+
+
+@needs_bash
+async def test_nobody_is_asked_for_a_password_while_a_name_is_completed(script: Path):
+    async with serving() as daemon:
+        words = ("growd", "topic", "echo", "--user", "bob", "--url", daemon.origin, "e")
+        assert await completed(script, *words) == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+async def test_each_shell_has_its_script(shell: str):
+    printed = await typed("completion", shell)
+    assert (printed.status, printed.err) == (0, "")
+    assert "_GROWD_COMPLETE" in printed.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_the_help_says_of_a_command_is_what_the_command_says(name: str):
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert command.name == name
+    assert command.get_short_help_str(limit=200).startswith(COMMANDS[name].summary.removesuffix("."))
+
+
+async def test_a_short_command_reads_no_server_and_no_driver():
+    async with serving() as daemon:
+        printed = await typed("topic", "list", "--url", daemon.origin, PYTHONPROFILEIMPORTTIME="1")
+    read = {line.rpartition("|")[2].strip() for line in printed.err.splitlines()}
+    assert "growd.client" in read
+    assert not read & {"aiohttp", "asyncio", "growd.app", "growd_hwsim", "growd_drivers", "growd.http"}
