@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from growd.app import App, Running
 from growd.cli import main
-from growd.config import Interlock, Relay, Sensor, load
+from growd.config import Config, Interlock, Relay, Sensor, load
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.outbox import LOG_BYTES, LOG_NAME, Outbox
@@ -117,20 +117,29 @@ def kept_points(data: Path) -> list[DataPoint]:
     return list(log.recovered.values())
 
 
-@pytest.mark.parametrize("chosen", [signal.SIG_DFL, signal.SIG_IGN])
-async def test_the_end_of_its_terminal_ends_it_unless_it_was_told_to_ignore_that(
-    tmp_path: Path, restored_signals: None, chosen: signal.Handlers
-):
-    is_heard = chosen is signal.SIG_DFL
-    signal.signal(signal.SIGHUP, chosen)
-    ready: asyncio.Queue[Running] = asyncio.Queue()
-    app = App(load(None, SETTINGS), tmp_path)
-    runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
-    await asyncio.wait_for(ready.get(), PATIENCE_S)
-    assert (signal.getsignal(signal.SIGHUP) is not chosen) is is_heard
-    signal.raise_signal(signal.SIGHUP if is_heard else signal.SIGTERM)
-    await asyncio.wait_for(runs, PATIENCE_S)
+async def test_a_hangup_is_to_read_the_configuration_again(tmp_path: Path, restored_signals: None, caplog):
+    read = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def reread() -> Config:
+        loop.call_soon_threadsafe(read.set)
+        return load(None, (*SETTINGS, "store.batch=7"))
+
+    app = App(load(None, SETTINGS), tmp_path, reread)
+    async with serving(app) as client:
+        signal.raise_signal(signal.SIGHUP)
+        await asyncio.wait_for(read.wait(), PATIENCE_S)
+        async with client.get("node") as answer:
+            assert answer.status == 200
     assert app.complaints == []
+
+
+async def test_a_hangup_that_it_was_told_to_ignore_is_nothing(tmp_path: Path, restored_signals: None):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    app = App(load(None, SETTINGS), tmp_path, lambda: pytest.fail("it was read again"))
+    async with serving(app):
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        signal.raise_signal(signal.SIGHUP)
 
 
 async def test_points_in_memory_are_kept_though_the_lamp_fails_at_the_end(tmp_path: Path, failing_lamp: None):

@@ -26,6 +26,7 @@ from growd.fault_services import FaultServices
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials, read_trust
 from growd.http.access import guarded
 from growd.http.api import Api, Limits
+from growd.http.client_limits import ClientLimits, Clients
 from growd.http.connections import ConnectionLimits
 from growd.http.export import Exports
 from growd.http.freshness import Freshness
@@ -39,6 +40,7 @@ from growd.plant import Plants, declare_topics, unmeasured_variables
 from growd.recipe_runners import recipe_runners, run_documents
 from growd.service_manager import ServiceManager, passed_sockets
 from growd.service_words import words
+from growd.reloading import Reloader, has_terminal
 from growd.simulation import simulated_hardware
 from growd.storage import Storage
 from growd.store.database import Database
@@ -74,14 +76,20 @@ class Running:
 
 
 class App:
-    """One daemon: made from a configuration and a data folder, and run once."""
+    """One daemon: made from a configuration and a data folder, and run once.
 
-    def __init__(self, config: Config, data: Path) -> None:
+    `reread` reads the configuration again when SIGHUP asks for that; blocking, may raise `ConfigError`.
+    """
+
+    def __init__(self, config: Config, data: Path, reread: Callable[[], Config] | None = None) -> None:
         check_config(config)
         self.config = config
         self.data = data.absolute()
         self.complaints: list[str] = []  # what did not go well on the way down, for a person
+        self.reloader = Reloader(config, reread or (lambda: config))
         self._stop = asyncio.Event()
+        self._started = asyncio.Event()
+        self._hung_up = asyncio.Event()
         self._clock: Clock = RealClock()
         self._liveness = Liveness(config.simulator.speed)
         self._manager = ServiceManager()
@@ -91,19 +99,24 @@ class App:
         self._stop.set()
 
     async def run(self, on_ready: Callable[[Running], None]) -> None:
-        """Run until `stop()` or a signal; outputs are safe and points kept before it returns.
+        """Run until `stop()`, a signal or the end of the terminal; outputs are safe and points kept then.
 
         Where that could not be, `complaints` says so. Raises `StartError` with one clear sentence if it
         can't start.
         """
         loop = asyncio.get_running_loop()
-        for number in _signals():
+        for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.stop)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+            loop.add_signal_handler(signal.SIGHUP, self._hung_up.set)
         manager = self._manager = ServiceManager.from_environment()
         try:
             async with contextlib.AsyncExitStack() as stack:
                 await stack.enter_async_context(manager.attended(self._liveness))
+                signals = await stack.enter_async_context(Supervisor(RealClock()))
+                signals.start("SIGHUP", self._attend_hangups)
                 running = await self._start(stack)
+                self._started.set()
                 if not self._stop.is_set():
                     manager.ready()
                     on_ready(running)
@@ -112,6 +125,20 @@ class App:
                 _log.info("stopping")
         except (AddressError, BusError, DriverError, LocalStoreError, SimulationError) as error:
             raise StartError(str(error)) from error
+
+    async def _attend_hangups(self) -> None:
+        """SIGHUP is the end of the terminal where there was one, and is gone; else, to read the file again."""
+        had_terminal = await asyncio.to_thread(has_terminal)
+        while True:
+            await self._hung_up.wait()
+            self._hung_up.clear()
+            if had_terminal and not await asyncio.to_thread(has_terminal):
+                self.stop()
+                return
+            await self._started.wait()
+            self._manager.reloading()
+            await self.reloader.reload()
+            self._manager.ready()
 
     def _complain(self, sentence: str) -> None:
         _log.error("%s", sentence)
@@ -236,7 +263,8 @@ class App:
         gateway = Gateway(lambda: database.address, closed=database.closed)
         exports = Exports(gateway, database.names.points, http.name)
         fresh = Freshness(exports, database.names.points, storage.shipper.reading)
-        api = Api(bus, bus.node("http"), f"_{http.name}", limits)
+        clients = Clients(ClientLimits.of(http))
+        api = Api(bus, bus.node("http"), f"_{http.name}", limits, clients=clients)
         guard = Guard(WebPolicy.of(http))
         server = Server(api, guarded(self.config, gateway, api, fresh), connections, guard)
         operations.open(server, api)
@@ -315,12 +343,6 @@ def open_configured(config: Config, clock: Clock) -> Hardware:
         hardware.close()
         raise
     return hardware
-
-
-def _signals() -> list[signal.Signals]:
-    """What asks the daemon to end. SIGHUP, the end of its terminal, only where nobody chose to ignore it."""
-    is_heard = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # as nohup does
-    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if is_heard else [])]
 
 
 def _url(server: Server) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import functools
 import logging
 import resource
 import sys
@@ -59,8 +60,9 @@ def run(
     to_journal = logs.set_up(verbose=verbose)
     allow_open_files()
     try:
-        configuration = load(config, settings + given, checks=DEVICE_CHECKS)
-        app = App(configuration, data)
+        read = functools.partial(load, config, settings + given, checks=DEVICE_CHECKS)
+        configuration = read()
+        app = App(configuration, data, read)
         run_on_loop(app.run(functools.partial(_greet, configuration, to_journal=to_journal)))
     except (ConfigError, StartError) as error:
         refuse(str(error))
