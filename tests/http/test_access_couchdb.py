@@ -14,7 +14,7 @@ import pytest
 
 from growd.client import NOT_ALLOWED
 from growd.status.overview import Overview
-from support.couch_client import client_of
+from support.couch_client import FILES, client_of
 from support.database import COUCHDB_ADDRESS, named_server
 from support.guarded import PARAM, RESET, ROLES, GuardedDaemon, Users, guarded_daemon, users_of
 from support.program import failed, started
@@ -429,3 +429,31 @@ async def test_the_whole_program_at_a_couchdb(tmp_path):
             for name in (await couch("GET", "/_all_dbs")).json:
                 if name.startswith(prefix):
                     await couch("DELETE", f"/{name}")
+
+
+@pytest.mark.skipif(COUCHDB_ADDRESS not in os.environ, reason=f"{COUCHDB_ADDRESS} names no CouchDB")
+async def test_the_files_for_databases_let_readers_read_and_operators_write():
+    server = named_server(os.environ[COUCHDB_ADDRESS])
+    database = f"/access_{uuid4().hex}"
+    async with client_of(server.url, server.auth) as couch, users_of(server.url, server.auth) as users:
+        try:
+            assert (await couch("PUT", database)).status == 201
+            for place, file in (("_security", "security.json"), ("_design/access", "access.json")):
+                content = json.loads(await asyncio.to_thread((FILES / "access" / file).read_text))
+                assert (await couch("PUT", f"{database}/{place}", content)).status in {200, 201}
+            for role, statuses in (
+                ("growd_reader", (200, 403)),
+                ("growd_operator", (200, 201)),
+                ("growd_admin", (200, 201)),
+                ("other", (403, 403)),
+            ):
+                async with client_of(server.url, await users.add(role)) as client:
+                    got = (
+                        await client("GET", f"{database}/_all_docs"),
+                        await client("PUT", f"{database}/{role}", {}),
+                    )
+                    assert tuple(answer.status for answer in got) == statuses
+            async with client_of(server.url) as client:
+                assert (await client("GET", f"{database}/_all_docs")).status == 401
+        finally:
+            await couch("DELETE", database)
