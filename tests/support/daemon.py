@@ -27,6 +27,8 @@ from growd.http.server import Server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from growd.http.client_limits import Clients
+
 CO2 = "environment_1/measured/air_carbon_dioxide"
 LIGHT = "environment_1/desired/light_illuminance"
 POSITION = "chamber/position"
@@ -180,11 +182,13 @@ class Daemon:
 
 
 @asynccontextmanager
-async def serving(limits: Limits | None = None, policy: WebPolicy | None = None) -> AsyncIterator[Daemon]:
+async def serving(
+    limits: Limits | None = None, policy: WebPolicy | None = None, clients: Clients | None = None
+) -> AsyncIterator[Daemon]:
     """A daemon on a free port of the loopback interface."""
     store, database = MemoryStore(), Database()
     bus = Bus(RealClock(), Parameters(store=store))
-    api = Api(bus, bus.node("http"), "_svc", limits)
+    api = Api(bus, bus.node("http"), "_svc", limits, clients=clients)
     server = Server(api, database, guard=Guard(policy or WebPolicy(hosts=NAMES)))
     await server.open("127.0.0.1", 0)
     try:

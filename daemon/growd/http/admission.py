@@ -5,17 +5,29 @@ from __future__ import annotations
 import logging
 import resource
 from collections import OrderedDict
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+from growd.http.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from growd.http.client_limits import Clients
 
 MAX_HEADS: Final = 8 * 1024 * 1024  # bytes of all heads that are not complete
 RUNNING_AHEAD: Final = 64  # connections that may have more than a little waiting
 LINGERING: Final = 64  # clients that were refused and may take their time to read why
+SHARE: Final = 4  # one client may have a quarter of these two
 OTHER_FILES: Final = 256  # that the daemon has open besides its connections, and what is being accepted
 _log = logging.getLogger(__name__)
 
 
 class Client(Protocol):
     """A connection, as far as it is told to go."""
+
+    @property
+    def client(self) -> str | None:
+        """Whom it counts for, None for one without limits of its own."""
 
     def force_close(self) -> None:
         """Go, as no request is being answered."""
@@ -32,33 +44,43 @@ class Admission:
 
     When all are taken, the one that has waited for a request for longest makes way for a new one: HTTP
     allows that at any time, and clients ask again on another (RFC 9112, section 9.3.1), whereas a new client
-    that is turned away has nothing. It is turned away only if all the others are being answered.
+    that is turned away has nothing. It is turned away only if all the others are being answered. So it is
+    among the connections of one client, who may have as many as `clients` allow.
     """
 
-    def __init__(self, connections: int) -> None:
+    def __init__(self, connections: int, clients: Clients) -> None:
         self.most = _room_for(connections)
+        self.clients = clients
         self.connections: set[Client] = set()
         self.heads = 0  # bytes of heads that are not complete
         self._idle: OrderedDict[Client, None] = OrderedDict()  # by when they began to wait for a request
+        self._shares: dict[str, OrderedDict[Client, None]] = {}  # by when they began to wait or came
         self._heads: dict[Client, int] = {}
         self._ahead: OrderedDict[Client, None] = OrderedDict()  # by when they got on last
         self._lingering: set[Client] = set()
         self._is_full = False
 
-    def admit(self, client: Client) -> bool:
-        """Count it in, if there is room or room can be made."""
-        if len(self.connections) >= self.most and not self._close_idlest():
+    def admit(self, client: Client) -> ApiError | None:
+        """Count it in, if there is room or room can be made; else say why it can't be."""
+        if client.client is not None and not self._has_share(client.client):
+            sentence = (
+                f"{client.client} has {self.clients.limits.connections} connections open, which is the most"
+            )
+            return ApiError(429, "too_many_connections", f"{sentence} for one client", {"Retry-After": "2"})
+        if len(self.connections) >= self.most and not self._close_idlest(self._idle):
             if not self._is_full:
                 _log.warning("all %d connections are being answered; others are refused", self.most)
                 self._is_full = True
-            return False
+            sentence = f"{self.most} connections are open, which is the most"
+            return ApiError(503, "too_many_connections", sentence, {"Retry-After": "2"})
         self.connections.add(client)
         self._idle[client] = None
-        return True
+        if client.client is not None:
+            self._shares.setdefault(client.client, OrderedDict())[client] = None
+        return None
 
     def forget(self, client: Client) -> None:
-        self.connections.discard(client)
-        self._idle.pop(client, None)
+        self._count_out(client)
         self._ahead.pop(client, None)
         self._lingering.discard(client)
         self.holds(client, 0)
@@ -70,6 +92,8 @@ class Admission:
         """It waits for a request."""
         if client in self.connections:
             self._idle[client] = None
+            if client.client is not None:
+                self._shares[client.client].move_to_end(client)
 
     def mark_busy(self, client: Client) -> None:
         """Its request is being answered."""
@@ -91,8 +115,10 @@ class Admission:
         """
         self._ahead[client] = None
         self._ahead.move_to_end(client)
-        if len(self._ahead) > RUNNING_AHEAD:
-            stuck, _ = self._ahead.popitem(last=False)
+        theirs = _theirs(self._ahead, client)
+        if len(theirs) > RUNNING_AHEAD // SHARE or len(self._ahead) > RUNNING_AHEAD:
+            stuck = theirs[0] if len(theirs) > RUNNING_AHEAD // SHARE else next(iter(self._ahead))
+            del self._ahead[stuck]
             stuck.abort()
 
     def has_caught_up(self, client: Client) -> None:
@@ -100,7 +126,8 @@ class Admission:
 
     def may_linger(self, client: Client) -> bool:
         """Whether it may take its time to read that it is refused; there is not time for any number."""
-        if len(self._lingering) >= LINGERING:
+        theirs = _theirs(self._lingering, client)
+        if len(self._lingering) >= LINGERING or len(theirs) >= max(1, LINGERING // SHARE):
             return False
         self._lingering.add(client)
         return True
@@ -108,14 +135,33 @@ class Admission:
     def is_lingering(self, client: Client) -> bool:
         return client in self._lingering
 
-    def _close_idlest(self) -> bool:
+    def _has_share(self, name: str) -> bool:
+        """Whether a client may have another connection, if need be in place of its own that waits."""
+        theirs = self._shares.get(name, ())
+        return len(theirs) < self.clients.limits.connections or self._close_idlest(theirs)
+
+    def _close_idlest(self, among: Iterable[Client]) -> bool:
         """Close the connection that has waited for longest. False if none waits."""
-        if not self._idle:
+        idlest = next((client for client in among if client in self._idle), None)
+        if idlest is None:
             return False
-        client, _ = self._idle.popitem(last=False)
-        self.connections.discard(client)
-        client.force_close()
+        self._count_out(idlest)
+        idlest.force_close()
         return True
+
+    def _count_out(self, client: Client) -> None:
+        self.connections.discard(client)
+        self._idle.pop(client, None)
+        theirs = self._shares.get(client.client or "")
+        if theirs is not None:
+            theirs.pop(client, None)
+            if not theirs:
+                del self._shares[client.client or ""]
+
+
+def _theirs(connections: Iterable[Client], client: Client) -> list[Client]:
+    """Those of the same client, which has limits of its own."""
+    return [each for each in connections if client.client is not None and each.client == client.client]
 
 
 def _room_for(connections: int) -> int:

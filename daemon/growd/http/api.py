@@ -19,6 +19,8 @@ from aiohttp import web
 
 from growd.bus.errors import BusError, shown
 from growd.bus.fields import Field, Kind
+from growd.http.client_limits import Clients
+from growd.http.client_request import client_of
 from growd.http.errors import ApiError, error_fields
 from growd.http.openapi import document, secured
 from growd.http.operations import Body, Call, Operation
@@ -69,10 +71,13 @@ class Api:
         segment: str,
         limits: Limits | None = None,
         access: Authorization | None = None,
+        *,
+        clients: Clients | None = None,
     ) -> None:
         self.bus = bus
         self.node = node
         self.limits = limits or Limits()
+        self.clients = clients or Clients()
         self.root = f"/{segment}"
         self.prefix = f"/{segment}/api/{VERSION}"
         self.bodies = BodyReader(self.limits.body_bytes, self.limits.body_stall_s, self.limits.body_whole_s)
@@ -81,6 +86,7 @@ class Api:
             limit=self.limits.streams,
             queue=self.limits.stream_queue,
             heartbeat_s=self.limits.heartbeat_s,
+            clients=self.clients,
         )
         self.pages: dict[str, Page] = {}
         """What else is read beneath `root`, by its path; see `operational.py`."""
@@ -229,7 +235,7 @@ class Api:
 
     async def next_message(self, call: Call) -> web.StreamResponse:
         limit = min(call.query["timeout"], self.limits.topic_data_s)
-        with self.streams.subscription(call.name) as subscription:
+        with self.streams.subscription(call.name, client_of(call.request)) as subscription:
             try:
                 async with asyncio.timeout(limit):
                     message = await subscription.get()

@@ -23,11 +23,13 @@ NO_STORE: Final = "no-store"
 class ClientRequest(web.BaseRequest):
     """A request whose answers, if growd gives them itself, have `answer_headers`, on streams and errors too.
 
-    `client` is whom it counts for, None for one without limits of its own.
+    `client` is whom it counts for, None for one without limits of its own; `address` is where it comes from,
+    behind proxies that are believed.
     """
 
     answer_headers: Iterable[tuple[str, str]] = SECURITY_HEADERS
     client: str | None = None
+    address: str = ""
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         headers = response.headers

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.http import RawRequestMessage
 
+    from growd.http.client_limits import Clients
+
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and the database
 MAX_HEAD: Final = 128 * 1024  # bytes of a request's line and headers together, or of trailers
 AHEAD: Final = 16 * 1024  # bytes of requests behind the one that is answered, before no more are read
@@ -69,13 +71,14 @@ class HttpServer(web.Server):
         self,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         limits: ConnectionLimits,
+        clients: Clients,
     ) -> None:
         # a client that goes away cancels its handler: its stream, or its request to the database, ends
         super().__init__(handler, handler_cancellation=True, request_factory=self._request)
         options = {name: value for name, value in SERVER_OPTIONS.items() if name != "handler_cancellation"}
         self._options = {**options, "access_log": None, "keepalive_timeout": limits.keep_alive_s}
         self.header_timeout_s = limits.header_timeout_s
-        self.admission = Admission(limits.connections)
+        self.admission = Admission(limits.connections, clients)
 
     def __call__(self) -> web.RequestHandler:
         return Connection(self, loop=asyncio.get_running_loop(), **self._options)
@@ -107,11 +110,13 @@ class Connection(web.RequestHandler):
         "_requests_seen",
         "_surplus",
         "_timer",
+        "client",
     )
 
     def __init__(self, server: HttpServer, **options: Any) -> None:
         super().__init__(server, **options)
         self._admission = server.admission
+        self.client: str | None = None  # whom it counts for
         self._header_timeout_s = server.header_timeout_s
         self._timer: asyncio.TimerHandle | None = None  # of a head that is awaited, or of lingering
         self._requests_seen = 0
@@ -141,11 +146,12 @@ class Connection(web.RequestHandler):
         connection: socket.socket = transport.get_extra_info("socket")
         for option, value in KEEP_ALIVE:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
-        if self._admission.admit(self):
+        self.client = self._admission.clients.connected(transport)
+        refusal = self._admission.admit(self)
+        if refusal is None:
             self._await_head()
         else:
-            sentence = f"{self._admission.most} connections are open, which is the most"
-            self._refuse(ApiError(503, "too_many_connections", sentence, {"Retry-After": "2"}))
+            self._refuse(refusal)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_timer()

@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.bus.errors import shown
+from growd.http.client_request import client_of
 from growd.http.errors import ApiError
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Given:
 
     value: Any
     size: int
+    client: str | None = None
 
 
 class BodyReader:
@@ -65,7 +67,8 @@ class BodyReader:
 
     A client may take `stall_s` seconds for the next byte and `whole_s` for all of them. Bodies that are not
     small count together, from their first byte until their request is answered and `release` is called:
-    `MAX_HELD` is the most of them, and small ones are never in their way.
+    `MAX_HELD` is the most of them, and small ones are never in their way. One client may have a quarter of
+    it, or one body.
     """
 
     def __init__(self, limit: int, stall_s: float, whole_s: float) -> None:
@@ -74,6 +77,7 @@ class BodyReader:
         self._whole_s = whole_s
         self._turn = asyncio.Lock()
         self.held = 0  # bytes
+        self._shares: dict[str, int] = {}  # of it, by client
 
     async def read(self, request: web.BaseRequest) -> Given:
         """The request's JSON body.
@@ -90,48 +94,49 @@ class BodyReader:
             _check_type(request)
             self._check_size(length)
         _give_leave(request)
-        body = await self._whole(request)
+        client = client_of(request)
+        body = await self._whole(request, client)
         try:
             if _weight(len(body)):
                 async with self._turn:  # each takes milliseconds: others are served between two of them
                     await asyncio.sleep(0)
             if length is None and body:
                 _check_type(request)
-            return Given(_decoded(body), _weight(len(body))) if body else _NONE
+            return Given(_decoded(body), _weight(len(body)), client) if body else _NONE
         except BaseException:
-            self.held -= _weight(len(body))
+            self._let_go(client, _weight(len(body)))
             raise
 
     def release(self, given: Given) -> None:
         """Its request was answered."""
-        self.held -= given.size
+        self._let_go(given.client, given.size)
 
-    async def _whole(self, request: web.BaseRequest) -> bytes | bytearray:
+    async def _whole(self, request: web.BaseRequest, client: str | None) -> bytes | bytearray:
         """All of it, counted."""
         try:
             if request.content.is_eof():  # a small body comes with its head, and most are small
                 body = request.content.read_nowait()
                 self._check_size(len(body))
-                self._count(_weight(len(body)))
+                self._count(client, _weight(len(body)))
                 return body
             async with asyncio.timeout(self._whole_s):
-                return await self._collected(request.content)
+                return await self._collected(request.content, client)
         except TimeoutError:
             sentence = f"the body did not come within {self._whole_s:g} s"
             raise ApiError(408, "body_timeout", sentence, closes=True) from None
         except (web.RequestPayloadError, HttpProcessingError, ConnectionError):
             raise _incomplete() from None
 
-    async def _collected(self, content: StreamReader) -> bytearray:
+    async def _collected(self, content: StreamReader, client: str | None) -> bytearray:
         body = bytearray()
         try:
             while piece := await self._next(content):
                 size = len(body) + len(piece)
                 self._check_size(size)
-                self._count(_weight(size) - _weight(len(body)))
+                self._count(client, _weight(size) - _weight(len(body)))
                 body += piece
         except BaseException:
-            self.held -= _weight(len(body))
+            self._let_go(client, _weight(len(body)))
             raise
         return body
 
@@ -149,11 +154,27 @@ class BodyReader:
         if size > self._limit:
             raise ApiError(413, "too_large", f"the body is larger than {self._limit} bytes", closes=True)
 
-    def _count(self, more: int) -> None:
-        if self.held + more > MAX_HELD and more:
+    def _count(self, client: str | None, more: int) -> None:
+        if not more:
+            return
+        if self.held + more > MAX_HELD:
             sentence = f"the bodies of all clients are larger than {MAX_HELD} bytes together; try again"
             raise ApiError(503, "busy", sentence, {"Retry-After": "2"}, closes=True)
+        if client is not None:
+            share = self._shares.get(client, 0) + more
+            most = max(MAX_HELD // 4, self._limit)
+            if share > most:
+                sentence = f"the bodies of {client} are larger than {most} bytes together; try again"
+                raise ApiError(429, "too_many_bodies", sentence, {"Retry-After": "2"}, closes=True)
+            self._shares[client] = share
         self.held += more
+
+    def _let_go(self, client: str | None, size: int) -> None:
+        self.held -= size
+        if client is not None and size:
+            self._shares[client] -= size
+            if not self._shares[client]:
+                del self._shares[client]
 
 
 _NONE: Final = Given(None, 0)

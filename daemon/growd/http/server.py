@@ -82,7 +82,7 @@ class Server:
         Of that address `passed` are sockets that a service manager has opened already. It keeps them while
         growd restarts, so that clients wait meanwhile.
         """
-        http = HttpServer(self._handle, self._limits)
+        http = HttpServer(self._handle, self._limits, self._api.clients)
         loop = self._loop = asyncio.get_running_loop()
         try:
             await _check_passed(passed, host, port)
@@ -150,11 +150,15 @@ class Server:
 
     def _turn_away(self, request: ClientRequest, *, is_api: bool) -> web.Response | None:
         """The answer to a request that goes no further: a preflight, or one that is refused."""
+        clients = self._api.clients
+        clients.recognise(request)
         try:
+            if is_api:
+                clients.count(request.client)
             return self.guard.admit(request, is_api=is_api)
         except ApiError as error:
             response = error.response()
-        if not request.content.at_eof():
+        if not request.content.is_eof():
             response.force_close()  # nobody reads what is still to come of the body
         return response
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from aiohttp import hdrs, web
 
 from growd.bus.errors import ClosedError
+from growd.http.client_request import client_of
 from growd.http.errors import ApiError
 from growd.http.stream_formats import negotiate
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from growd.bus.nodes import Node
     from growd.bus.topics import Subscription
+    from growd.http.client_limits import Clients
     from growd.http.stream_formats import Format
 
 # Nearly all that a stream costs is the kernel's work for each write. So few clients get each message at once;
@@ -44,8 +46,9 @@ class Streams:
     its place back.
     """
 
-    def __init__(self, node: Node, *, limit: int, queue: int, heartbeat_s: float) -> None:
+    def __init__(self, node: Node, *, limit: int, queue: int, heartbeat_s: float, clients: Clients) -> None:
         self._node = node
+        self._clients = clients
         self._limit = limit
         self._queue = queue
         self._heartbeat = heartbeat_s
@@ -59,9 +62,9 @@ class Streams:
         return self._taken
 
     @contextmanager
-    def subscription(self, topic: str) -> Iterator[Subscription]:
+    def subscription(self, topic: str, client: str | None) -> Iterator[Subscription]:
         """A subscription for one client that waits for the next message. 429 when too many wait."""
-        with self._place(), self._node.subscribe(topic, depth=1) as subscription:
+        with self._place(client), self._node.subscribe(topic, depth=1) as subscription:
             self._waiting.add(subscription)
             try:
                 yield subscription
@@ -82,7 +85,7 @@ class Streams:
                 "X-Accel-Buffering": "no",  # an nginx in front passes each message on at once
             }
         )
-        with self._place():
+        with self._place(client_of(request)):
             async with self._broadcast(topic, form) as broadcast:
                 seen = request.headers.get("Last-Event-ID") if latest else None
                 with suppress(ConnectionError):  # the client went
@@ -99,17 +102,18 @@ class Streams:
             subscription.close()
 
     @contextmanager
-    def _place(self) -> Iterator[None]:
+    def _place(self, client: str | None) -> Iterator[None]:
         if self._closed:
             raise ClosedError(self._node.name)
         if self._taken >= self._limit:
             sentence = f"{self._limit} clients wait for messages, which is the most"
             raise ApiError(429, "too_many_streams", sentence)
-        self._taken += 1
-        try:
-            yield
-        finally:
-            self._taken -= 1
+        with self._clients.stream(client):
+            self._taken += 1
+            try:
+                yield
+            finally:
+                self._taken -= 1
 
     @asynccontextmanager
     async def _broadcast(self, topic: str, form: Format) -> AsyncIterator[_Broadcast]:
