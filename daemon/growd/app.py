@@ -27,6 +27,7 @@ from growd.folders import StartError, couchdb_folder, own_folder, read_credentia
 from growd.http.access import guarded
 from growd.http.api import Api, Limits
 from growd.http.client_limits import ClientLimits, Clients
+from growd.http.client_limits import ClientLimits, Clients
 from growd.http.connections import ConnectionLimits
 from growd.http.export import Exports
 from growd.http.freshness import Freshness
