@@ -117,8 +117,6 @@ async def test_events_go_out_and_what_is_open_stays_for_those_who_come_later(tmp
             assert (await last.next(STATUS)).payload == b"offline"
 
 
-# The broker leaves the transport of a client that is cut off to the garbage collector.
-@pytest.mark.filterwarnings("ignore:Exception ignored in. <(socket|function _SelectorT):pytest.PytestUnraisableExceptionWarning")
 async def test_who_is_cut_off_is_told_to_be_offline_and_comes_back(tmp_path: Path):
     async with broker(tmp_path) as port:
         line = Line(port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from contextlib import asynccontextmanager
@@ -29,6 +30,26 @@ def free_port() -> int:
     return number
 
 
+class _Broker(Broker):
+    """One that leaves no connection of a client behind that was cut off."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def stream_connected(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener_name: str
+    ) -> None:
+        self._writers.append(writer)
+        await super().stream_connected(reader, writer, listener_name)
+
+    async def leave(self) -> None:
+        await self.shutdown()
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+
+
 @asynccontextmanager
 async def broker(
     folder: Path, *, tls: bool = False, login: bool = False, port: int = 0
@@ -46,9 +67,9 @@ async def broker(
         hasher = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=64, parallelism=1),))
         passwords.write_text(f"{USER}:{hasher.hash(PASSWORD)}\n")
         plugin = {"amqtt.plugins.authentication.FileAuthPlugin": {"password_file": str(passwords)}}
-    server = Broker({"listeners": {"default": listener}, "plugins": plugin})
+    server = _Broker({"listeners": {"default": listener}, "plugins": plugin})
     await server.start()
     try:
         yield port
     finally:
-        await server.shutdown()
+        await server.leave()

@@ -154,7 +154,7 @@ class World:
         if last is not None and last.quality is Quality.OK:
             return Observation(subject, Level.CLEAR, f"{environment}: {name} is measured", place)
         if last is not None and last.quality is Quality.WARM_UP:
-            return Observation(subject, Level.UNKNOWN, f"{environment}: {name} warms up", place)
+            return Observation(subject, Level.BETWEEN, f"{environment}: {name} warms up", place)
         why = "no sample has ever come" if last is None else _WORDS[last.quality]
         return Observation(subject, Level.RAISED, f"{environment}: {name} is not measured: {why}", place)
 

@@ -1,0 +1,252 @@
+"""The whole program: a sensor fails on simulated hardware, and all channels tell it, over a restart too."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import aiomqtt
+import pytest
+from aiohttp import web
+
+from support.broker import PASSWORD as BROKER_PASSWORD
+from support.broker import USER as BROKER_USER
+from support.broker import broker
+from support.mail import PASSWORD, USER, mail_server
+from support.program import PATIENCE_S, failed, started
+from support.tls_door import CA_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from support.mail import Mailbox
+    from support.program import Program
+
+pytestmark = pytest.mark.timeout(180)
+
+CONFIGURATION = """
+[simulator]
+speed = 60
+
+[[notify]]
+name = "mail"
+kind = "email"
+host = "localhost"
+port = {mail}
+ca_file = "{ca}"
+user = "{user}"
+password_file = "{folder}/mail-password"
+sender = "growd@example.org"
+recipients = ["grower@example.org"]
+group_s = 0.2
+
+[[notify]]
+name = "broker"
+kind = "mqtt"
+host = "localhost"
+port = {broker}
+security = "none"
+user = "{broker_user}"
+password_file = "{folder}/broker-password"
+topic = "growd/{{device}}"
+group_s = 0.2
+
+[[notify]]
+name = "hook"
+kind = "webhook"
+url = "http://127.0.0.1:{hook}/alerts"
+secret_file = "{folder}/hook-secret"
+group_s = 0.2
+
+[[alert]]
+name = "sensor"
+kind = "device_failed"
+device = "scd30_1"
+for_s = 20
+"""
+
+
+def wrote(folder: Path, box: Mailbox, broker_port: int, hook_port: int) -> Path:
+    """A configuration with all three channels, and its secrets beside it."""
+    secrets = {"mail-password": PASSWORD, "broker-password": BROKER_PASSWORD, "hook-secret": "s3cret"}
+    for name, secret in secrets.items():
+        (folder / name).write_text(f"{secret}\n", encoding="utf-8")
+    file = folder / "growd.toml"
+    file.write_text(
+        CONFIGURATION.format(
+            mail=box.port,
+            broker=broker_port,
+            hook=hook_port,
+            ca=CA_FILE,
+            user=USER,
+            broker_user=BROKER_USER,
+            folder=folder,
+        )
+    )
+    return file
+
+
+@asynccontextmanager
+async def hooks() -> AsyncIterator[tuple[int, asyncio.Queue[Any]]]:
+    """The port of a receiver, and what it got."""
+    got: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def take(request: web.BaseRequest) -> web.Response:
+        got.put_nowait(await request.json())
+        return web.Response(status=204)
+
+    runner = web.ServerRunner(web.Server(take))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield runner.addresses[0][1], got
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def events(port: int) -> AsyncIterator[asyncio.Queue[tuple[str, Any]]]:
+    """What a client of the broker hears of all topics, by the last part of their names."""
+    heard: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+
+    async def listen(client: aiomqtt.Client) -> None:
+        async for message in client.messages:
+            assert isinstance(message.payload, bytes)
+            heard.put_nowait((str(message.topic).rpartition("/")[2], message.payload))
+
+    login = {"username": BROKER_USER, "password": BROKER_PASSWORD}
+    async with aiomqtt.Client("localhost", port, **login) as client:
+        await client.subscribe("growd/+/alerts/+", qos=1)
+        task = asyncio.create_task(listen(client), name="listener")
+        try:
+            yield heard
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def phase(queue: asyncio.Queue[Any]) -> tuple[str, str]:
+    """Of the next message to a webhook: its phase and text."""
+    async with asyncio.timeout(PATIENCE_S):
+        message = await queue.get()
+    (alert,) = message["alerts"]
+    return alert["phase"], alert["text"]
+
+
+async def event(heard: asyncio.Queue[tuple[str, Any]]) -> Any:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            topic, payload = await heard.get()
+            told = json.loads(payload) if topic == "event" else {"test": True}
+            if not told["test"]:
+                return told["alerts"][0]["phase"]
+
+
+async def call(program: Program, service: str, **arguments: Any) -> Any:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{program.api}/service/{service}", json=arguments) as response,
+    ):
+        return await response.json()
+
+
+FAULT = {"kind": "absent", "device": "scd30"}
+
+
+async def test_a_sensor_that_fails_is_told_on_all_channels_and_its_end_too(tmp_path: Path):
+    async with (
+        mail_server("starttls", login=True) as box,
+        broker(tmp_path, login=True) as broker_port,
+        hooks() as (hook_port, posted),
+        events(broker_port) as heard,
+    ):
+        config = wrote(tmp_path, box, broker_port, hook_port)
+        async with started(tmp_path / "data", "--config", str(config)) as program:
+            tried = await call(program, "alerts/test")
+            assert tried["success"] is True, tried
+            assert (await box.arrived(1))[0]["Subject"].endswith("test message")
+            assert (await posted.get())["test"] is True
+            injected = await call(program, "simulator/inject_fault", **FAULT)
+            assert injected["success"] is True, injected
+
+            begun, text = await phase(posted)
+            assert (begun, "scd30_1 has failed" in text) == ("start", True)
+            begin = (await box.arrived(2))[1]
+            assert "critical" not in begin["Subject"]
+            assert "warning: environment_1: the device scd30_1 has failed" in begin["Subject"]
+            assert box.was_encrypted == [True, True]
+            assert await event(heard) == "start"
+            status, printed = await failed("alert", "list", "--url", program.address)
+            assert status == 1
+            assert "warning: environment_1: the device scd30_1 has failed" in printed
+            assert "channel mail (email): ok" in printed
+
+            assert (await call(program, "simulator/clear_faults"))["success"] is True
+            assert (await phase(posted))[0] == "end"
+            end = (await box.arrived(3))[2]
+            assert end["In-Reply-To"] == begin["Message-ID"]
+            assert await event(heard) == "end"
+            status, words = await program.end(signal.SIGTERM)
+            assert status == 0, words
+
+
+async def test_what_was_open_at_a_kill_ends_after_the_restart_and_is_not_told_twice(tmp_path: Path):
+    async with (
+        mail_server("starttls", login=True) as box,
+        broker(tmp_path, login=True) as broker_port,
+        hooks() as (hook_port, posted),
+    ):
+        config = wrote(tmp_path, box, broker_port, hook_port)
+        options = ("--config", str(config))
+        async with started(tmp_path / "data", *options) as program:
+            await call(program, "simulator/inject_fault", **FAULT)
+            assert (await phase(posted))[0] == "start"
+            (begin,) = await box.arrived(1)
+            acknowledged = await call(program, "alerts/acknowledge", by="Ada")
+            assert acknowledged == {"success": True, "message": "1 alert acknowledged"}  # so it is kept
+            await program.end(signal.SIGKILL)
+        async with started(tmp_path / "data", *options) as program:  # where the sensor is well
+            assert (await phase(posted))[0] == "end"
+            assert (await box.arrived(2))[1]["In-Reply-To"] == begin["Message-ID"]
+            status, printed = await failed("alert", "list", "--url", program.address)
+            assert (status, printed.splitlines()[0]) == (0, "No alert is open.")
+            status, words = await program.end(signal.SIGTERM)
+            assert status == 0, words
+    assert posted.empty()
+
+
+async def test_a_secret_that_is_not_there_stops_the_start(tmp_path: Path):
+    async with mail_server() as box:
+        config = wrote(tmp_path, box, 1, 1)
+    (tmp_path / "hook-secret").unlink()
+    status, printed = await failed(
+        "run", "--port", "0", "--data", str(tmp_path / "data"), "--config", str(config)
+    )
+    assert status == 1
+    assert f"[notify] secret_file: hook: {tmp_path}/hook-secret can't be read: No such file" in printed
+    assert "Traceback" not in printed
+
+
+async def test_rules_that_can_not_be_are_refused_with_their_lines(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        '[[alert]]\nname = "a"\nkind = "out_of_band"\nvariable = "water_temperature"\nbelow = 5\n'
+        'above = 4\nchannels = ["nobody"]\npoints = 3\n'
+        '[[notify]]\nname = "m"\nkind = "email"\nhost = "h"\nsender = "x"\n'
+    )
+    status, printed = await failed("check", "--config", str(file))
+    assert status == 1
+    for words in (
+        "[alert] below: a: 5 is not less than above, 4",
+        "[alert] variable: a: no sensor measures water_temperature in environment_1",
+        "[alert] channels: a: there is no channel nobody; there is m",
+        "[alert] points: a: is for outbox only, and this is of kind out_of_band",
+        "[notify] sender: m: is an address such as grower@example.org, got 'x'",
+        "[notify] recipients: m: is an address",
+    ):
+        assert words in printed
