@@ -13,12 +13,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from growd.client import Address, Client, Login, NotReachedError, Reach, RefusedError, UsageError, address_of
+from growd.client import (
+    Address,
+    Client,
+    Login,
+    NotReachedError,
+    Reach,
+    RefusedError,
+    UsageError,
+    address_of,
+    trusting_only,
+)
 from growd.config import Http
 from support.daemon import CO2, START, serving
 from support.program import GROWD
 from support.terminal import typed
-from support.tls_door import CA_FILE, tls_door_to
+from support.tls_door import CA_FILE, TLS, tls_door_to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -197,15 +207,37 @@ async def test_https_is_spoken_with_whom_is_trusted():
         )
 
 
+async def test_the_daemon_of_the_configuration_is_known_by_its_certificate(tmp_path: Path):
+    file = tmp_path / "chain.pem"
+    file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
+    async with serving() as daemon, tls_door_to(daemon.port) as port:
+        files = [f"tls.certificate={file}", f"tls.key={TLS}/server.key"]
+        settings = [*files, f"http.port={port}", "http.host=0.0.0.0", "http.access=open"]
+        arguments = [word for setting in settings for word in ("--set", setting)]
+        printed = await typed("node", "list", *arguments)
+        assert (printed.status, printed.err) == (0, "")
+        assert "recipe_runner" in printed.out.splitlines()
+        file.unlink()
+        printed = await typed("node", "list", *arguments)
+    assert (printed.status, printed.err) == (
+        2,
+        f"growd: [tls] certificate {file} can't be read: No such file or directory; name one with --ca\n",
+    )
+
+
+def test_an_authority_behind_that_certificate_is_not_trusted(tmp_path: Path):
+    file = tmp_path / "chain.pem"
+    file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
+    assert trusting_only(file).cert_store_stats()["x509"] == 1
+
+
 async def test_a_file_without_certificates_is_a_wrong_command_line(tmp_path: Path):
     file = tmp_path / "ca.pem"
-    for arguments in (("--ca", str(file)), ("--ca", str(tmp_path))):
-        printed = await typed("node", "list", "--url", "https://localhost", *arguments)
-        assert (printed.status, printed.err.count("\n")) == (2, 1)
-        assert "holds no certificate" in printed.err
-    file.write_text("none")
-    printed = await typed("node", "list", "--url", "https://localhost", "--ca", str(file))
-    assert (printed.status, printed.err.count("\n")) == (2, 1)
+    for text, why in ((None, "No such file or directory"), ("none", "it holds no certificate")):
+        if text is not None:
+            file.write_text(text)
+        printed = await typed("node", "list", "--url", "https://localhost", "--ca", str(file))
+        assert (printed.status, printed.err) == (2, f"growd: --ca {file} can't be read: {why}\n")
 
 
 async def asked(client: Client, *arguments: Any, **options: Any) -> Any:

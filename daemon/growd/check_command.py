@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from growd.app import DEVICE_CHECKS, open_configured
-from growd.client import Client, ClientError, address_of, refuse
+from growd.client import Client, ClientError, address_of, refuse, trusting
 from growd.clock import RealClock
 from growd.command_options import config_option, faults_option, hardware_of, set_option
 from growd.config import Config, ConfigError, load
@@ -68,7 +68,10 @@ def _tell(finding: Finding) -> None:
 
 def _check_not_running(config: Config) -> None:
     """Two programs at one pin would switch each other's outputs. Raises `ClientError`."""
-    with Client(address := address_of(config.http, None)) as client:
+    address = address_of(config.http, None, config.tls)
+    # whoever answers there; no login is sent
+    tls = trusting(None, insecure=True) if address.scheme == "https" else None
+    with Client(address, tls=tls) as client:
         is_there = is_running(client)
     if is_there:
         raise ClientError(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from growd.config import Config, Http
+    from growd.config.tls import Tls
 
 T = TypeVar("T")
 
@@ -50,6 +51,7 @@ API: Final = ("api", "0.0.1")
 _STREAM_BYTES: Final = 65_536
 _LINE_BYTES: Final = 16 * 1024 * 1024  # of one message; no daemon sends so long a one
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where a daemon that is there listens
+_PEM_END: Final = "-----END CERTIFICATE-----"
 _PORTS: Final = {"http": 80, "https": 443}
 # A stream may be silent for hours. That its far side has lost power, TCP notices within 30 s.
 _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
@@ -128,15 +130,16 @@ class Address(msgspec.Struct, frozen=True):
         return self.origin + self.path
 
 
-def address_of(http: Http, url: str | None) -> Address:
-    """Where the daemon's own segment is: as `url` says, or as the configuration does.
+def address_of(http: Http, url: str | None, tls: Tls | None = None) -> Address:
+    """Where the daemon's own segment is: as `url` says, or as the configuration does with `http` and `tls`.
 
     Raises `UsageError` for what can't be an address.
     """
     if url is None:
         if not http.port:
             raise UsageError("[http] port is 0, any free one: give the address that growd said with --url")
-        return Address("http", _EVERYWHERE.get(http.host, http.host), http.port, f"/_{http.name}")
+        scheme = "https" if tls is not None and tls.certificate else "http"
+        return Address(scheme, _EVERYWHERE.get(http.host, http.host), http.port, f"/_{http.name}")
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -365,12 +368,39 @@ def trusting(ca: Path | None, *, insecure: bool = False) -> ssl.SSLContext:
 
     try:
         context = ssl.create_default_context(cafile=ca)
-    except (OSError, ssl.SSLError) as error:
-        raise UsageError(f"--ca {ca} holds no certificate that can be read: {error.strerror}") from None
+    except OSError as error:
+        raise UsageError(f"--ca {ca} can't be read: {_why(error)}") from None
     if insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def trusting_only(file: Path) -> ssl.SSLContext:
+    """Nobody but the holder of the first certificate in the file, under whatever name it is reached.
+
+    Raises `UsageError` for a file that holds none.
+    """
+    import ssl  # noqa: PLC0415  few need it
+
+    try:
+        # those that follow it lead to its authority, which may have others as well
+        first = file.read_text(encoding="ascii").partition(_PEM_END)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.load_verify_locations(cadata="".join(first[:2]))
+    except (OSError, ValueError) as error:
+        sentence = f"[tls] certificate {file} can't be read: {_why(error)}; name one with --ca"
+        raise UsageError(sentence) from None
+    return context
+
+
+def _why(error: Exception) -> str:
+    """Why no certificate could be read: what the system says of the file, or that none is in it."""
+    if isinstance(error, OSError) and type(error).__module__ == "builtins" and error.strerror:
+        return error.strerror
+    return "it holds no certificate"
 
 
 class Reach(msgspec.Struct, frozen=True):
@@ -391,7 +421,8 @@ class Reach(msgspec.Struct, frozen=True):
 
     def address(self) -> Address:
         """Raises `ConfigError` and `UsageError`."""
-        return address_of(self.configuration().http, self.url)
+        config = self.configuration()
+        return address_of(config.http, self.url, config.tls)
 
     def login(self, address: Address) -> Login | None:
         """As --user says, else as the URL does, else as GROWD_USER does. A password that lacks is asked for.
@@ -405,8 +436,17 @@ class Reach(msgspec.Struct, frozen=True):
         return Login(user, self._password(user)) if user else None
 
     def tls(self, address: Address) -> ssl.SSLContext | None:
-        """Raises `UsageError`."""
-        return trusting(self.ca, insecure=self.insecure) if address.scheme == "https" else None
+        """Whom to trust: as the options say, else whoever holds the certificate of the configuration.
+
+        Raises `ConfigError` and `UsageError`.
+        """
+        if address.scheme != "https":
+            return None
+        certificate = self.configuration().tls.certificate
+        # a name without a folder is one of systemd's credentials, which the daemon alone can read
+        if self.url is None and self.ca is None and not self.insecure and "/" in certificate:
+            return trusting_only(Path(certificate))
+        return trusting(self.ca, insecure=self.insecure)
 
     def client(self, timeout_s: float = TIMEOUT_S) -> Client:
         """Raises `ConfigError` and `UsageError`."""
