@@ -1,0 +1,108 @@
+"""The node `database`: a real server is asked who it is, and what does not answer is told."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+
+from growd.bus import Bus
+from growd.clock import RealClock
+from growd.store import database_node
+from growd.store.database import Database
+from growd.store.database_node import DatabaseNode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from support.database import DatabaseServer
+
+
+@asynccontextmanager
+async def node_of(path: Path, url: str) -> AsyncIterator[DatabaseNode]:
+    database = Database(files=path, data=path, design_name="svc", url=url, credentials=("user", "wrong"))
+    async with database:
+        yield DatabaseNode(Bus(RealClock()), database)
+
+
+async def told(node: DatabaseNode) -> dict[str, Any]:
+    await node.node.prepare()
+    answer: dict[str, Any] = node.node.information()["database"]
+    return answer
+
+
+@asynccontextmanager
+async def answering(
+    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+) -> AsyncIterator[str]:
+    runner = web.ServerRunner(web.Server(handler))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_real_server_tells_its_version_without_a_login(
+    tmp_path: Path, database_server: DatabaseServer
+):
+    async with node_of(tmp_path, database_server.url) as node:
+        answer = await told(node)
+    assert answer.pop("version")
+    assert answer == {"kind": "Apache CouchDB", "reachable": True, "address": database_server.url.rstrip("/")}
+
+
+async def test_a_server_that_tells_strangers_nothing_is_there(tmp_path: Path):
+    seen = []
+
+    async def refuse(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request.headers.get("Authorization"))
+        return web.json_response(
+            {"error": "unauthorized", "reason": "You are not a server admin."}, status=401
+        )
+
+    async with answering(refuse) as url, node_of(tmp_path, url.replace("://", "://user:wrong@")) as node:
+        answer = await told(node)
+    assert answer == {"kind": "Apache CouchDB", "reachable": True, "address": url}
+    assert seen == [None]  # a wrong password would be counted, and lock out
+
+
+async def test_a_server_that_is_not_there_is_told_with_the_reason(tmp_path: Path, unused_tcp_port: int):
+    async with node_of(tmp_path, f"http://127.0.0.1:{unused_tcp_port}") as node:
+        answer = await told(node)
+    assert answer["reachable"] is False
+    assert "Connection refused" in answer["reason"]
+    assert "version" not in answer
+
+
+async def test_a_server_that_is_silent_holds_up_whoever_asks_for_no_longer_than_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(database_node, "_PATIENCE_S", 0.01)
+    asked = 0
+    never = asyncio.Event()
+
+    async def hang(_: web.BaseRequest) -> web.StreamResponse:
+        nonlocal asked
+        asked += 1
+        await never.wait()
+        return web.Response()
+
+    async with answering(hang) as url, node_of(tmp_path, url) as node:
+        answers = await asyncio.gather(*(told(node) for _ in range(5)))
+        never.set()
+    assert {answer["reason"] for answer in answers} == {"it has not answered within 0.01 s"}
+    assert asked <= 1  # the others take the same answer
+
+
+@pytest.mark.parametrize("url", ["", "http://user:secret@couch:5984"])
+async def test_an_address_is_told_without_its_login(tmp_path: Path, url: str):
+    database = Database(files=tmp_path, data=tmp_path, design_name="svc", url=url)
+    answer = DatabaseNode(Bus(RealClock()), database).node.information()["database"]
+    assert answer.get("address") == ("http://couch:5984" if url else None)
+    assert answer["kind"] == ("Apache CouchDB" if url else "embedded")
