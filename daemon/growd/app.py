@@ -27,7 +27,6 @@ from growd.folders import StartError, couchdb_folder, own_folder, read_credentia
 from growd.http.access import guarded
 from growd.http.api import Api, Limits
 from growd.http.client_limits import ClientLimits, Clients
-from growd.http.client_limits import ClientLimits, Clients
 from growd.http.connections import ConnectionLimits
 from growd.http.export import Exports
 from growd.http.freshness import Freshness
@@ -43,7 +42,7 @@ from growd.service_manager import ServiceManager, passed_sockets
 from growd.service_words import words
 from growd.reloading import Reloader, has_terminal
 from growd.simulation import simulated_hardware
-from growd.storage import Storage
+from growd.storage import RELOADABLE, Storage
 from growd.store.database import Database
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
@@ -157,7 +156,9 @@ class App:
 
         database = await stack.enter_async_context(await asyncio.to_thread(self._database))
         storage = await stack.enter_async_context(self._storing(bus, local, database))
-        await stack.enter_async_context(alerting(self.config, bus, local))
+        alerts = await stack.enter_async_context(alerting(self.config, bus, local))
+        self.reloader.offer(*RELOADABLE, apply=storage.reconfigure)
+        self.reloader.offer("alert", "notify", apply=alerts.reconfigure)
         operations = Operations(bus, self.config.chambers(), self.data, database)
         stack.push_async_callback(operations.close)
         server = await stack.enter_async_context(self._serving(bus, database, storage, operations))

@@ -27,6 +27,20 @@ if TYPE_CHECKING:
     from growd.store.local import LocalStore
     from growd.variables import Variable
 
+RELOADABLE: Final = tuple(
+    f"store.{option}"
+    for option in (
+        "batch",
+        "max_batch",
+        "max_age_s",
+        "watched_age_s",
+        "variable",
+        "minimum_interval_s",
+        "maximum_interval_s",
+    )
+)
+"""The options that can change while it runs."""
+
 DRAIN_S: Final = 0.5  # how long the daemon tries to ship the last points when it leaves
 _ENDED_WELL: Final = "ended_well"
 _log = logging.getLogger(__name__)
@@ -49,6 +63,7 @@ class Storage:
         self._maker = PointMaker(local.device)
         self.outbox: Outbox
         self.shipper: Shipper
+        self._recorder: Recorder
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -63,19 +78,32 @@ class Storage:
         )
         try:
             self.shipper = self._new_shipper(clock)
+            self._recorder = self._new_recorder()
             notices = [*self._local.notices, *self.outbox.notices]
             StoreNode(self._bus, self.outbox, self.shipper, notices)
             await self._note_start(notices)
             async with Supervisor(clock) as parts:
                 parts.start("outbox", self.outbox.run)
                 parts.start("shipper", self.shipper.run)
-                parts.start("recorder", self._new_recorder().run)
+                parts.start("recorder", self._recorder.run)
                 yield
         finally:
             try:
                 await self._keep_last_points()
             finally:
                 await self.outbox.close()
+
+    async def reconfigure(self, config: Config) -> None:
+        """Go by other rules, batches and ages from now on (`RELOADABLE`)."""
+        self._config = config
+        settings = config.store
+        self.shipper.reconfigure(
+            batch=settings.batch,
+            max_batch=settings.max_batch,
+            max_age=settings.max_age_s,
+            watched_age=settings.watched_age_s,
+        )
+        self._recorder.reconfigure()
 
     def _new_shipper(self, clock: Clock) -> Shipper:
         settings = self._config.store

@@ -17,6 +17,7 @@ from growd.store.recorder import Recorder
 from growd.variables import VARIABLES
 from support.clock import ManualClock
 from support.outbox import opened_at
+from support.running import in_tasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -40,7 +41,7 @@ TOPICS = {
 
 
 class Rig:
-    def __init__(self, outbox: Outbox, clock: ManualClock) -> None:
+    def __init__(self, outbox: Outbox, clock: ManualClock, **options: Any) -> None:
         self.clock = clock
         self.bus = Bus(self.clock)
         self.outbox = outbox
@@ -48,7 +49,7 @@ class Rig:
             self.bus.topics.declare(name, kind)
         self.driver = self.bus.node("driver")
         self.recorder = Recorder(
-            self.bus, self.outbox, PointMaker("0123456789ab"), ["environment_1", "environment_2"]
+            self.bus, self.outbox, PointMaker("0123456789ab"), ["environment_1", "environment_2"], **options
         )
 
     async def publish(self, topic: str, value: Any, quality: Quality = Quality.OK, node: Any = None) -> None:
@@ -185,6 +186,22 @@ async def test_what_is_configured_for_a_variable_holds_for_it(rig):
     ]
     other = storage_rule(settings, VARIABLES["air_humidity"])
     assert [other.admits(50.0, now) for now in (0.0, 59.0, 60.0)] == [True, False, True]
+
+
+async def test_rules_can_change_while_it_records(tmp_path: Path):
+    clock = ManualClock(time=1_700_000_000.0)
+    rules = {"minimum_interval_s": 0.0}
+    async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
+        rig = Rig(outbox, clock, rule_for=lambda variable: storage_rule(config.Store(**rules), variable))
+        async with in_tasks(rig.recorder):
+            await clock.settle()
+            await rig.publish(CO2, 400.0)
+            await rig.publish(CO2, 500.0)
+            rules["minimum_interval_s"] = 60.0
+            rig.recorder.reconfigure()
+            await rig.publish(CO2, 600.0)  # the first of a rule
+            await rig.publish(CO2, 700.0)
+            assert await rig.values() == [400, 500, 600]
 
 
 async def test_a_desired_value_is_stored_when_it_changes(rig):

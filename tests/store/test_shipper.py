@@ -221,6 +221,21 @@ async def test_points_leave_when_the_batch_is_full_or_old_enough(rig):
         assert rig.server.batches == [4, 5]
 
 
+async def test_other_numbers_hold_for_what_waits_already(rig):
+    shipper = rig.shipper(batch=5, max_age=600)
+    async with in_tasks(shipper):
+        await rig.clock.settle()
+        await add_durably(rig.outbox, points(range(4)))
+        await rig.clock.advance(20)
+        assert rig.server.batches == []
+        shipper.reconfigure(batch=5, max_batch=2, max_age=30, watched_age=5)
+        await rig.clock.advance(5)
+        assert rig.server.batches == []
+        await rig.clock.advance(6)
+        await rig.until_shipped(shipper)
+        assert rig.server.batches == [2, 2]
+
+
 async def test_what_piled_up_leaves_at_once_in_large_batches(rig):
     await add_durably(rig.outbox, points(range(25)))
     await rig.ship_all(rig.shipper(batch=5, max_batch=10))

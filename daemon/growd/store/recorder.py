@@ -71,6 +71,10 @@ class Recorder:
         self._qualities: defaultdict[str, Quality] = defaultdict(lambda: Quality.OK)
         self._desired: defaultdict[str, ChangeRule] = defaultdict(ChangeRule)
 
+    def reconfigure(self) -> None:
+        """Ask for the rules anew; each variable begins with its next value, which is stored."""
+        self._rules.clear()
+
     async def run(self) -> None:
         """Record until cancelled; what was published before that is recorded still."""
         makers = {

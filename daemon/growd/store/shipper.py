@@ -95,6 +95,12 @@ class Shipper:
         self._is_due = True
         self._wake = asyncio.Event()
 
+    def reconfigure(self, *, batch: int, max_batch: int, max_age: float, watched_age: float) -> None:
+        """Go by other numbers from now on; what is due by them leaves."""
+        self._batch, self._max_batch = batch, max_batch
+        self._max_age, self._watched_age = max_age, watched_age
+        self._outbox.added.set()
+
     async def run(self) -> None:
         """Ship until cancelled. Points that wait from before leave at once."""
         with self._liveness.heartbeat("shipper", SHIPPING_S, lambda: self._is_resting) as heart:
