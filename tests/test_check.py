@@ -445,7 +445,10 @@ async def test_what_two_environments_can_not_share_is_refused(tmp_path: Path, fi
     ("arguments", "words"),
     [
         (["--set", "http.prot=1"], "growd: --set http.prot: [http] prot: unknown option; is it port?"),
-        (["--set", "combine.air_humidity=median"], "growd: --set combine.air_humidity: [combine] air_humidity: only a variable of two"),
+        (
+            ["--set", "combine.air_humidity=median"],
+            "growd: --set combine.air_humidity: [combine] air_humidity: only a variable of two",
+        ),
         (
             ["--hardware", "--set", "simulator.enabled=false", "--set", "http.port=0"],
             "pip install 'growd[pi]'",
