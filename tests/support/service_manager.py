@@ -7,12 +7,13 @@ import os
 import re
 import signal
 import socket
+import sys
 import uuid
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
 PATIENCE_S = 60.0  # for a machine that is busy with other tests
 
@@ -51,10 +52,33 @@ class Notified:
                 return
 
 
-class Manager:
-    """One service under systemd's rules for `Type=notify` and `WatchdogSec=`."""
+_PASS = """
+import os, sys
+end = sys.argv.index("--")
+for number, passed in enumerate(sys.argv[1:end], start=3):
+    os.dup2(int(passed), number)
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": str(end - 1)}
+os.execv(sys.argv[end + 1], sys.argv[end + 1:])
+"""
 
-    def __init__(self, *command: str, watchdog_s: float) -> None:
+
+class Manager:
+    """One service under systemd's rules for `Type=notify`, `WatchdogSec=` and socket activation.
+
+    `listening` are the sockets of its socket unit, which it has open all the time.
+    """
+
+    def __init__(self, *command: str, watchdog_s: float, listening: Sequence[socket.socket] = ()) -> None:
+        if listening:
+            command = (
+                sys.executable,
+                "-c",
+                _PASS,
+                *(str(each.fileno()) for each in listening),
+                "--",
+                *command,
+            )
+        self._passed = tuple(each.fileno() for each in listening)
         self.notified = Notified()
         self.lines: list[str] = []
         self.process: asyncio.subprocess.Process
@@ -65,14 +89,14 @@ class Manager:
 
     async def start(self) -> None:
         """Start it and wait until it is ready, as `systemctl start` does."""
+        interval = str(round(self._watchdog_s * 1e6))
+        variables = {"NOTIFY_SOCKET": self.notified.address, "WATCHDOG_USEC": interval}
         self.notified.forget()
+        self.lines.clear()
         self.process = await asyncio.create_subprocess_exec(
             *self._command,
-            env=os.environ
-            | {
-                "NOTIFY_SOCKET": self.notified.address,
-                "WATCHDOG_USEC": str(round(self._watchdog_s * 1e6)),
-            },
+            env=os.environ | variables,
+            pass_fds=self._passed,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
@@ -134,9 +158,11 @@ class Manager:
 
 
 @asynccontextmanager
-async def managed(*command: str, watchdog_s: float) -> AsyncIterator[Manager]:
+async def managed(
+    *command: str, watchdog_s: float, listening: Sequence[socket.socket] = ()
+) -> AsyncIterator[Manager]:
     """A manager of this program, which is killed in the end."""
-    manager = Manager(*command, watchdog_s=watchdog_s)
+    manager = Manager(*command, watchdog_s=watchdog_s, listening=listening)
     try:
         await manager.start()
         yield manager
