@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from growd.app import App, Running
 from growd.cli import main
 from growd.config import Config, Interlock, Relay, Sensor, load
+from growd.config.checks import RESERVED
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.outbox import LOG_BYTES, LOG_NAME, Outbox
@@ -132,6 +133,13 @@ async def test_a_hangup_is_to_read_the_configuration_again(tmp_path: Path, resto
         async with client.get("node") as answer:
             assert answer.status == 200
     assert app.complaints == []
+
+
+async def test_no_environment_can_have_the_name_of_a_node_of_the_daemon(tmp_path: Path):
+    async with serving(App(load(None, SETTINGS), tmp_path)) as client, client.get("node") as answer:
+        names = {name for name in (await answer.json())["results"] if "/" not in name}
+    assert names <= RESERVED
+    assert len(names) > 5
 
 
 async def test_a_hangup_that_it_was_told_to_ignore_is_nothing(tmp_path: Path, restored_signals: None):

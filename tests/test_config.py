@@ -61,6 +61,7 @@ def test_a_file_is_read_and_settings_stand_above_it(tmp_path: Path):
         ("htpp.port=1", ["[htpp]", "unknown section", "http"]),
         ("environment.id=a/b", ["[environment] id", "a/b"]),
         ("environment.id=environments", ["[environment] id", "reserved"]),
+        ("environment.id=http", ["[environment] id: http is reserved"]),
         ("couchdb.url=ftp://x", ["[couchdb] url", "ftp://x"]),
         ("couchdb.url=http://host:port", ["[couchdb] url", "must be http://host:port or"]),
         ("couchdb.url=http://", ["[couchdb] url"]),

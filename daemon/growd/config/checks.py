@@ -52,6 +52,14 @@ _KINDS_WITH = {
 _OF_DIMMING = ("minimum_duty", "gamma", "ramp_s", "hardware_pwm")
 _DIMMED = Light()
 
+RESERVED = frozenset(
+    {
+        "environments",  # older clients begin their names for every environment with this word
+        *("alerts", "database", "http", "machine", "recorder", "replication", "simulator"),
+        *("status", "store"),  # nodes of the daemon itself, whose names would be the same
+    }
+)
+
 _VALVE = "air_carbon_dioxide_valve_on"
 _HELD_BY_CEILING = (_VALVE, "air_flush_on")
 """What the ceiling of CO2 acts through; without it there is none."""
@@ -77,9 +85,8 @@ def _ids(config: Config) -> Iterator[Finding]:
         (("environment", "id"), config.environment.id),
         *((("chamber", name), name) for name in config.chamber),
     ):
-        if name == "environments":
-            # older clients begin their names for every environment with this word
-            yield Finding(path, "environments is reserved, choose another")
+        if name in RESERVED:
+            yield Finding(path, f"{name} is reserved, choose another")
     if config.environment.id in config.chamber:
         path = ("chamber", config.environment.id)
         yield Finding(path, "is the id of the first environment; choose another")
