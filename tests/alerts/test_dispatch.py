@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +118,30 @@ async def test_a_way_that_is_free_again_is_used_at_once():
         await clock.settle()
         assert line.told() == [[], [("a", "start")]]
         assert line.taken[0].is_test
+
+
+async def test_a_cancel_that_a_library_swallows_ends_it_and_what_was_told_counts():
+    class Swallowing(Line):
+        async def send(self, batch: Batch) -> str:
+            self.began.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            return await super().send(batch)
+
+        began = asyncio.Event()
+
+    clock, line = ManualClock(), Swallowing()
+    line.clock = clock
+    settings = Notify(name="hook", kind="webhook", url="http://localhost", group_s=0)
+    delivery = Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
+    delivery.put(Phase.START, alert("a"))
+    task = asyncio.create_task(delivery.run(), name="delivery")
+    await line.began.wait()
+    task.cancel()
+    _, pending = await asyncio.wait([task], timeout=20)
+    assert not pending
+    assert task.cancelled()
+    assert len(delivery.backlog) == 0
 
 
 async def test_more_than_the_most_of_an_hour_wait_and_are_one_message():

@@ -47,6 +47,17 @@ class Channel(Protocol):
         """
 
 
+def heed_cancel() -> None:
+    """Raise CancelledError where this task was cancelled and something has swallowed that.
+
+    `asyncio.wait_for`, which libraries wait with, does so before Python 3.12 where the cancel meets the end
+    of what it waits for.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 class Delivery:
     """Brings a backlog out on a channel.
 
@@ -112,7 +123,9 @@ class Delivery:
             await self._clock.sleep(self.settings.group_s)
             await self._clock.sleep(self._until_allowed())
             self._wanted.clear()
-            if not await self._tell():
+            is_told = await self._tell()
+            heed_cancel()
+            if not is_told:
                 self._wanted.set()
                 await self._back_off()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import aiomqtt
 import msgspec
 
-from growd.alerts.dispatch import DeliveryError
+from growd.alerts.dispatch import DeliveryError, heed_cancel
 
 if TYPE_CHECKING:
     import ssl
@@ -77,6 +77,7 @@ class Mqtt:
                         pass
             except aiomqtt.MqttError as error:
                 self._error = f"the broker can't be reached: {error}"
+            heed_cancel()
             await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311  no secret
             delay = min(2 * delay, LONGEST_DELAY_S)
 
@@ -116,6 +117,7 @@ class Mqtt:
         ) as client:
             await client.publish(self._status, b"online", qos=_AT_LEAST_ONCE, retain=True)
             await self._publish_open(client)
+            heed_cancel()
             self._client = client
             self._up.set()
             try:

@@ -1,0 +1,248 @@
+"""Alerts as built from the configuration: services, what outlasts a restart, and changes while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from growd.alerting import Alerting, alerting
+from growd.bus import Bus
+from growd.bus.messages import DIAGNOSTIC_STATUS
+from growd.config import Config, ConfigError
+from growd.config.alerts import DEFAULT_ALERTS, Alert, Notify
+from growd.control.topics import declare_environment
+from growd.store.local import LocalStore
+from support.clock import ManualClock
+from support.mail import mail_server
+from support.program import PATIENCE_S
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+ENV = "environment_1"
+FAILED = Alert(name="failed", kind="device_failed", for_s=0.0, repeat_s=3_600.0)
+
+
+def mail(port: int, **options: Any) -> Notify:
+    return Notify(
+        **{
+            "name": "mail",
+            "kind": "email",
+            "host": "127.0.0.1",
+            "port": port,
+            "security": "none",
+            "sender": "growd@example.org",
+            "recipients": ("grower@example.org",),
+            "group_s": 0.0,
+        }
+        | options
+    )
+
+
+class Daemon:
+    """Alerts on a bus with one device."""
+
+    def __init__(self, clock: ManualClock, bus: Bus, alerts: Alerting) -> None:
+        self.clock = clock
+        self.bus = bus
+        self.alerts = alerts
+        self._device = bus.node("device").advertise(f"{ENV}/diagnostics/scd30_1", DIAGNOSTIC_STATUS)
+
+    async def be(self, level: int) -> None:
+        """Have the device at this level for a while."""
+        self._device.publish({"level": level, "name": "scd30_1", "message": "no answer"})
+        await self.clock.advance(60)
+
+    async def call(self, service: str, **arguments: Any) -> dict[str, Any]:
+        return await self.bus.services.get(service).call(arguments)
+
+    def told(self) -> dict[str, Any]:
+        return self.bus.find_node("alerts").information()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await self.clock.until(condition)
+
+
+@asynccontextmanager
+async def daemon(
+    path: Path, *channels: Notify, rules: tuple[Alert, ...] = (FAILED,)
+) -> AsyncIterator[Daemon]:
+    clock = ManualClock()
+    local = await LocalStore.open(path / "growd.sqlite3")
+    try:
+        bus = Bus(clock)
+        declare_environment(bus, ENV, ())
+        async with alerting(Config(alert=rules, notify=channels), bus, local) as alerts:
+            await clock.settle()
+            yield Daemon(clock, bus, alerts)
+    finally:
+        await local.close()
+
+
+async def test_what_could_not_be_told_before_the_end_of_growd_is_told_after_it(tmp_path: Path):
+    async with mail_server() as box:
+        port = box.port
+    async with daemon(tmp_path, mail(port)) as growd:  # where no mail server is
+        await growd.be(2)
+        await growd.until(lambda: bool(growd.told()["channels"][0]["error"]))
+        (channel,) = growd.told()["channels"]
+        assert (channel["state"], channel["waiting"]) == ("failing", 1)
+    async with mail_server(port=port) as box, daemon(tmp_path, mail(port)) as growd:
+        (message,) = await box.arrived(1)
+        assert message["Subject"].endswith("warning: environment_1: the device scd30_1 has failed: no answer")
+        assert message.get_content().startswith("This comes late: it could not be told since 2023-11-1")
+        await growd.be(0)
+        assert (await box.arrived(2))[1]["In-Reply-To"] == message["Message-ID"]
+
+
+async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
+    async with mail_server() as box, daemon(tmp_path, mail(box.port)) as growd:
+        await growd.be(2)
+        await box.arrived(1)
+        await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
+        renamed = Alert(name="other", kind="device_failed", for_s=0.0)
+        await growd.alerts.reconfigure(Config(alert=(renamed,), notify=(mail(box.port, name="post"),)))
+        await growd.clock.settle()
+        assert [each["name"] for each in growd.told()["channels"]] == ["post"]
+        assert growd.told()["alerts"] == []  # that of the rule that is gone has ended
+        await growd.clock.advance(60)
+        (alert,) = growd.told()["alerts"]
+        assert alert["rule"] == "other"
+        messages = await box.arrived(2)
+        assert "warning: environment_1" in messages[-1]["Subject"]
+
+
+async def test_a_channel_that_stays_hears_that_a_rule_is_gone(tmp_path: Path):
+    async with mail_server() as box, daemon(tmp_path, mail(box.port)) as growd:
+        await growd.be(2)
+        await box.arrived(1)
+        await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
+        other = Alert(name="interlock", kind="interlock")
+        await growd.alerts.reconfigure(Config(alert=(other,), notify=(mail(box.port),)))
+        await growd.clock.settle()
+        assert "its rule is gone from the configuration" in (await box.arrived(2))[1].get_content()
+
+
+async def test_a_secret_that_is_not_there_changes_nothing(tmp_path: Path):
+    async with mail_server() as box, daemon(tmp_path, mail(box.port)) as growd:
+        wrong = mail(box.port, user="grower", password_file=str(tmp_path / "none"))
+        with pytest.raises(
+            ConfigError, match=r"\[notify\] password_file: mail: .*none can't be read: No such"
+        ):
+            await growd.alerts.reconfigure(Config(alert=(FAILED,), notify=(wrong,)))
+        await growd.be(2)
+        await box.arrived(1)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "must have one line"), (b"\xff", "is not UTF-8"), (b"a\nb\n", "must have one line")],
+)
+async def test_a_secret_is_one_line_of_text(tmp_path: Path, content: bytes, words: str):
+    secret = tmp_path / "secret"
+    secret.write_bytes(content)
+    with pytest.raises(ConfigError, match=words):
+        async with daemon(tmp_path, mail(1, user="grower", password_file=str(secret))):
+            pass
+
+
+async def test_a_rule_may_have_channels_of_its_own(tmp_path: Path):
+    rule = Alert(name="failed", kind="device_failed", for_s=0.0, channels=("second",))
+    async with (
+        mail_server() as first,
+        mail_server() as second,
+        daemon(tmp_path, mail(first.port), mail(second.port, name="second"), rules=(rule,)) as growd,
+    ):
+        await growd.be(2)
+        await second.arrived(1)
+        assert [each["sent"] for each in growd.told()["channels"]] == [0, 1]
+        assert first.messages == []
+
+
+async def test_a_test_message_says_of_each_channel_whether_it_was_taken(tmp_path: Path):
+    async with mail_server() as box:
+        gone = box.port
+    async with mail_server() as box, daemon(tmp_path, mail(box.port), mail(gone, name="gone")) as growd:
+        answer = await growd.call("alerts/test")
+        assert answer["success"] is False
+        assert answer["message"].startswith("gone: ")
+        assert [result["taken"] for result in answer["results"]] == [True, False]
+        assert await growd.call("alerts/test", channel="mail") == {
+            "success": True,
+            "message": "1 channel took a test message",
+            "results": [{"channel": "mail", "taken": True, "error": ""}],
+        }
+        nobody = await growd.call("alerts/test", channel="nobody")
+        assert nobody["message"] == 'there is no channel "nobody"; there is mail, gone'
+
+
+async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path: Path):
+    async with daemon(tmp_path) as growd:
+        assert (await growd.call("alerts/acknowledge"))["message"] == "no alert is open"
+        await growd.be(2)
+        (alert,) = growd.told()["alerts"]
+        assert alert["acknowledged"] is False
+        answer = await growd.call("alerts/acknowledge", alert=alert["id"], by="Ada")
+        assert answer == {"success": True, "message": "1 alert acknowledged"}
+        assert growd.told()["alerts"][0]["acknowledged_by"] == "Ada"
+    async with daemon(tmp_path) as growd:
+        assert growd.told()["alerts"][0]["acknowledged_by"] == "Ada"
+        assert (await growd.call("alerts/acknowledge", alert="failed"))["success"] is True
+
+
+async def test_a_state_that_can_not_be_understood_stops_no_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    local = await LocalStore.open(tmp_path / "growd.sqlite3")
+    await local.save_state("alerts", {"open": 3})
+    await local.close()
+    async with daemon(tmp_path) as growd:
+        assert growd.told()["alerts"] == []
+    assert "the alerts that were open can't be read" in caplog.text
+
+
+async def test_with_a_channel_and_no_rule_there_is_a_set_of_them(tmp_path: Path):
+    async with mail_server() as box, daemon(tmp_path, mail(box.port), rules=()) as growd:
+        await growd.be(2)
+        await growd.be(2)
+        await growd.be(2)
+        await box.arrived(1)
+        assert growd.told()["alerts"][0]["rule"] == "device-failed"
+    assert len({rule.name for rule in DEFAULT_ALERTS}) == len(DEFAULT_ALERTS)
+
+
+async def test_without_rules_and_channels_nothing_wakes_up(tmp_path: Path):
+    async with daemon(tmp_path, rules=()) as growd:
+        assert not growd.clock._sleepers
+        assert growd.told()["channels"] == []
+
+
+async def test_what_is_told_is_on_the_bus_and_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO, "growd.alerts"):
+        async with daemon(tmp_path) as growd:
+            await growd.be(2)
+            await growd.be(0)
+            last = growd.bus.topics.get("alerts/event").last
+    assert last is not None
+    assert '"phase":"end"' in last.value
+    said = [record.message for record in caplog.records if record.name.startswith("growd.alerts")]
+    assert said == [
+        "alert failed: environment_1: the device scd30_1 has failed: no answer",
+        "alert failed is over: environment_1: the device scd30_1 has not failed",
+    ]
+
+
+async def test_the_modules_of_channels_are_read_only_where_one_is_configured():
+    names = "('aiosmtplib', 'aiomqtt', 'paho')"
+    program = f"import sys, growd.alerting; print([name for name in {names} if name in sys.modules])"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert printed == b"[]\n"
