@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import aiohttp
 import msgspec
 import pytest
 from aiohttp import web
@@ -27,12 +29,14 @@ from growd.status.table import report, table
 from growd.store.database_node import DatabaseStatus
 from growd.store.replication_health import ReplicationHealth
 from support.daemon import serving as serving_api
-from support.program import failed
+from support.program import failed, home_on, started
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
 
     from support.daemon import Daemon
+    from support.database import DatabaseServer
 
 
 SHELF = "shelf"
@@ -389,3 +393,29 @@ async def test_a_daemon_that_wants_a_login_is_a_status_of_its_own():
         exit_status, printed = await failed("status", "--url", str(client.address))
     assert exit_status == 4
     assert "without a login" in printed
+
+
+async def test_the_whole_program_tells_all_of_it_and_is_ready(
+    tmp_path: Path, database_server: DatabaseServer
+):
+    async with home_on(database_server) as home, started(tmp_path / "data", *home.arguments) as program:
+        exit_status, printed = await failed("status", "--json", "--url", program.address)
+        pages = {}
+        async with aiohttp.ClientSession() as session:
+            for page in ("health", "ready", "metrics"):
+                async with session.get(f"{program.address}/_svc/{page}") as response:
+                    pages[page] = response.status, await response.text()
+        assert (await program.end(signal.SIGTERM))[0] == 0
+    told = json.loads(printed)
+    assert (exit_status, told["failures"]) == (0, [])
+    assert told["machine"]["disk_free_bytes"] > 0
+    assert told["database"]["reachable"] is True
+    assert told["database"]["kind"] == ("embedded" if database_server.is_embedded else "Apache CouchDB")
+    assert "secret" not in printed
+    names = {device["name"] for device in told["devices"]}
+    assert names == {f"environment_1/{name}" for name in ("bh1750_1", "light", "scd30_1")}
+    assert {recipe["state"] for recipe in told["recipes"]} <= {"idle"}
+    assert told["store"]["dropped"] == 0
+    assert (pages["health"], pages["ready"]) == ((200, "ok\n"), (200, "ok\n"))
+    assert pages["metrics"][0] == 200
+    assert "growd_database_up 1.0" in pages["metrics"][1]
