@@ -47,6 +47,8 @@ def test_a_bare_name_is_a_credential_of_systemd_where_there_is_one(tmp_path: Pat
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(given))
     assert read_credentials("couchdb") == ("grower", "given")
     assert read_credentials("other") == ("grower", "here")
+    (given / "secret_other").write_text("grower\nof a folder\n")
+    assert read_credentials("other") == ("grower", "of a folder")
     assert read_credentials("./couchdb") == ("grower", "here")
 
 

@@ -10,6 +10,10 @@ CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 """Set by systemd for a unit with LoadCredential=; systemd.exec(5), "Credentials"."""
 
 
+_OF_A_FOLDER: Final = "secret_"
+"""Before the names of a folder's files: LoadCredential=secret:/etc/growd/credentials in systemd/growd.service."""
+
+
 def secret_path(name: str) -> Path:
     """The file that an option means by `name`.
 
@@ -17,6 +21,8 @@ def secret_path(name: str) -> Path:
     that name; everything else is a path, from the working directory on where it is relative.
     """
     folder = os.environ.get(CREDENTIALS_DIRECTORY)
-    if folder and "/" not in name and (credential := Path(folder) / name).exists():
-        return credential
+    if folder and "/" not in name:
+        for credential in (Path(folder) / name, Path(folder) / f"{_OF_A_FOLDER}{name}"):
+            if credential.exists():
+                return credential
     return Path(name)
