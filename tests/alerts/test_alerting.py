@@ -6,17 +6,19 @@ import asyncio
 import logging
 import sys
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
 from growd.alerting import Alerting, alerting
+from growd.app import check_config
 from growd.bus import Bus
 from growd.bus.messages import DIAGNOSTIC_STATUS
-from growd.config import Config, ConfigError
-from growd.config.alerts import DEFAULT_ALERTS, Alert, Notify
+from growd.config import Config, ConfigError, load
+from growd.config.alerts import DEFAULT_ALERTS, Alert, Kind, Notify
 from growd.control.topics import declare_environment
 from growd.store.local import LocalStore
+from support.checkout import ROOT
 from support.clock import ManualClock
 from support.mail import mail_server
 from support.program import PATIENCE_S
@@ -246,3 +248,14 @@ async def test_the_modules_of_channels_are_read_only_where_one_is_configured():
     )
     printed, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert printed == b"[]\n"
+
+
+def test_the_configuration_in_the_documentation_is_sound(tmp_path: Path):
+    page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
+    file = tmp_path / "growd.toml"
+    file.write_text(page.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
+    config = load(file)
+    check_config(config)
+    assert {channel.kind for channel in config.notify} == {"email", "mqtt", "webhook"}
+    assert all(f"| `{kind}` |" in page for kind in get_args(Kind))
+    assert all(f"`{rule.name}`" in page for rule in DEFAULT_ALERTS)

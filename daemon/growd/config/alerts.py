@@ -136,8 +136,9 @@ class Notify(Section, frozen=True):
     recipients: tuple[Annotated[str, Meta(max_length=254)], ...] = ()
     """Of email: the addresses that it goes to."""
 
-    topic: Annotated[str, Meta(min_length=1, max_length=200)] = "growd"
-    """Of mqtt: `<topic>/alerts/event`, and retained `<topic>/alerts/open` and `<topic>/alerts/status`."""
+    topic: Annotated[str, Meta(min_length=1, max_length=200)] = "growd/{device}"
+    """Of mqtt: `<topic>/alerts/event`, and retained `<topic>/alerts/open` and `<topic>/alerts/status`;
+    {device} stands for the id of this device."""
 
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 30.0
     """How long one message may take, connecting included."""
