@@ -41,7 +41,7 @@ def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None,
         if hardware:
             sys.exit(0 if _all_answer(configuration) else 1)
     except (ConfigError, DriverError, SimulationError, ClientError) as error:
-        refuse(str(error))
+        refuse(error)
     for name, sentence in described(configuration):
         click.echo(f"{name}: {sentence}")
     click.echo(f"The configuration is sound, for {hardware_of(configuration)}.")

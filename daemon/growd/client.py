@@ -521,9 +521,9 @@ def plain_errors() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except ConfigError as error:
-        refuse(str(error))
+        refuse(error)
     except ClientError as error:
-        refuse(str(error), error.exit_status)
+        refuse(error, error.exit_status)
     except BrokenPipeError:
         # what is still buffered must not fail once more while Python ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -532,12 +532,12 @@ def plain_errors() -> Iterator[None]:
         sys.exit(INTERRUPTED)
 
 
-def refuse(sentence: str, exit_status: int = REFUSED) -> NoReturn:
-    """Leave the program with a sentence on standard error, or with several, each on a line."""
-    first, *others = sentence.splitlines() or [""]
-    if others:
-        click.echo(f"growd: there are {len(others) + 1} faults:", err=True)
-        click.echo("\n".join(f"  {line}" for line in (first, *others)), err=True)
+def refuse(error: str | Exception, exit_status: int = REFUSED) -> NoReturn:
+    """Leave the program with a sentence on standard error; several of a configuration are a line each."""
+    sentences = error.sentences if isinstance(error, ConfigError) else ()
+    if len(sentences) > 1:
+        click.echo(f"growd: there are {len(sentences)} faults:", err=True)
+        click.echo("\n".join(f"  {sentence}" for sentence in sentences), err=True)
     else:
-        click.echo(f"growd: {first}", err=True)
+        click.echo(f"growd: {error}", err=True)
     sys.exit(exit_status)
