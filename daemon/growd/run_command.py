@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import functools
 import logging
 import resource
 import sys
@@ -65,7 +64,7 @@ def run(
         app = App(configuration, data, read)
         run_on_loop(app.run(functools.partial(_greet, configuration, to_journal=to_journal)))
     except (ConfigError, StartError) as error:
-        refuse(str(error))
+        refuse(error)
     if app.complaints:
         click.echo(f"growd has stopped, but {'; '.join(app.complaints)}", err=True)
         sys.exit(1)
