@@ -1,16 +1,13 @@
 // The HTTP application: express-pouchdb, with what it does badly answered before it is asked.
 
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-
-import express from 'express';
-import expressPouchDB from 'express-pouchdb';
 
 import { bulkGet, missingRevs, readAllDocs, readDesignDocs } from './bulk.mjs';
 import { serveChanges } from './changes.mjs';
 import { getAttachment, getDocument } from './documents.mjs';
 import { checkDocs, checkDocument, checkMultipart, checkNesting, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
+import { express, expressPouchDB, setDBOnReq } from './packages.mjs';
 import { queryHandlers } from './queries.mjs';
 import { Replications } from './replication.mjs';
 import { REPLICATOR } from './replicator.mjs';
@@ -21,7 +18,6 @@ import { installValidation } from './validation.mjs';
 import { readView, serveList } from './views.mjs';
 import { copyDocument, deleteAttachment, deleteDocument, putAttachment, putDocument } from './writes.mjs';
 
-const { setDBOnReq } = createRequire(import.meta.url)('express-pouchdb/lib/utils');
 const { version } = JSON.parse(readFileSync(new URL('package.json', import.meta.url)));
 
 const PARTS = [

@@ -3,10 +3,8 @@
 // PouchDB's own map and reduce make a new JavaScript context, and text of all their arguments, for every single
 // call: a millisecond or more for each row. CouchDB's built-in `_last` comes with it.
 
-import createMapReduce from 'pouchdb-abstract-mapreduce';
-import { collate } from 'pouchdb-collate';
-
 import { HttpError } from './http.mjs';
+import { collate, createMapReduce } from './packages.mjs';
 import { compile } from './sandbox.mjs';
 
 // https://docs.couchdb.org/en/stable/ddocs/ddocs.html#built-in-reduce-functions

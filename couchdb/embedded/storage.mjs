@@ -6,10 +6,8 @@ import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
-import leveldown from 'leveldown';
-import PouchDB from 'pouchdb-node';
-
 import { fastViews } from './mapreduce.mjs';
+import { leveldown, PouchDB } from './packages.mjs';
 
 // Not a database name that CouchDB allows, so it can't meet one.
 const SERVER_STATE = '.server';
