@@ -24,6 +24,19 @@ settings.register_profile("steady", derandomize=True, database=None, deadline=No
 settings.register_profile("search", max_examples=1_000, deadline=None)
 settings.load_profile("steady")
 
+LONG_S = 240.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what may take longest: no worker shall be left alone with one of these in the end."""
+    items.sort(key=lambda item: -_limit_s(item) if _limit_s(item) >= LONG_S else 0.0)
+
+
+def _limit_s(item: pytest.Item) -> float:
+    """How long a test may take where it says so itself."""
+    mark = item.get_closest_marker("timeout")
+    return float(mark.args[0]) if mark is not None and mark.args else 0.0
+
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:

@@ -227,7 +227,7 @@ def test_test_runs_every_check_and_hands_its_arguments_to_pytest(checkout):
         "ruff check",
         "lint-imports",
         "mypy",
-        "pytest -n 2 -k two words",
+        "pytest -n 2 --dist worksteal -k two words",
     ]
     assert done.stdout.splitlines()[-1] == "pytest has spoken"
 
@@ -253,7 +253,7 @@ def test_test_adds_to_what_run_has_installed(checkout):
 def test_ci_calls_test(started):
     done = started.command(".ci/run", CHECK_FAILS="mypy")
     assert done.returncode == 1
-    assert started.calls()[-1] == "pytest -n 2"
+    assert started.calls()[-1] == "pytest -n 2 --dist worksteal"
 
 
 # --- The scripts as text
