@@ -29,6 +29,10 @@ COMMANDS: Final = {
         "growd.alert_commands:alert", "See what is wrong, and try the ways on which it is told."
     ),
     "recipe": Command("growd.recipe_commands:recipe", "Look at recipes before they run."),
+    "install": Command(
+        "growd.install_commands:install", "Install growd as a service, from a wheel or a checkout."
+    ),
+    "uninstall": Command("growd.install_commands:uninstall", "Remove what install has installed."),
     "topic": Command("growd.terminal.topic:topic", "Read, publish and measure topics of the running daemon."),
     "param": Command("growd.terminal.param:param", "Read and set parameters of the running daemon."),
     "service": Command("growd.terminal.service:service", "Call services of the running daemon."),

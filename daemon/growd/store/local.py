@@ -41,6 +41,25 @@ CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
+def newer_schema(path: Path) -> str:
+    """A sentence where the file at `path` was written by a newer growd, "" where not. Blocking."""
+    if not path.exists():
+        return ""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return _newer(path, connection)
+    except sqlite3.Error:
+        return ""  # it is for the start to say what is wrong with it
+
+
+def _newer(path: Path, connection: sqlite3.Connection) -> str:
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version <= SCHEMA_VERSION:
+        return ""
+    known = f"this growd knows up to {SCHEMA_VERSION}"
+    return f"{path} was written by a newer growd: its schema is {version}, {known}"
+
+
 class LocalStore:
     """An open local file. Make one with `await LocalStore.open(path)` and `await close()` it.
 
@@ -260,11 +279,8 @@ def _is_usable(table: str, row: tuple[Any, ...]) -> bool:
 def _prepare(connection: sqlite3.Connection, path: Path) -> str:
     """Bring the file to the schema of this program and return the device id kept in it."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > SCHEMA_VERSION:
-        raise LocalStoreError(
-            f"{path} was written by a newer growd: its schema is {version}, this growd knows up to "
-            f"{SCHEMA_VERSION}"
-        )
+    if newer := _newer(path, connection):
+        raise LocalStoreError(newer)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     if version < SCHEMA_VERSION:

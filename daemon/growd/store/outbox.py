@@ -22,7 +22,7 @@ from growd.store.block_file import BlockFile
 from growd.store.damage import set_aside
 from growd.store.encoding import point_to_json
 from growd.store.errors import LocalStoreError, LogFullError
-from growd.store.point_log import PointLog
+from growd.store.point_log import FORMAT, PointLog, newer_format
 from growd.store.thinning import WIDTHS, is_expendable, thinned
 from growd.worker import Worker
 
@@ -515,8 +515,21 @@ def _is_kept(point: WaitingPoint) -> bool:
     return point.number is not None or point.row is not None
 
 
+def newer_log(path: Path) -> str:
+    """A sentence where the log at `path` was written by a newer growd, "" where not. Blocking."""
+    try:
+        version = newer_format(path.read_bytes())
+    except OSError:
+        return ""  # there is none yet, or it is for the start to say what is wrong with it
+    if version is None:
+        return ""
+    return f"{path} was written by a newer growd: its format is {version}, this growd knows up to {FORMAT}"
+
+
 def _open_log(path: Path) -> tuple[PointLog, list[str]]:
     """The log at `path`, and what had to be said of it."""
+    if newer := newer_log(path):
+        raise LocalStoreError(newer)
     try:
         try:
             log = _log_at(path)

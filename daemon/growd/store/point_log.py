@@ -33,6 +33,9 @@ _HEADER: Final = struct.Struct("<4sIQQQ")
 _CRC: Final = struct.Struct("<I")
 _SECTOR: Final = 512  # the smallest block that any disk has
 _MAGIC: Final = b"gLOG"
+"""Format 1. A later one has its digit in place of the G, and header and check as they are here."""
+
+FORMAT: Final = 1
 _OVERHEAD: Final = _HEADER.size + _CRC.size
 
 
@@ -169,6 +172,19 @@ def _frames(data: bytes, block: int) -> Iterator[tuple[_Frame, bytes]]:
             last = first + payload.count(b"\n") - 1
             place, end = start // block, -(-(start + _OVERHEAD + length) // block)
             yield _Frame(number, place, end - place, first, last, released), payload
+
+
+def newer_format(data: bytes) -> int | None:
+    """The format of a log that a newer growd has written, None where it is one of this."""
+    for start in range(0, len(data) - _SECTOR + 1, _SECTOR):
+        magic, length, *_ = _HEADER.unpack_from(data, start)
+        if magic[:3] == _MAGIC[:3] and magic[3:].isdigit():
+            header = data[start : start + _HEADER.size]
+            payload = data[start + _OVERHEAD : start + _OVERHEAD + length]
+            (check,) = _CRC.unpack_from(data, start + _HEADER.size)
+            if crc32(payload, crc32(header)) == check:
+                return int(magic[3:])
+    return None
 
 
 def _numbered(frame: _Frame, payload: bytes) -> Iterator[tuple[int, DataPoint]]:
