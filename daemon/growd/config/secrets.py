@@ -11,7 +11,7 @@ CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 
 
 _OF_A_FOLDER: Final = "secret_"
-"""Before the names of a folder's files: LoadCredential=secret:/etc/growd/credentials in systemd/growd.service."""
+"""Before the names of a folder's files, as LoadCredential=secret:... in systemd/growd.service has them."""
 
 
 def secret_path(name: str) -> Path:
