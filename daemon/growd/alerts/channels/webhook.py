@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -72,8 +73,18 @@ class Webhook:
             ):
                 status = response.status
         except aiohttp.ClientError as error:
-            raise DeliveryError(f"the webhook can't be reached: {error}") from None
+            raise DeliveryError(f"the webhook can't be reached: {_reason(error)}") from None
         if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             is_refusal = status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _MAY_BE_TRIED
             raise DeliveryError(f"the webhook answers with status {status}", is_refusal=is_refusal)
         return batch.id
+
+
+def _reason(error: aiohttp.ClientError) -> str:
+    """What lies beneath it, where there is something: aiohttp's own sentences show objects of Python."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return str(error.certificate_error)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno or 0
+        return os.strerror(number) if number > 0 else str(error.os_error)  # below 0 are those of names
+    return str(error) or type(error).__name__
