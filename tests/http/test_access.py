@@ -232,6 +232,12 @@ class TestQuestions:
         release.set()
         assert {answer.status for answer in await asyncio.gather(*strangers)} == {401}
 
+    def test_what_is_remembered_can_not_be_compared_with_that_of_another_process(self):
+        login = sessions.Credentials("Basic YTpi", "", "a")
+        one, other = (sessions.Sessions(answering(500), Access(), Attempts(), Time()) for _ in range(2))
+        assert one._key(login) == one._key(login) != other._key(login)
+        assert one._key(login) != one._key(sessions.Credentials("", "Basic YTpi", ""))
+
     async def test_no_password_is_written_anywhere(self, daemon, users, caplog, database):
         caplog.set_level(logging.DEBUG)
         name, _ = login = await users.add("growd_reader", password="correct horse")

@@ -136,7 +136,7 @@ class TestLogins:
             ("Basic Xzpf", 401),  # "_:_"
             ("Basic bm9jb2xvbg==", 401),
             ("Basic %%%", 400),
-            ("Basic YWRt aW46c2VjcmV0", 400),  # white space within
+            ("Basic YWRt aW46c2VjcmV0", 400),  # white space within, which CouchDB skips
             ("basic YWRtaW46c2VjcmV0", 401),  # which CouchDB does not read
             ("Bearer e30.e30.e30", 401),
             ("Negotiate abc", 401),

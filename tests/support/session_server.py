@@ -175,7 +175,8 @@ class SessionServer:
         if not authorization.startswith("Basic "):
             return None
         try:
-            decoded = base64.b64decode(authorization.removeprefix("Basic "), validate=True)
+            # Erlang's decoder lets white space be
+            decoded = base64.b64decode("".join(authorization.removeprefix("Basic ").split()), validate=True)
         except binascii.Error:
             reason = "Authorization header has invalid base64 value"
             raise RefusalError(400, "bad_request", reason) from None
