@@ -269,6 +269,8 @@ class App:
         api = Api(bus, bus.node("http"), f"_{http.name}", limits, clients=clients)
         guard = Guard(WebPolicy.of(http))
         server = Server(api, guarded(self.config, gateway, api, fresh), connections, guard)
+        if api.access is not None:
+            self.reloader.offer("access", apply=api.access.reconfigure)
         operations.open(server, api)
         try:
             await server.open(http.host, http.port, passed_sockets())

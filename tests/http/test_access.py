@@ -18,6 +18,7 @@ from growd.config.access import is_loopback, reason_against, what_is_open
 from growd.http import attempts, sessions
 from growd.http.access import guarded
 from growd.http.attempts import Attempts
+from growd.http.client_request import ClientRequest
 from growd.http.errors import ApiError
 from growd.http.operational import OperationalPages
 from growd.http.peers import peer_of, whole_network
@@ -378,7 +379,8 @@ class TestReconfiguration:
     async def test_roles_and_open_reading_change_while_it_runs(self, daemon, users):
         login = await users.add("gardener")
         assert (await daemon.write(login)).status == 403
-        daemon.api.access.reconfigure(Access(operator_role="gardener", open_reading=True))
+        changed = Access(operator_role="gardener", open_reading=True)
+        await daemon.api.access.reconfigure(Config(access=changed))
         assert (await daemon.write(login)).status == 200
         assert (await daemon.read()).status == 200
         assert (await daemon.call(RESET, login)).status == 403
@@ -465,6 +467,11 @@ class TestPeers:
         assert self.peer("::1", "10.0.0.1, 2001:db8::1") == "2001:db8::1"
         assert self.peer("127.0.0.1", "10.0.0.1", "10.0.0.2") == "10.0.0.2"
         assert self.peer("192.0.2.9", "192.0.2.1") == "192.0.2.9"
+
+    def test_behind_a_proxy_that_is_named_it_is_the_client_too(self):
+        request = ClientRequest.__new__(ClientRequest)
+        request.address = "192.0.2.1"
+        assert peer_of(request) == "192.0.2.1"
 
     def test_what_is_no_address_is_none(self):
         assert self.peer("127.0.0.1", "x" * 10_000) == "127.0.0.1"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.bus.services import Service
+    from growd.config import Config
     from growd.config.access import Access
     from growd.http.attempts import Attempt, Attempts
     from growd.http.server import Passage
@@ -69,9 +70,9 @@ class Authorization:
         self._lasting: set[_Lasting] = set()
         self._watch: asyncio.Task[None] | None = None
 
-    def reconfigure(self, section: Access) -> None:
-        """Go by another section from the next request on; what is remembered holds as it did."""
-        self._section = self._sessions.section = section
+    async def reconfigure(self, config: Config) -> None:
+        """Go by another `[access]` from the next request on; what is remembered holds as it did."""
+        self._section = self._sessions.section = config.access
 
     async def close(self) -> None:
         """End what is under way; requests have ended before."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Final
 
+from growd.http.client_request import ClientRequest
+
 if TYPE_CHECKING:
     from aiohttp import web
 
@@ -17,7 +19,8 @@ def peer_of(request: web.BaseRequest) -> str:
     Proxies on this machine are: what runs here could do worse. Another is not unless it is named as one, for
     anybody can send that header. "" where there is no address.
     """
-    address = getattr(request, "address", "") or request.remote or ""
+    known = request.address if isinstance(request, ClientRequest) else ""
+    address = known or request.remote or ""
     if not is_own_machine(address):
         return address
     said = request.headers.getall(_FORWARDED, None)
