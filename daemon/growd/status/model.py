@@ -96,6 +96,16 @@ class RecipeStatus(msgspec.Struct, frozen=True):
     remaining_s: float
 
 
+class ChannelStatus(msgspec.Struct, frozen=True):
+    """A way to tell operators of alerts: `waiting` are to be told, `error` says why it fails, if it does."""
+
+    name: str
+    kind: str
+    state: str
+    error: str
+    waiting: int
+
+
 class Status(msgspec.Struct, frozen=True):
     """All of it at `time`, in UNIX seconds of the daemon's clock, which may run fast where it simulates.
 
@@ -112,6 +122,7 @@ class Status(msgspec.Struct, frozen=True):
     interlocks: list[InterlockStatus]
     store: StoreStatus | None
     replications: list[ReplicationStatus]
+    channels: list[ChannelStatus] = []
 
     @property
     def failures(self) -> list[str]:
@@ -144,6 +155,9 @@ class Status(msgspec.Struct, frozen=True):
         for replication in self.replications:
             if replication.has_failed:
                 yield f"the replication of {replication.name} fails: {replication.last_error}"
+        for channel in self.channels:
+            if channel.error:
+                yield f"alerts can't be told by {channel.name}: {channel.error}"
         if self.machine is not None:
             yield from _of_machine(self.machine)
 

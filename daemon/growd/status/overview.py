@@ -56,6 +56,7 @@ class Overview:
             "interlocks": [one for each in details for one in each.get("interlocks", ())],
             "store": next((each["store"] for each in details if "store" in each), None),
             "replications": [one for each in details for one in each.get("replications", ())],
+            "channels": [one for each in details for one in each.get("channels", ())],
         }
 
     def _variables(self) -> Iterator[VariableStatus]:
