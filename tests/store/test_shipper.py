@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from faulty_server import (
     status_if,
 )
 
+from growd.liveness import SHIPPING_S, Liveness
 from growd.store import waiting
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError
@@ -339,3 +341,47 @@ async def test_a_refusal_that_can_not_be_written_holds_up_nobody_and_is_made_up_
         await rig.outbox.flush()
     assert {one.point.value for one in await rig.outbox.rejected()} == {1, 4}
     assert (rig.outbox.depth(), rig.outbox.set_aside, await local.read(waiting.count)) == (0, 2, 0)
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_a_database_that_is_away_for_days_and_one_with_nothing_to_take_are_no_standstill(rig):
+    time = Time()
+    liveness = Liveness(monotonic=time)
+    rig.couch = Couch(rig.session, "http://127.0.0.1:1")  # nobody listens there
+    shipper = rig.shipper(liveness=liveness)
+    async with in_tasks(shipper):
+        await rig.clock.until(lambda: shipper._is_resting)
+        time.now += 86_400
+        assert liveness.stuck() == []  # no point waits
+        await add_durably(rig.outbox, points(range(3)))
+        shipper.ship_now()
+        for tries in range(1, 200):
+            await rig.clock.until(lambda tries=tries: shipper._failures >= tries)
+            assert liveness.stuck() == []
+            time.now += SHIPPING_S / 2
+        assert rig.outbox.depth() == 3
+
+
+async def test_a_request_that_never_comes_back_is_a_standstill(rig, monkeypatch):
+    time = Time()
+    liveness = Liveness(monotonic=time)
+    asked = asyncio.Event()
+
+    async def never_comes_back(*_: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(rig.couch, "bulk_docs", never_comes_back)
+    await add_durably(rig.outbox, points(range(3)))
+    async with in_tasks(rig.shipper(liveness=liveness)):
+        await asked.wait()
+        assert liveness.stuck() == []
+        time.now = SHIPPING_S + 1
+        assert [each.name for each in liveness.stuck()] == ["shipper"]
