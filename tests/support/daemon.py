@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
     from growd.http.client_limits import Clients
+    from growd.http.tls import Certificate
 
 CO2 = "environment_1/measured/air_carbon_dioxide"
 LIGHT = "environment_1/desired/light_illuminance"
@@ -183,14 +184,17 @@ class Daemon:
 
 @asynccontextmanager
 async def serving(
-    limits: Limits | None = None, policy: WebPolicy | None = None, clients: Clients | None = None
+    limits: Limits | None = None,
+    policy: WebPolicy | None = None,
+    clients: Clients | None = None,
+    certificate: Certificate | None = None,
 ) -> AsyncIterator[Daemon]:
     """A daemon on a free port of the loopback interface."""
     store, database = MemoryStore(), Database()
     bus = Bus(RealClock(), Parameters(store=store))
     api = Api(bus, bus.node("http"), "_svc", limits, clients=clients)
     server = Server(api, database, guard=Guard(policy or WebPolicy(hosts=NAMES)))
-    await server.open("127.0.0.1", 0)
+    await server.open("127.0.0.1", 0, certificate=certificate)
     try:
         async with aiohttp.ClientSession() as session:
             yield Daemon(bus, api, server, session, store, database)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
 
 READ_LIMIT = 1 << 20
@@ -73,8 +74,8 @@ class RawClient(Peer):
     """A client that sends what it is given and takes answers apart on its own."""
 
     @classmethod
-    async def connect(cls, port: int, host: str = "127.0.0.1") -> Self:
-        return cls(*await asyncio.open_connection(host, port, limit=READ_LIMIT))
+    async def connect(cls, port: int, host: str = "127.0.0.1", context: ssl.SSLContext | None = None) -> Self:
+        return cls(*await asyncio.open_connection(host, port, limit=READ_LIMIT, ssl=context))
 
     async def answer(self, method: str = "GET") -> RawAnswer:
         """The next answer, read to its end; `asyncio.IncompleteReadError` if it breaks off."""
@@ -109,8 +110,11 @@ def take_apart(head: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
 
 
 @asynccontextmanager
-async def raw_client(port: int, host: str = "127.0.0.1") -> AsyncIterator[RawClient]:
-    client = await RawClient.connect(port, host)
+async def raw_client(
+    port: int, host: str = "127.0.0.1", context: ssl.SSLContext | None = None
+) -> AsyncIterator[RawClient]:
+    """A client, over TLS if it has a `context`."""
+    client = await RawClient.connect(port, host, context)
     try:
         yield client
     finally:

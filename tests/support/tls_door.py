@@ -23,6 +23,11 @@ def server_context() -> ssl.SSLContext:
     return context
 
 
+def client_context() -> ssl.SSLContext:
+    """That of a client that believes the certificate's authority."""
+    return ssl.create_default_context(cafile=CA_FILE)
+
+
 @asynccontextmanager
 async def tls_door_to(port: int) -> AsyncIterator[int]:
     """The port of a door that passes everything on to `port` of this machine."""

@@ -79,9 +79,22 @@ class HttpServer(web.Server):
         self._options = {**options, "access_log": None, "keepalive_timeout": limits.keep_alive_s}
         self.header_timeout_s = limits.header_timeout_s
         self.admission = Admission(limits.connections, clients)
+        self._handshakes: set[asyncio.Task[None]] = set()
 
     def __call__(self) -> web.RequestHandler:
         return Connection(self, loop=asyncio.get_running_loop(), **self._options)
+
+    def own(self, handshake: asyncio.Task[None]) -> None:
+        """Keep a handshake that is under way, until it is over or `end_handshakes` ends it."""
+        self._handshakes.add(handshake)
+        handshake.add_done_callback(self._handshakes.discard)
+
+    async def end_handshakes(self) -> None:
+        handshakes = [*self._handshakes]
+        for handshake in handshakes:
+            handshake.cancel()
+        if handshakes:
+            await asyncio.wait(handshakes)
 
     def _request(
         self,
@@ -313,7 +326,8 @@ class Connection(web.RequestHandler):
         if transport is None or transport.is_closing():
             return
         transport.write(_whole(error))
-        if self._admission.may_linger(self):
+        # TLS has its own end, which waits for the client's as long
+        if transport.can_write_eof() and self._admission.may_linger(self):
             transport.write_eof()
             self._timer = self._loop.call_later(LINGER_S, transport.abort)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import os
 import socket
 from collections import Counter
@@ -15,6 +16,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.http.connections import Connection, ConnectionLimits, HttpServer
 from growd.http.errors import ApiError
+from growd.http.handshakes import Handshake
 from growd.http.origins import Guard
 from growd.http.requests import split_target
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from growd.http.api import Api
     from growd.http.client_request import ClientRequest
+    from growd.http.tls import Certificate
 
 CLOSE_S: Final = 0.2  # how long open requests may go on when the daemon leaves
 # A crowd waits in the kernel, and is let in by and by: each turn of the loop belongs to all clients.
@@ -76,13 +79,20 @@ class Server:
         """How many are open."""
         return len(self._http.admission.connections) if self._http is not None else 0
 
-    async def open(self, host: str, port: int, passed: Sequence[socket.socket] = ()) -> None:
+    async def open(
+        self,
+        host: str,
+        port: int,
+        passed: Sequence[socket.socket] = (),
+        certificate: Certificate | None = None,
+    ) -> None:
         """Listen on `host`, `port` (0: any free one; `address` tells which). Raises `AddressError`.
 
         Of that address `passed` are sockets that a service manager has opened already. It keeps them while
-        growd restarts, so that clients wait meanwhile.
+        growd restarts, so that clients wait meanwhile. With a `certificate` it speaks TLS only.
         """
         http = HttpServer(self._handle, self._limits, self._api.clients)
+        protocol = http if certificate is None else functools.partial(Handshake, http, certificate)
         loop = self._loop = asyncio.get_running_loop()
         try:
             await _check_passed(passed, host, port)
@@ -90,7 +100,7 @@ class Server:
                 {"host": host, "port": port}
             ]
             # asyncio accepts as many at once as may be queued, and starts a task for each
-            self._listeners = [await loop.create_server(http, **each, backlog=AT_ONCE) for each in wanted]
+            self._listeners = [await loop.create_server(protocol, **each, backlog=AT_ONCE) for each in wanted]
         except OSError as error:
             raise AddressError(error.errno, _why(error, host, port)) from None
         self._http = http
@@ -107,6 +117,7 @@ class Server:
             return
         for listener in listeners:
             listener.close()
+        await http.end_handshakes()
         http.pre_shutdown()  # no further request on the connections that are open
         self._api.end_streams()
         await self._end_handlers()
