@@ -106,6 +106,20 @@ async def test_what_could_not_be_told_before_the_end_of_growd_is_told_after_it(t
         assert (await box.arrived(2))[1]["In-Reply-To"] == message["Message-ID"]
 
 
+async def test_a_server_that_is_silent_is_left_and_tried_again(tmp_path: Path):
+    async with mail_server() as box, daemon(tmp_path, mail(box.port, timeout_s=1.0)) as growd:
+        box.silent = True
+        await growd.be(2)
+        await box.tried(1)
+        await growd.until(lambda: bool(growd.told()["channels"][0]["error"]))
+        box.silent = False
+        assert (await growd.call("alerts/test"))["success"] is True  # and so the rest need not wait
+        assert [message["Subject"].rpartition("]")[2] for message in await box.arrived(2)] == [
+            " test message",
+            " warning: environment_1: the device scd30_1 has failed: no answer",
+        ]
+
+
 async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port)) as growd:
         await growd.be(2)

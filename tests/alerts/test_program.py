@@ -167,8 +167,8 @@ async def test_a_sensor_that_fails_is_told_on_all_channels_and_its_end_too(tmp_p
     ):
         config = wrote(tmp_path, box, broker_port, hook_port)
         async with started(tmp_path / "data", "--config", str(config)) as program:
-            tried = await call(program, "alerts/test")
-            assert tried["success"] is True, tried
+            tried = await failed("alert", "test", "--url", program.address)
+            assert tried == (0, "3 channels took a test message\n")
             assert (await box.arrived(1))[0]["Subject"].endswith("test message")
             assert (await posted.get())["test"] is True
             injected = await call(program, "simulator/inject_fault", **FAULT)
@@ -207,8 +207,10 @@ async def test_what_was_open_at_a_kill_ends_after_the_restart_and_is_not_told_tw
             await call(program, "simulator/inject_fault", **FAULT)
             assert (await phase(posted))[0] == "start"
             (begin,) = await box.arrived(1)
-            acknowledged = await call(program, "alerts/acknowledge", by="Ada")
-            assert acknowledged == {"success": True, "message": "1 alert acknowledged"}  # so it is kept
+            acknowledged = await failed(
+                "alert", "acknowledge", "sensor", "--by", "Ada", "--url", program.address
+            )
+            assert acknowledged == (0, "1 alert acknowledged\n")  # so it is kept
             await program.end(signal.SIGKILL)
         async with started(tmp_path / "data", *options) as program:  # where the sensor is well
             assert (await phase(posted))[0] == "end"
