@@ -44,10 +44,10 @@ class Fresh:
         if "pip" in command:
             (programs / "growd").write_text(f"#!{programs}/python\n")
 
-    def install(self, wheel: Path, text: str = TEXT, **options: Any) -> list[str]:
+    def install(self, wheel: Path, **options: Any) -> list[str]:
         """The words of what was not done already."""
         done = []
-        for step in install_steps(self.machine, source_at(wheel), "minimal", text, **options):
+        for step in install_steps(self.machine, source_at(wheel), "minimal", **options):
             if not step.is_done():
                 step.do()
                 done.append(step.words)
@@ -72,9 +72,14 @@ def fresh(tmp_path: Path) -> Fresh:
     return Fresh(root)
 
 
-def wheel(folder: Path, version: str) -> Path:
+def wheel(folder: Path, version: str, more: str = "") -> Path:
+    """One without a program in it; `more` is new in its unit and in its configuration."""
     path = folder / f"growd-{version}-py3-none-any.whl"
-    path.write_text(f"growd {version}")
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in PLACES:
+            archive.writestr(f"growd/_systemd/{name}", (CHECKOUT / "systemd" / name).read_text() + more)
+        archive.writestr("growd/config/shipped/minimal.toml", TEXT + more)
+        archive.writestr("growd/config/shipped/food-computer.toml", TEXT)
     return path
 
 
@@ -92,7 +97,7 @@ def test_all_of_it_stands_where_the_system_looks_for_it(fresh: Fresh, tmp_path: 
 
 
 def test_from_a_checkout_exactly_what_the_locks_name_is_installed(fresh: Fresh):
-    for step in install_steps(fresh.machine, source_at(CHECKOUT), "minimal", TEXT):
+    for step in install_steps(fresh.machine, source_at(CHECKOUT), "minimal"):
         step.do()
     pips = [
         " ".join(command[command.index("install") + 1 :]) for command in fresh.commands if "pip" in command
@@ -115,7 +120,7 @@ def test_a_second_time_changes_nothing(fresh: Fresh, tmp_path: Path):
 
 def test_an_installation_that_was_interrupted_goes_on(fresh: Fresh, tmp_path: Path):
     source = wheel(tmp_path, "1.2.0")
-    for step in install_steps(fresh.machine, source_at(source), "minimal", TEXT)[:4]:
+    for step in install_steps(fresh.machine, source_at(source), "minimal")[:4]:
         step.do()
     assert not fresh.machine.record()
     fresh.install(source)
@@ -130,15 +135,16 @@ def test_an_upgrade_keeps_configuration_and_data_and_puts_what_is_new_beside(fre
     data = fresh.root / "var/lib/growd/points.log"
     data.parent.mkdir(parents=True)
     data.write_text("points")
-    newer = wheel(tmp_path, "1.10.0")
+    newer = wheel(tmp_path, "1.10.0", "# an option that is new\n")
     installation.refuse_older(fresh.machine, source_at(newer))
-    fresh.install(newer, TEXT + "# an option that is new\n")
+    fresh.install(newer)
+    assert (fresh.root / "etc/systemd/system/growd.service").read_text().endswith("# an option that is new\n")
     assert mine.read_text() == "# my own\n"
     assert mine.with_name("growd.toml.new").read_text() == TEXT + "# an option that is new\n"
     assert data.read_text() == "points"
     assert fresh.machine.record()["version"] == "1.10.0"
     mine.with_name("growd.toml.new").unlink()
-    assert fresh.install(newer, TEXT + "# an option that is new\n") == []  # it is not put there again
+    assert fresh.install(newer) == []  # it is not put there again
 
 
 def test_an_older_one_is_refused_with_both_versions(fresh: Fresh, tmp_path: Path):
@@ -252,6 +258,13 @@ def test_what_can_not_be_done_is_one_sentence(fresh: Fresh, tmp_path: Path, argu
     assert said.exit_code == 1
     assert said.output.startswith("growd: ")
     assert words in said.output
+    assert list(fresh.root.iterdir()) == []
+
+
+def test_a_wheel_that_is_none_changes_nothing(fresh: Fresh, tmp_path: Path):
+    (tmp_path / "growd-1.0-py3-none-any.whl").write_text("no archive")
+    with pytest.raises(InstallError, match=r"growd-1.0-py3-none-any.whl lacks growd/config/shipped"):
+        fresh.install(tmp_path / "growd-1.0-py3-none-any.whl")
     assert list(fresh.root.iterdir()) == []
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from growd.client import refuse
-from growd.config.profiles import PROFILES, profile_text
+from growd.config.profiles import PROFILES
 from growd.installation import (
     CONFIGURATION,
     DATA,
+    PROFILE,
     InstallError,
     Machine,
     install_steps,
@@ -39,7 +40,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
-    help="The configuration to begin with.  [default: that of the last time, else food-computer]",
+    help=f"The configuration to begin with.  [default: that of the last time, else {PROFILE}]",
 )
 @click.option("--socket", "with_socket", is_flag=True, help="Let systemd hold the address over restarts.")
 @click.option("--allow-downgrade", is_flag=True, help="Install also what is older than what is there.")
@@ -64,8 +65,7 @@ def install(
         wanted = source_at(source)
         if not allow_downgrade:
             refuse_older(machine, wanted)
-        chosen = profile or str(machine.record().get("profile", "food-computer"))
-        steps = install_steps(machine, wanted, chosen, profile_text(chosen), with_socket=with_socket)
+        steps = install_steps(machine, wanted, profile, with_socket=with_socket)
         _carry_out(steps, dry_run=dry_run)
     except InstallError as error:
         refuse(str(error))

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,7 @@ PLACES: Final = {
 }
 """The files of the folder systemd/, and where each belongs."""
 
+PROFILE: Final = "food-computer"
 _SOURCES: Final = ("daemon", "drivers", "hw-sim", "couchdb", "systemd")
 _LOCKS: Final = ("requirements/build.lock", "requirements/run.lock")
 _WHEEL: Final = re.compile(r"growd-(?P<version>[^-]+)-.*\.whl")
@@ -72,6 +74,24 @@ class Source:
     @property
     def is_wheel(self) -> bool:
         return self.path.suffix == ".whl"
+
+    def unit(self, name: str) -> str:
+        """A file of the folder systemd/: that of what is installed, not of the growd that installs it."""
+        return self._text(f"growd/_systemd/{name}", f"systemd/{name}")
+
+    def profile(self, name: str) -> str:
+        """The configuration of that name that ships with it."""
+        file = f"growd/config/shipped/{name}.toml"
+        return self._text(file, f"daemon/{file}")
+
+    def _text(self, packaged: str, checked_out: str) -> str:
+        try:
+            if self.is_wheel:
+                with zipfile.ZipFile(self.path) as archive:
+                    return archive.read(packaged).decode()
+            return (self.path / checked_out).read_text(encoding="utf-8")
+        except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+            raise InstallError(f"{self.path} lacks {packaged if self.is_wheel else checked_out}") from None
 
 
 def run_program(command: list[str]) -> None:
@@ -140,12 +160,6 @@ def _wheel(path: Path) -> Source:
         raise InstallError(f"{path} can't be read: {error.strerror}") from None
 
 
-def unit_folder() -> Path:
-    """The folder systemd/: the package's, or the checkout's."""
-    packaged = Path(__file__).parent / "_systemd"
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "systemd"
-
-
 def refuse_older(machine: Machine, source: Source) -> None:
     """Raise `InstallError` where `source` is older than what is installed, or than what has written the data.
 
@@ -173,15 +187,17 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def install_steps(
-    machine: Machine, source: Source, profile: str, text: str, *, with_socket: bool = False
+    machine: Machine, source: Source, profile: str | None = None, *, with_socket: bool = False
 ) -> list[Step]:
-    """What has to be done, in order. `text` is the configuration of `profile`.
+    """What has to be done, in order. Without a `profile` that of the last time, else `PROFILE`.
 
     A socket that was asked for once stays.
     """
     was = machine.record()
     with_socket |= str(SOCKET_WANTED) in was.get("files", [])
-    files = {place: (unit_folder() / name).read_text() for name, place in PLACES.items()}
+    profile = profile or str(was.get("profile", PROFILE))
+    text = source.profile(profile)
+    files = {place: source.unit(name) for name, place in PLACES.items()}
     links = {WANTED: "../growd.service"} | ({SOCKET_WANTED: "../growd.socket"} if with_socket else {})
     record = {
         "version": source.version,
