@@ -72,7 +72,7 @@ class Backlog:
         if item is not None:
             item.alert = alert
             item.end |= phase is Phase.END
-            item.repeat |= phase is Phase.REPEAT and not item.start
+            item.repeat |= phase is Phase.REPEAT
         elif phase is Phase.END and alert.id not in self._told:
             return  # nobody knows that it began
         elif self._has_room(phase):
