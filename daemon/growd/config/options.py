@@ -126,4 +126,4 @@ def example(option: Option) -> Any:
     words = get_args(option.kind)
     if words and isinstance(words[0], str):
         return words[0]
-    return option.name if option.words.startswith("text") else 0
+    return option.name if option.words.startswith(("text", "a name")) else 0
