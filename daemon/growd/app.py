@@ -24,6 +24,7 @@ from growd.config import ConfigError, Finding, refuse
 from growd.devices import shared_places
 from growd.fault_services import FaultServices
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials, read_trust
+from growd.front_door import certified, keep_up
 from growd.http.access import guarded
 from growd.http.api import Api, Limits
 from growd.http.client_limits import ClientLimits, Clients
@@ -33,6 +34,7 @@ from growd.http.freshness import Freshness
 from growd.http.gateway import Gateway
 from growd.http.origins import Guard, WebPolicy
 from growd.http.server import AddressError, Server
+from growd.http.tls import CertificateError
 from growd.liveness import Liveness
 from growd.operations import Operations
 from growd.outputs import check_lamps
@@ -61,6 +63,14 @@ if TYPE_CHECKING:
     from growd.config import Config
     from growd.store.outbox import Outbox
 
+START_ERRORS: Final = (
+    AddressError,
+    BusError,
+    CertificateError,
+    DriverError,
+    LocalStoreError,
+    SimulationError,
+)
 READY_S: Final = 10.0  # how long the start waits for the database before it says so and goes on
 SAVE_TIME_S: Final = 10.0
 _log = logging.getLogger(__name__)
@@ -123,7 +133,7 @@ class App:
                 await self._stop.wait()
                 manager.stopping()
                 _log.info("stopping")
-        except (AddressError, BusError, DriverError, LocalStoreError, SimulationError) as error:
+        except START_ERRORS as error:
             raise StartError(str(error)) from error
 
     async def _attend_hangups(self) -> None:
@@ -272,9 +282,11 @@ class App:
         if api.access is not None:
             self.reloader.offer("access", apply=api.access.reconfigure)
         operations.open(server, api)
+        keep_up(self.reloader, guard, clients)
         try:
-            await server.open(http.host, http.port, passed_sockets())
-            yield server
+            async with certified(self.config.tls) as certificate:
+                await server.open(http.host, http.port, passed_sockets(), certificate)
+                yield server
         finally:
             await server.close()
             await gateway.close()
@@ -351,4 +363,4 @@ def open_configured(config: Config, clock: Clock) -> Hardware:
 
 def _url(server: Server) -> str:
     host, port = server.address or ("", 0)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{server.scheme}://[{host}]:{port}" if ":" in host else f"{server.scheme}://{host}:{port}"

@@ -13,17 +13,22 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import pairwise
 
 import pytest
+import pytest_asyncio
 from aiohttp import StreamReader, web
 from aiohttp.http_parser import HttpRequestParser
 
+from growd.clock import RealClock
+from growd.config.tls import Tls
 from growd.http import admission, connections
 from growd.http.api import Limits
 from growd.http.connections import MAX_HEAD, ConnectionLimits
 from growd.http.origins import Guard, WebPolicy
 from growd.http.server import Server
+from growd.http.tls import Certificate
 from growd.run_command import allow_open_files
+from support import raw_http
 from support.daemon import CO2, NAMES, serving
-from support.raw_http import raw_client
+from support.tls_door import TLS, client_context
 
 NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: x\r\n\r\n"
 UPGRADE = NODES[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -33,7 +38,40 @@ CHUNKED = (
     b"Transfer-Encoding: chunked\r\n\r\n" % CO2.encode()
 )
 
+# Much of what is sent ahead stays in the TLS of the test's own client; and thousands of records take long.
+OVER_TCP = pytest.mark.parametrize("daemon", ["TCP"], indirect=True)
 LATE = (408, "header_timeout", "the headers did not come within 10 s")
+
+
+class Doors:
+    """How clients come to the daemon of a test: over TCP alone, or over TLS."""
+
+    certificate = None
+    context = None
+
+
+@asynccontextmanager
+async def raw_client(port):
+    async with raw_http.raw_client(port, context=Doors.context) as client:
+        yield client
+
+
+@pytest_asyncio.fixture(params=["TCP", "TLS"])
+async def daemon(request, monkeypatch, tmp_path):
+    if request.param == "TLS":
+        monkeypatch.setattr(Doors, "certificate", await own_certificate(tmp_path))
+        monkeypatch.setattr(Doors, "context", await asyncio.to_thread(client_context))
+    async with serving(certificate=Doors.certificate) as running:
+        yield running
+
+
+async def own_certificate(folder):
+    key = folder / "server.key"
+    key.write_bytes((TLS / "server.key").read_bytes())
+    key.chmod(0o600)
+    found = Certificate(Tls(certificate=str(TLS / "server.pem"), key=str(key)), RealClock())
+    await found.open()
+    return found
 
 
 @pytest.fixture
@@ -56,7 +94,7 @@ async def listening(daemon, **limits):
     """Another door to the same daemon, with these limits."""
     guard = Guard(WebPolicy(hosts=NAMES))
     server = Server(daemon.api, daemon.database, ConnectionLimits(**limits), guard)
-    await server.open("127.0.0.1", 0)
+    await server.open("127.0.0.1", 0, certificate=Doors.certificate)
     try:
         yield server
     finally:
@@ -320,6 +358,7 @@ def numbered(count):
     return b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(count))
 
 
+@OVER_TCP
 class TestPipelining:
     COUNT = 10_000
 
@@ -440,6 +479,7 @@ class TestUnread:
             assert [(await client.answer()).status for _ in range(2)] == [200, 200]
             await sending
 
+    @OVER_TCP
     async def test_what_follows_an_upgrade_is_left_with_the_client_too(self, daemon):
         large = NODES[:-2] + b"A: " + b"a" * 40_000 + b"\r\n\r\n"
         count = 8_000_000 // len(large)

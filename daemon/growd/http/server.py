@@ -71,6 +71,7 @@ class Server:
         self._turn = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.address: tuple[str, int] | None = None
+        self.scheme = "http"
         self.answered: Counter[int] = Counter()
         """How many requests were answered, by the first digit of the status; open streams are none yet."""
 
@@ -108,6 +109,7 @@ class Server:
         for listening in sockets:
             _queue(listening.fileno(), QUEUED)
         self.address = sockets[0].getsockname()[:2]
+        self.scheme = "http" if certificate is None else "https"
 
     async def close(self) -> None:
         """Refuse new connections, let open requests come to their end for a moment, then end them."""

@@ -9,13 +9,12 @@ import ssl
 import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from growd.config.secrets import secret_path
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from growd.clock import Clock
     from growd.config.tls import Tls
 
@@ -52,7 +51,8 @@ class Certificate:
         self.handshake_timeout_s = tls.handshake_timeout_s
         self._interval_s = tls.check_interval_s
         self._clock = clock
-        self._files = secret_path(tls.certificate), secret_path(tls.key)
+        self._section = tls
+        self._files = Path(), Path()
         self._pair: Pair | None = None
         self._seen: object = None  # what the files were like when they were read last
         self._doubted: object = None  # what they were like when they did not fit
@@ -67,6 +67,8 @@ class Certificate:
 
     async def open(self) -> None:
         """Read it for the first time. Raises `CertificateError`; one that is out of date is complained of."""
+        names = self._section.certificate, self._section.key
+        self._files = await asyncio.to_thread(lambda: (secret_path(names[0]), secret_path(names[1])))
         self._seen = await asyncio.to_thread(_likeness, self._files)
         self._pair = await asyncio.to_thread(read_pair, *self._files)
         self._tell_of_time(self._pair)
