@@ -340,9 +340,21 @@ class TestDatabaseThatDoesNotAnswer:
         daemon.time.now += STALE_S
         assert (await daemon.read(known)).status == 503
 
-    async def test_the_front_door_says_for_itself_that_the_database_is_down(self, daemon, database):
+    async def test_through_the_front_door_no_guess_goes_past_a_question_without_answer(
+        self, daemon, database
+    ):
+        failing, reached = answering(500), []
+
+        async def noted(request):
+            reached.append(request.path)
+            return await failing(request)
+
+        database.instead = noted
+        answer = await daemon.request("GET", "/_all_dbs", ("admin", "guess"))
+        assert (answer.status, answer.json["error"]) == (503, "login_unknown")
+        assert reached == ["/_session"]
         await database.close()
-        answer = await daemon.request("GET", "/recipes", ("a", "b"))
+        answer = await daemon.request("GET", "/recipes")
         assert (answer.status, answer.json["error"]) == (503, "service_unavailable")
 
 

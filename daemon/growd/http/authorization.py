@@ -190,12 +190,7 @@ class Logins:
         credentials = credentials_of(request)
         if credentials is None or not credentials.user or credentials.authorization == _LOGGED_OUT:
             return
-        try:
-            await self._sessions.who(credentials, peer_of(request))
-        except ApiError as refusal:
-            if refusal.status != HTTPStatus.SERVICE_UNAVAILABLE:
-                raise
-            # the database answers for itself, or not
+        await self._sessions.who(credentials, peer_of(request))
 
     async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
         with self._attempts.attempt(peer_of(request), "") as attempt:
