@@ -54,12 +54,18 @@ def nothing_left_behind() -> Iterator[None]:
     assert not left, f"left behind: {left}"
 
 
-@pytest_asyncio.fixture(autouse=True)
-async def quiet_loop() -> AsyncIterator[None]:
-    """No task is left, and a blocking call on the loop raises `BlockingError`."""
-    before: set[asyncio.Task[Any] | None] = {*asyncio.all_tasks()}
+@pytest.fixture(scope="session", autouse=True)
+def nothing_blocks() -> Iterator[None]:
+    """A blocking call on an event loop raises `BlockingError`. Set up once: it is slower than most tests."""
     with blockbuster_ctx(["growd"]):
         yield
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def quiet_loop() -> AsyncIterator[None]:
+    """No task is left."""
+    before: set[asyncio.Task[Any] | None] = {*asyncio.all_tasks()}
+    yield
     before.add(asyncio.current_task())
     left = [t.get_name() for t in asyncio.all_tasks() - before if not t.done()]
     assert not left, f"tasks left: {left}"

@@ -73,8 +73,8 @@ def spoilt() -> list[Any]:
     It may take longer than a server keeps an idle connection, and nobody sees it closed meanwhile. As a
     fixture of the module it is done before a test connects.
     """
-    found = collected(mutated(st.one_of(recipe_strategies.SIMPLE, recipe_strategies.FLEXFORMAT)), 300)
-    return found + collected(mutated(recipe_strategies.PHASED), 300)
+    found = collected(mutated(st.one_of(recipe_strategies.SIMPLE, recipe_strategies.FLEXFORMAT)), 150)
+    return found + collected(mutated(recipe_strategies.PHASED), 150)
 
 
 async def test_what_the_database_refuses_would_not_run(
@@ -84,7 +84,7 @@ async def test_what_the_database_refuses_would_not_run(
     results = (await couch("POST", f"{recipes}/_bulk_docs", {"docs": documents})).json
     refused = {result["id"] for result in results if result.get("error") == "forbidden"}
     assert {result.get("error") for result in results} == {None, "forbidden"}
-    assert len(refused) > 100
+    assert len(refused) > 50
     assert [one["_id"] for one in documents if one["_id"] in refused and not errors(check(one))] == []
 
 
