@@ -40,9 +40,9 @@ from growd.operations import Operations
 from growd.outputs import check_lamps
 from growd.plant import Plants, declare_topics, unmeasured_variables
 from growd.recipe_runners import recipe_runners, run_documents
+from growd.reloading import Reloader, has_terminal
 from growd.service_manager import ServiceManager, passed_sockets
 from growd.service_words import words
-from growd.reloading import Reloader, has_terminal
 from growd.simulation import simulated_hardware
 from growd.storage import RELOADABLE, Storage
 from growd.store.database import Database
@@ -137,7 +137,7 @@ class App:
             raise StartError(str(error)) from error
 
     async def _attend_hangups(self) -> None:
-        """SIGHUP is the end of the terminal where there was one, and is gone; else, to read the file again."""
+        """SIGHUP is the end of the terminal where there was one, and is gone; else to read the file again."""
         had_terminal = await asyncio.to_thread(has_terminal)
         while True:
             await self._hung_up.wait()
