@@ -38,7 +38,8 @@ CHUNKED = (
     b"Transfer-Encoding: chunked\r\n\r\n" % CO2.encode()
 )
 
-# Much of what is sent ahead stays in the TLS of the test's own client; and thousands of records take long.
+# Over TLS much of what is sent stays with the test's own client, a thousand handshakes take long, and who is
+# refused before the handshake is told nothing.
 OVER_TCP = pytest.mark.parametrize("daemon", ["TCP"], indirect=True)
 LATE = (408, "header_timeout", "the headers did not come within 10 s")
 
@@ -146,6 +147,7 @@ async def refusal(client):
 
 
 class TestIdle:
+    @OVER_TCP
     async def test_a_thousand_idle_connections_keep_nobody_out(self, daemon, many_files):
         async with AsyncExitStack() as stack:
             idle = [await stack.enter_async_context(raw_client(daemon.port)) for _ in range(1_000)]
@@ -507,6 +509,7 @@ class TestUnread:
 
 
 class TestSlowStreams:
+    @OVER_TCP
     async def test_who_reads_nothing_is_bounded_and_others_get_all(self, daemon):
         count, pad = 1_000, "x" * 200
         topic = "environment_1/desired/recipe_start"
@@ -581,6 +584,7 @@ class TestConnectionLimit:
                 assert [await is_answered(client) for client in (old[0], old[1], new)] == [True] * 3
                 assert server.connections == 3
 
+    @OVER_TCP
     async def test_nobody_who_is_being_answered_is_put_out_for_a_new_client(self, daemon, caplog):
         caplog.set_level(logging.INFO)
         async with listening(daemon, connections=3) as server, AsyncExitStack() as stack:
@@ -603,6 +607,7 @@ class TestConnectionLimit:
             "connections are accepted again",
         ]
 
+    @OVER_TCP
     async def test_few_of_those_refused_may_take_their_time(self, daemon, monkeypatch):
         monkeypatch.setattr(admission, "LINGERING", 1)
         monkeypatch.setattr(connections, "LINGER_S", 60)
@@ -616,6 +621,7 @@ class TestConnectionLimit:
                 await slow.gone()
                 await until(lambda: len(server._http.connections) == 2)  # the stream, and who lingers
 
+    @OVER_TCP
     async def test_who_does_not_leave_when_refused_is_thrown_out(self, daemon, monkeypatch):
         monkeypatch.setattr(connections, "LINGER_S", 0.05)
         async with listening(daemon, connections=1) as server, raw_client(port_of(server)) as stream:
@@ -631,6 +637,7 @@ class TestConnectionLimit:
         allow_open_files()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
 
+    @OVER_TCP
     async def test_who_sends_on_without_end_when_refused_is_thrown_out(self, daemon, monkeypatch):
         monkeypatch.setattr(connections, "LINGER_S", 60)
         async with listening(daemon, connections=1) as server, raw_client(port_of(server)) as stream:

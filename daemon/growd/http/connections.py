@@ -326,12 +326,13 @@ class Connection(web.RequestHandler):
         if transport is None or transport.is_closing():
             return
         transport.write(_whole(error))
-        # TLS has its own end, which waits for the client's as long
-        if transport.can_write_eof() and self._admission.may_linger(self):
+        if not self._admission.may_linger(self):
+            transport.close()
+        elif transport.can_write_eof():
             transport.write_eof()
             self._timer = self._loop.call_later(LINGER_S, transport.abort)
-        else:
-            transport.close()
+        else:  # the end of TLS is one of both directions, so it comes later
+            self._timer = self._loop.call_later(LINGER_S, transport.close)
 
     def _discard(self, size: int) -> None:
         """One that was refused may send on, but not without end: reading it takes time as well."""

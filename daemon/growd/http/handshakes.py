@@ -80,8 +80,16 @@ class Handshake(asyncio.Protocol):
             return
         # asyncio would hold half a megabyte for a client that reads nothing
         over_tls.set_write_buffer_limits(high=WRITE_BUFFER)
+        await self._hand_over(over_tls)
+
+    async def _hand_over(self, over_tls: asyncio.Transport) -> None:
         connection = self._server()
+        over_tls.pause_reading()
         over_tls.set_protocol(connection)
         connection.connection_made(over_tls)
+        await asyncio.sleep(0)  # a connection waits for requests from the next turn on
+        if over_tls.is_closing():
+            return
+        over_tls.resume_reading()
         if self._early:
             connection.data_received(self._early)
