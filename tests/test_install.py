@@ -128,6 +128,56 @@ def test_an_installation_that_was_interrupted_goes_on(fresh: Fresh, tmp_path: Pa
     assert fresh.install(source) == []
 
 
+def test_an_upgrade_that_was_interrupted_goes_on_with_what_was_chosen(fresh: Fresh, tmp_path: Path):
+    source = wheel(tmp_path, "1.2.0")
+    fresh.install(source, with_socket=True)
+    run = fresh.run
+
+    def cut(command: list[str]) -> None:
+        if "pip" in command:
+            raise InstallError("no network")
+        (fresh.root / "opt/growd/installed.json").unlink()  # as venv --clear does
+        run(command)
+
+    fresh.machine = Machine(fresh.root, cut)
+    with pytest.raises(InstallError, match="no network"):
+        fresh.install(wheel(tmp_path, "1.3.0", "# new\n"))
+    fresh.machine = Machine(fresh.root, run)
+    assert fresh.machine.record()["profile"] == "minimal"
+    assert uninstall_steps(fresh.machine, purge=False) != []
+    assert any(
+        words.startswith("install growd 1.2.0") for words in fresh.install(source)
+    )  # it may be neither
+    assert "etc/systemd/system/sockets.target.wants/growd.socket" in fresh.machine.record()["files"]
+
+
+def test_nothing_is_done_behind_a_link_that_leads_out_of_the_folder(fresh: Fresh, tmp_path: Path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (fresh.root / "etc").symlink_to(outside)
+    source = str(wheel(tmp_path, "1.2.0"))
+    said = CliRunner().invoke(main, ["install", source, "--root", str(fresh.root)])
+    assert said.exit_code == 1
+    assert f"leads out of {fresh.root}, to {outside}" in said.output
+    assert not list(outside.iterdir())
+
+
+@pytest.mark.parametrize("name", ["{outside}/file", "../outside/file", "etc/../../outside/file", "."])
+def test_what_is_removed_is_of_the_folder_whatever_is_written_down(fresh: Fresh, tmp_path: Path, name: str):
+    file = tmp_path / "outside/file"
+    file.parent.mkdir()
+    file.write_text("of another")
+    record = fresh.root / "opt/growd/installed.json"
+    record.parent.mkdir(parents=True)
+    (fresh.root / "etc").mkdir()
+    record.write_text(json.dumps({"files": [name.format(outside=file.parent)]}))
+    said = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root)])
+    assert said.exit_code == 1
+    assert "leads out of" in said.output
+    assert file.exists()
+    assert record.exists()
+
+
 def test_an_upgrade_keeps_configuration_and_data_and_puts_what_is_new_beside(fresh: Fresh, tmp_path: Path):
     fresh.install(wheel(tmp_path, "1.2.0"))
     mine = fresh.root / "etc/growd/growd.toml"
@@ -291,11 +341,18 @@ def test_a_wheel_has_all_that_is_installed_and_is_installed_whole(built: Path, f
     assert {f"growd/_systemd/{name}" for name in PLACES} <= names
     monkeypatch.setenv("PIP_NO_DEPS", "1")  # without the network; what it depends on is not looked at
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    # as the command line names them, but as a machine of its own: pip sees the true environment
-    said = CliRunner().invoke(
-        main, ["install", str(built), "--root", str(fresh.root), "--profile", "minimal"]
-    )
+    umask = os.umask(0o077)  # as careful administrators have it; the user growd has to read all of it
+    try:
+        # as the command line names them, but as a machine of its own: pip sees the true environment
+        said = CliRunner().invoke(
+            main, ["install", str(built), "--root", str(fresh.root), "--profile", "minimal"]
+        )
+    finally:
+        os.umask(umask)
     assert said.exit_code == 0, said.output
+    made = [path for path in fresh.root.rglob("*") if not path.is_symlink()]
+    assert {path for path in made if path.stat().st_mode & 0o044 != 0o044} == set()
+    assert {path for path in made if path.stat().st_mode & 0o022} == set()
     program = fresh.root / "opt/growd/bin/growd"
     assert program.read_text().splitlines()[0].startswith("#!/opt/growd/bin/python")
     assert os.access(program, os.X_OK)

@@ -83,10 +83,10 @@ def uninstall(*, purge: bool, root: Path, dry_run: bool) -> None:
     """Remove what `growd install` has installed; configuration, data and the user growd stay."""
     machine = Machine(root.absolute())
     _check_rights(machine, dry_run=dry_run)
-    steps = uninstall_steps(machine, purge=purge)
-    if not steps:
-        refuse(f"growd is not installed in {machine.root}")
     try:
+        steps = uninstall_steps(machine, purge=purge)
+        if not steps:
+            refuse(f"growd is not installed in {machine.root}")
         _carry_out(steps, dry_run=dry_run)
     except InstallError as error:
         refuse(str(error))
@@ -102,13 +102,18 @@ def _check_rights(machine: Machine, *, dry_run: bool) -> None:
 
 
 def _carry_out(steps: list[Step], *, dry_run: bool) -> None:
-    for step in steps:
-        if step.is_done():
-            click.echo(f"is so already: {step.words}")
-        else:
-            click.echo(f"would {step.words}" if dry_run else step.words)
-            if not dry_run:
-                step.do()
+    """The user growd has to read what is made, and none but root to write it, whatever root's umask is."""
+    umask = os.umask(0o022)
+    try:
+        for step in steps:
+            if step.is_done():
+                click.echo(f"is so already: {step.words}")
+            else:
+                click.echo(f"would {step.words}" if dry_run else step.words)
+                if not dry_run:
+                    step.do()
+    finally:
+        os.umask(umask)
 
 
 def _configuration(machine: Machine) -> Path:

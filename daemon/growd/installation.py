@@ -118,7 +118,12 @@ class Machine:
         return self.root == Path("/") and Path("/run/systemd/system").is_dir()
 
     def at(self, place: Path) -> Path:
-        return self.root / place
+        """Where a place of it is. Raises `InstallError` where a link leads to another file system's."""
+        path = self.root / place
+        folder = path.parent.resolve()
+        if not folder.is_relative_to(self.root.resolve()):
+            raise InstallError(f"{path} leads out of {self.root}, to {folder}; mount it where it belongs")
+        return path
 
     def record(self) -> dict[str, Any]:
         """What was written down by the last installation, empty where there was none."""
@@ -244,7 +249,7 @@ def uninstall_steps(machine: Machine, *, purge: bool) -> list[Step]:
 
 
 def _program(machine: Machine, source: Source, was: Mapping[str, Any]) -> list[Step]:
-    home = machine.at(PROGRAM)
+    home, record = machine.at(PROGRAM), machine.at(RECORD)
     python = home / "bin/python"
 
     def is_there() -> bool:
@@ -252,7 +257,11 @@ def _program(machine: Machine, source: Source, was: Mapping[str, Any]) -> list[S
 
     def make() -> None:
         home.parent.mkdir(parents=True, exist_ok=True)
-        machine.run([sys.executable, "-I", "-m", "venv", "--clear", str(home)])
+        try:
+            machine.run([sys.executable, "-I", "-m", "venv", "--clear", str(home)])
+        finally:
+            if was:  # that goes with the old one, but what was chosen then holds if it ends before its time
+                _write(record, json.dumps({**was, "digest": ""}, indent=2) + "\n")
 
     def install() -> None:
         for command in _installs(source):
