@@ -14,6 +14,8 @@ from growd.config.lines import lines_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+CURSES = ("9" * 6000, "[" * 3000, "8080\nname = 1")
+
 WRONG = """\
 [http]
 prot = 8080
@@ -200,3 +202,57 @@ def test_lines_are_those_of_the_file():
     assert found["sensor", 0, "name"] == 7
     assert (found["sensor",], found["sensor", 1], found["sensor", 1, "name"]) == (6, 9, 10)
     assert found["chamber", "s", "light", "channel", 0, "pin"] == 13
+
+
+@pytest.mark.parametrize("value", CURSES, ids=["digits", "brackets", "lines"])
+def test_a_setting_that_no_toml_can_be_is_text(tmp_path: Path, value: str):
+    file = tmp_path / "growd.toml"
+    file.touch()
+    (sentence,) = findings(file, f"http.port={value}")
+    assert sentence.startswith("--set http.port: [http] port: must be a whole number from 0 to 65535, got '")
+
+
+@pytest.mark.parametrize("setting", ["http.port=\udcff", "chamber.\udcff.light.enabled=true"])
+def test_a_setting_that_is_not_utf_8_is_refused(tmp_path: Path, setting: str):
+    file = tmp_path / "growd.toml"
+    file.touch()
+    (sentence,) = findings(file, setting)
+    assert sentence == f"--set {setting.partition('=')[0]}: is not UTF-8"
+
+
+def test_an_address_with_a_login_in_the_wrong_place_is_not_shown(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    address = "http://admin:secret@database:5984"
+    file.write_text(f'couchdb = "{address}"\n')
+    (in_the_file,) = findings(file)
+    assert in_the_file == "1: [couchdb]: must be a table, got what may hold a password"
+    file.write_text("[couchdb]\nurl = 'http://database:5984'\n")
+    told = [
+        *findings(file, f"couchdb_url={address}"),
+        *findings(file, GROWD_COUCHDB__=address),
+        *findings(file, GROWD_COUCHDB__URL__X=address),
+    ]
+    assert told == [
+        "--set couchdb_url: must have the form section.option=value",
+        "GROWD_COUCHDB__: must have the form section.option=value",
+        "GROWD_COUCHDB__URL__X: url in [couchdb] has no options beneath it",
+    ]
+
+
+def test_no_number_is_infinite_or_none(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        '[[alert]]\nname = "warm"\nkind = "out_of_band"\nvariable = "air_temperature"\nabove = nan\n'
+        "hysteresis = inf\n[store.variable.air_temperature]\nabsolute_band = inf\n"
+    )
+    assert findings(file) == [
+        "5: [alert] 0.above: must be a number, got nan",
+        "6: [alert] 0.hysteresis: must be a number from 0, got inf",
+        "8: [store] variable.air_temperature.absolute_band: must be a number from 0, got inf",
+    ]
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_bytes("\ufeff[http]\r\nport = 8080\r\n".encode())
+    assert load(file, environ={}).http.port == 8080

@@ -7,8 +7,11 @@ would be right and what was found.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import math
 import os
+import re
 import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
@@ -35,6 +38,9 @@ _NO_LAMP: Final = Light(enabled=False)
 _SECRET: Final = ("url",)
 """Options whose value may hold a password, and is not shown."""
 
+_LOGIN: Final = re.compile("//.*@")
+"""In an address that stands where it does not belong."""
+
 
 def load(
     path: pathlib.Path | None,
@@ -53,10 +59,10 @@ def load(
     for name, text in sorted((os.environ if environ is None else environ).items()):
         if name.startswith(ENVIRONMENT_PREFIX) and _BETWEEN in name:
             option = ".".join(name.removeprefix(ENVIRONMENT_PREFIX).lower().split(_BETWEEN))
-            tree.set(option, text, f"{name}={text}")
+            tree.set(option, text, name)
     for setting in settings:
         option, separator, text = setting.partition("=")
-        tree.set(option if separator else "", text, f"--set {setting}")
+        tree.set(option if separator else "", text, f"--set {option}")
     reader = _Reader()
     config: Config = reader.struct(tree.values, Config, ())
     findings = reader.findings
@@ -66,6 +72,20 @@ def load(
         findings.sort(key=lambda finding: tree.line(finding.path))
         raise ConfigError(*(f"{tree.origin(each.path)}: {each.sentence}" for each in findings))
     return config
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether no byte of the command line or of a variable was left that is not UTF-8 (PEP 383)."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _value_of(text: str) -> Any:
+    """One value as TOML, or else the text."""
+    try:
+        found = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return found["value"] if len(found) == 1 else text  # more than one line is no value
 
 
 @dataclass
@@ -81,7 +101,7 @@ class _Tree:
         if self.path is None:
             return
         try:
-            text = self.path.read_text(encoding="utf-8")
+            text = self.path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
             self.values = tomllib.loads(text)
         except OSError as error:
             raise ConfigError(f"{self.path}: can't be read: {error.strerror}") from None
@@ -90,14 +110,12 @@ class _Tree:
         self._lines = lines_of(text)
 
     def set(self, option: str, text: str, origin: str) -> None:
-        """Put one value in; it is TOML, or text where it is not."""
+        """Put one value in; it is TOML, or text where it is not. It may hold a password, and is not shown."""
         section, dot, rest = option.strip().partition(".")
         if not dot or not section or not rest:
             raise ConfigError(f"{origin}: must have the form section.option=value")
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text
+        if not _is_unicode(option + text):
+            raise ConfigError(f"{origin}: is not UTF-8")
         place = self.values.setdefault(section, {})
         if not isinstance(place, dict):
             raise ConfigError(f"{origin}: [{section}] is a list and can't be set so; use a file")
@@ -106,8 +124,8 @@ class _Tree:
             place = place.setdefault(name, {})
             if not isinstance(place, dict):
                 raise ConfigError(f"{origin}: {name} in [{section}] has no options beneath it")
-        place[last] = value
-        self._origins[section, *inner, last] = origin.partition("=")[0]
+        place[last] = _value_of(text)
+        self._origins[section, *inner, last] = origin
 
     def line(self, path: Path) -> int:
         """The line of what is at a path, or else of what it is in; 0 where it is not in the file."""
@@ -209,14 +227,16 @@ class _Reader:
         item = get_args(kind)[:1] if get_origin(kind) is tuple else ()
         if item and isinstance(value, list):
             return tuple(self._leaf(each, item[0], (*path, number)) for number, each in enumerate(value))
-        try:
-            return msgspec.convert(value, kind)
-        except msgspec.ValidationError:
-            self._wrong(path, described(kind), value)
-            return None
+        with contextlib.suppress(msgspec.ValidationError):
+            found = msgspec.convert(value, kind)
+            if not isinstance(found, float) or math.isfinite(found):
+                return found
+        self._wrong(path, described(kind), value)
+        return None
 
     def _wrong(self, path: Path, expected: str, value: Any) -> None:
-        got = "what may hold a password" if path[-1] in _SECRET else repr(value)
+        is_secret = path[-1] in _SECRET or (isinstance(value, str) and _LOGIN.search(value))
+        got = "what may hold a password" if is_secret else repr(value)
         self._note(path, f"must be {expected}, got {got}")
 
     def _unknown(self, name: str, known: list[str], kind: type[Any], path: Path) -> None:
