@@ -50,13 +50,24 @@ async def test_names_pages_and_limits_change_while_it_runs():
     settings: tuple[str, ...] = ()
     reloader = Reloader(config, lambda: load(None, settings))
     async with serving(clients=clients) as daemon:
-        keep_up(reloader, daemon.server.guard, clients)
+        keep_up(reloader, daemon.server.guard, clients, daemon.api)
         for host, status in ((b"farm.example", 421), (b"farm.example", 200)):
             async with raw_client(daemon.port) as client:
                 await client.send(NODES % host)
                 assert (await client.answer()).status == status
-            settings = ('http.hosts=["farm.example"]', "http.max_streams_per_client=7")
+            settings = (
+                'http.hosts=["farm.example"]',
+                "http.max_streams_per_client=7",
+                "http.max_streams=0x1",
+                "http.max_body_bytes=1024",
+            )
             await reloader.reload()
+        async with (
+            daemon.session.get(daemon.url("/topic_stream/chamber/door_open")) as stream,
+            daemon.session.get(daemon.url("/topic_stream/chamber/door_open")) as refused,
+            daemon.session.post(daemon.url("/param/a"), json={"value": "x" * 1024}) as large,
+        ):
+            assert (stream.status, refused.status, large.status) == (200, 429, 413)
     assert clients.limits == ClientLimits(streams=7)
     assert isinstance(daemon.server.guard, Guard)
 

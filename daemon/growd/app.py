@@ -24,16 +24,8 @@ from growd.config import ConfigError, Finding, refuse
 from growd.devices import shared_places
 from growd.fault_services import FaultServices
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials, read_trust
-from growd.front_door import certified, keep_up
-from growd.http.access import guarded
-from growd.http.api import Api, Limits
-from growd.http.client_limits import ClientLimits, Clients
-from growd.http.connections import ConnectionLimits
-from growd.http.export import Exports
-from growd.http.freshness import Freshness
-from growd.http.gateway import Gateway
-from growd.http.origins import Guard, WebPolicy
-from growd.http.server import AddressError, Server
+from growd.front_door import serving
+from growd.http.server import AddressError
 from growd.http.tls import CertificateError
 from growd.liveness import Liveness
 from growd.operations import Operations
@@ -41,7 +33,7 @@ from growd.outputs import check_lamps
 from growd.plant import Plants, declare_topics, unmeasured_variables
 from growd.recipe_runners import recipe_runners, run_documents
 from growd.reloading import Reloader, has_terminal
-from growd.service_manager import ServiceManager, passed_sockets
+from growd.service_manager import ServiceManager
 from growd.service_words import words
 from growd.simulation import simulated_hardware
 from growd.storage import RELOADABLE, Storage
@@ -171,12 +163,21 @@ class App:
         self.reloader.offer("alert", "notify", apply=alerts.reconfigure)
         operations = Operations(bus, self.config.chambers(), self.data, database)
         stack.push_async_callback(operations.close)
-        server = await stack.enter_async_context(self._serving(bus, database, storage, operations))
+        server = await stack.enter_async_context(
+            serving(
+                self.config,
+                bus,
+                database=database,
+                storage=storage,
+                operations=operations,
+                reloader=self.reloader,
+            )
+        )
         await stack.enter_async_context(self._controlling(bus, local, storage.outbox, database))
         stack.enter_context(operations.ready())
         await self._until_ready(database)
         self._manager.words = functools.partial(words, bus, self.config.chambers(), storage.outbox.depth)
-        return Running(_url(server), self._described(database), self.data)
+        return Running(server.url, self._described(database), self.data)
 
     async def _until_ready(self, database: Database) -> None:
         """Wait for the database to be set up, but not for ever, and not when asked to stop meanwhile."""
@@ -257,40 +258,6 @@ class App:
         except LocalStoreError as error:
             _log.debug("the simulated time can't be kept: %s", error)
 
-    # the front door
-
-    @contextlib.asynccontextmanager
-    async def _serving(
-        self, bus: Bus, database: Database, storage: Storage, operations: Operations
-    ) -> AsyncIterator[Server]:
-        http = self.config.http
-        limits = Limits(
-            body_bytes=http.max_body_bytes,
-            streams=http.max_streams,
-            stream_queue=http.stream_queue,
-            heartbeat_s=http.heartbeat_s,
-            topic_data_s=http.topic_data_s,
-        )
-        connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
-        gateway = Gateway(lambda: database.address, closed=database.closed)
-        exports = Exports(gateway, database.names.points, http.name)
-        fresh = Freshness(exports, database.names.points, storage.shipper.reading)
-        clients = Clients(ClientLimits.of(http))
-        api = Api(bus, bus.node("http"), f"_{http.name}", limits, clients=clients)
-        guard = Guard(WebPolicy.of(http))
-        server = Server(api, guarded(self.config, gateway, api, fresh), connections, guard)
-        if api.access is not None:
-            self.reloader.offer("access", apply=api.access.reconfigure)
-        operations.open(server, api)
-        keep_up(self.reloader, guard, clients)
-        try:
-            async with certified(self.config.tls) as certificate:
-                await server.open(http.host, http.port, passed_sockets(), certificate)
-                yield server
-        finally:
-            await server.close()
-            await gateway.close()
-
     def _described(self, database: Database) -> str:
         kind = "embedded" if database.is_embedded else "Apache CouchDB"
         return f"{kind}, at {database.address or 'no address yet'}"
@@ -359,8 +326,3 @@ def open_configured(config: Config, clock: Clock) -> Hardware:
         hardware.close()
         raise
     return hardware
-
-
-def _url(server: Server) -> str:
-    host, port = server.address or ("", 0)
-    return f"{server.scheme}://[{host}]:{port}" if ":" in host else f"{server.scheme}://{host}:{port}"

@@ -1,22 +1,34 @@
-"""What of the front door is looked after while growd runs: its certificate, and options that may change."""
+"""The front door, built from the configuration: API, way through to the database, who may come in, TLS."""
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from growd.clock import RealClock
+from growd.http.access import guarded
+from growd.http.api import Api, Limits
 from growd.http.client_limits import ClientLimits, Clients
+from growd.http.connections import ConnectionLimits
+from growd.http.export import Exports
+from growd.http.freshness import Freshness
+from growd.http.gateway import Gateway
 from growd.http.origins import Guard, WebPolicy
+from growd.http.server import Server
 from growd.http.tls import Certificate
+from growd.service_manager import passed_sockets
 from growd.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from growd.config import Config
+    from growd.bus import Bus
+    from growd.config import Config, Http
     from growd.config.tls import Tls
+    from growd.operations import Operations
     from growd.reloading import Reloader
+    from growd.storage import Storage
+    from growd.store.database import Database
 
 RELOADABLE: Final = (
     "http.hosts",
@@ -25,20 +37,71 @@ RELOADABLE: Final = (
     "http.max_connections_per_client",
     "http.max_streams_per_client",
     "http.max_requests_per_client_hz",
+    "http.max_body_bytes",
+    "http.max_streams",
+    "http.stream_queue",
+    "http.heartbeat_s",
+    "http.topic_data_s",
 )
+"""The options that can change while it runs; streams that are open keep their queue and heartbeat."""
 
 
-def keep_up(reloader: Reloader, guard: Guard, clients: Clients) -> None:
-    """Have both go by what the configuration says when it is read again."""
+@contextlib.asynccontextmanager
+async def serving(
+    config: Config,
+    bus: Bus,
+    *,
+    database: Database,
+    storage: Storage,
+    operations: Operations,
+    reloader: Reloader,
+) -> AsyncIterator[Server]:
+    """Listen around the body. Raises `AddressError` and `CertificateError`."""
+    http = config.http
+    gateway = Gateway(lambda: database.address, closed=database.closed)
+    exports = Exports(gateway, database.names.points, http.name)
+    fresh = Freshness(exports, database.names.points, storage.shipper.reading)
+    clients = Clients(ClientLimits.of(http))
+    api = Api(bus, bus.node("http"), f"_{http.name}", _limits(http), clients=clients)
+    guard = Guard(WebPolicy.of(http))
+    connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
+    server = Server(api, guarded(config, gateway, api, fresh), connections, guard)
+    operations.open(server, api)
+
+    keep_up(reloader, guard, clients, api)
+    if api.access is not None:
+        reloader.offer("access", apply=api.access.reconfigure)
+    try:
+        async with certified(config.tls) as certificate:
+            await server.open(http.host, http.port, passed_sockets(), certificate)
+            yield server
+    finally:
+        await server.close()
+        await gateway.close()
+
+
+def keep_up(reloader: Reloader, guard: Guard, clients: Clients, api: Api) -> None:
+    """Have all of them go by what the configuration says when it is read again."""
 
     async def take(config: Config) -> None:
         guard.reconfigure(WebPolicy.of(config.http))
         clients.reconfigure(ClientLimits.of(config.http))
+        api.reconfigure(_limits(config.http))
 
     reloader.offer(*RELOADABLE, apply=take)
 
 
-@asynccontextmanager
+def _limits(http: Http) -> Limits:
+    return Limits(
+        body_bytes=http.max_body_bytes,
+        streams=http.max_streams,
+        stream_queue=http.stream_queue,
+        heartbeat_s=http.heartbeat_s,
+        topic_data_s=http.topic_data_s,
+    )
+
+
+@contextlib.asynccontextmanager
 async def certified(tls: Tls) -> AsyncIterator[Certificate | None]:
     """The certificate, if there is to be one, looked after meanwhile. Raises `CertificateError`."""
     if not tls.certificate:

@@ -96,6 +96,12 @@ class Api:
         self._description = b""  # the OpenAPI document
         self._described = (-1, -1)  # how many topics and changes of services it has seen
 
+    def reconfigure(self, limits: Limits) -> None:
+        """Go by other limits from the next request on."""
+        self.limits = limits
+        self.bodies.limit = limits.body_bytes
+        self.streams.reconfigure(limits.streams, limits.stream_queue, limits.heartbeat_s)
+
     async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         """Answer a request whose path (raw) lies at or beneath `root`. Every refusal has the one form."""
         try:

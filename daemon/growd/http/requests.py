@@ -72,7 +72,7 @@ class BodyReader:
     """
 
     def __init__(self, limit: int, stall_s: float, whole_s: float) -> None:
-        self._limit = limit
+        self.limit = limit
         self._stall_s = stall_s
         self._whole_s = whole_s
         self._turn = asyncio.Lock()
@@ -151,8 +151,8 @@ class BodyReader:
             raise _incomplete() from None
 
     def _check_size(self, size: int) -> None:
-        if size > self._limit:
-            raise ApiError(413, "too_large", f"the body is larger than {self._limit} bytes", closes=True)
+        if size > self.limit:
+            raise ApiError(413, "too_large", f"the body is larger than {self.limit} bytes", closes=True)
 
     def _count(self, client: str | None, more: int) -> None:
         if not more:
@@ -162,7 +162,7 @@ class BodyReader:
             raise ApiError(503, "busy", sentence, {"Retry-After": "2"}, closes=True)
         if client is not None:
             share = self._shares.get(client, 0) + more
-            most = max(MAX_HELD // 4, self._limit)
+            most = max(MAX_HELD // 4, self.limit)
             if share > most:
                 sentence = f"the bodies of {client} are larger than {most} bytes together; try again"
                 raise ApiError(429, "too_many_bodies", sentence, {"Retry-After": "2"}, closes=True)

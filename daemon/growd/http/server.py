@@ -80,6 +80,12 @@ class Server:
         """How many are open."""
         return len(self._http.admission.connections) if self._http is not None else 0
 
+    @property
+    def url(self) -> str:
+        """Where it listens: "http://127.0.0.1:5984"."""
+        host, port = self.address or ("", 0)
+        return f"{self.scheme}://[{host}]:{port}" if ":" in host else f"{self.scheme}://{host}:{port}"
+
     async def open(
         self,
         host: str,

@@ -57,6 +57,10 @@ class Streams:
         self._broadcasts: dict[tuple[str, Format], _Broadcast] = {}
         self._closed = False
 
+    def reconfigure(self, limit: int, queue: int, heartbeat_s: float) -> None:
+        """Go by other numbers with the next client; those who wait keep theirs."""
+        self._limit, self._queue, self._heartbeat = limit, queue, heartbeat_s
+
     def __len__(self) -> int:
         """How many clients wait."""
         return self._taken
