@@ -232,6 +232,15 @@ def test_what_is_logged_each_second_passes_once_a_minute_with_its_count(log: log
     ]
 
 
+def test_a_mistake_in_the_arguments_of_a_record_ends_nothing(log: logging.Logger, capsys):
+    said = io.StringIO()
+    log.addHandler(OncePerMinute(terminal_handler(said, {}), Time()))
+    log.warning("%d points", "three")
+    log.warning("another")
+    assert lines(said) == ["another"]
+    assert "'three'" in capsys.readouterr().err
+
+
 def test_at_the_end_it_is_told_what_was_held_back(log: logging.Logger):
     said = io.StringIO()
     handler = OncePerMinute(terminal_handler(said, {}), Time())

@@ -130,7 +130,11 @@ class OncePerMinute(logging.Handler):
             return
         now = self._monotonic()
         self._tell(seen for _, seen in self._forgotten(now))
-        key = (record.pathname, record.lineno, record.getMessage())
+        try:
+            key = (record.pathname, record.lineno, record.getMessage())
+        except Exception:  # noqa: BLE001  as logging has it: a mistake in a record's arguments ends nothing
+            self.handleError(record)
+            return
         if key in self._seen:
             self._seen[key].again += 1
             return

@@ -7,6 +7,8 @@ import contextlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from growd.alerts.backlog import Backlog
 from growd.alerts.dispatch import HOUR_S, LONGEST_DELAY_S, REFUSED_DELAY_S, Delivery, DeliveryError
 from growd.alerts.messages import Alert
@@ -17,8 +19,6 @@ from support.running import running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-
-    import pytest
 
     from growd.alerts.messages import Batch
 
@@ -106,6 +106,19 @@ async def test_who_refuses_is_not_asked_again_at_once():
         assert len(line.tries) == 1
         await clock.advance(REFUSED_DELAY_S)
         assert len(line.tries) == 2
+
+
+async def test_after_a_mistake_in_a_channel_it_is_told_when_it_runs_again():
+    clock, line = ManualClock(), Line()
+    line.clock, line.error = clock, RuntimeError("a mistake")
+    settings = Notify(name="hook", kind="webhook", url="http://localhost", group_s=0)
+    delivery = Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
+    delivery.put(Phase.START, alert("a"))
+    with pytest.raises(RuntimeError, match="a mistake"):
+        await delivery.run()
+    line.error = None
+    async with running(clock, delivery):
+        assert line.told() == [[("a", "start")]]
 
 
 async def test_a_way_that_is_free_again_is_used_at_once():

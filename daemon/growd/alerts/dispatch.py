@@ -123,10 +123,14 @@ class Delivery:
             await self._clock.sleep(self.settings.group_s)
             await self._clock.sleep(self._until_allowed())
             self._wanted.clear()
-            is_told = await self._tell()
+            is_told = False
+            try:
+                is_told = await self._tell()
+            finally:  # also after a mistake, where this runs again
+                if not is_told:
+                    self._wanted.set()
             heed_cancel()
             if not is_told:
-                self._wanted.set()
                 await self._back_off()
 
     async def keep_up(self) -> None:
