@@ -204,11 +204,11 @@ class Alerting:
                 settings.url,
                 self._sender,
                 now,
-                context=_trust(settings),
-                secret=_secret(settings, "secret_file"),
-                token=_secret(settings, "token_file"),
+                context=read_trusted(settings),
+                secret=read_secret(settings, "secret_file"),
+                token=read_secret(settings, "token_file"),
             )
-        password = _secret(settings, "password_file")
+        password = read_secret(settings, "password_file")
         if settings.kind == "email":
             from growd.alerts.channels.email import Email, MailServer  # noqa: PLC0415  likewise
 
@@ -216,7 +216,7 @@ class Alerting:
                 settings.host,
                 _port(settings),
                 settings.security,
-                _trust(settings),
+                read_trusted(settings),
                 settings.timeout_s,
                 settings.user,
                 password,
@@ -224,7 +224,7 @@ class Alerting:
             return Email(server, settings.sender, settings.recipients, self._sender, now)
         from growd.alerts.channels.mqtt import Broker, Mqtt  # noqa: PLC0415  likewise
 
-        context = None if settings.security == "none" else _trust(settings)
+        context = None if settings.security == "none" else read_trusted(settings)
         broker = Broker(settings.host, _port(settings), context, settings.timeout_s, settings.user, password)
         topic = settings.topic.replace("{device}", self._sender.device)
         return Mqtt(broker, topic, self._sender, now, functools.partial(self._open_on, settings.name))
@@ -323,8 +323,8 @@ def _port(settings: Notify) -> int:
     return settings.port or _PORTS.get((settings.kind, settings.security), _MQTT_TLS_PORT)
 
 
-def _secret(settings: Notify, option: str) -> str:
-    """The secret in the file of an option, "" where there is none. Raises `ConfigError`."""
+def read_secret(settings: Notify, option: str) -> str:
+    """The secret in the file of an option, "" where there is none. Blocking. Raises `ConfigError`."""
     name: str = getattr(settings, option)
     if not name:
         return ""
@@ -342,7 +342,7 @@ def _secret(settings: Notify, option: str) -> str:
     return secret
 
 
-def _trust(settings: Notify) -> ssl.SSLContext:
+def read_trusted(settings: Notify) -> ssl.SSLContext:
     """Which servers are believed. Blocking: reads certificates. Raises `ConfigError`."""
     where = f"[notify] ca_file: {settings.name}: {settings.ca_file}"
     try:

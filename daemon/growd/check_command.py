@@ -14,6 +14,7 @@ from growd.command_options import config_option, faults_option, hardware_of, set
 from growd.config import Config, ConfigError, load
 from growd.event_loop import run_on_loop
 from growd.hardware_check import check_hardware, described
+from growd.named_files import faults_of_files, left_to_systemd
 from growd.status.asking import is_running
 from growd_drivers.errors import DriverError
 from growd_hwsim.errors import SimulationError
@@ -32,19 +33,27 @@ if TYPE_CHECKING:
 def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None, hardware: bool) -> None:
     """Say whether the configuration is sound, and what it names.
 
-    With --hardware each sensor is set up and read, and each output is claimed at its safe value, which it
+    The files with logins, secrets and certificates that it names are read, too. With --hardware each sensor is set up and read, and each output is claimed at its safe value, which it
     keeps. growd must not run meanwhile, unless the hardware is simulated.
     """
     given = () if faults is None else (f"simulator.faults={faults}",)
     try:
         configuration = load(config, settings + given, checks=DEVICE_CHECKS)
+        _check_files(configuration)
         if hardware:
             sys.exit(0 if _all_answer(configuration) else 1)
     except (ConfigError, DriverError, SimulationError, ClientError) as error:
         refuse(error)
     for name, sentence in described(configuration):
         click.echo(f"{name}: {sentence}")
+    for credential in left_to_systemd(configuration):
+        click.echo(f"{credential}: not looked for, as only the service sees the credentials of systemd")
     click.echo(f"The configuration is sound, for {hardware_of(configuration)}.")
+
+
+def _check_files(config: Config) -> None:
+    if found := list(faults_of_files(config)):
+        raise ConfigError(*found)
 
 
 def _all_answer(config: Config) -> bool:
