@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None, hardware: bool) -> None:
     """Say whether the configuration is sound, and what it names.
 
-    The files with logins, secrets and certificates that it names are read, too. With --hardware each sensor is set up and read, and each output is claimed at its safe value, which it
-    keeps. growd must not run meanwhile, unless the hardware is simulated.
+    The files with logins, secrets and certificates that it names are read, too. With --hardware each sensor
+    is set up and read, and each output is claimed at its safe value, which it keeps. growd must not run
+    meanwhile, unless the hardware is simulated.
     """
     given = () if faults is None else (f"simulator.faults={faults}",)
     try:
