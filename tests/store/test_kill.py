@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SEED = 7
 STORE_ROUNDS = 200
 DATABASE_ROUNDS = 50
-BOTH_ROUNDS = 8
+BOTH_ROUNDS = 20
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -111,7 +111,7 @@ async def test_both_killed_at_any_moment_lose_nothing_and_store_nothing_twice(
                 await stores.kill()
                 stores.kill_node()
         await end_and_check(stores, job)
-    assert len(stores.ledger.acknowledged) > 200
+    assert len(stores.ledger.acknowledged) > 500
 
 
 def embedding(folder: Path, server: DatabaseServer) -> Job:
