@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growd.alerts.backlog import Backlog, KeptBacklog
-from growd.alerts.messages import Alert
+from growd.alerts.messages import Alert, Batch
 from growd.alerts.rules import Phase
 
 BEGUN = (Phase.START, Phase.REPEAT)
@@ -59,6 +59,18 @@ def test_an_end_that_comes_while_the_begin_is_sent_is_told_next():
     assert batch.threads == ("<first>",)
 
 
+def test_an_end_is_told_though_it_made_room_while_the_begin_was_sent():
+    backlog = Backlog(most=1)
+    backlog.put(Phase.START, alert("a"))
+    batch = backlog.batch()
+    backlog.put(Phase.END, alert("a", ended=1_200.0))
+    backlog.put(Phase.START, alert("b"))
+    assert batch is not None
+    backlog.delivered(batch, "m")
+    assert phases(backlog) == [("b", "start"), ("a", "end")]
+    assert backlog.left_out == 0
+
+
 def test_an_alert_as_it_was_told_is_not_changed_by_what_comes_later():
     backlog, changing = Backlog(), alert("a")
     backlog.put(Phase.START, changing)
@@ -104,6 +116,7 @@ class Line:
         self.believed: set[str] = set()
         self.most = most
         self._numbers = iter(range(1_000))
+        self._sent: Batch | None = None
 
     def open(self, name: str) -> None:
         if name not in self.opened:
@@ -120,8 +133,14 @@ class Line:
         if name in self.opened:
             self.backlog.put(Phase.REPEAT, self.opened[name])
 
+    def send(self, _: str = "") -> None:
+        if self._sent is None:
+            self._sent = self.backlog.batch()
+
     def tell(self, _: str = "") -> None:
-        batch = self.backlog.batch()
+        """What was sent arrives, else what there is to send."""
+        self.send()
+        batch, self._sent = self._sent, None
         if batch is None:
             return
         for entry in batch.entries:
@@ -133,13 +152,16 @@ class Line:
         self.backlog.delivered(batch, "m")
 
     def restart(self, _: str) -> None:
+        self._sent = None  # it did not arrive
         kept = msgspec.json.decode(msgspec.json.encode(self.backlog.kept()), type=KeptBacklog)
         self.backlog = Backlog(kept, self.most)
 
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["open", "close", "repeat", "tell", "restart"]), st.sampled_from("abcdef")),
+        st.tuples(
+            st.sampled_from(["open", "close", "repeat", "send", "tell", "restart"]), st.sampled_from("abcdef")
+        ),
         max_size=80,
     ),
     st.integers(1, 4),
@@ -150,7 +172,9 @@ def test_receivers_see_begins_before_ends_and_hear_of_all_that_stays_open(
     line = Line(most)
     for step, name in steps:
         getattr(line, step)(name)
+        assert line.backlog.left_out >= 0
         assert len(line.backlog) <= most + 6  # the ends of what was told stay, whatever else there is
+    line.tell()
     for name in line.opened:
         line.tell()
         line.repeat(name)

@@ -59,6 +59,8 @@ class Backlog:
         self._items = {item.alert.id: item for item in kept.items}
         self._told = dict(kept.told)
         self._most = most
+        self._on_the_way: frozenset[str] = frozenset()  # the begins of the message that is being told
+        self._overtaken: dict[str, Item] = {}  # those of them that ended and made room meanwhile
         self.left_out = kept.left_out
         self.late_since = kept.late_since
 
@@ -94,6 +96,8 @@ class Backlog:
             for item in self._items.values()
             if (phase := item.phase) is not None
         ]
+        self._on_the_way = frozenset(entry.alert.id for entry in entries if entry.phase is Phase.START)
+        self._overtaken.clear()
         if not entries:
             return None
         threads = dict.fromkeys(self._told[each.alert.id] for each in entries if each.alert.id in self._told)
@@ -115,6 +119,9 @@ class Backlog:
         item = self._items.get(alert_id)
         if entry.phase is Phase.START:
             self._told[alert_id] = name
+            if (overtaken := self._overtaken.pop(alert_id, None)) is not None:
+                item = self._items[alert_id] = overtaken  # who heard of its begin is to hear of its end
+                self.left_out -= 1
         elif entry.phase is Phase.END:
             self._told.pop(alert_id, None)
         if item is None:
@@ -135,5 +142,7 @@ class Backlog:
                 if item.phase is wanted:
                     del self._items[alert_id]
                     self.left_out += 1
+                    if alert_id in self._on_the_way:
+                        self._overtaken[alert_id] = item
                     return True
         return phase is Phase.END  # there are no more of them than of begins that were told
