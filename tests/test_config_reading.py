@@ -256,3 +256,17 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_bytes("\ufeff[http]\r\nport = 8080\r\n".encode())
     assert load(file, environ={}).http.port == 8080
+
+
+def test_a_further_topic_that_can_not_be_is_told_with_its_line(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    taken = "environment_1/measured/air_temperature"
+    file.write_text(f"""[topics]
+"a//b" = "std_msgs/Float64"
+"{taken}" = "std_msgs/Float64"
+"environment_1/note" = "std_msgs/String"
+""")
+    assert findings(file) == [
+        '2: [topics] a//b: the name "a//b" is not valid: it has an empty segment',
+        f'3: [topics] {taken}: a topic named "{taken}" exists already',
+    ]

@@ -30,7 +30,7 @@ from growd.http.tls import CertificateError
 from growd.liveness import Liveness
 from growd.operations import Operations
 from growd.outputs import check_lamps
-from growd.plant import Plants, declare_topics, unmeasured_variables
+from growd.plant import Plants, declare_topics, unfit_topics, unmeasured_variables
 from growd.recipe_runners import recipe_runners, run_documents
 from growd.reloading import Reloader, has_terminal
 from growd.service_manager import ServiceManager
@@ -301,7 +301,7 @@ def _unknown_time_zone(config: Config) -> Iterator[Finding]:
         yield Finding(("environment", "time_zone"), f'{name!r} is not known here; one is "Europe/Berlin"')
 
 
-DEVICE_CHECKS: Final = (shared_places, unmeasured_variables, unsound_alerts, _unknown_time_zone)
+DEVICE_CHECKS: Final = (shared_places, unmeasured_variables, unfit_topics, unsound_alerts, _unknown_time_zone)
 """What only those who know the devices and this machine can tell of a configuration."""
 
 

@@ -7,6 +7,10 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from growd.bus import Bus
+from growd.bus.errors import BusError
+from growd.bus.messages import MESSAGE_TYPES
+from growd.clock import RealClock
 from growd.config import Finding
 from growd.control.actuation import Actuator, LightActuator, SwitchActuator
 from growd.control.autotune import Autotuner
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd import config
-    from growd.bus import Bus
     from growd.bus.nodes import Node
     from growd.config import Chamber, Config
     from growd.control.interlocks import Interlocks, Memory
@@ -65,6 +68,17 @@ def declare_topics(config: Config, bus: Bus) -> None:
     """Declare the topics of each environment, which clients may know before any device is there."""
     for environment, chamber in config.chambers().items():
         declare_environment(bus, environment, sensed(chamber))
+
+
+def unfit_topics(config: Config) -> Iterator[Finding]:
+    """Further topics with a name that none can have, or that is one of an environment's already."""
+    bus = Bus(RealClock())
+    declare_topics(config, bus)
+    for name, message_type in config.topics.items():
+        try:
+            bus.topics.declare(name, MESSAGE_TYPES[message_type])
+        except BusError as error:
+            yield Finding(("topics", name), str(error))
 
 
 def unmeasured_variables(config: Config) -> Iterator[Finding]:
