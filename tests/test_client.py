@@ -57,6 +57,9 @@ def test_where_the_daemon_is_asked(http: Http, url: str | None, address: str):
         (Http(), "chamber:5984", "--url must be http://host:port, got chamber:5984"),
         (Http(), "http://chamber:port", "--url must be"),
         (Http(), "", "--url must be"),
+        (Http(), "http://chamber:0", "--url must be"),
+        (Http(), "http://farm..example", "--url must be"),
+        (Http(), f"http://{'a' * 64}.example", "--url must be"),
     ],
 )
 def test_what_can_not_be_an_address_is_refused(http: Http, url: str | None, words: str):
@@ -309,3 +312,33 @@ async def test_what_speaks_no_http_is_told():
         3,
         f"growd: what answers at http://127.0.0.1:{port}/_svc is not growd (no HTTP)\n",
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topic", "info", "caf\udce9"],
+        ["topic", "pub", CO2, "caf\udce9"],
+        ["param", "set", "mine", '"\\ud800"'],
+        ["node", "list", "--user", "caf\udce9"],
+    ],
+)
+async def test_what_is_not_utf_8_is_a_wrong_command_line(words: list[str]):
+    async with serving() as daemon:
+        printed = await typed(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
+    assert (printed.status, printed.err) == (2, "growd: what is to be sent is not UTF-8\n")
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "error"),
+    [
+        ("/dev/full", 1, "growd: what was found can't be written: No space left on device\n"),
+        ("&-", 0, ""),
+    ],
+)
+async def test_an_output_that_takes_nothing_is_told_in_a_sentence(output: str, status: int, error: str):
+    async with serving() as daemon:
+        command = f'"{GROWD}" node list --url {daemon.origin} >{output}'
+        process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)
+        _, told = await process.communicate()
+    assert (process.returncode, told.decode()) == (status, error)

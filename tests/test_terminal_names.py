@@ -251,3 +251,14 @@ def test_a_table_is_aligned_and_whole(rows: list[tuple[str, str]]):
 
 def test_an_empty_text_is_seen():
     assert text_of("") == '""'
+
+
+@pytest.mark.parametrize(
+    "command", [["topic", "echo"], ["param", "get"], ["service", "call"], ["node", "info"]]
+)
+@pytest.mark.parametrize("name", ["", "/"])
+async def test_an_empty_name_is_a_wrong_command_line(command: list[str], name: str):
+    async with serving() as daemon:
+        printed = await at(daemon, *command, name)
+    assert printed.status == 2
+    assert "a name is not empty" in printed.err

@@ -145,7 +145,9 @@ def address_of(http: Http, url: str | None, tls: Tls | None = None) -> Address:
         port = parts.port
     except ValueError:
         raise _no_address(url) from None
-    if parts.scheme not in _PORTS or not parts.hostname or not _is_plain(parts.path) or parts.query:
+    if parts.scheme not in _PORTS or port == 0 or not _is_plain(parts.path) or parts.query:
+        raise _no_address(url)
+    if not parts.hostname or not _is_host(parts.hostname):
         raise _no_address(url)
     login = Login(unquote(parts.username), unquote(parts.password or "")) if parts.username else None
     path = parts.path.rstrip("/") or f"/_{http.name}"
@@ -155,6 +157,15 @@ def address_of(http: Http, url: str | None, tls: Tls | None = None) -> Address:
 def _is_plain(text: str) -> bool:
     """Whether it can stand in the first line of a request."""
     return text.isascii() and text.isprintable() and " " not in text
+
+
+def _is_host(name: str) -> bool:
+    """Whether a system can be asked for it: no part of it is empty, or longer than 63 letters (RFC 1035)."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _no_address(url: str) -> UsageError:
@@ -252,7 +263,7 @@ class Client:
             if kept:
                 raise _StaleError from None
             raise self._explained(error) from None
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, UnicodeError, http.client.HTTPException) as error:  # a name that no host can have
             self.close()
             raise self._explained(error) from None
 
@@ -519,17 +530,26 @@ def plain_errors() -> Iterator[None]:
     """Leave the program with a sentence where the daemon can't be asked, and quietly where nobody reads."""
     try:
         yield
-        sys.stdout.flush()
+        click.echo(nl=False)  # flushes; there may be no standard output at all
     except ConfigError as error:
         refuse(error)
     except ClientError as error:
         refuse(error, error.exit_status)
+    except UnicodeEncodeError:  # bytes of the command line (PEP 383), or \ud800 in JSON
+        refuse("what is to be sent is not UTF-8", WRONG_USAGE)
     except BrokenPipeError:
-        # what is still buffered must not fail once more while Python ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_nothing_more()
         sys.exit(PIPE_CLOSED)
+    except OSError as error:  # of a full disk; whatever else may fail is a sentence by now
+        _print_nothing_more()
+        refuse(f"what was found can't be written: {error.strerror}")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+def _print_nothing_more() -> None:
+    """What is still buffered must not fail once more while Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def refuse(error: str | Exception, exit_status: int = REFUSED) -> NoReturn:

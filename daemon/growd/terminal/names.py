@@ -93,7 +93,14 @@ def completing(
 
 def name_argument(resource: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The argument NAME of a command."""
-    return click.argument("name", metavar="NAME", shell_complete=completing(resource))
+    return click.argument("name", metavar="NAME", callback=_named, shell_complete=completing(resource))
+
+
+def _named(_: click.Context, __: click.Parameter, name: str) -> str:
+    """Without a name the daemon would be asked for all of them."""
+    if not name.strip("/"):
+        raise click.BadParameter("a name is not empty")
+    return name
 
 
 def prefix_argument(resource: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
