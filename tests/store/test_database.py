@@ -13,11 +13,13 @@ import pytest
 
 from growd.store.bootstrap import Databases, bootstrap, read_design, supports_last
 from growd.store.couch import Couch
+from growd.store.database import Database
 from growd.store.errors import CouchRefusedError, DesignFileError
 from growd.store.points import DataPoint, PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
 from support.outbox import add_durably, opened_at
+from support.running import in_tasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -200,6 +202,25 @@ async def test_the_shipper_makes_the_database_when_it_is_gone(couch, databases, 
     running.cancel()
     await asyncio.wait([running])
     assert await couch.get(databases.points, "_design/svc") is not None
+
+
+async def test_an_embedded_server_that_never_comes_up_is_told_and_waited_for_no_longer(
+    outbox, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("growd.store.database.READY_S", 0.0)
+    async with Database(files=FILES, data=tmp_path, design_name="svc") as database:  # nobody starts it
+        shipper = Shipper(
+            database.couch,
+            outbox,
+            ManualClock(),
+            database="db",
+            prepare=database.prepare,
+            first_backoff=0.001,
+        )
+        async with in_tasks(shipper), asyncio.timeout(10):
+            while shipper.fault is None:
+                await asyncio.sleep(0)
+    assert shipper.fault == "the embedded database has not come up within 0 s"
 
 
 async def test_wrong_credentials_are_an_answer_not_an_outage(database_server):

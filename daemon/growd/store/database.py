@@ -11,10 +11,14 @@ from yarl import URL
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
 from growd.store.embedded import EmbeddedDatabase
+from growd.store.errors import CouchUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+READY_S: Final = 60.0
+"""How long the embedded server may take until whoever waits for it is told that it is not there."""
 
 _PASSWORDS: Final = frozenset({"_replicator", "_node"})
 """Where a server keeps the passwords of replications, and its own settings."""
@@ -106,9 +110,18 @@ class Database:
     async def prepare(self) -> None:
         """Make what growd needs in it; safe to repeat. Raises `CouchError`."""
         if self.is_embedded:
-            await self._embedded.ready()
+            await self._until_ready()
         await bootstrap(self.couch, self._files, self._design_name, self.names)
         self.prepared.set()
+
+    async def _until_ready(self) -> None:
+        """Raises `CouchUnavailableError`: one that never comes up is to be told, and no standstill."""
+        try:
+            async with asyncio.timeout(READY_S):
+                await self._embedded.ready()
+        except TimeoutError:
+            sentence = f"the embedded database has not come up within {READY_S:g} s"
+            raise CouchUnavailableError(sentence) from None
 
     async def recipe(self, recipe_id: str) -> dict[str, Any]:
         """A recipe by its id. Raises LookupError if there is none, and `CouchError`."""
