@@ -105,8 +105,19 @@ def test_from_a_checkout_exactly_what_the_locks_name_is_installed(fresh: Fresh):
     assert pips == [
         f"--require-hashes --no-deps -r {CHECKOUT}/requirements/build.lock",
         f"--require-hashes --no-deps -r {CHECKOUT}/requirements/run.lock",
+        f"--require-hashes --no-deps -r {CHECKOUT}/requirements/pi.lock",
         f"--no-deps --no-build-isolation {CHECKOUT}",
     ]
+
+
+@pytest.mark.parametrize(("machine", "extra"), [("aarch64", "[pi]"), ("x86_64", "")])
+def test_a_wheel_brings_what_drives_the_pins_of_a_raspberry_pi(
+    fresh: Fresh, tmp_path: Path, monkeypatch, machine: str, extra: str
+):
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    source = wheel(tmp_path, "1.2.0")
+    fresh.install(source)
+    assert [command[-1] for command in fresh.commands if "pip" in command] == [f"{source}{extra}"]
 
 
 def test_a_second_time_changes_nothing(fresh: Fresh, tmp_path: Path):

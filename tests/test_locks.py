@@ -36,6 +36,7 @@ def asked_for(lock):
         "test": dependencies + project["project"]["optional-dependencies"]["test"],
         "build": [*project["build-system"]["requires"], *lines("build.in")],
         "node": lines("node.in"),
+        "pi": lines("pi.in"),
     }[lock]
 
 
@@ -45,7 +46,13 @@ def lines(file):
 
 
 def test_there_is_a_lock_for_each_installation():
-    assert sorted(LOCKS) == ["build", "node", "run", "test"]
+    assert sorted(LOCKS) == ["build", "node", "pi", "run", "test"]
+
+
+def test_a_raspberry_pi_gets_what_the_extra_pi_says():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (extra,), (locked,) = project["optional-dependencies"]["pi"], lines("pi.in")
+    assert locked == f"{extra} ; platform_machine == 'aarch64'"
 
 
 @pytest.mark.parametrize("lock", sorted(LOCKS))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -44,7 +45,8 @@ PLACES: Final = {
 
 PROFILE: Final = "food-computer"
 _SOURCES: Final = ("daemon", "drivers", "hw-sim", "couchdb", "systemd")
-_LOCKS: Final = ("requirements/build.lock", "requirements/run.lock")
+_LOCKS: Final = tuple(f"requirements/{name}.lock" for name in ("build", "run", "pi"))
+_PI: Final = "aarch64"  # whose pins take a package that is of no use elsewhere
 _WHEEL: Final = re.compile(r"growd-(?P<version>[^-]+)-.*\.whl")
 _PIP: Final = ("-I", "-m", "pip", "--no-input", "--disable-pip-version-check", "install")
 Run = Callable[[list[str]], None]
@@ -278,7 +280,7 @@ def _program(machine: Machine, source: Source, was: Mapping[str, Any]) -> list[S
 def _installs(source: Source) -> Iterator[Sequence[str]]:
     """Arguments of pip. From a checkout exactly what the locks name, checked against their hashes."""
     if source.is_wheel:
-        yield (str(source.path),)
+        yield (f"{source.path}[pi]" if platform.machine() == _PI else str(source.path),)
         return
     for lock in _LOCKS:
         yield ("--require-hashes", "--no-deps", "-r", str(source.path / lock))
