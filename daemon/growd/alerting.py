@@ -106,6 +106,7 @@ class Alerting:
         self._config = config
         self._bus = bus
         self._local = local
+        self._world = World(bus, measured_in(config))  # remembers more than rules and channels are in force
         self._sender = Sender(platform.node() or "growd", local.device, zone)
         self._events = self.node.advertise(EVENT_TOPIC, STRING)
         self._changed = asyncio.Event()
@@ -168,13 +169,12 @@ class Alerting:
             )
             for settings in config.notify
         }
-        measured = measured_in(config)
         self._watch = Watch(
             bus,
             self.node,
-            World(bus, measured),
+            self._world,
             rules,
-            environments=measured,
+            environments=measured_in(config),
             opened=self._kept.open,
             tell=self._tell,
         )

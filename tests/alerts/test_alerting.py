@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 
 from growd.alerting import Alerting, alerting
+from growd.alerts.observations import LOSS_S
 from growd.app import check_config
 from growd.bus import Bus
 from growd.bus.messages import DIAGNOSTIC_STATUS
@@ -135,6 +136,21 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
         assert alert["rule"] == "other"
         messages = await box.arrived(2)
         assert "warning: environment_1" in messages[-1]["Subject"]
+
+
+async def test_points_that_were_lost_long_ago_are_not_told_anew_with_other_rules(tmp_path: Path):
+    lost = Alert(name="lost", kind="points_lost", for_s=0.0)
+    store = {"dropped": 3, "rejected": 0, "saving": "", "shipping": ""}
+    async with daemon(tmp_path, rules=(lost,)) as growd:
+        growd.bus.node("store").describe("store", lambda: store)
+        await growd.clock.advance(60)
+        assert [each["rule"] for each in growd.told()["alerts"]] == ["lost"]
+        await growd.clock.advance(LOSS_S)
+        assert growd.told()["alerts"] == []
+        await growd.alerts.reconfigure(Config(alert=(lost, FAILED)))
+        await growd.clock.settle()
+        await growd.clock.advance(60)
+        assert growd.told()["alerts"] == []
 
 
 async def test_a_channel_that_stays_hears_that_a_rule_is_gone(tmp_path: Path):

@@ -208,18 +208,11 @@ async def test_an_embedded_server_that_never_comes_up_is_told_and_waited_for_no_
     outbox, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("growd.store.database.READY_S", 0.0)
+    clock = ManualClock()
     async with Database(files=FILES, data=tmp_path, design_name="svc") as database:  # nobody starts it
-        shipper = Shipper(
-            database.couch,
-            outbox,
-            ManualClock(),
-            database="db",
-            prepare=database.prepare,
-            first_backoff=0.001,
-        )
-        async with in_tasks(shipper), asyncio.timeout(10):
-            while shipper.fault is None:
-                await asyncio.sleep(0)
+        shipper = Shipper(database.couch, outbox, clock, database="db", prepare=database.prepare)
+        async with in_tasks(shipper):
+            await clock.until(lambda: shipper.fault is not None)
     assert shipper.fault == "the embedded database has not come up within 0 s"
 
 
