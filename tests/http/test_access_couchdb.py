@@ -18,6 +18,7 @@ from support.couch_client import FILES, client_of
 from support.database import COUCHDB_ADDRESS, named_server
 from support.guarded import PARAM, RESET, ROLES, GuardedDaemon, Users, guarded_daemon, users_of
 from support.program import failed, started
+from support.raw_http import raw_client
 from support.session_server import ADMIN, session_server
 
 if TYPE_CHECKING:
@@ -338,6 +339,38 @@ class TestFrontDoor:
             (await daemon.request("POST", path, body=wrong, address=ELSEWHERE)).status for _ in range(5)
         ]
         assert statuses == [302] * 4 + [429]
+
+    @pytest.mark.parametrize(
+        ("target", "status"),
+        [
+            ("http://localhost/_session", 401),
+            ("/_session#a", 401),
+            ("/_session?a=1;fail=/x", 302),
+            ("/%5fsession?f%61il=/x", 302),
+        ],
+    )
+    async def test_no_way_to_write_the_target_makes_room_for_guesses(self, daemon, users, target, status):
+        login = await users.add("growd_reader")
+        statuses = []
+        for number in range(6):
+            body = json.dumps({"name": login[0], "password": f"guess {number}"})
+            head = f"POST {target} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {ELSEWHERE}\r\n"
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            async with raw_client(daemon.port) as client:
+                await client.send((head + body).encode())
+                statuses.append((await client.answer()).status)
+        assert statuses == [status] * 4 + [429] * 2
+        assert await users.status(login, ELSEWHERE) == 200
+
+    async def test_a_basic_login_at_post_session_is_a_guess_like_others(self, daemon, users):
+        login = await users.add("growd_reader")
+
+        async def ask(login, **options):
+            # where its page shall log in, CouchDB answers a wrong one with the way to there
+            return await daemon.request("POST", "/_session", login, Accept="text/html", **options)
+
+        assert await guess(ask, login[0], 6, address=ELSEWHERE) == [401] * 4 + [429] * 2
+        assert await users.status(login, ELSEWHERE) == 200
 
     async def test_who_says_to_be_nobody_is_let_through_as_nobody(self, daemon):
         answer = await daemon.request("GET", "/_session", ("_", "_"))

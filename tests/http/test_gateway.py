@@ -185,7 +185,16 @@ class TestRequestHeaders:
         assert json.loads(answer.body)["error"] == "loop_detected"
 
     @pytest.mark.parametrize(
-        "target", [b"/_replicator", b"//_replicator/_all_docs", b"/%5Freplicator/a", b"/_node/_local?x=1"]
+        "target",
+        [
+            b"/_replicator",
+            b"//_replicator/_all_docs",
+            b"/%5Freplicator/a",
+            b"/_node/_local?x=1",
+            b"http://localhost/_replicator",
+            b"HTTP://localhost//_node/_local",
+            b"/_replicator#a",
+        ],
     )
     async def test_what_is_closed_can_not_be_reached(self, target):
         gateway = Gateway(lambda: None, closed=frozenset({"_replicator", "_node"}))

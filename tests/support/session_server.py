@@ -17,7 +17,7 @@ import time
 from contextlib import asynccontextmanager
 from http.cookies import SimpleCookie
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, parse_qsl, unquote
 
 from aiohttp import web
 
@@ -84,6 +84,8 @@ class SessionServer:
             user, cookie = self._authenticate(request)
             response = await self._answer(request, user)
         except RefusalError as refusal:
+            if refusal.response.status == 401 and request.headers.get("Accept") == "text/html":
+                return web.Response(status=302, headers={"Location": "/_utils/session.html"})
             return refusal.response
         if cookie and "Set-Cookie" not in response.headers:
             response.headers["Set-Cookie"] = cookie
@@ -114,10 +116,11 @@ class SessionServer:
         else:
             form = {name: values[0] for name, values in parse_qs(text).items()}
         user = self._with_password(request, form["name"], form["password"])
-        query = request.query
+        query = dict(parse_qsl(request.query_string.replace(";", "&")))  # as mochiweb takes them apart
         if user is None:
             if "fail" in query:
-                return web.Response(status=302, headers={"Location": query["fail"]})
+                cleared = "AuthSession=; Version=1; Path=/; HttpOnly"
+                return web.Response(status=302, headers={"Location": query["fail"], "Set-Cookie": cleared})
             raise RefusalError(401, "unauthorized", WRONG)
         cookie = self._cookie_header(form["name"], user["salt"])
         status = 302 if "next" in query else 200

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, urlsplit
 
 from aiohttp import hdrs, web
 
 from growd.http.errors import ApiError
-from growd.http.gateway import first_segment
+from growd.http.gateway import Relay, first_segment
 from growd.http.peers import peer_of
-from growd.http.sessions import Session, credentials_of
+from growd.http.sessions import COOKIE, Session, credentials_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from growd.bus.services import Service
     from growd.config import Config
     from growd.config.access import Access
-    from growd.http.attempts import Attempt, Attempts
+    from growd.http.attempts import Attempts
     from growd.http.server import Passage
     from growd.http.sessions import Credentials, Sessions
 
@@ -41,6 +41,7 @@ SERVER_ADMIN: Final = "_admin"
 READING_METHODS: Final = frozenset({"GET", "HEAD"})
 _SESSION: Final = web.RequestKey("growd.session", Session)
 _LOGGED_OUT: Final = "Basic Xzpf"  # "_:_", with which clients of CouchDB say that they are nobody
+_GIVEN_COOKIE: Final = re.compile(rb"\r\nset-cookie: %b=[^;\s]" % COOKIE.encode(), re.IGNORECASE)
 _log = logging.getLogger(__name__)
 
 
@@ -175,10 +176,10 @@ class Logins:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
         try:
-            if request.method == "POST" and first_segment(request) == "_session":
-                return await self._log_in(request)
             if hdrs.AUTHORIZATION in request.headers:
                 await self._check(request)
+            if request.method == "POST" and first_segment(request) == "_session":
+                return await self._log_in(request)
         except ApiError as refusal:
             response = refusal.response()
             if not request.content.at_eof():
@@ -195,16 +196,17 @@ class Logins:
     async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
         with self._attempts.attempt(peer_of(request), "") as attempt:
             response = await self._passage.handle(request)
-            _note(attempt, request, response.status)
+            if not _has_failed(response):
+                attempt.is_no_failure()
         return response
 
 
-def _note(attempt: Attempt, request: web.BaseRequest, status: int) -> None:
+def _has_failed(response: web.StreamResponse) -> bool:
     """What the database's answer to POST /_session says of the password."""
-    query = dict(parse_qsl(urlsplit(request.raw_path).query, keep_blank_values=True))
-    # for a page, failures too are answered with a way to another page where `fail` names one
-    if status != HTTPStatus.UNAUTHORIZED and not (status == HTTPStatus.FOUND and "fail" in query):
-        attempt.is_no_failure()
+    if response.status == HTTPStatus.FOUND:
+        # pages are led to another page after a failure too, where the query names one
+        return not (isinstance(response, Relay) and _GIVEN_COOKIE.search(response.head))
+    return response.status == HTTPStatus.UNAUTHORIZED
 
 
 def _challenging(request: web.BaseRequest, sentence: str) -> ApiError:

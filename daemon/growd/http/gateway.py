@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from aiohttp import hdrs, web
 
 from growd.http.headers import Outside, answer_headers, request_head
+from growd.http.requests import split_target
 from growd.http.upstream import Answer, Connection, ConnectionPool, Upstream
 from growd.http.upstream_errors import (
     AnswerTooLargeError,
@@ -378,8 +379,12 @@ class Relay(web.StreamResponse):
 
 
 def first_segment(request: web.BaseRequest) -> str:
-    """The name that a path begins with: of a database, or of what the server itself has."""
-    return unquote(request.raw_path.lstrip("/").partition("?")[0].partition("/")[0])
+    """The name that a path begins with: of a database, or of what the server itself has.
+
+    As the database reads the target: also one in absolute form, and without a fragment, which none may have.
+    """
+    path, _ = split_target(request.raw_path)
+    return unquote(path.partition("#")[0].lstrip("/").partition("/")[0])
 
 
 async def send(request: web.BaseRequest, pieces: list[bytes], stall_limit: float) -> None:
