@@ -97,6 +97,11 @@ def test_what_is_wrong_is_named_with_section_option_and_value(setting: str, word
     assert "\n" not in sentence
 
 
+def test_an_address_to_listen_on_is_one_that_can_be():
+    sentence = "--set http.host: [http] host: 'farm..example' must be an address or a name"
+    assert refusal("http.host=farm..example", "http.access=open") == sentence
+
+
 def test_fewer_connections_than_streams_may_be_configured():
     http = load(None, ("http.max_connections=100",)).http
     assert (http.max_connections, http.max_streams) == (100, 1_000)

@@ -88,7 +88,10 @@ async def test_a_part_that_can_not_take_its_options_keeps_the_others_from_nothin
     await rig.reload("[store]\nbatch = 13\n[topics]\n'a/b' = 'std_msgs/String'\n")
     (config,) = rig.taken
     assert (config.store.batch, list(config.topics)) == (500, ["a/b"])
-    assert "[store] batch: is unlucky; as before goes on [store] batch" in caplog.messages
+    assert caplog.messages == [
+        "[store] batch: is unlucky; as before goes on [store] batch",
+        "the configuration was read again; in force from now on: [topics]",
+    ]
     await rig.reload("[store]\nbatch = 14\n[topics]\n'a/b' = 'std_msgs/String'\n")
     assert rig.reloader.config.store.batch == 14
 

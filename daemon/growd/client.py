@@ -23,6 +23,7 @@ import click
 import msgspec
 
 from growd.config import ConfigError, load
+from growd.config.web import is_host
 
 if TYPE_CHECKING:
     import ssl
@@ -147,7 +148,7 @@ def address_of(http: Http, url: str | None, tls: Tls | None = None) -> Address:
         raise _no_address(url) from None
     if parts.scheme not in _PORTS or port == 0 or not _is_plain(parts.path) or parts.query:
         raise _no_address(url)
-    if not parts.hostname or not _is_host(parts.hostname):
+    if not parts.hostname or not is_host(parts.hostname):
         raise _no_address(url)
     login = Login(unquote(parts.username), unquote(parts.password or "")) if parts.username else None
     path = parts.path.rstrip("/") or f"/_{http.name}"
@@ -157,15 +158,6 @@ def address_of(http: Http, url: str | None, tls: Tls | None = None) -> Address:
 def _is_plain(text: str) -> bool:
     """Whether it can stand in the first line of a request."""
     return text.isascii() and text.isprintable() and " " not in text
-
-
-def _is_host(name: str) -> bool:
-    """Whether a system can be asked for it: no part of it is empty, or longer than 63 letters (RFC 1035)."""
-    try:
-        name.encode("idna")
-    except UnicodeError:
-        return False
-    return True
 
 
 def _no_address(url: str) -> UsageError:
@@ -263,7 +255,7 @@ class Client:
             if kept:
                 raise _StaleError from None
             raise self._explained(error) from None
-        except (OSError, UnicodeError, http.client.HTTPException) as error:  # a name that no host can have
+        except (OSError, http.client.HTTPException) as error:
             self.close()
             raise self._explained(error) from None
 

@@ -56,14 +56,16 @@ class Reloader:
             _log.info("the configuration was read again: nothing has changed")
             return
         taken: set[str] = set()
+        refused: set[str] = set()
         for options, apply in self._offers:
             wanted = {option for option in changed if _is_among(option, options)}
-            if wanted and await self._apply(apply, _with(self.config, found, taken | wanted), wanted):
-                taken |= wanted
+            if wanted:
+                is_taken = await self._apply(apply, _with(self.config, found, taken | wanted), wanted)
+                (taken if is_taken else refused).update(wanted)
         self.config = _with(self.config, found, taken)
         if taken:
             _log.warning("the configuration was read again; in force from now on: %s", _listed(taken))
-        if left := changed - taken:
+        if left := changed - taken - refused:
             _log.warning("changed, but in force only after a restart of growd: %s", _listed(left))
 
     async def _apply(

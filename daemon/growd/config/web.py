@@ -18,8 +18,19 @@ _HOST: Final = re.compile(_NAME)
 _ORIGIN: Final = re.compile(rf"\*|https?://({_NAME}|\[[0-9a-fA-F:.]+\])(:[0-9]{{1,5}})?")
 
 
+def is_host(name: str) -> bool:
+    """Whether a system can be asked for it: no part of it is empty, or longer than 63 letters (RFC 1035)."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
+
+
 def faults_of_web(http: Http) -> Iterator[Finding]:
     """What is no name, no origin or no address."""
+    if not is_host(http.host):
+        yield Finding(("http", "host"), f"{http.host!r} must be an address or a name")
     yield from _each("hosts", http.hosts, _HOST.fullmatch, 'a name without a port, such as "farm.example"')
     yield from _each(
         "origins", http.origins, _ORIGIN.fullmatch, 'such as "https://panel.example:8443", or "*"'
