@@ -73,6 +73,19 @@ async def test_bash_completes_commands_and_the_names_of_the_daemon(script: Path)
 
 
 @needs_bash
+async def test_no_name_is_completed_that_a_shell_would_take_for_more_than_a_name(script: Path):
+    async with serving() as daemon:
+        for name in ("mine/$(date)", "mine/`date`", "mine/a;b", "mine/*", "mine/a b", "mine/wärme"):
+            printed = await typed("param", "set", name, "1", "--url", daemon.origin)
+            assert printed.status == 0
+        url = ("--url", daemon.origin)
+        assert await completed(script, "growd", "param", "get", *url, "mine/") == ["mine/wärme"]
+        (script.parent / "password").write_text("x")
+        login = ("--user", "caf\udce9", "--password-file", str(script.parent / "password"))
+        assert await completed(script, "growd", "param", "get", *url, *login, "mine/") == []
+
+
+@needs_bash
 async def test_a_daemon_that_is_away_or_silent_leaves_bash_without_names_and_without_a_word(script: Path):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _MOST: Final = 3  # names that are suggested
 _LIKENESS: Final = 0.6  # of two names, as difflib measures it
+_PLAIN: Final = re.compile(r"[\w./:@%+,=-]+")  # a shell would run `$(...)` in the name of a parameter
 _COMPLETION_S: Final = 1.0  # a shell waits so long for names, and no longer
 
 
@@ -72,7 +74,10 @@ def suggesting(client: Client, resource: str, name: str) -> Iterator[None]:
 def completing(
     resource: str,
 ) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """For `shell_complete` of an argument: the names that the running daemon has; none if it is away."""
+    """For `shell_complete` of an argument: the names that the running daemon has; none if it is away.
+
+    A name with a letter that means something to a shell is left out.
+    """
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem  # noqa: PLC0415  only a shell that asks needs it
@@ -84,9 +89,10 @@ def completing(
         try:
             with Reach(**{**given, "may_ask": False}).client(_COMPLETION_S) as client:
                 names = [slash + name for name in names_of(client, resource)]
-        except (ClientError, ConfigError):
+        except (ClientError, ConfigError, UnicodeError):
             return []
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        fitting = (name for name in names if name.startswith(incomplete))
+        return [CompletionItem(name) for name in fitting if _PLAIN.fullmatch(name)]
 
     return complete
 
