@@ -215,6 +215,22 @@ def test_lines_have_colour_on_a_terminal_that_has_it(
     assert "ERROR   the valve does not answer" in said.getvalue()
 
 
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_what_came_from_outside_makes_no_line_of_its_own_and_steers_no_terminal(
+    log: logging.Logger, stream: Any
+):
+    said = stream()
+    log.addHandler(terminal_handler(said, {"TERM": "xterm"}))
+    log.info("paused by %s", "eve\r\n07:00:00 ERROR   forged\x1b[2J\udcff, at 20 µmol")
+    try:
+        raise ValueError("x")
+    except ValueError:
+        log.exception("it failed")
+    first, *rest = said.getvalue().splitlines()
+    assert first.endswith("paused by eve\\r\\n07:00:00 ERROR   forged\\x1b[2J\\udcff, at 20 µmol")
+    assert any(line.startswith("Traceback") for line in rest)  # that has lines
+
+
 def test_what_is_logged_each_second_passes_once_a_minute_with_its_count(log: logging.Logger):
     time, said = Time(), io.StringIO()
     log.addHandler(OncePerMinute(terminal_handler(said, {}), time))

@@ -70,7 +70,7 @@ def terminal_handler(
     is_coloured = (
         stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM", "dumb") != "dumb"
     )
-    formatter = _Coloured if is_coloured else logging.Formatter
+    formatter = _Coloured if is_coloured else _Plain
     handler.setFormatter(formatter(_LINE, datefmt="%H:%M:%S"))
     return handler
 
@@ -181,7 +181,17 @@ class _Seen:
         return record
 
 
-class _Coloured(logging.Formatter):
+class _Plain(logging.Formatter):
+    """One line for one message: what came from outside can't look like another, nor steer a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
+        record.message = "".join(
+            sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in record.message
+        )
+        return super().formatMessage(record)
+
+
+class _Coloured(_Plain):
     def format(self, record: logging.LogRecord) -> str:
         colour = next(colour for level, colour in _COLOURS if record.levelno >= level)
         line = super().format(record)

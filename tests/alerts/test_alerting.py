@@ -20,6 +20,7 @@ from growd.config.alerts import DEFAULT_ALERTS, Alert, Kind, Notify
 from growd.control.topics import declare_environment
 from growd.status.overview import Overview
 from growd.store.local import LocalStore
+from support.broker import free_port
 from support.checkout import ROOT
 from support.clock import ManualClock
 from support.mail import mail_server
@@ -119,6 +120,15 @@ async def test_a_server_that_is_silent_is_left_and_tried_again(tmp_path: Path):
             " test message",
             " warning: environment_1: the device scd30_1 has failed: no answer",
         ]
+
+
+async def test_a_broker_that_is_not_there_is_told_as_such(tmp_path: Path):
+    house = Notify(
+        name="house", kind="mqtt", host="127.0.0.1", port=free_port(), security="none", timeout_s=1.0
+    )
+    async with daemon(tmp_path, house) as growd:
+        (result,) = (await growd.call("alerts/test"))["results"]
+        assert result["error"].startswith("the broker can't be reached: ")
 
 
 async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):

@@ -24,6 +24,7 @@ LONGEST_DELAY_S: Final = 300.0
 KEEP_ALIVE_S: Final = 60
 GOODBYE_S: Final = 2.0
 _AT_LEAST_ONCE: Final = 1
+_SHARE: Final = 0.9  # of the time that a message may take: whoever waits for it is to hear why it failed
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Mqtt:
     async def send(self, batch: Batch) -> str:
         """See `Channel`. Where there is no connection it waits for one, as long as it may take."""
         try:
-            async with asyncio.timeout(self._broker.timeout_s):
+            async with asyncio.timeout(_SHARE * self._broker.timeout_s):
                 await self._up.wait()
                 client = self._client
                 if client is None:
