@@ -538,6 +538,54 @@ class TestSlowStreams:
         assert dropped > 0
         assert dropped + sum("value" in line for line in seen) == count
 
+    @pytest.mark.parametrize("daemon", ["TLS"], indirect=True)
+    async def test_over_tls_it_is_not_much_more(self, daemon):
+        count, pad = 1_000, "x" * 1_000
+        topic = "environment_1/desired/recipe_start"
+        request = STREAM.replace(CO2.encode(), topic.encode())
+        deaf = await asyncio.to_thread(deaf_client, daemon.port, request)
+        with deaf:
+            async with raw_client(daemon.port) as other:
+                await other.send(request)
+                await other.head()
+                chunks = other.chunks()
+                for number in range(count):
+                    daemon.sensor[topic].publish(f"{number} {pad}")
+                    await anext(chunks)
+                assert sum(map(held_over_tls, daemon.server._http.admission.connections)) < 60_000
+                seen = await asyncio.to_thread(bytes_until, deaf, b'"%d ' % (count - 1))
+        lines = [json.loads(line) for line in seen.splitlines() if line.startswith(b"{") and b"}" in line]
+        dropped = sum(line.get("dropped", 0) for line in lines)
+        assert dropped > 0
+        assert dropped + sum("value" in line for line in lines) >= count - 1  # the last is cut
+
+
+def deaf_client(port, request):
+    """A connection over TLS from which nothing is read, not by the test's own TLS either."""
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    plain.settimeout(10)
+    plain.connect(("127.0.0.1", port))
+    client = Doors.context.wrap_socket(plain, server_hostname="127.0.0.1")
+    client.sendall(request)
+    bytes_until(client, b"\r\n\r\n", at_once=1)
+    return client
+
+
+def bytes_until(client, end, at_once=65_536):
+    seen = b""
+    while end not in seen:
+        part = client.recv(at_once)
+        assert part, seen[-100:]
+        seen += part
+    return seen
+
+
+def held_over_tls(connection):
+    """Bytes that wait for a client: not yet encrypted, and encrypted."""
+    transport = connection.transport
+    return transport.get_write_buffer_size() + transport._ssl_protocol._transport.get_write_buffer_size()
+
 
 async def lines_until(client, beginning):
     """The lines of a stream up to the one whose value begins so."""

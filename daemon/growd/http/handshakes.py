@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from growd.http.tls import Certificate
 
 WRITE_BUFFER: Final = 64 * 1024  # bytes, as asyncio has for plain connections
+ENCRYPTED: Final = 16 * 1024  # bytes besides, that wait for the kernel
 _log = logging.getLogger(__name__)
 
 
@@ -33,6 +34,7 @@ class Handshake(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.pause_reading()  # what comes is for TLS
+        self._transport.set_write_buffer_limits(high=ENCRYPTED)
         admission = self._server.admission
         self.client = admission.clients.connected(transport)
         refusal = admission.admit(self)
