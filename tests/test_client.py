@@ -7,7 +7,7 @@ import base64
 import os
 import pty
 import subprocess
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -312,6 +312,60 @@ async def test_what_speaks_no_http_is_told():
         3,
         f"growd: what answers at http://127.0.0.1:{port}/_svc is not growd (no HTTP)\n",
     )
+
+
+@asynccontextmanager
+async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncIterator[str]:
+    """A server that is not growd, and answers without an end; its address."""
+
+    tasks: list[Any] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.append(asyncio.current_task())
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 " + head + b"\r\n\r\n")
+        with suppress(ConnectionError):
+            while body:
+                writer.write(body)
+                await writer.drain()
+                await asyncio.sleep(pause_s)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await asyncio.gather(*tasks)
+
+
+async def test_an_answer_has_an_end_and_comes_in_time(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("growd.client._ANSWER_BYTES", 100_000)
+    async with answering(b"200 OK", b"x" * 50_000) as url:
+        with (
+            Client(address_of(Http(), url)) as client,
+            pytest.raises(NotReachedError, match=r"is not growd \(no HTTP\)"),
+        ):
+            await asked(client, "node")
+    async with answering(b"200 OK", b"x", pause_s=0.05) as url:
+        with (
+            Client(address_of(Http(), url), timeout_s=0.5) as client,
+            pytest.raises(NotReachedError, match=r"within 0\.5 s"),
+        ):
+            await asked(client, "node")
+    async with answering(b"200 OK\r\nContent-Length: 5", b"") as url:
+        with (
+            Client(address_of(Http(), url)) as client,
+            pytest.raises(NotReachedError, match=r"is not growd \(no HTTP\)"),
+        ):
+            await asked(client, "node")
+
+
+async def test_an_answer_moves_no_cursor():
+    refusal = b'{"ERROR": "\\u001b[2Jgone"}'
+    async with answering(b"400 Bad\r\nContent-Length: %d" % len(refusal), refusal) as url:
+        printed = await typed("node", "list", "--url", url)
+    assert (printed.status, printed.err) == (1, "growd: \\x1b[2Jgone\n")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from growd.control.topics import commanded, declare_environment, desired, measur
 from growd.machine import MachineStatus
 from growd.recipes.status import RECIPE_STATE
 from growd.status.asking import is_running, status_of
-from growd.status.model import Counters, DeviceStatus, Status
+from growd.status.model import Counters, DeviceStatus, RecipeStatus, Status
 from growd.status.overview import Overview
 from growd.status.table import report, table
 from growd.store.database_node import DatabaseStatus
@@ -351,6 +351,12 @@ def test_machine_and_database_are_lines_of_the_report():
         "",
         "All is well.",
     ]
+
+
+def test_what_others_have_written_moves_no_cursor():
+    recipe = RecipeStatus("environment_1", "running", "day", "\x1b[2Jdawn", 1.0, 1.0)
+    told = report(replace(WELL, recipes=[recipe]))
+    assert "phase \\x1b[2Jdawn," in told
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import os
 import re
 import socket
 import sys
+import time
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -51,6 +52,7 @@ TIMEOUT_S: Final = 10.0
 API: Final = ("api", "0.0.1")
 _STREAM_BYTES: Final = 65_536
 _LINE_BYTES: Final = 16 * 1024 * 1024  # of one message; no daemon sends so long a one
+_ANSWER_BYTES: Final = 64 * 1024 * 1024  # of one answer that has an end, likewise
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where a daemon that is there listens
 _PEM_END: Final = "-----END CERTIFICATE-----"
 _PORTS: Final = {"http": 80, "https": 443}
@@ -269,7 +271,7 @@ class Client:
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         try:
-            return response.read()
+            return _body_of(response, self._timeout_s)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise self._explained(error) from None
@@ -347,6 +349,21 @@ def target(resource: str, name: str = "") -> str:
     """The path of something beneath the daemon's own segment; a name keeps its slashes."""
     parts = [*API, resource, *([quote(name.removeprefix("/"))] if name else [])]
     return "/".join(parts)
+
+
+def _body_of(response: http.client.HTTPResponse, timeout_s: float) -> bytes:
+    """The whole answer, if it comes in time and has an end: what is not growd may stream for ever."""
+    body, until = bytearray(), time.monotonic() + timeout_s
+    while data := response.read1(_STREAM_BYTES):
+        body += data
+        if time.monotonic() > until:
+            raise TimeoutError
+        if len(body) > _ANSWER_BYTES:
+            raise http.client.HTTPException
+    if response.length:
+        raise http.client.IncompleteRead(bytes(body), response.length)
+    response.close()  # the connection is kept
+    return bytes(body)
 
 
 def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
@@ -544,12 +561,20 @@ def _print_nothing_more() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def printable(text: str) -> str:
+    """Lines of text in which what can't be printed, as the escapes that move a cursor, is escaped."""
+    return "".join(
+        sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
+
+
 def refuse(error: str | Exception, exit_status: int = REFUSED) -> NoReturn:
     """Leave the program with a sentence on standard error; several of a configuration are a line each."""
     sentences = error.sentences if isinstance(error, ConfigError) else ()
     if len(sentences) > 1:
         click.echo(f"growd: there are {len(sentences)} faults:", err=True)
-        click.echo("\n".join(f"  {sentence}" for sentence in sentences), err=True)
+        click.echo(printable("\n".join(f"  {sentence}" for sentence in sentences)), err=True)
     else:
-        click.echo(f"growd: {error}", err=True)
+        click.echo(f"growd: {printable(str(error))}", err=True)
     sys.exit(exit_status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
+from growd.client import printable
 from growd.status.model import has_little_disk
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def report(status: Status) -> str:
         _lines(_of_machine(status.machine)) if status.machine is not None else "",
         _lines(_verdict(status)),
     ]
-    return "\n\n".join(filter(None, parts))
+    return printable("\n\n".join(filter(None, parts)))
 
 
 def table(found: Sequence[DeviceStatus], now: float) -> str:
