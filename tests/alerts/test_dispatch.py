@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.alerts.backlog import Backlog
-from growd.alerts.dispatch import HOUR_S, LONGEST_DELAY_S, REFUSED_DELAY_S, Delivery, DeliveryError
+from growd.alerts.dispatch import (
+    FIRST_DELAY_S,
+    HOUR_S,
+    LONGEST_DELAY_S,
+    REFUSED_DELAY_S,
+    Delivery,
+    DeliveryError,
+)
 from growd.alerts.messages import Alert
 from growd.alerts.rules import Phase
 from growd.config.alerts import Notify
@@ -106,6 +113,22 @@ async def test_who_refuses_is_not_asked_again_at_once():
         assert len(line.tries) == 1
         await clock.advance(REFUSED_DELAY_S)
         assert len(line.tries) == 2
+
+
+async def test_after_a_success_the_next_failure_is_tried_again_soon():
+    async with delivering(group_s=0) as (delivery, line, clock):
+        line.error = OSError("no route to host")
+        delivery.put(Phase.START, alert("a"))
+        await clock.advance(3_600)
+        line.error = None
+        await clock.advance(LONGEST_DELAY_S)
+        assert line.told() == [[("a", "start")]]
+        line.error = OSError("no route to host")
+        delivery.put(Phase.END, alert("a"))
+        await clock.settle()
+        line.error = None
+        await clock.advance(FIRST_DELAY_S)
+        assert line.told()[1:] == [[("a", "end")]]
 
 
 async def test_after_a_mistake_in_a_channel_it_is_told_when_it_runs_again():

@@ -21,7 +21,7 @@ from faulty_server import (
 from growd.liveness import SHIPPING_S, Liveness
 from growd.store import waiting
 from growd.store.couch import Couch
-from growd.store.errors import CouchRefusedError
+from growd.store.errors import CouchRefusedError, CouchUnavailableError
 from growd.store.points import DataPoint, PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
@@ -367,6 +367,22 @@ async def test_a_database_that_is_away_for_days_and_one_with_nothing_to_take_are
             assert liveness.stuck() == []
             time.now += SHIPPING_S / 2
         assert rig.outbox.depth() == 3
+
+
+async def test_a_database_that_can_not_be_prepared_for_days_is_no_standstill(rig):
+    time, tries = Time(), 0
+    liveness = Liveness(monotonic=time)
+
+    async def prepare() -> None:
+        nonlocal tries
+        tries += 1
+        raise CouchUnavailableError("the embedded database has not come up")
+
+    async with in_tasks(rig.shipper(liveness=liveness, prepare=prepare)):
+        for number in range(1, 50):
+            await rig.clock.until(lambda number=number: tries >= number)
+            assert liveness.stuck() == []
+            time.now += SHIPPING_S / 2
 
 
 async def test_a_request_that_never_comes_back_is_a_standstill(rig, monkeypatch):
