@@ -228,6 +228,13 @@ async def test_the_daemon_of_the_configuration_is_known_by_its_certificate(tmp_p
     )
 
 
+def test_a_certificate_that_the_daemon_alone_can_read_is_none_to_trust_alone():
+    reach = Reach(settings=("tls.certificate=server.pem", "tls.key=server.key"))
+    context = reach.tls(reach.address())
+    assert context is not None
+    assert context.check_hostname
+
+
 def test_an_authority_behind_that_certificate_is_not_trusted(tmp_path: Path):
     file = tmp_path / "chain.pem"
     file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
@@ -288,6 +295,26 @@ async def test_what_changes_something_is_sent_once():
         with Client(address) as client, pytest.raises(NotReachedError, match="is it running"):
             await asyncio.to_thread(client.post, "service", START, {}, kind=dict)
     assert len(came) == 1
+
+
+async def test_what_changes_something_is_not_sent_again_where_a_kept_connection_ends():
+    came = []
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(await reader.readuntil(b"\r\n\r\n"))
+        if came[-1].startswith(b"GET"):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            came.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
+    address = Address("http", "127.0.0.1", server.sockets[0].getsockname()[1], "/_svc")
+    async with server:
+        with Client(address) as client:
+            await asked(client, "node")
+            with pytest.raises(NotReachedError, match="is it running"):
+                await asyncio.to_thread(client.post, "service", START, {}, kind=dict)
+    assert [request.partition(b" ")[0] for request in came if b"POST" in request] == [b"POST"]
 
 
 async def test_the_words_of_a_refusal_are_the_daemons():

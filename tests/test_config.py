@@ -97,6 +97,13 @@ def test_what_is_wrong_is_named_with_section_option_and_value(setting: str, word
     assert "\n" not in sentence
 
 
+def test_the_pins_of_the_other_bus_are_taken_as_well(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("sensor = [{name = 'air', kind = 'scd30', bus = 0}]\n")
+    with pytest.raises(ConfigError, match="channel red and I2C bus 0 are both on GPIO 1$"):
+        load(file, ("light.channel=[{name='red', pin=1}]",))
+
+
 def test_an_address_to_listen_on_is_one_that_can_be():
     sentence = "--set http.host: [http] host: 'farm..example' must be an address or a name"
     assert refusal("http.host=farm..example", "http.access=open") == sentence

@@ -270,3 +270,12 @@ def test_a_further_topic_that_can_not_be_is_told_with_its_line(tmp_path: Path):
         '2: [topics] a//b: the name "a//b" is not valid: it has an empty segment',
         f'3: [topics] {taken}: a topic named "{taken}" exists already',
     ]
+
+
+def test_a_variable_for_one_option_stands_above_one_for_all_of_its_table():
+    environ = {
+        "GROWD_STORE__VARIABLE__AIR_HUMIDITY__RELATIVE_BAND": "0.5",
+        "GROWD_STORE__VARIABLE": "{air_humidity = {relative_band = 0.1, absolute_band = 2}}",
+    }
+    rule = load(None, environ=environ).store.variable["air_humidity"]
+    assert (rule.relative_band, rule.absolute_band) == (0.5, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import math
 import shutil
 import subprocess
@@ -265,6 +266,12 @@ def test_what_nobody_knows_is_no_figure():
     assert not {"growd_disk_free_bytes", "growd_outbox_points"} & rendered(bare).keys()
     silent = msgspec.structs.replace(STATUS.machine, troubles=None) if STATUS.machine else None
     assert "growd_machine_trouble" not in rendered(replace(STATUS, machine=silent))
+
+
+def test_a_lag_that_nobody_knows_is_no_figure():
+    (replication,) = STATUS.replications
+    unknown = replace(STATUS, replications=[dataclasses.replace(replication, lag=None)])
+    assert samples(rendered(unknown), "growd_replication_lag_changes") == {}
 
 
 def test_every_unit_of_a_variable_has_a_name():
