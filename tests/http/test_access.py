@@ -239,6 +239,13 @@ class TestQuestions:
         assert one._key(login) == one._key(login) != other._key(login)
         assert one._key(login) != one._key(sessions.Credentials("", "Basic YTpi", ""))
 
+    async def test_what_is_remembered_keeps_no_request_and_no_password(self, daemon, database):
+        for _ in range(3):
+            assert (await daemon.read(("somebody", "wrong"))).status == 401
+        assert len(database.asked) == 1
+        ((_, refusal),) = daemon.api.access._sessions._refused.values()
+        assert refusal.__traceback__ is None  # of a raised one it leads to all that was at hand
+
     async def test_no_password_is_written_anywhere(self, daemon, users, caplog, database):
         caplog.set_level(logging.DEBUG)
         name, _ = login = await users.add("growd_reader", password="correct horse")

@@ -68,6 +68,10 @@ class ApiError(Exception):
                 return cls(status, code, str(error))
         return cls(400, "refused", str(error))
 
+    def again(self) -> ApiError:
+        """The same refusal, to raise one that is kept: what was raised keeps requests and passwords alive."""
+        return ApiError(self.status, self.code, self.sentence, self.headers, closes=self.closes)
+
     def response(self) -> web.Response:
         response = web.Response(
             body=msgspec.json.encode(error_fields(self.code, self.sentence)),

@@ -161,11 +161,11 @@ class Sessions:
             return known.session
         refused = self._refused.get(key)
         if refused is not None and now < refused[0]:
-            raise refused[1]
+            raise refused[1].again()
         question = self._questions.get(key) or self._begin(key, credentials, address, known)
         answer = await asyncio.shield(question)
         if isinstance(answer, ApiError):
-            raise answer
+            raise answer.again()
         return answer
 
     def _key(self, credentials: Credentials) -> bytes:
