@@ -11,15 +11,20 @@ import aiohttp
 import pytest
 
 from growd.bus import Bus
+from growd.control.combining import Combiner
+from growd.control.filters import Filter
 from growd.control.sampling import Sampler
 from growd.control.topics import declare_environment
-from growd.liveness import LOOP_S, Liveness
+from growd.liveness import LOOP_S, STORE_S, Liveness
 from growd.service_manager import ServiceManager
+from growd.store.points import PointMaker
 from growd.supervisor import Supervisor
 from growd.worker import Worker
 from support.clock import ManualClock
 from support.freezing import LOOPS
+from support.outbox import opened_at
 from support.processes import child_with
+from support.running import running
 from support.service_manager import Manager, Notified, managed
 
 if TYPE_CHECKING:
@@ -110,6 +115,39 @@ async def test_a_sensor_that_is_absent_and_a_clock_that_is_set_starve_nobody():
     task.cancel()
     await asyncio.wait([task])
     await worker.close()
+
+
+async def test_loops_that_have_nothing_to_do_are_not_stuck(tmp_path: Path):
+    clock = ManualClock()
+    time = Time()
+    bus = Bus(clock, liveness=Liveness(monotonic=time))
+    declare_environment(bus, ENV, ["air_carbon_dioxide"])
+    combiner = Combiner(bus, ENV, "air_carbon_dioxide", ["a", "b"], method="first", stale_after_s=30.0)
+    waiting = Filter(bus, ENV, "air_carbon_dioxide")
+    async with (
+        opened_at(tmp_path / "growd.sqlite3", clock, liveness=bus.liveness) as outbox,
+        running(clock, combiner, waiting, outbox),
+    ):
+        names = {each.name for each in bus.liveness._heartbeats}
+        assert {combiner.node.name, waiting.node.name, "outbox"} < names
+        for _ in range(20):  # ten minutes
+            time.now += LOOP_S / 2
+            await clock.advance(LOOP_S / 2)
+            assert bus.liveness.stuck() == []
+
+
+async def test_an_outbox_that_does_not_save_what_it_has_is_stuck(tmp_path: Path):
+    clock = ManualClock()
+    time = Time()
+    liveness = Liveness(monotonic=time)
+    async with (
+        opened_at(tmp_path / "growd.sqlite3", clock, liveness=liveness) as outbox,
+        running(clock, outbox),
+    ):
+        outbox.add(PointMaker("0123456789ab").make(ENV, "air_humidity", 50.0, 1e9, is_desired=False))
+        await clock.settle()
+        time.now = 2 * STORE_S  # the clock of the outbox stands still
+        assert [each.name for each in liveness.stuck()] == ["outbox"]
 
 
 async def test_a_part_that_waits_to_be_started_again_is_not_stuck():
