@@ -100,7 +100,7 @@ def test_what_is_wrong_is_named_with_section_option_and_value(setting: str, word
 def test_the_pins_of_the_other_bus_are_taken_as_well(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text("sensor = [{name = 'air', kind = 'scd30', bus = 0}]\n")
-    with pytest.raises(ConfigError, match="channel red and I2C bus 0 are both on GPIO 1$"):
+    with pytest.raises(ConfigError, match=r"channel red and I2C bus 0 are both on GPIO 1$"):
         load(file, ("light.channel=[{name='red', pin=1}]",))
 
 

@@ -26,7 +26,7 @@ class Rig:
         self.taken: list[Config] = []
         self.reloader = Reloader(load(file, environ={}), lambda: load(file, environ={}))
         self.reloader.offer("store.batch", "store.max_batch", apply=self.take)
-        self.reloader.offer("topics", apply=self.take)
+        self.reloader.offer("topics", "access", apply=self.take)
 
     async def take(self, config: Config) -> None:
         if config.store.batch == 13:
@@ -53,6 +53,13 @@ async def test_what_can_change_does_and_the_rest_is_named(rig: Rig, caplog):
         "the configuration was read again; in force from now on: [store] batch",
         "changed, but in force only after a restart of growd: [http] host, [http] port, [store] max_age_s",
     ]
+
+
+async def test_a_section_can_be_taken_as_a_whole(rig: Rig):
+    await rig.reload("[access]\nanswer_s = 5\noutage_s = 6\n")
+    (config,) = rig.taken
+    assert (config.access.answer_s, config.access.outage_s) == (5, 6)
+    assert rig.reloader.config == config
 
 
 async def test_what_stays_behind_is_named_again_until_it_is_undone(rig: Rig, caplog):
