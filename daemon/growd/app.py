@@ -139,8 +139,10 @@ class App:
                 return
             await self._started.wait()
             self._manager.reloading()
-            await self.reloader.reload()
-            self._manager.ready()
+            try:
+                await self.reloader.reload()
+            finally:
+                self._manager.ready()
 
     def _complain(self, sentence: str) -> None:
         _log.error("%s", sentence)
