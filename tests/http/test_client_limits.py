@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 
 from growd.http import admission, requests
 from growd.http.client_limits import MOST_REMEMBERED, ClientLimits, Clients
@@ -288,6 +290,14 @@ class TestProxies:
             for client in (one, two):
                 assert await open_stream(client, header)
 
+    def test_on_a_socket_for_both_families_it_is_known_too(self):
+        clients = Clients(ClientLimits(proxies=("10.0.0.7",)))
+        assert clients.at("::ffff:10.0.0.7") is None
+        headers = CIMultiDict([("X-Forwarded-For", "192.0.2.1, ::ffff:10.0.0.7")])
+        request = SimpleNamespace(remote="::ffff:10.0.0.7", headers=headers)
+        clients.recognise(request)
+        assert (request.address, request.client) == ("192.0.2.1", "192.0.2.1")
+
     async def test_other_limits_hold_at_once(self):
         async with daemon_for(crowd(streams=1)) as daemon, client_at(daemon) as one, client_at(daemon) as two:
             assert await open_stream(one)
@@ -305,6 +315,7 @@ class TestAddresses:
             ("fe80::1%eth0", "fe80::/64"),
             ("::ffff:192.0.2.7", "192.0.2.7"),
             ("127.0.0.1", None),
+            ("::ffff:127.0.0.2", None),
             ("::1", None),
             ("", None),
         ],

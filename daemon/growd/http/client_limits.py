@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import hdrs
 
 from growd.http.errors import ApiError
-from growd.http.peers import is_own_machine, whole_network
+from growd.http.peers import is_own_machine, unmapped, whole_network
 
 if TYPE_CHECKING:
     import asyncio
@@ -76,6 +76,7 @@ class Clients:
 
     def at(self, address: str) -> str | None:
         """Whom a connection from this address counts for."""
+        address = unmapped(address)
         if not address or self._is_free(address) or self.is_proxy(address):
             return None
         return whole_network(address)
@@ -97,7 +98,7 @@ class Clients:
 
     def recognise(self, request: ClientRequest) -> None:
         """Note at a request whom it counts for, and from which address it comes."""
-        address = request.remote or ""
+        address = unmapped(request.remote or "")
         if self.is_proxy(address):
             address = self._behind(request, address)
         request.address = address
@@ -141,7 +142,7 @@ class Clients:
         found = proxy
         for said in reversed(",".join(request.headers.getall(hdrs.X_FORWARDED_FOR, ())).split(",")):
             try:
-                found = str(ip_address(said.strip()))
+                found = str(ip_address(unmapped(said.strip())))
             except ValueError:
                 break
             if not self.is_proxy(found):

@@ -37,6 +37,11 @@ def is_own_machine(address: str) -> bool:
     return address.startswith("127.") or address in {"::1", "::ffff:127.0.0.1"}
 
 
+def unmapped(address: str) -> str:
+    """An address of IPv4 that a socket for both families shows as one of IPv6 (RFC 4291, section 2.5.5.2)."""
+    return address.removeprefix("::ffff:") if "." in address else address
+
+
 def whole_network(address: str) -> str:
     """What one client can come from: its address, or of IPv6 the /64 in which it may choose any."""
     try:
