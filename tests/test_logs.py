@@ -118,7 +118,11 @@ def test_an_error_with_its_traceback_is_one_entry(journal: Journal, log: logging
     assert message.endswith("invalid literal for int() with base 10: 'x'")
 
 
-@pytest.mark.parametrize("text", ["PRIORITY=0\nMESSAGE=forged", "\udcff", "", "x" * 1_000_000])
+@pytest.mark.parametrize(
+    "text",
+    ["PRIORITY=0\nMESSAGE=forged", "\udcff", "", "x" * 1_000_000],
+    ids=["two lines", "not UTF-8", "nothing", "long"],
+)
 def test_whatever_a_message_holds_is_the_message(journal: Journal, log: logging.Logger, text: str):
     log.addHandler(JournalHandler(journal.path))
     log.info("%s", text)
