@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.recipes.plan import DAY_S
 from growd.variables import VARIABLES
+from growd.wording import columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,14 +37,7 @@ def table_of(plan: dict[str, Any]) -> str:
     phases = plan["phases"][: max(tracks) + 1] if is_cut else plan["phases"]
     of_phases = (_of_phase(phase, tracks.get(number, [])) for number, phase in enumerate(phases))
     lines = list(chain.from_iterable(of_phases))
-    widths = [max(map(len, column)) for column in zip(_HEADINGS, *lines, strict=True)]
-    rows = []
-    for line in (_HEADINGS, *lines):
-        cells = [
-            cell.rjust(width) if heading in _TO_THE_RIGHT else cell.ljust(width)
-            for heading, cell, width in zip(_HEADINGS, line, widths, strict=True)
-        ]
-        rows.append("  ".join(cells).rstrip())
+    rows = columns(_HEADINGS, lines, right=_TO_THE_RIGHT)
     if is_cut:
         rows.append(f"... cut off after {len(lines)} lines, for there are too many set points")
     return "\n".join(rows)

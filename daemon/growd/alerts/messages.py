@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.alerts.rules import Phase
+from growd.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 """Of the JSON. A field may be added to it; one that is gone or means something else makes a new version."""
 
-_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _SEVERITIES: Final = ("info", "warning", "critical")
 _LEADS: Final = {Phase.REPEAT: "still: ", Phase.END: "over: ", Phase.OVER: "was, and is over: "}
 
@@ -132,9 +132,9 @@ class Sender:
         if entry.phase is Phase.NOTICE:
             times = f"At {since}."
         elif alert.ended is None:
-            times = f"Since {since}, for {lasting(alert.told_at - alert.since)}."
+            times = f"Since {since}, for {duration(alert.told_at - alert.since)}."
         else:
-            times = f"From {since} to {self.moment(alert.ended)}, for {lasting(alert.lasted_s or 0.0)}."
+            times = f"From {since} to {self.moment(alert.ended)}, for {duration(alert.lasted_s or 0.0)}."
         now = f" Now: {alert.now}." if alert.now else ""
         return f"{lead}\n{times}{now} (rule {alert.rule}, alert {alert.id})"
 
@@ -182,14 +182,3 @@ class Sender:
             "lasted_s": alert.lasted_s,
             "acknowledged": alert.acknowledged_by is not None,
         }
-
-
-def lasting(seconds: float) -> str:
-    """In the two largest units: "1 h 5 min"."""
-    left = max(0, round(seconds))
-    parts = []
-    for length, unit in _UNITS:
-        if left >= length:
-            parts.append(f"{left // length} {unit}")
-            left %= length
-    return " ".join(parts[:2]) or "0 s"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.errors import counted
 from growd.client import printable
 from growd.status.model import has_little_disk
+from growd.wording import columns, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +30,6 @@ _REPLICATION_HEADINGS: Final = ("replication", "state", "for", "lag", "refused",
 _VARIABLE_HEADINGS: Final = ("variable", "measured", "unit", "quality", "age", "set point", "by", "command")
 _NUMBERS: Final = ("successes", "failures", "outages", "lag", "refused", "restarts", "measured", "set point")
 _LEEWAY_S: Final = 5.0
-_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _GIGABYTE: Final = 1e9
 
 
@@ -55,17 +55,19 @@ def report(status: Status) -> str:
 
 def table(found: Sequence[DeviceStatus], now: float) -> str:
     """The devices in aligned columns, at the UNIX time `now`."""
-    return _columns(_HEADINGS, [_row(device, now) for device in found])
+    return _table(_HEADINGS, [_row(device, now) for device in found])
 
 
 def replication_table(found: Sequence[ReplicationStatus], now: float) -> str:
     """The replications in aligned columns, at the UNIX time `now`; the lag is in documents."""
-    return _columns(_REPLICATION_HEADINGS, [_replication_row(each, now) for each in found])
+    return "\n".join(
+        columns(_REPLICATION_HEADINGS, [_replication_row(each, now) for each in found], right=_NUMBERS)
+    )
 
 
 def variable_table(found: Sequence[VariableStatus]) -> str:
     """The variables in aligned columns: as they are, as they are wanted, and what is done about it."""
-    return _columns(_VARIABLE_HEADINGS, [_variable_row(each) for each in found])
+    return _table(_VARIABLE_HEADINGS, [_variable_row(each) for each in found])
 
 
 def _verdict(status: Status) -> Iterator[str]:
@@ -183,27 +185,10 @@ def _lines(lines: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def _columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows beneath their headings; numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-    lines = []
-    for row in (headings, *rows):
-        cells = [
-            cell.rjust(width) if heading in _NUMBERS else cell.ljust(width)
-            for heading, cell, width in zip(headings, row, widths, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(columns(headings, rows, right=_NUMBERS))
 
 
 def lasted(seconds: float) -> str:
-    """In the two largest units; "?" where the daemon's clock is ahead, as one of a simulation may be."""
-    if seconds < -_LEEWAY_S:
-        return "?"
-    left = max(0, round(seconds))
-    parts = []
-    for length, unit in _UNITS:
-        if left >= length:
-            parts.append(f"{left // length} {unit}")
-            left %= length
-    return " ".join(parts[:2]) or "0 s"
+    """In words; "?" where the daemon's clock is ahead, as one of a simulation may be."""
+    return duration(seconds) if seconds >= -_LEEWAY_S else "?"

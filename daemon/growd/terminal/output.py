@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from growd.wording import aligned
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -80,9 +82,7 @@ def _member(head: str, member: Any, indent: str) -> Iterator[str]:
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Rows beneath their headings, aligned and whole, however wide the terminal is."""
-    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-    for number, row in enumerate((headings, *rows)):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+    for number, cells in enumerate(aligned(headings, rows)):
         cells[-1] = cells[-1].rstrip()
         if number:
             cells[0] = click.style(cells[0], NAME)

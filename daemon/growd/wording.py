@@ -1,0 +1,40 @@
+"""Words and tables for people, as status, alerts, recipes and the terminal have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def duration(seconds: float) -> str:
+    """How long something lasts, in its two largest units: "1 h 5 min"."""
+    left = max(0, round(seconds))
+    parts = []
+    for length, unit in _UNITS:
+        if left >= length:
+            parts.append(f"{left // length} {unit}")
+            left %= length
+    return " ".join(parts[:2]) or "0 s"
+
+
+def aligned(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()
+) -> Iterator[list[str]]:
+    """The headings, then each row, with cells as wide as their column; those of `right` to the right."""
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    for row in (headings, *rows):
+        yield [
+            cell.rjust(width) if heading in right else cell.ljust(width)
+            for heading, cell, width in zip(headings, row, widths, strict=True)
+        ]
+
+
+def columns(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()
+) -> list[str]:
+    """The same as lines."""
+    return ["  ".join(cells).rstrip() for cells in aligned(headings, rows, right=right)]
