@@ -362,6 +362,17 @@ class TestFrontDoor:
         assert statuses == [status] * 4 + [429] * 2
         assert await users.status(login, ELSEWHERE) == 200
 
+    @pytest.mark.parametrize("hidden", [("{}", "Cookie"), ('a="x; {}; b="', "keep-alive")])
+    async def test_a_cookie_that_the_database_does_not_see_covers_no_guess(self, daemon, users, hidden):
+        (name, _), (own, _) = await users.add("growd_admin"), await users.add("growd_reader")
+        headers = {"X_Forwarded_For": ELSEWHERE, "Connection": hidden[1]}
+        headers["Cookie"] = hidden[0].format(f"AuthSession={await users.cookie(own)}")
+
+        async def ask(login):
+            return await daemon.request("GET", "/_session", login, **headers)
+
+        assert await guess(ask, name, 6) == [401] * 4 + [429] * 2
+
     async def test_a_basic_login_at_post_session_is_a_guess_like_others(self, daemon, users):
         login = await users.add("growd_reader")
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -191,7 +191,9 @@ class Logins:
         credentials = credentials_of(request)
         if credentials is None or not credentials.user or credentials.authorization == _LOGGED_OUT:
             return
-        await self._sessions.who(credentials, peer_of(request))
+        # without the cookie, which would stand in for a guess that is handed on: the database may not get it
+        # (Connection: Cookie) or find none in it (within quotes)
+        await self._sessions.who(replace(credentials, cookie=""), peer_of(request))
 
     async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
         with self._attempts.attempt(peer_of(request), "") as attempt:
