@@ -193,12 +193,14 @@ class TestCookies:
             ((operator[0], "wrong again"), await users.cookie(reader[0], age_s=700)),
             (operator, "xyz"),
         ):
-            said = await daemon.request("GET", "/_session", login, cookie=cookie)
+            headers = {"Authorization": aiohttp.encode_basic_auth(*login), "Cookie": f"AuthSession={cookie}"}
+            async with daemon.session.get(f"{users.url}/_session", headers=headers) as said:
+                told = await said.json(content_type=None)
             answer = await daemon.write(login, cookie=cookie)
             if said.status != 200:
                 assert answer.status == said.status
             else:
-                writes = said.json["userCtx"]["name"] == operator[0]
+                writes = told["userCtx"]["name"] == operator[0]
                 assert answer.status == (200 if writes else 403)
 
 
