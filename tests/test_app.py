@@ -28,7 +28,7 @@ from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import SimulatedHardware, open_simulated
-from support.program import PATIENCE_S
+from support.program import PATIENCE_S, heeding_hangups
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -61,10 +61,9 @@ def failing_lamp(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.fixture
-def restored_signals():
-    before = signal.getsignal(signal.SIGHUP)
-    yield
-    signal.signal(signal.SIGHUP, before)
+def heeded_signals():
+    with heeding_hangups():
+        yield
 
 
 @pytest.fixture
@@ -118,7 +117,7 @@ def kept_points(data: Path) -> list[DataPoint]:
     return list(log.recovered.values())
 
 
-async def test_a_hangup_is_to_read_the_configuration_again(tmp_path: Path, restored_signals: None, caplog):
+async def test_a_hangup_is_to_read_the_configuration_again(tmp_path: Path, heeded_signals: None, caplog):
     read = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -142,7 +141,7 @@ async def test_no_environment_can_have_the_name_of_a_node_of_the_daemon(tmp_path
     assert len(names) > 5
 
 
-async def test_a_hangup_that_it_was_told_to_ignore_is_nothing(tmp_path: Path, restored_signals: None):
+async def test_a_hangup_that_it_was_told_to_ignore_is_nothing(tmp_path: Path, heeded_signals: None):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     app = App(load(None, SETTINGS), tmp_path, lambda: pytest.fail("it was read again"))
     async with serving(app):

@@ -11,9 +11,10 @@ import pytest
 
 from growd.config import Config, ConfigError, load
 from growd.reloading import Reloader
-from support.program import GROWD, PATIENCE_S, Program, started
+from support.program import GROWD, PATIENCE_S, Program, heeding_hangups, started
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -103,7 +104,13 @@ async def test_a_part_that_can_not_take_its_options_keeps_the_others_from_nothin
     assert rig.reloader.config.store.batch == 14
 
 
-async def test_systemctl_reload_takes_what_it_can_and_says_the_rest(tmp_path: Path):
+@pytest.fixture
+def heeded_signals() -> Iterator[None]:
+    with heeding_hangups():
+        yield
+
+
+async def test_systemctl_reload_takes_what_it_can_and_says_the_rest(tmp_path: Path, heeded_signals: None):
     file = tmp_path / "growd.toml"
     file.write_text("[http]\ntopic_data_s = 1\n")
     async with started(tmp_path / "data", "--config", str(file)) as program:
@@ -129,7 +136,7 @@ async def line_with(program: Program, words: str) -> str:
             return re.sub(r"^\S+ [A-Z]+ +", "", line.rstrip())
 
 
-async def test_the_end_of_its_terminal_ends_it_with_outputs_safe(tmp_path: Path):
+async def test_the_end_of_its_terminal_ends_it_with_outputs_safe(tmp_path: Path, heeded_signals: None):
     ours, its = os.openpty()
     arguments = ("run", "--port", "0", "--data", str(tmp_path / "data"))
     process = await asyncio.create_subprocess_exec(

@@ -430,6 +430,8 @@ async def soaking(folder: Path) -> AsyncIterator[Soak]:
         recorder = Recorder(rig.bus, outbox, PointMaker(local.device), ["environment_1"])
         soak = Soak(rig, local, outbox, schedule(random.Random(SEED)))
         logger = logging.getLogger("growd.control.health")
+        level = logger.level
+        logger.setLevel(logging.INFO)
         logger.addHandler(soak.diary)
         runs = {"recorder": recorder.run, "outbox": outbox.run, "diary": soak.diary.run}
         tasks = [asyncio.create_task(run(), name=name) for name, run in runs.items()]
@@ -437,6 +439,7 @@ async def soaking(folder: Path) -> AsyncIterator[Soak]:
             yield soak
         finally:
             logger.removeHandler(soak.diary)
+            logger.setLevel(level)
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -489,7 +492,6 @@ def test_the_schedule_has_each_kind_of_fault_at_each_place():
 @pytest.mark.timeout(480)
 async def test_thirty_days_of_faults_leave_no_outage_and_no_false_point(tmp_path, by_the_minute, caplog):
     caplog.set_level(logging.ERROR)
-    logging.getLogger("growd.control.health").setLevel(logging.INFO)
     holdings = []
     async with soaking(tmp_path) as soak:
         for day in range(DAYS):

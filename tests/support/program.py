@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import sys
 import uuid
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,7 @@ from urllib.parse import quote
 import aiohttp
 
 if TYPE_CHECKING:
-    import signal
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from support.database import DatabaseServer
 
@@ -43,6 +43,16 @@ class Program:
         assert self.process.stdout is not None
         rest = await asyncio.wait_for(self.process.stdout.read(), PATIENCE_S)
         return await asyncio.wait_for(self.process.wait(), PATIENCE_S), rest.decode()
+
+
+@contextmanager
+def heeding_hangups() -> Iterator[None]:
+    """This process and those that it starts do not ignore SIGHUP, though `nohup` may have begun it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @asynccontextmanager
