@@ -181,6 +181,7 @@ async def test_a_continuous_one_brings_what_is_written_later(
     assert {"checkpointed_source_seq", "source_seq", "through_seq"} <= set(info)
 
 
+@pytest.mark.timeout(180)  # a CouchDB tells how far a job came only after a while
 async def test_one_whose_target_has_it_all_already_says_so(
     couch: Client, numbers: str, replications: Replications
 ) -> None:
