@@ -1,10 +1,10 @@
 """What growd takes before and while nobody asks anything of it: start, memory, CPU, and the way down.
 
 growd runs as `./run` starts it, with simulated hardware and the embedded database, on data of an earlier
-start. The reference is a bare aiohttp application on the same kind of event loop, started and asked in
-the same way, turn by turn. Memory is resident (RSS) and CPU a mean, both after the process has settled
-for as long as is measured; the embedded database is a process of its own. Wake-ups are voluntary context
-switches of all threads (proc(5)).
+start, and its modules are compiled as an installation leaves them. The reference is a bare aiohttp
+application on the same kind of event loop, started and asked in the same way, turn by turn. Memory is
+resident (RSS) and CPU a mean, both after the process has settled for as long as is measured; the embedded
+database is a process of its own. Wake-ups are voluntary context switches of all threads (proc(5)).
 
 Then the same with the profile "food-computer" on simulated hardware, whose own CPU is counted apart
 (`simulated.py`): what is left is what growd itself takes. On a Raspberry Pi there comes to it what the
@@ -13,6 +13,7 @@ kernel takes for I2C, and software PWM where the lamp is dimmed by that.
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import signal
 import subprocess
@@ -27,6 +28,9 @@ from statistics import median
 from measuring import API, HERE, Options, Process, Row, free_port, has, limited, main, server
 from simulated import SUM
 
+import growd
+import growd_drivers
+import growd_hwsim
 from growd.config.profiles import profile_path
 
 GROWD = Path(sys.executable).with_name("growd")
@@ -58,22 +62,30 @@ PROFILE_CASES = (
 def measure(options: Options) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="growd-bench-") as data:
         with_database = has("node")
+        _compile()
         _growd(data, 0.0, with_database=with_database)  # makes the database; what counts is a later start
-        growd, bare, profile = [], [], []
+        whole, bare, profile = [], [], []
         for _ in range(options.rounds):
-            growd.append(_growd(data, options.seconds, with_database=with_database))
+            whole.append(_growd(data, options.seconds, with_database=with_database))
             bare.append(_bare(options.seconds))
             profile.append(_with_profile(data, options.seconds))
     rows = [
         limited(case, unit, ours, limit, _median(bare, case))
         for case, unit, limit in CASES
-        if (ours := _median(growd, case)) is not None
+        if (ours := _median(whole, case)) is not None
     ]
     return rows + [
         limited(f"{PROFILE}: {case}", unit, ours, limit)
         for case, unit, limit in PROFILE_CASES
         if (ours := _median(profile, case)) is not None
     ]
+
+
+def _compile() -> None:
+    """A checkout has no bytecode where Python was told to write none (PYTHONDONTWRITEBYTECODE)."""
+    for package in (growd, growd_drivers, growd_hwsim):
+        for folder in package.__path__:
+            compileall.compile_dir(folder, quiet=1)
 
 
 def _median(taken: list[dict[str, float]], case: str) -> float | None:
