@@ -247,7 +247,7 @@ async def test_rules_that_can_not_be_are_refused_with_their_lines(tmp_path: Path
         "[alert] below: a: 5 is not less than above, 4",
         "[alert] variable: a: no sensor measures water_temperature in environment_1",
         "[alert] channels: a: there is no channel nobody; there is m",
-        "[alert] points: a: is for outbox only, and this is of kind out_of_band",
+        "[alert] points: a is an out_of_band; it is for outbox only",
         "[notify] sender: m: is an address such as grower@example.org, got 'x'",
         "[notify] recipients: m: is an address",
     ):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import Meta
 
 from growd.config.base import Name, Port, Section
-from growd.config.findings import Finding
+from growd.config.findings import Finding, of_other_kinds
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -150,7 +149,7 @@ class Notify(Section, frozen=True):
     """With more messages in an hour than this, what follows waits and is one message."""
 
 
-_OPTIONS: Final = {
+_RULES_WITH: Final = {
     "variable": ("out_of_band", "no_value"),
     "device": ("device_failed", "interlock"),
     "below": ("out_of_band",),
@@ -168,6 +167,10 @@ _OPTIONS: Final = {
         "recipe_ended",
         "recipe_stalled",
     ),
+}
+"""The options that not every kind of rule has."""
+
+_CHANNELS_WITH: Final = {
     "url": ("webhook",),
     "secret_file": ("webhook",),
     "token_file": ("webhook",),
@@ -180,7 +183,7 @@ _OPTIONS: Final = {
     "recipients": ("email",),
     "topic": ("mqtt",),
 }
-"""The options that not every kind of rule or channel has."""
+"""The options that not every kind of channel has."""
 
 DEFAULT_ALERTS: Final = (
     Alert(name="device-failed", kind="device_failed", for_s=120.0, severity="critical"),
@@ -204,12 +207,13 @@ def faults_of_alerts(
     yield from _faults_of_names("alert", alerts)
     yield from _faults_of_names("notify", channels)
     for index, channel in enumerate(channels):
-        for option, reason in (*_foreign(channel, channel.kind), *_faults_of_channel(channel)):
+        yield from of_other_kinds(("notify", index), channel, _CHANNELS_WITH)
+        for option, reason in _faults_of_channel(channel):
             yield Finding(("notify", index, option), f"{channel.name}: {reason}")
     known = {channel.name for channel in channels}
     for index, alert in enumerate(alerts):
-        found = (*_foreign(alert, alert.kind), *_faults_of_rule(alert, measured))
-        for option, reason in (*found, *_faults_of_choice(alert, known)):
+        yield from of_other_kinds(("alert", index), alert, _RULES_WITH)
+        for option, reason in (*_faults_of_rule(alert, measured), *_faults_of_choice(alert, known)):
             yield Finding(("alert", index, option), f"{alert.name}: {reason}")
 
 
@@ -218,14 +222,6 @@ def _faults_of_names(section: str, entries: Sequence[Alert | Notify]) -> Iterato
     for index, name in enumerate(names):
         if name in names[:index]:
             yield Finding((section, index, "name"), f"{name} is given twice")
-
-
-def _foreign(entry: Alert | Notify, kind: str) -> Iterator[tuple[str, str]]:
-    """No entry has an option of another kind."""
-    defaults = {field.name: field.default for field in msgspec.structs.fields(type(entry))}
-    for option, kinds in _OPTIONS.items():
-        if option in defaults and kind not in kinds and getattr(entry, option) != defaults[option]:
-            yield option, f"is for {', '.join(kinds)} only, and this is of kind {kind}"
 
 
 def _faults_of_choice(alert: Alert, known: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -7,11 +7,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-import msgspec
-
 from growd.config.access import faults_of_access
-from growd.config.devices import Light, Sensor
-from growd.config.findings import Finding
+from growd.config.devices import Light
+from growd.config.findings import Finding, of_other_kinds
 from growd.config.services import StorageRule
 from growd.config.tls import faults_of_tls
 from growd.config.web import faults_of_web
@@ -19,7 +17,7 @@ from growd.config.web import faults_of_web
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from growd.config.devices import Relay
+    from growd.config.devices import Relay, Sensor
     from growd.config.findings import Path
     from growd.config.root import Chamber, Config
     from growd.config.services import Replication
@@ -197,12 +195,8 @@ def _intervals(config: Config) -> Iterator[Finding]:
 
 def _kinds(path: Path, sensors: Sequence[Sensor]) -> Iterator[Finding]:
     """No sensor has an option of another kind."""
-    defaults = {field.name: field.default for field in msgspec.structs.fields(Sensor)}
     for number, sensor in enumerate(sensors):
-        for option, kinds in _KINDS_WITH.items():
-            if sensor.kind not in kinds and getattr(sensor, option) != defaults[option]:
-                owner = f"{sensor.name} is a {sensor.kind}"
-                yield Finding((*path, number, option), f"{owner}; it is for {', '.join(kinds)} only")
+        yield from of_other_kinds((*path, number), sensor, _KINDS_WITH)
         if sensor.kind in _ON_SERIAL_LINES:
             yield from _line((*path, number), sensor)
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from growd.config.alerts import Alert, Notify
+    from growd.config.devices import Sensor
 
 Path: TypeAlias = tuple[str | int, ...]
 """A place in the tree of the configuration: ("light", "channel", 0, "pin")."""
@@ -44,6 +49,18 @@ class Finding:
             str(part) for part in self.path[depth:] if self.is_numbered or not isinstance(part, int)
         )
         return f"[{section}] {option}".rstrip()
+
+
+def of_other_kinds(
+    path: Path, entry: Alert | Notify | Sensor, kinds_with: Mapping[str, Collection[str]]
+) -> Iterator[Finding]:
+    """The options of the entry at `path` that only entries of other kinds have."""
+    defaults = {field.name: field.default for field in msgspec.structs.fields(type(entry))}
+    article = "an" if entry.kind[0] in "aeiou" else "a"
+    for option, kinds in kinds_with.items():
+        if entry.kind not in kinds and getattr(entry, option) != defaults[option]:
+            reason = f"{entry.name} is {article} {entry.kind}; it is for {', '.join(kinds)} only"
+            yield Finding((*path, option), reason)
 
 
 def refuse(findings: Iterable[Finding]) -> None:
