@@ -18,10 +18,11 @@ from growd.config.access import is_loopback, reason_against, what_is_open
 from growd.http import attempts, sessions
 from growd.http.access import guarded
 from growd.http.attempts import Attempts
-from growd.http.client_request import ClientRequest
+from growd.http.client_limits import ClientLimits, Clients
+from growd.http.client_request import ClientRequest, address_of
 from growd.http.errors import ApiError
 from growd.http.operational import OperationalPages
-from growd.http.peers import peer_of, whole_network
+from growd.http.peers import whole_network
 from support.guarded import PARAM, RESET, GuardedDaemon, Time, Users, guarded_daemon, users_of
 from support.program import failed, started
 from support.session_server import ADMIN, SessionServer, answering, holding, session_server
@@ -477,9 +478,11 @@ class TestAttempts:
 
 
 class TestPeers:
-    def peer(self, remote, *forwarded):
+    def peer(self, remote, *forwarded, proxies=()):
         headers = CIMultiDict([("X-Forwarded-For", value) for value in forwarded])
-        return peer_of(SimpleNamespace(remote=remote, headers=headers))
+        request = SimpleNamespace(remote=remote, headers=headers)
+        Clients(ClientLimits(proxies=proxies)).recognise(request)
+        return request.address
 
     def test_only_a_proxy_on_this_machine_is_believed_unnamed(self):
         assert self.peer("127.0.0.1", "192.0.2.1") == "192.0.2.1"
@@ -488,9 +491,11 @@ class TestPeers:
         assert self.peer("192.0.2.9", "192.0.2.1") == "192.0.2.9"
 
     def test_behind_a_proxy_that_is_named_it_is_the_client_too(self):
+        said = "192.0.2.8", "192.0.2.1, 192.0.2.9, 127.0.0.1"
+        assert self.peer("192.0.2.9", *said, proxies=("192.0.2.9",)) == "192.0.2.1"
         request = ClientRequest.__new__(ClientRequest)
         request.address = "192.0.2.1"
-        assert peer_of(request) == "192.0.2.1"
+        assert address_of(request) == "192.0.2.1"
 
     def test_what_is_no_address_is_none(self):
         assert self.peer("127.0.0.1", "x" * 10_000) == "127.0.0.1"

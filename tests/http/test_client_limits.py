@@ -45,7 +45,7 @@ def nobody(_):
 
 def crowd(monotonic=Seconds(), **limits):  # noqa: B008  it stands still
     """Limits that hold for this machine's addresses too, each of which stands for a client."""
-    return Clients(ClientLimits(**limits), is_free=nobody, monotonic=monotonic)
+    return Clients(ClientLimits(**limits), is_own=nobody, monotonic=monotonic)
 
 
 @asynccontextmanager
@@ -268,6 +268,17 @@ class TestProxies:
             await two.send(get(STREAM, *headers))
             assert client in (await refusal(two))[1]
             assert await open_stream(three, b"X-Forwarded-For: 192.0.2.77")
+
+    async def test_one_on_this_machine_is_believed_unnamed(self):
+        async with (
+            daemon_for(Clients(ClientLimits(streams=1))) as daemon,
+            client_at(daemon) as one,
+            client_at(daemon) as two,
+        ):
+            assert await open_stream(one, b"X-Forwarded-For: 192.0.2.1")
+            await two.send(get(STREAM, b"X-Forwarded-For: 192.0.2.1"))
+            assert "192.0.2.1" in (await refusal(two))[1]
+            assert await is_answered(two, b"X-Forwarded-For: 192.0.2.1")
 
     @pytest.mark.parametrize("header", [b"X-Forwarded-For: 192.0.2.%d", b"Forwarded: for=192.0.2.%d"])
     async def test_nobody_else_is(self, header):

@@ -179,7 +179,7 @@ class TestStrangers:
             await until(lambda: server.connections == 2)
 
     async def test_handshakes_count_for_their_client(self, certificate, context):
-        clients = Clients(ClientLimits(connections=1), is_free=lambda _: False)
+        clients = Clients(ClientLimits(connections=1), is_own=lambda _: False)
         async with (
             serving(certificate=certificate, clients=clients) as daemon,
             raw_client(daemon.port, context=context) as client,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from growd.http.client_limits import Clients
+from growd.http.client_request import ClientRequest
 from growd.http.gateway import SERVER_OPTIONS, Gateway
 
 if TYPE_CHECKING:
@@ -24,9 +27,17 @@ async def gateway_to(
 ) -> AsyncIterator[int]:
     """The port of a gateway to the database at `base` (None: there is none), and of what it is `behind`."""
     gateway = base if isinstance(base, Gateway) else Gateway(lambda: base, stall_limit=stall_limit)
-    runner = web.ServerRunner(
-        web.Server(behind(gateway).handle, access_log=None, **SERVER_OPTIONS), shutdown_timeout=0.1
-    )
+    passage, clients = behind(gateway), Clients()
+
+    async def handle(request: ClientRequest) -> web.StreamResponse:
+        clients.recognise(request)
+        return await passage.handle(request)
+
+    def recognisable(*parts: Any) -> ClientRequest:
+        return ClientRequest(*parts, asyncio.get_running_loop())
+
+    server = web.Server(handle, request_factory=recognisable, access_log=None, **SERVER_OPTIONS)
+    runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()

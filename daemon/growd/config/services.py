@@ -65,7 +65,8 @@ class Http(Section, frozen=True):
     serves itself; "*" lets pages of every site read what takes no login."""
 
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks of proxies that are believed for whom they ask (X-Forwarded-For)."""
+    """Addresses or networks of proxies that are believed for whom they ask (X-Forwarded-For); those on this
+    machine are without being named."""
 
     max_body_bytes: Annotated[int, Meta(ge=1024, le=4_194_304)] = 131_072
     """The largest body of a request to the API."""

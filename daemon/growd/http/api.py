@@ -70,7 +70,6 @@ class Api:
         node: Node,
         segment: str,
         limits: Limits | None = None,
-        access: Authorization | None = None,
         *,
         clients: Clients | None = None,
     ) -> None:
@@ -90,7 +89,7 @@ class Api:
         )
         self.pages: dict[str, Page] = {}
         """What else is read beneath `root`, by its path; see `operational.py`."""
-        self.access = access
+        self.access: Authorization | None = None
         """Who judges requests; None where everybody who reaches growd may do everything."""
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
         self._description = b""  # the OpenAPI document

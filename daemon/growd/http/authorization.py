@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs, web
 
+from growd.http.client_request import address_of
 from growd.http.errors import ApiError
 from growd.http.gateway import Relay, first_segment
-from growd.http.peers import peer_of
 from growd.http.sessions import COOKIE, Session, credentials_of
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Authorization:
                 await self._judge_again(lasting.request, lasting.credentials)
 
     async def _judge_again(self, request: web.BaseRequest, credentials: Credentials) -> None:
-        address = peer_of(request)
+        address = address_of(request)
         try:
             self._require(await self._sessions.who(credentials, address), Permission.READING)
         except ApiError as refusal:
@@ -151,7 +151,7 @@ class Authorization:
         credentials = credentials_of(request)
         if credentials is None:
             raise ApiError(HTTPStatus.UNAUTHORIZED, "unauthorized", "this takes a login")
-        return await self._sessions.who(credentials, peer_of(request))
+        return await self._sessions.who(credentials, address_of(request))
 
     def _require(self, session: Session, needed: Permission) -> None:
         section = self._section
@@ -193,10 +193,10 @@ class Logins:
             return
         # without the cookie, which would stand in for a guess that is handed on: the database may not get it
         # (Connection: Cookie) or find none in it (within quotes)
-        await self._sessions.who(replace(credentials, cookie=""), peer_of(request))
+        await self._sessions.who(replace(credentials, cookie=""), address_of(request))
 
     async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
-        with self._attempts.attempt(peer_of(request), "") as attempt:
+        with self._attempts.attempt(address_of(request), "") as attempt:
             response = await self._passage.handle(request)
             if not _has_failed(response):
                 attempt.is_no_failure()

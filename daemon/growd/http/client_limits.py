@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs
 
+from growd.config.access import is_loopback
 from growd.http.errors import ApiError
-from growd.http.peers import is_own_machine, unmapped, whole_network
+from growd.http.peers import unmapped, whole_network
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,7 +31,7 @@ MOST_REMEMBERED: Final = 4_096  # clients whose requests are counted; who asked 
 class ClientLimits:
     """What one client may have: open connections and streams, and requests to the API a second.
 
-    `proxies` are networks of those who are believed for whom they ask.
+    `proxies` are networks of those who are believed for whom they ask, besides this machine's own.
     """
 
     connections: int = 200
@@ -52,18 +53,19 @@ class ClientLimits:
 class Clients:
     """Tells clients apart by address (IPv6 by network, as each may choose any address of its own).
 
-    A client that is None has no limits of its own: programs of this machine could do worse, and a proxy asks
-    for many. `is_free` tells whose addresses those are.
+    A client that is None has no limits of its own: a proxy asks for many. Programs of this machine count as
+    proxies, and are believed like those that are named: they could do worse. `is_own` tells whose addresses
+    are this machine's.
     """
 
     def __init__(
         self,
         limits: ClientLimits | None = None,
         *,
-        is_free: Callable[[str], bool] = is_own_machine,
+        is_own: Callable[[str], bool] = is_loopback,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._is_free = is_free
+        self._is_own = is_own
         self._monotonic = monotonic
         self._asked: OrderedDict[str, tuple[float, float]] = OrderedDict()  # how often, at a time
         self._streams: dict[str, int] = {}
@@ -77,7 +79,7 @@ class Clients:
     def at(self, address: str) -> str | None:
         """Whom a connection from this address counts for."""
         address = unmapped(address)
-        if not address or self._is_free(address) or self.is_proxy(address):
+        if not address or self.is_proxy(address):
             return None
         return whole_network(address)
 
@@ -88,8 +90,8 @@ class Clients:
 
     def is_proxy(self, address: str) -> bool:
         """Whether it is that of a proxy that is believed."""
-        if not self._proxies:
-            return False
+        if self._is_own(address):
+            return True
         try:
             found = ip_address(address.partition("%")[0])
         except ValueError:

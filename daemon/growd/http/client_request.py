@@ -41,3 +41,8 @@ class ClientRequest(web.BaseRequest):
 def client_of(request: web.BaseRequest) -> str | None:
     """Whom a request counts for, None for one without limits of its own."""
     return request.client if isinstance(request, ClientRequest) else None
+
+
+def address_of(request: web.BaseRequest) -> str:
+    """Where a request comes from, behind proxies that are believed; "" where there is no address."""
+    return request.address if isinstance(request, ClientRequest) else request.remote or ""

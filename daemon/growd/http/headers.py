@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from growd.http.client_request import address_of
 from growd.http.framing import Headers, options
-from growd.http.peers import peer_of
 from growd.http.upstream_errors import RequestRefusedError
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _forwarded(request: web.BaseRequest, headers: Headers, outside: Outside) -> 
     See `absolute_uri` in CouchDB's chttpd. What a proxy further out said of the address stands.
     """
     peers = [*headers.values(b"x-forwarded-for")]
-    peer = (peer_of(request) or "unknown").encode()
+    peer = (address_of(request) or "unknown").encode()
     if headers.listed(b"x-forwarded-for")[-1:] != [peer]:
         # CouchDB takes the last for the peer, and locks logins out by it: so that is the client, and not a
         # proxy that is believed, behind which everybody would be one
