@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.config import Replication
+from growd.config import ConfigError, Replication
 from growd.folders import StartError, own_folder, read_credentials, read_trust
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def test_a_bare_name_is_a_credential_of_systemd_where_there_is_one(tmp_path: Pat
 def test_credentials_that_can_not_be_sent_are_said_but_not_shown(tmp_path: Path, text: str, reason: str):
     file = tmp_path / "login"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(StartError, match=f"credentials_file: .*{reason}") as caught:
+    with pytest.raises(ConfigError, match=f"credentials_file: .*{reason}") as caught:
         read_credentials(str(file))
     assert "secret" not in str(caught.value)
 
@@ -69,7 +69,7 @@ def test_credentials_that_others_can_read_are_refused(tmp_path: Path, mode: int)
     file.write_text("grower\npassword\n", encoding="utf-8")
     file.chmod(mode)
     words = rf"\[replication\] credentials_file: .*login is open to others \(mode {mode:04o}\)"
-    with pytest.raises(StartError, match=words) as caught:
+    with pytest.raises(ConfigError, match=words) as caught:
         read_credentials(str(file), "replication", is_secret=True)
     assert "password" not in str(caught.value)
 
@@ -94,5 +94,5 @@ def test_certificates_that_can_not_be_read_are_named(tmp_path: Path, text: str |
     file = tmp_path / "ca.pem"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(StartError, match=rf"\[replication\] ca_file: {file} {reason}"):
+    with pytest.raises(ConfigError, match=rf"\[replication\] ca_file: {file} {reason}"):
         read_trust(Replication(url="https://far", ca_file=str(file)))

@@ -50,6 +50,7 @@ def test_each_file_that_the_start_would_miss_is_named(tmp_path: Path):
     assert all(str(tmp_path) in fault for fault in faults)
     (tmp_path / "couchdb").write_text("grower\nsecret\n")
     (tmp_path / "mail").write_text("secret\n")
+    (tmp_path / "mail").chmod(0o600)
     assert len(list(faults_of_files(load(file, environ={})))) == 3
 
 

@@ -11,8 +11,7 @@ import aiohttp
 import pytest
 
 from growd.app import App, Running
-from growd.config import load
-from growd.folders import StartError
+from growd.config import ConfigError, load
 from growd.store.couch import Couch
 from support.program import PATIENCE_S
 
@@ -74,5 +73,5 @@ async def test_credentials_that_others_can_read_stop_the_start(tmp_path: Path):
     login.chmod(0o644)
     settings = ("http.port=0", "replication.url=http://far", f"replication.credentials_file={login}")
     app = App(load(None, settings), tmp_path / "data")
-    with pytest.raises(StartError, match=r"\[replication\] credentials_file: .* is open to others"):
+    with pytest.raises(ConfigError, match=r"\[replication\] credentials_file: .* is open to others"):
         await app.run(lambda _: None)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import platform
-import ssl
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from growd.alert_channels import read_channels
 from growd.alerts.backlog import Backlog, KeptBacklog
 from growd.alerts.dispatch import Delivery
 from growd.alerts.messages import Alert, Entry, Sender
@@ -23,9 +22,7 @@ from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING
 from growd.bus.services import SUCCESS
 from growd.clock import RealClock
-from growd.config import ConfigError
 from growd.config.alerts import DEFAULT_ALERTS, faults_of_alerts
-from growd.config.secrets import secret_path
 from growd.devices import SENSOR_KINDS
 from growd.supervisor import Supervisor
 
@@ -36,21 +33,12 @@ if TYPE_CHECKING:
     from growd.alerts.dispatch import Channel
     from growd.bus import Bus
     from growd.config import Config, Finding
-    from growd.config.alerts import Notify
     from growd.store.local import LocalStore
 
 EVENT_TOPIC: Final = "alerts/event"
 _STATE: Final = "alerts"
 _RETRY_S: Final = 10.0
-_LONGEST_SECRET: Final = 4_096
 _UNKEPT: Final = (OSError, RuntimeError)
-_PORTS: Final = {
-    ("email", "tls"): 465,
-    ("email", "starttls"): 587,
-    ("email", "none"): 25,
-    ("mqtt", "none"): 1_883,
-}
-_MQTT_TLS_PORT: Final = 8_883
 _log = logging.getLogger(__name__)
 
 _ALERT: Final = Field(
@@ -188,46 +176,9 @@ class Alerting:
                 delivery.put(phase, alert)
         self._changed.set()
 
-    # channels
-
     async def _channels(self, config: Config) -> dict[str, Channel]:
-        """A channel for each that is configured. Raises `ConfigError`."""
-        return {settings.name: await asyncio.to_thread(self._channel, settings) for settings in config.notify}
-
-    def _channel(self, settings: Notify) -> Channel:
-        """Blocking: reads secrets and certificates, and imports what only this kind needs."""
         now = self._bus.clock.time
-        if settings.kind == "webhook":
-            from growd.alerts.channels.webhook import Webhook  # noqa: PLC0415  only who has one waits for it
-
-            return Webhook(
-                settings.url,
-                self._sender,
-                now,
-                context=read_trusted(settings),
-                secret=read_secret(settings, "secret_file"),
-                token=read_secret(settings, "token_file"),
-            )
-        password = read_secret(settings, "password_file")
-        if settings.kind == "email":
-            from growd.alerts.channels.email import Email, MailServer  # noqa: PLC0415  likewise
-
-            server = MailServer(
-                settings.host,
-                _port(settings),
-                settings.security,
-                read_trusted(settings),
-                settings.timeout_s,
-                settings.user,
-                password,
-            )
-            return Email(server, settings.sender, settings.recipients, self._sender, now)
-        from growd.alerts.channels.mqtt import Broker, Mqtt  # noqa: PLC0415  likewise
-
-        context = None if settings.security == "none" else read_trusted(settings)
-        broker = Broker(settings.host, _port(settings), context, settings.timeout_s, settings.user, password)
-        topic = settings.topic.replace("{device}", self._sender.device)
-        return Mqtt(broker, topic, self._sender, now, functools.partial(self._open_on, settings.name))
+        return await asyncio.to_thread(read_channels, config.notify, self._sender, now, self._open_on)
 
     def _open(self) -> list[Alert]:
         return [] if self._watch is None else list(self._watch.open.values())
@@ -317,37 +268,3 @@ class Alerting:
             return False
         self._is_unkept = False
         return True
-
-
-def _port(settings: Notify) -> int:
-    return settings.port or _PORTS.get((settings.kind, settings.security), _MQTT_TLS_PORT)
-
-
-def read_secret(settings: Notify, option: str) -> str:
-    """The secret in the file of an option, "" where there is none. Blocking. Raises `ConfigError`."""
-    name: str = getattr(settings, option)
-    if not name:
-        return ""
-    path = secret_path(name)
-    where = f"[notify] {option}: {settings.name}: {path}"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{where} can't be read: {error.strerror}") from None
-    except ValueError:
-        raise ConfigError(f"{where} is not UTF-8") from None
-    secret = text.strip("\r\n")
-    if not secret or len(secret) > _LONGEST_SECRET or not secret.isprintable():
-        raise ConfigError(f"{where} must have one line, of 1 to {_LONGEST_SECRET} characters")
-    return secret
-
-
-def read_trusted(settings: Notify) -> ssl.SSLContext:
-    """Which servers are believed. Blocking: reads certificates. Raises `ConfigError`."""
-    where = f"[notify] ca_file: {settings.name}: {settings.ca_file}"
-    try:
-        return ssl.create_default_context(cafile=settings.ca_file or None)
-    except ssl.SSLError:
-        raise ConfigError(f"{where} holds no certificate (PEM)") from None
-    except OSError as error:
-        raise ConfigError(f"{where} can't be read: {error.strerror}") from None

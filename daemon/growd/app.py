@@ -104,7 +104,7 @@ class App:
         """Run until `stop()`, a signal or the end of the terminal; outputs are safe and points kept then.
 
         Where that could not be, `complaints` says so. Raises `StartError` with one clear sentence if it
-        can't start.
+        can't start, and `ConfigError` where that is for what the configuration names.
         """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

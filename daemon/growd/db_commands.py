@@ -16,9 +16,10 @@ import msgspec
 from yarl import URL
 
 from growd.client import client_options, refuse
+from growd.config import ConfigError
 from growd.db_export import ExportBrokenError, Progress, Source, Wanted, exporting, write_table
 from growd.event_loop import run_on_loop
-from growd.folders import StartError, read_credentials
+from growd.folders import read_credentials
 from growd.store.bootstrap import Databases
 from growd.store.csv_format import USUAL_COLUMNS
 from growd.store.errors import StoreError
@@ -114,7 +115,7 @@ def export(
             _export(file, source, wanted, kind, path)
     except ExportBrokenError as error:
         refuse(f"{error}; the same command goes on from here", CUT_OFF)
-    except (StartError, StoreError) as error:
+    except (ConfigError, StoreError) as error:
         refuse(str(error))
 
 

@@ -6,17 +6,15 @@ import contextlib
 import fcntl
 import os
 import ssl
-import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from growd.config.secrets import secret_path
+from growd.config import ConfigError
+from growd.config.secrets import read_secret, secret_path
 from growd.store.replication import Trust
 
 if TYPE_CHECKING:
     from growd.config import Replication
-
-_OPEN_TO_OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
 
 
 class StartError(Exception):
@@ -34,43 +32,46 @@ def read_credentials(
 ) -> tuple[str, str] | None:
     """User and password from a file of two lines, as `[section] credentials_file` names it.
 
-    A bare name is one of systemd's credentials (`secret_path`). A secret file is refused where others
-    than its owner and group can read it, or others than its owner write. Blocking.
+    A bare name is one of systemd's credentials (`secret_path`); for one that `is_secret` see `read_secret`.
+    Blocking. Raises `ConfigError`.
     """
     if not file:
         return None
     where = f"[{section}] credentials_file: {file}"
+    content = read_secret(where, secret_path(file), is_private=is_secret)
     try:
-        with secret_path(file).open(encoding="utf-8") as opened:
-            mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
-            user, password = opened.read().splitlines()[:2]
-    except OSError as error:
-        raise StartError(f"{where} can't be read: {error.strerror}") from None
+        user, password = content.decode().splitlines()[:2]
     except ValueError:
-        raise StartError(f"{where} must have two lines: user, password") from None
+        raise ConfigError(f"{where} must have two lines: user, password") from None
     if ":" in user:  # which ends the user in Basic authentication (RFC 7617, section 2)
-        raise StartError(f"{where}: a user can't have a colon")
-    if is_secret and mode & _OPEN_TO_OTHERS:
-        raise StartError(f"{where} is open to others (mode {mode:04o}); chmod 600 closes it")
+        raise ConfigError(f"{where}: a user can't have a colon")
     return user, password
 
 
 def read_trust(replication: Replication) -> Trust:
-    """Which certificates a server is believed by. Blocking: reads them."""
+    """Which certificates a server is believed by. Blocking: reads them. Raises `ConfigError`."""
     if not replication.url.startswith("https:"):
         return Trust()
     if not replication.verify_tls:
         return Trust(context=False)
     file = replication.ca_file or ssl.get_default_verify_paths().cafile
     if not file:
-        raise StartError("[replication] ca_file: is missing, and this system has no file of certificates")
+        raise ConfigError("[replication] ca_file: is missing, and this system has no file of certificates")
     path = Path(file).absolute()  # CouchDB has a working directory of its own
+    return Trust(trusting(f"[replication] ca_file: {path}", str(path)), str(path))
+
+
+def trusting(where: str, ca_file: str) -> ssl.SSLContext:
+    """Servers are believed by the certificates in `ca_file`, without one by those of this machine.
+
+    Blocking: reads them. Raises `ConfigError`, whose sentence begins with `where`.
+    """
     try:
-        return Trust(ssl.create_default_context(cafile=path), str(path))
+        return ssl.create_default_context(cafile=ca_file or None)
     except ssl.SSLError:
-        raise StartError(f"[replication] ca_file: {path} holds no certificate (PEM)") from None
+        raise ConfigError(f"{where} holds no certificate (PEM)") from None
     except OSError as error:
-        raise StartError(f"[replication] ca_file: {path} can't be read: {error.strerror}") from None
+        raise ConfigError(f"{where} can't be read: {error.strerror}") from None
 
 
 def own_folder(folder: Path) -> contextlib.AbstractContextManager[object]:

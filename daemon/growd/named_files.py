@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from growd.alerting import read_secret, read_trusted
+from growd.alert_channels import read_trusted, secret_of
 from growd.config import ConfigError
 from growd.config.secrets import secret_path
-from growd.folders import StartError, read_credentials, read_trust
+from growd.folders import read_credentials, read_trust
 from growd.http.tls import CertificateError, read_pair
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def faults_of_files(config: Config) -> Iterator[str]:
             continue
         try:
             read()
-        except (ConfigError, StartError, CertificateError) as error:
+        except (ConfigError, CertificateError) as error:
             yield str(error)
 
 
@@ -55,7 +55,7 @@ def _reads(config: Config) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield tls.key, _nothing
     for channel in config.notify:
         for option in _SECRETS:
-            yield getattr(channel, option), functools.partial(read_secret, channel, option)
+            yield getattr(channel, option), functools.partial(secret_of, channel, option)
         yield "", functools.partial(read_trusted, channel)  # of no systemd: they are no secret
 
 

@@ -192,6 +192,17 @@ async def test_a_secret_that_is_not_there_changes_nothing(tmp_path: Path):
 async def test_a_secret_is_one_line_of_text(tmp_path: Path, content: bytes, words: str):
     secret = tmp_path / "secret"
     secret.write_bytes(content)
+    secret.chmod(0o600)
+    with pytest.raises(ConfigError, match=words):
+        async with daemon(tmp_path, mail(1, user="grower", password_file=str(secret))):
+            pass
+
+
+async def test_a_secret_that_others_can_read_is_refused(tmp_path: Path):
+    secret = tmp_path / "secret"
+    secret.write_text("secret\n")
+    secret.chmod(0o644)
+    words = r"\[notify\] password_file: mail: .* is open to others \(mode 0644\)"
     with pytest.raises(ConfigError, match=words):
         async with daemon(tmp_path, mail(1, user="grower", password_file=str(secret))):
             pass

@@ -76,6 +76,7 @@ def wrote(folder: Path, box: Mailbox, broker_port: int, hook_port: int) -> Path:
     secrets = {"mail-password": PASSWORD, "broker-password": BROKER_PASSWORD, "hook-secret": "s3cret"}
     for name, secret in secrets.items():
         (folder / name).write_text(f"{secret}\n", encoding="utf-8")
+        (folder / name).chmod(0o600)
     file = folder / "growd.toml"
     file.write_text(
         CONFIGURATION.format(

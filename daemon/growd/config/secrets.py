@@ -1,17 +1,21 @@
-"""Where a file with a secret is that the configuration names."""
+"""Where a file with a secret is that the configuration names, and what it holds."""
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Final
+
+from growd.config.findings import ConfigError
 
 CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 """Set by systemd for a unit with LoadCredential=; systemd.exec(5), "Credentials"."""
 
-
 _OF_A_FOLDER: Final = "secret_"
 """Before the names of a folder's files, as LoadCredential=secret:... in systemd/growd.service has them."""
+
+_OPEN_TO_OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
 
 
 def secret_path(name: str) -> Path:
@@ -26,3 +30,20 @@ def secret_path(name: str) -> Path:
             if credential.exists():
                 return credential
     return Path(name)
+
+
+def read_secret(where: str, path: Path, *, is_private: bool = True) -> bytes:
+    """What a file with a secret holds. Blocking. Raises `ConfigError`, whose sentence begins with `where`.
+
+    A private one is refused where others than its owner and group can read it, or others than its owner
+    write.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            content = file.read()
+    except OSError as error:
+        raise ConfigError(f"{where} can't be read: {error.strerror}") from None
+    if is_private and mode & _OPEN_TO_OTHERS:
+        raise ConfigError(f"{where} is open to others (mode {mode:04o}); chmod 600 closes it")
+    return content

@@ -6,20 +6,19 @@ import asyncio
 import logging
 import re
 import ssl
-import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from growd.config.secrets import secret_path
+from growd.config.findings import ConfigError
+from growd.config.secrets import read_secret, secret_path
 
 if TYPE_CHECKING:
     from growd.clock import Clock
     from growd.config.tls import Tls
 
 SOON_S: Final = 14 * 86_400  # before its end a certificate is complained of
-_OPEN_TO_OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
 _PEM: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _DER_VERSION: Final = 0xA0
 _DER_UTC_TIME: Final = 0x17
@@ -122,12 +121,9 @@ def read_pair(certificate: Path, key: Path) -> Pair:
     except OSError as error:
         raise CertificateError(f"{where} can't be read: {error.strerror}") from None
     try:
-        mode = stat.S_IMODE(key.stat().st_mode)
-        key.read_bytes()
-    except OSError as error:
-        raise CertificateError(f"{key_where} can't be read: {error.strerror}") from None
-    if mode & _OPEN_TO_OTHERS:
-        raise CertificateError(f"{key_where} is open to others (mode {mode:04o}); chmod 600 closes it")
+        read_secret(key_where, key)  # what it holds is for `ssl` to read
+    except ConfigError as error:
+        raise CertificateError(str(error)) from None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
