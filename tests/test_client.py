@@ -18,12 +18,12 @@ from growd.client import (
     Client,
     Login,
     NotReachedError,
-    Reach,
     RefusedError,
     UsageError,
     address_of,
     trusting_only,
 )
+from growd.command_options import Reach
 from growd.config import Http
 from support.daemon import CO2, START, serving
 from support.program import GROWD

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from growd.client import Reach
+from growd.command_options import Reach
 from growd.config import Chamber, Channel, Config, Environment, Light, Relay, Sensor
 from growd.status.asking import status_of
 from growd_hwsim.faults import Fault

@@ -58,6 +58,15 @@ def test_check_asks_what_the_actuators_of_the_configuration_can_do(written):
     assert told == f"{file} can run: 0 errors, 2 warnings."
 
 
+def test_check_asks_what_a_profile_that_ships_can_do(written, monkeypatch):
+    file = written({"format": "simple", "operations": [[0, "air_carbon_dioxide", 800]]})
+    drives_none = "nothing here drives air_carbon_dioxide"
+    assert drives_none in said("check", file, "--profile", "minimal").stdout
+    assert drives_none not in said("check", file, "--profile", "sim").stdout
+    monkeypatch.setenv("GROWD_PROFILE", "minimal")
+    assert drives_none in said("check", file).stdout
+
+
 @pytest.mark.parametrize("command", [["check"], ["show"], ["plot", "-o", "plan.png"]])
 def test_an_environment_that_there_is_not_is_refused(written, command, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # it does not come to a picture

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from growd.client import client_options
+from growd.command_options import client_options, json_option
 
 if TYPE_CHECKING:
-    from growd.client import Reach
+    from growd.command_options import Reach
 
 _TEST_S: Final = 660.0  # the longest that a channel may be configured to take, and a little more
 
@@ -35,7 +35,7 @@ def alert() -> None:
 
 @alert.command("list")
 @client_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def list_command(*, reach: Reach, as_json: bool) -> None:
     """Print the alerts that are open, and how each channel fares.
 

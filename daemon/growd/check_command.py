@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from growd.app import DEVICE_CHECKS, open_configured
-from growd.client import Client, ClientError, address_of, refuse, trusting
+from growd.client import Client, ClientError, address_of, trusting
 from growd.clock import RealClock
-from growd.command_options import config_option, faults_option, hardware_of, set_option
+from growd.command_options import config_option, faults_option, hardware_of, refuse, set_option
 from growd.config import Config, ConfigError, load
 from growd.event_loop import run_on_loop
 from growd.hardware_check import check_hardware, described

@@ -15,7 +15,8 @@ import click
 import msgspec
 from yarl import URL
 
-from growd.client import client_options, refuse
+from growd.client import NOT_REACHED
+from growd.command_options import client_options, json_option, refuse
 from growd.config import ConfigError
 from growd.db_export import ExportBrokenError, Progress, Source, Wanted, exporting, write_table
 from growd.event_loop import run_on_loop
@@ -29,10 +30,7 @@ from growd.store.store_node import MOST_LISTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from growd.client import Reach
-
-CUT_OFF: Final = 3
-"""The exit status of `growd db export` where the database does not answer or broke off; 2 is click's."""
+    from growd.command_options import Reach
 
 _STEPS: Final = 1_000  # of a progress bar
 
@@ -114,7 +112,7 @@ def export(
         with PartFile(path, query, anew=restart) as file:
             _export(file, source, wanted, kind, path)
     except ExportBrokenError as error:
-        refuse(f"{error}; the same command goes on from here", CUT_OFF)
+        refuse(f"{error}; the same command goes on from here", NOT_REACHED)
     except (ConfigError, StoreError) as error:
         refuse(str(error))
 
@@ -124,7 +122,7 @@ def export(
 @click.option(
     "--limit", type=click.IntRange(1, MOST_LISTED), default=100, show_default=True, help="How many."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @client_options
 def rejected(*, retry: bool, limit: int, as_json: bool, reach: Reach) -> None:
     """List the points that the database refused, with its reasons; the oldest come first.

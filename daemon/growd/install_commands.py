@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from growd.client import refuse
+from growd.command_options import refuse
 from growd.config.profiles import PROFILES
 from growd.installation import (
     CONFIGURATION,

@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from growd.bus.errors import counted
-from growd.client import client_options, refuse
+from growd.command_options import client_options, json_option, refuse
 from growd.recipe_runners import reach_of
 from growd.recipe_table import draw, lasting, table_of
 from growd.recipes.drawing import plan_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import tzinfo
 
-    from growd.client import Reach
+    from growd.command_options import Reach
 
 
 class _Answer(msgspec.Struct):
@@ -53,7 +53,6 @@ _what = click.argument("what", metavar="FILE|ID")
 _environment = click.option(
     "--environment", metavar="ID", help="Of this environment.  [default: the first one]"
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _common(command: Callable[..., None]) -> Callable[..., None]:
@@ -65,7 +64,7 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 
 @recipe.command("check")
 @_common
-@_json
+@json_option
 def check_command(*, what: str, as_json: bool, **where: Any) -> None:
     """Tell all that is wrong with a recipe.
 
@@ -89,7 +88,7 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
 
 @recipe.command()
 @_common
-@_json
+@json_option
 def show(*, what: str, as_json: bool, **where: Any) -> None:
     """Print the plan of a recipe: its phases, and their set points.
 

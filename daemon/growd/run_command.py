@@ -13,8 +13,7 @@ import click
 
 from growd import logs
 from growd.app import DEVICE_CHECKS, App
-from growd.client import refuse
-from growd.command_options import config_option, faults_option, hardware_of, set_option
+from growd.command_options import config_option, faults_option, hardware_of, refuse, set_option
 from growd.config import Config, ConfigError, load
 from growd.event_loop import run_on_loop
 from growd.folders import StartError

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from growd.client import client_options
+from growd.command_options import client_options, json_option
 from growd.status.asking import status_of
 from growd.status.table import report
 
 if TYPE_CHECKING:
-    from growd.client import Reach
+    from growd.command_options import Reach
 
 
 @click.command()
 @client_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def status(*, reach: Reach, as_json: bool) -> None:
     """Tell how the running daemon is: devices, variables, recipes, interlocks, points, database and machine.
 

@@ -38,3 +38,11 @@ def columns(
 ) -> list[str]:
     """The same as lines."""
     return ["  ".join(cells).rstrip() for cells in aligned(headings, rows, right=right)]
+
+
+def printable(text: str) -> str:
+    """Lines of text in which what can't be printed, as the escapes that move a cursor, is escaped."""
+    return "".join(
+        sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode()
+        for sign in text
+    )

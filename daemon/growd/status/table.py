@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
-from growd.client import printable
 from growd.status.model import has_little_disk
-from growd.wording import columns, duration
+from growd.wording import columns, duration, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -60,9 +59,7 @@ def table(found: Sequence[DeviceStatus], now: float) -> str:
 
 def replication_table(found: Sequence[ReplicationStatus], now: float) -> str:
     """The replications in aligned columns, at the UNIX time `now`; the lag is in documents."""
-    return "\n".join(
-        columns(_REPLICATION_HEADINGS, [_replication_row(each, now) for each in found], right=_NUMBERS)
-    )
+    return _table(_REPLICATION_HEADINGS, [_replication_row(each, now) for each in found])
 
 
 def variable_table(found: Sequence[VariableStatus]) -> str:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import difflib
 import re
-from contextlib import contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 import msgspec
 
-from growd.client import Client, ClientError, Reach, RefusedError
+from growd.client import Client, ClientError, RefusedError
+from growd.command_options import Reach
 from growd.config import ConfigError
 from growd.terminal.output import echo_lines, print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from click.shell_completion import CompletionItem
+
+T = TypeVar("T")
 
 _MOST: Final = 3  # names that are suggested
 _LIKENESS: Final = 0.6  # of two names, as difflib measures it
@@ -55,11 +57,10 @@ def similar(name: str, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*ending, *alike]))[:_MOST]
 
 
-@contextmanager
-def suggesting(client: Client, resource: str, name: str) -> Iterator[None]:
-    """Have the refusal of an unknown name say which one may have been meant."""
+def look_up(client: Client, resource: str, name: str, *, kind: type[T]) -> T:
+    """What the daemon tells of a name. The refusal of an unknown one says which may have been meant."""
     try:
-        yield
+        return client.get(resource, name, kind=kind)
     except RefusedError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise

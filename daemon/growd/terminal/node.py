@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from growd.client import client_options
-from growd.terminal.names import list_names, name_argument, prefix_argument, suggesting
+from growd.command_options import client_options
+from growd.terminal.names import list_names, look_up, name_argument, prefix_argument
 from growd.terminal.output import bullets, echo_lines, output_options, print_json, tree
 
 if TYPE_CHECKING:
-    from growd.client import Reach
+    from growd.command_options import Reach
 
 _LISTS: Final = {"pubs": "Publications", "subs": "Subscriptions", "srvs": "Services", "params": "Parameters"}
 
@@ -36,8 +36,8 @@ def list_command(*, reach: Reach, prefix: str, as_json: bool) -> None:
 @client_options
 def info(*, reach: Reach, name: str, as_json: bool) -> None:
     """Tell what a node publishes, subscribes to, serves and has for parameters, and how it is."""
-    with reach.client() as client, suggesting(client, "node", name):
-        found = client.get("node", name, kind=dict[str, Any])
+    with reach.client() as client:
+        found = look_up(client, "node", name, kind=dict[str, Any])
     if as_json:
         print_json(found)
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from growd.command_options import json_option
 from growd.wording import aligned
 
 if TYPE_CHECKING:
@@ -34,12 +35,11 @@ _colour = click.option(
     callback=_choose_colour,
     help="Colour: on a terminal and without NO_COLOR, always, or never.",
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:
     """`--json`, which the command is given as `as_json`, and `--color`."""
-    return _json(_colour(command))
+    return json_option(_colour(command))
 
 
 def print_json(value: Any, *, on_one_line: bool = False) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from growd.client import client_options
+from growd.command_options import client_options
 from growd.terminal.fields import value_of
-from growd.terminal.names import list_names, name_argument, prefix_argument, suggesting
+from growd.terminal.names import list_names, look_up, name_argument, prefix_argument
 from growd.terminal.output import echo_lines, output_options, print_json, text_of, tree
 
 if TYPE_CHECKING:
-    from growd.client import Reach
+    from growd.command_options import Reach
 
 
 class _Value(msgspec.Struct):
@@ -40,8 +40,8 @@ def list_command(*, reach: Reach, prefix: str, as_json: bool) -> None:
 @client_options
 def get(*, reach: Reach, name: str, as_json: bool) -> None:
     """Print the value of a parameter, or all values of a branch as a tree."""
-    with reach.client() as client, suggesting(client, "param", name):
-        value = client.get("param", name, kind=_Value).result
+    with reach.client() as client:
+        value = look_up(client, "param", name, kind=_Value).result
     if as_json:
         print_json(value)
     else:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from growd.client import RefusedError, client_options
+from growd.client import RefusedError
+from growd.command_options import client_options
 from growd.terminal.fields import HEADINGS, service_arguments, service_fields
-from growd.terminal.names import list_names, name_argument, prefix_argument, suggesting
+from growd.terminal.names import list_names, look_up, name_argument, prefix_argument
 from growd.terminal.output import echo_lines, output_options, print_json, table, tree
 
 if TYPE_CHECKING:
-    from growd.client import Reach
+    from growd.command_options import Reach
 
 _TIMEOUT_S: Final = 60.0  # what a service does at a device may take a while
-_ANSWERED: Final = (HTTPStatus.OK, HTTPStatus.BAD_REQUEST)
 
 
 class _Service(msgspec.Struct):
@@ -47,11 +47,10 @@ def list_command(*, reach: Reach, prefix: str, as_json: bool) -> None:
 def info(*, reach: Reach, name: str, as_json: bool) -> None:
     """Tell which node serves a service, and its arguments with their units and ranges."""
     with reach.client() as client:
-        with suggesting(client, "service", name):
-            found = client.get("service", name, kind=_Service)
+        found = look_up(client, "service", name, kind=_Service)
         fields = service_fields(client, name)
     if as_json:
-        print_json({**msgspec.to_builtins(found), "fields": [msgspec.to_builtins(each) for each in fields]})
+        print_json({**msgspec.to_builtins(found), "fields": msgspec.to_builtins(fields)})
         return
     click.echo(f"Node: {found.node}\nType: {found.request_type}\nArgs: {' '.join(found.args)}".rstrip())
     if fields:
@@ -79,10 +78,9 @@ def call(*, reach: Reach, name: str, arguments: tuple[str, ...], timeout: float,
     is no text: 21, true, '{"a": 1}'. The exit status is 1 where the service refuses.
     """
     with reach.client(timeout) as client:
-        with suggesting(client, "service", name):
-            client.get("service", name, kind=_Service)
+        look_up(client, "service", name, kind=_Service)
         given = service_arguments(arguments, service_fields(client, name))
-        answer = client.call(name, given, kind=dict[str, Any], also=_ANSWERED)
+        answer = client.call(name, given, kind=dict[str, Any])
     if as_json:
         print_json(answer)
     if not answer.get("success"):

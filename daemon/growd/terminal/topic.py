@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from growd.client import Client, ClientError, NotReachedError, RefusedError, client_options
+from growd.client import Client, ClientError, NotReachedError, RefusedError
+from growd.command_options import client_options
 from growd.terminal.fields import HEADINGS, message_arguments, message_fields
 from growd.terminal.following import RETRY_S, follow, tell
-from growd.terminal.names import list_names, name_argument, names_of, prefix_argument, suggesting
+from growd.terminal.names import list_names, look_up, name_argument, names_of, prefix_argument
 from growd.terminal.output import (
     bullets,
     echo_lines,
@@ -31,7 +32,7 @@ from growd.terminal.output import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from growd.client import Reach
+    from growd.command_options import Reach
     from growd.terminal.fields import FieldInfo
     from growd.terminal.following import Line
 
@@ -76,11 +77,10 @@ def list_command(*, reach: Reach, prefix: str, verbose: bool, as_json: bool) -> 
 def info(*, reach: Reach, name: str, as_json: bool) -> None:
     """Tell the type of a topic with its units and ranges, and who publishes and subscribes."""
     with reach.client() as client:
-        with suggesting(client, "topic", name):
-            found = client.get("topic", name, kind=_Topic)
+        found = look_up(client, "topic", name, kind=_Topic)
         fields = message_fields(client, name)
     if as_json:
-        print_json({**msgspec.to_builtins(found), "fields": [msgspec.to_builtins(each) for each in fields]})
+        print_json({**msgspec.to_builtins(found), "fields": msgspec.to_builtins(fields)})
         return
     click.echo(f"Type: {found.type}\n")
     if fields:
@@ -103,8 +103,7 @@ def echo(*, reach: Reach, name: str, count: int | None, as_json: bool) -> None:
     restarted, and ends with Ctrl-C (exit status 130) or after COUNT messages.
     """
     with reach.client() as client:
-        with suggesting(client, "topic", name):
-            client.get("topic", name, kind=_Topic)
+        look_up(client, "topic", name, kind=_Topic)
         fields = [] if as_json else message_fields(client, name)
         for number, (text, line) in enumerate(follow(client, name, latest=True), 1):
             if as_json:
@@ -147,8 +146,7 @@ def pub(*, reach: Reach, name: str, values: tuple[str, ...], rate: float | None,
     """
     _refuse_options(values)
     with reach.client() as client:
-        with suggesting(client, "topic", name):
-            found = client.get("topic", name, kind=_Topic)
+        found = look_up(client, "topic", name, kind=_Topic)
         if len(values) > 1 and values[0] == found.type:
             values = values[1:]  # fingers that know rostopic name it
         arguments = message_arguments(values, message_fields(client, name))
@@ -213,8 +211,7 @@ def hz(*, reach: Reach, name: str, window: int, count: int | None, as_json: bool
     messages.
     """
     with reach.client() as client:
-        with suggesting(client, "topic", name):
-            client.get("topic", name, kind=_Topic)
+        look_up(client, "topic", name, kind=_Topic)
         _measure(client, name, Gaps(window), count, as_json=as_json)
 
 
