@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs, web
 
-from growd.http.client_request import address_of
+from growd.http.client_request import READING, address_of
 from growd.http.errors import ApiError
 from growd.http.gateway import Relay, first_segment
 from growd.http.sessions import COOKIE, Session, credentials_of
@@ -38,7 +38,6 @@ CHALLENGE: Final = f'Basic realm="{REALM}", charset="UTF-8"'
 QUIET_CHALLENGE: Final = "Cookie"
 """For pages, which say with X-CouchDB-WWW-Authenticate that a browser shall ask nobody, as CouchDB has it."""
 SERVER_ADMIN: Final = "_admin"
-READING_METHODS: Final = frozenset({"GET", "HEAD"})
 _SESSION: Final = web.RequestKey("growd.session", Session)
 _LOGGED_OUT: Final = "Basic Xzpf"  # "_:_", with which clients of CouchDB say that they are nobody
 _GIVEN_COOKIE: Final = re.compile(rb"\r\nset-cookie: %b=[^;\s]" % COOKIE.encode(), re.IGNORECASE)
@@ -86,7 +85,7 @@ class Authorization:
         """Let a request pass to what is no administration, or refuse: 400, 401, 403, 429 or 503."""
         if path in self._open:
             return
-        reads = request.method in READING_METHODS
+        reads = request.method in READING
         if reads and self._section.open_reading:
             return
         try:
@@ -110,7 +109,7 @@ class Authorization:
         """
         if path in self._open:
             text = "ok\n" if response.status == HTTPStatus.OK else "no\n"
-            return web.Response(text=text, status=response.status, headers={hdrs.CACHE_CONTROL: "no-store"})
+            return web.Response(text=text, status=response.status)
         session = request.get(_SESSION)
         if session is not None and session.set_cookie and not response.prepared:
             response.headers.add(hdrs.SET_COOKIE, session.set_cookie)

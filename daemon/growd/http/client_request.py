@@ -18,6 +18,7 @@ SECURITY_HEADERS: Final = (
 """An answer is data and never a page. Without Strict-Transport-Security: a certificate of one's own making is
 usual here, and a browser that has seen it once would let nobody past a certificate that it can't check."""
 NO_STORE: Final = "no-store"
+READING: Final = frozenset({"GET", "HEAD"})  # methods that change nothing
 
 
 class ClientRequest(web.BaseRequest):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
 
 if TYPE_CHECKING:
     from growd.http.api import Api
-
-_FRESH: Final = {"Cache-Control": "no-store"}  # what a proxy kept would be of another moment
 
 
 class Operations(Protocol):
@@ -42,7 +40,7 @@ class OperationalPages:
 
     async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
         body, content_type = await self._operations.metrics(request.headers.get("Accept", ""))
-        return web.Response(body=body, headers={"Content-Type": content_type, **_FRESH})
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _health(self, _: web.BaseRequest) -> web.StreamResponse:
         return _told(self._operations.why_unwell())
@@ -54,4 +52,4 @@ class OperationalPages:
 def _told(why_not: str) -> web.StreamResponse:
     """200 and "ok", or 503 and why."""
     status = HTTPStatus.SERVICE_UNAVAILABLE if why_not else HTTPStatus.OK
-    return web.Response(text=f"{why_not or 'ok'}\n", status=status, headers=_FRESH)
+    return web.Response(text=f"{why_not or 'ok'}\n", status=status)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import hdrs, web
 
 from growd.bus.errors import shown
-from growd.http.client_request import SECURITY_HEADERS
+from growd.http.client_request import READING, SECURITY_HEADERS
 from growd.http.errors import ApiError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from growd.http.client_request import ClientRequest
 
 ANY_ORIGIN: Final = "*"
-READING: Final = frozenset({"GET", "HEAD"})
 PREFLIGHT_S: Final = 600  # how long a browser may go by the answer to a preflight
 # Those of a body that a form sends, for which browsers ask no leave before (Fetch standard,
 # "CORS-safelisted request-header"); no type is one of them too.

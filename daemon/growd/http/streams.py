@@ -85,7 +85,6 @@ class Streams:
         response = web.StreamResponse(
             headers={
                 "Content-Type": form.content_type,
-                "Cache-Control": "no-store",
                 "X-Accel-Buffering": "no",  # an nginx in front passes each message on at once
             }
         )
