@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -21,9 +19,7 @@ from support.jumping import Rig, rigged
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
 from support.running import running
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from support.waiting import until
 
 SLOW = Config(sensor=(Sensor(name="slow", kind="scd30", interval_s=120.0),))
 
@@ -238,13 +234,6 @@ class TestSeveralSensorsOfOneVariable:
 def test_what_no_sensor_measures_can_not_be_used(config: Config, words: str):
     with pytest.raises(ConfigError, match=re.escape(words)):
         refuse(unmeasured_variables(config))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop and the threads run until `condition` holds."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  it is any condition, with no event of its own
-            await asyncio.sleep(0)
 
 
 async def test_outputs_that_hang_are_told_together_and_hold_up_the_end_together(monkeypatch):

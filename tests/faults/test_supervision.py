@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +16,7 @@ from growd_hwsim.faults import Fault
 from growd_hwsim.i2c import CLEARING_PULSES, I2CKernel
 from support.memory import ShortMemory
 from support.scene import INTERVAL_S, chamber_of, sensor, steady_scene
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from support.waiting import until
 
 GIVEN_UP_S = STUCK_AFTER * DEVICE_TIMEOUT_S
 SIBLING_S = 3 * GIVEN_UP_S
@@ -107,10 +103,3 @@ async def test_what_hangs_does_not_hold_up_the_end(monkeypatch):
     assert machine.faults.hanging >= 1
     assert complaints == []  # of outputs
     machine.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop and the threads run until `condition` holds."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  it is any condition, with no event of its own
-            await asyncio.sleep(0)

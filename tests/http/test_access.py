@@ -26,6 +26,7 @@ from growd.http.peers import whole_network
 from support.guarded import PARAM, RESET, GuardedDaemon, Time, Users, guarded_daemon, users_of
 from support.program import failed, started
 from support.session_server import ADMIN, SessionServer, answering, holding, session_server
+from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -52,12 +53,6 @@ async def users(database) -> AsyncIterator[Users]:
 async def daemon(database) -> AsyncIterator[GuardedDaemon]:
     async with guarded_daemon(database.url) as running:
         yield running
-
-
-async def until(condition):
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  it is told by no event
-            await asyncio.sleep(0)
 
 
 class TestDecision:

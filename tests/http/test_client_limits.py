@@ -18,6 +18,7 @@ from growd.http.errors import ApiError
 from growd.http.origins import WebPolicy
 from support.daemon import CO2, LIGHT, NAMES, serving
 from support.raw_http import RawClient
+from support.waiting import until
 
 API = b"/_svc/api/0.0.1"
 NODES = API + b"/node"
@@ -79,12 +80,6 @@ async def is_answered(client, *headers):
 async def open_stream(client, *headers):
     await client.send(get(STREAM, *headers))
     return b" 200 " in (await client.head()).splitlines()[0]
-
-
-async def until(condition):
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  it is told by no event
-            await asyncio.sleep(0)
 
 
 class TestConnections:

@@ -29,6 +29,7 @@ from growd.run_command import allow_open_files
 from support import raw_http
 from support.daemon import CO2, NAMES, serving
 from support.tls_door import TLS, client_context
+from support.waiting import until
 
 NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: x\r\n\r\n"
 UPGRADE = NODES[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -104,12 +105,6 @@ async def listening(daemon, **limits):
 
 def port_of(server):
     return server.address[1]
-
-
-async def until(condition):
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  it is told by no event
-            await asyncio.sleep(0)
 
 
 def posted(body, *, is_chunked):

@@ -15,6 +15,7 @@ import pytest
 from growd.http.server import AddressError, Server
 from support.daemon import CO2, LIGHT, serving
 from support.raw_http import raw_client
+from support.waiting import until
 
 PARAMS = b"GET /_svc/api/0.0.1/param HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -26,12 +27,6 @@ def publish(body, *headers, declared=b"application/json"):
     )
     lines = [b"Content-Length: %d" % len(body), *headers]
     return head + b"".join(line + b"\r\n" for line in lines) + b"\r\n" + body
-
-
-async def until(condition):
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  it is told by no event
-            await asyncio.sleep(0)
 
 
 class TestRouting:

@@ -23,6 +23,7 @@ from support.clock import ManualClock
 from support.daemon import CO2, serving
 from support.raw_http import raw_client
 from support.tls_door import CA_FILE, TLS, client_context
+from support.waiting import until
 
 NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: localhost\r\n\r\n"
 STREAM = b"GET /_svc/api/0.0.1/topic_stream/%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % CO2.encode()
@@ -84,12 +85,6 @@ async def certificate(files, clock):
 @pytest_asyncio.fixture
 async def context():
     return await asyncio.to_thread(client_context)
-
-
-async def until(condition):
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  it is told by no event
-            await asyncio.sleep(0)
 
 
 async def served(port, context):
