@@ -178,9 +178,10 @@ class TestCookies:
 
     async def test_a_renewed_cookie_reaches_the_client(self, daemon, users):
         name, _ = await users.add("growd_reader")
-        answer = await daemon.read(cookie=await users.cookie(name, age_s=120))
-        renewed = answer.headers["Set-Cookie"]
+        old = await users.cookie(name, age_s=120)
+        renewed = (await daemon.read(cookie=old)).headers["Set-Cookie"]
         assert renewed.startswith("AuthSession=")
+        assert "Set-Cookie" not in (await daemon.read(cookie=old)).headers  # it is not kept
         assert (await daemon.read(cookie=renewed.partition(";")[0].partition("=")[2])).status == 200
         assert "Set-Cookie" not in (await daemon.read(cookie=await users.cookie(name))).headers
 

@@ -139,6 +139,15 @@ class TestHost:
 
 
 class TestOtherSites:
+    @pytest.mark.parametrize("target", [PUBLISH, b"/recipes/_bulk_docs"])
+    async def test_one_that_is_refused_before_its_body_came_is_the_last(self, daemon, target):
+        begun = request(b"POST", target, FOREIGN, b"Content-Type: text/plain", b"Content-Length: 1000")
+        async with raw_client(daemon.port) as client:
+            await client.send(begun)
+            answer = await client.answer()
+            refused(answer, 403, "cross_site")
+            assert answer.value(b"Connection") == b"close"
+
     @pytest.mark.parametrize(
         "origin", ["https://evil.example", "null", "http://x.evil.example", "http://x:81", "file://", "x", ""]
     )
