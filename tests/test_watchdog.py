@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from growd.bus import Bus
+from growd.config import Channel, Config, Light, Relay, Sensor
 from growd.control.combining import Combiner
 from growd.control.filters import Filter
 from growd.control.sampling import Sampler
@@ -23,8 +24,10 @@ from growd.supervisor import Supervisor
 from growd.worker import Worker
 from support.clock import ManualClock
 from support.freezing import LOOPS
+from support.jumping import rigged
 from support.outbox import opened_at
 from support.processes import child_with
+from support.recipes import Chamber
 from support.running import running
 from support.service_manager import Manager, Notified, managed
 
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
 FREEZING = str(Path(__file__).parent / "support" / "freezing.py")
 WATCHDOG_S = 2.0
 ENV = "environment_1"
+AIR = Sensor(name="air", kind="scd30")
+LAMP = Light(channel=(Channel(name="red", pin=4),))
+VALVE = Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -135,6 +141,55 @@ async def test_loops_that_have_nothing_to_do_are_not_stuck(tmp_path: Path):
                 await clock.advance(LOOP_S / 2)
                 await outbox.flush()  # that nothing is measured is a point, and a disk goes by real time
                 assert bus.liveness.stuck() == []
+
+
+async def test_loops_to_which_more_comes_than_they_have_taken_are_not_stuck_while_they_take_it(
+    tmp_path: Path,
+):
+    clock, time = ManualClock(), Time()
+    bus = Bus(clock, liveness=Liveness(monotonic=time))
+    declare_environment(bus, ENV, ["air_carbon_dioxide"])
+    combiner = Combiner(bus, ENV, "air_carbon_dioxide", ["a", "b"], method="first", stale_after_s=30.0)
+    busy = Filter(bus, ENV, "air_carbon_dioxide")
+    stages = ("raw/air_carbon_dioxide/a", "raw/air_carbon_dioxide", "measured/air_carbon_dioxide")
+    node = bus.node("outside")
+    outside = [node.publisher(f"{ENV}/{stage}") for stage in stages]
+    async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
+        recorder = Recorder(bus, outbox, PointMaker("0123456789ab"), [ENV])
+        async with running(clock, combiner, busy, recorder):
+            for _ in range(20):  # ten minutes
+                time.now += LOOP_S / 2
+                await clock.advance(LOOP_S / 2)
+                for stage in outside:
+                    stage.publish(400.0)  # that waits while it is looked
+                assert bus.liveness.stuck() == []
+
+
+async def test_no_loop_of_a_plant_at_work_is_stuck():
+    async with rigged(Config(sensor=(AIR,), light=LAMP, relay=(VALVE,))) as rig:
+        await rig.clock.settle()
+        loops = {each.name for each in rig.bus.liveness._heartbeats}
+        kinds = ("/samplers/", "/filters/", "/controllers/", "/actuators/", "/interlocks")
+        assert not [kind for kind in kinds if not any(kind in name for name in loops)]
+        for _ in range(20):  # ten minutes
+            await rig.clock.advance(LOOP_S / 2)
+            assert rig.bus.liveness.stuck() == []
+        assert {each.name for each in rig.bus.liveness._heartbeats} == loops
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+async def test_a_recipe_runner_is_not_stuck_while_a_recipe_runs_nor_where_its_journal_can_not_be_read(
+    is_broken,
+):
+    chamber = Chamber()
+    chamber.journal.broken = is_broken
+    async with chamber.on():
+        answer = await chamber.start()
+        assert answer["success"] is not is_broken
+        for _ in range(20):
+            await chamber.clock.advance(STORE_S / 2)
+            assert chamber.bus.liveness.stuck() == []
+        assert chamber.bus.liveness._heartbeats
 
 
 async def test_an_outbox_that_does_not_save_what_it_has_is_stuck(tmp_path: Path):

@@ -263,6 +263,27 @@ async def test_a_state_that_can_not_be_understood_stops_no_start(
     assert "the alerts that were open can't be read" in caplog.text
 
 
+async def test_a_disk_that_is_full_for_a_while_is_told_once_and_has_what_is_open_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    save, tries, kept = LocalStore.save_state, 0, asyncio.Event()
+
+    async def full(local: LocalStore, key: str, state: Any) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise OSError(28, "No space left on device")
+        await save(local, key, state)
+        kept.set()
+
+    monkeypatch.setattr("growd.alerting._RETRY_S", 0.0)
+    monkeypatch.setattr(LocalStore, "save_state", full)
+    async with daemon(tmp_path) as growd:
+        await growd.be(2)
+        await asyncio.wait_for(kept.wait(), PATIENCE_S)
+    assert caplog.text.count("can't be kept: [Errno 28] No space left on device") == 1
+
+
 async def test_with_a_channel_and_no_rule_there_is_a_set_of_them(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port), rules=()) as growd:
         await growd.be(2)

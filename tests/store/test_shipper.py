@@ -385,6 +385,24 @@ async def test_a_database_that_can_not_be_prepared_for_days_is_no_standstill(rig
             time.now += SHIPPING_S / 2
 
 
+async def test_a_backlog_that_takes_hours_is_no_standstill(rig, monkeypatch):
+    time, stuck = Time(), []
+    liveness = Liveness(monotonic=time)
+    send = rig.couch.bulk_docs
+
+    async def slow(*arguments: Any) -> Any:
+        time.now += SHIPPING_S / 2
+        stuck.extend(liveness.stuck())
+        return await send(*arguments)
+
+    monkeypatch.setattr(rig.couch, "bulk_docs", slow)
+    await add_durably(rig.outbox, points(range(20)))
+    async with in_tasks(rig.shipper(liveness=liveness, batch=2, max_batch=2)):
+        await rig.clock.until(lambda: not rig.outbox.depth())
+    assert time.now == 10 * SHIPPING_S / 2
+    assert stuck == []
+
+
 async def test_a_request_that_never_comes_back_is_a_standstill(rig, monkeypatch):
     time = Time()
     liveness = Liveness(monotonic=time)

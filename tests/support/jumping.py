@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from growd.bus import Bus
+from growd.liveness import Liveness
 from growd.plant import Plants, declare_topics
 from growd.simulation import simulated_hardware
 from support.clock import Sleepers
@@ -248,7 +249,7 @@ class Rig:
         self.config = config
         self.memory = memory or ShortMemory()
         self.clock = JumpingClock()
-        self.bus = Bus(self.clock)
+        self.bus = Bus(self.clock, liveness=Liveness(monotonic=self.clock.monotonic))
         declare_topics(config, self.bus)
         self.machine: SimulatedHardware = simulated_hardware(config, self.clock)
         self.machine._open_serial = _Serial(self.machine.serial_ports).open

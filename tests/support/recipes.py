@@ -10,6 +10,7 @@ from datetime import UTC
 from growd.bus import Bus
 from growd.bus.params import Parameters
 from growd.control.topics import declare_environment
+from growd.liveness import Liveness
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
 from support.clock import ManualClock
@@ -78,7 +79,7 @@ class Chamber:
         self.period_s = 1.0
 
     def boot(self):
-        self.bus = Bus(self.clock, Parameters(self.kept))
+        self.bus = Bus(self.clock, Parameters(self.kept), Liveness(monotonic=self.clock.monotonic))
         declare_environment(self.bus, "e", [])
         self.clock.boot = secrets.token_hex(8) if self.is_new_boot else self.clock.boot
         self.library = Library(self.fetch, None, self.zone)
