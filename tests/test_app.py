@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import logging
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,10 @@ from msgspec.structs import replace
 
 from growd.app import App, Running
 from growd.cli import main
-from growd.config import Config, Interlock, Relay, Sensor, load
+from growd.config import Interlock, Relay, Sensor, load
+from growd.config.alerts import Notify
 from growd.config.checks import RESERVED
+from growd.config.profiles import profile_path
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.outbox import LOG_BYTES, LOG_NAME, Outbox
@@ -27,6 +30,7 @@ from growd.store.point_log import PointLog
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.faults import Fault
+from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.hardware import SimulatedHardware, open_simulated
 from support.program import PATIENCE_S, heeding_hangups
 
@@ -118,20 +122,35 @@ def kept_points(data: Path) -> list[DataPoint]:
 
 
 async def test_a_hangup_is_to_read_the_configuration_again(tmp_path: Path, heeded_signals: None, caplog):
-    read = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def reread() -> Config:
-        loop.call_soon_threadsafe(read.set)
-        return load(None, (*SETTINGS, "store.batch=7"))
-
-    app = App(load(None, SETTINGS), tmp_path, reread)
+    caplog.set_level(logging.WARNING)
+    settings = (*SETTINGS, "http.access=couchdb", "access.open_reading=true", "store.minimum_interval_s=600")
+    settings += ("simulator.speed=5",)
+    eager = "store.variable.air_temperature={absolute_band=0, relative_band=0, minimum_interval_s=0}"
+    changed = (eager, "store.batch=7", "access.answer_s=3", "http.topic_data_s=9", "light.ramp_s=1")
+    before = await asyncio.to_thread(load, None, settings)
+    after = await asyncio.to_thread(load, None, settings + changed)
+    channel = Notify(name="duty", kind="webhook", url="http://127.0.0.1:1/")
+    app = App(before, tmp_path, lambda: replace(after, notify=(channel,)))
     async with serving(app) as client:
+        await streamed(client, "environment_1/measured/air_temperature", above=0)  # by the rule of before
+        assert await informed(client, "alerts", "channels") == []
         signal.raise_signal(signal.SIGHUP)
-        await asyncio.wait_for(read.wait(), PATIENCE_S)
-        async with client.get("node") as answer:
-            assert answer.status == 200
-    assert app.complaints == []
+        while not await informed(client, "alerts", "channels"):
+            pass
+        async with client.get("topic_stream/environment_1/measured/air_temperature") as lines:
+            for _ in range(5):
+                await lines.content.readline()
+    kept = await asyncio.to_thread(kept_points, tmp_path)
+    assert sum(point.variable == "air_temperature" for point in kept) > 3  # of ten minutes one, as it was
+    taken = "[access] answer_s, [http] topic_data_s, [notify], [store] batch, [store] variable"
+    assert f"the configuration was read again; in force from now on: {taken}" in caplog.messages
+    assert "changed, but in force only after a restart of growd: [light] ramp_s" in caplog.messages
+
+
+async def informed(client: aiohttp.ClientSession, node: str, detail: str) -> Any:
+    """What a node tells of itself."""
+    async with client.get(f"node/{node}") as answer:
+        return (await answer.json())[detail]
 
 
 async def test_no_environment_can_have_the_name_of_a_node_of_the_daemon(tmp_path: Path):
@@ -139,6 +158,29 @@ async def test_no_environment_can_have_the_name_of_a_node_of_the_daemon(tmp_path
         names = {name for name in (await answer.json())["results"] if "/" not in name}
     assert names <= RESERVED
     assert len(names) > 5
+
+
+async def test_a_lamp_on_a_relay_is_lit_whole_or_not_at_all_and_is_not_calibrated(
+    tmp_path: Path, machines: list[SimulatedHardware], monkeypatch
+):
+    def pulsed(*_: Any) -> None:
+        raise RuntimeError("a relay is pulsed")
+
+    monkeypatch.setattr(SimulatedGpio, "PWM", pulsed)
+    lux = Sensor(name="lux", kind="bh1750")
+    config = await asyncio.to_thread(load, profile_path("minimal"), (*SETTINGS, "simulator.enabled=true"))
+    app = App(replace(config, sensor=(*config.sensor, lux)), tmp_path)
+    async with serving(app) as client:
+        async with client.get("service") as answer:
+            offered = (await answer.json())["results"]
+        assert [name for name in offered if name.endswith("calibrate_light")] == []
+        assert "environment_1/start_recipe" in offered
+        for level, lit in ((0.6, 1.0), (0.4, 0.0)):
+            assert await post(client, "environment_1/desired/light_intensity_white", level) == 200
+            await told(
+                client, "environment_1/light_channels", lambda said, lit=lit: said["value"]["x"] == lit
+            )
+            assert machines[0].gpio.high(24) == 1.0 - lit  # a low pin switches it on
 
 
 async def test_a_hangup_that_it_was_told_to_ignore_is_nothing(tmp_path: Path, heeded_signals: None):

@@ -404,6 +404,13 @@ def test_relays_are_off_without_commands_unless_said_otherwise(tmp_path: Path):
             "[interlock] dose_litres: takes valve_flow_l_min, the flow of an open valve",
         ),
         ("[light]\ngamma = 0.1", "[light] gamma"),
+        *(
+            (
+                f"[light]\nswitched = true\n{option}",
+                f"[light] {option.split()[0]}: is for a lamp that is dimmed",
+            )
+            for option in ("ramp_s = 5", "gamma = 2.2", "minimum_duty = 0.1", "hardware_pwm = true")
+        ),
         ("[[sensor]]\nname = 'a'\nkind = 'scd30'\ninterval_s = 0.05", "[sensor] 0.interval_s"),
         ("[filter]\nweight = 0.0001", "[filter] weight"),
         ("[light]\nramp_s = -1", "[light] ramp_s"),
