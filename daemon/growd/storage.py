@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import counted
 from growd.store.errors import LocalStoreError
@@ -27,17 +27,14 @@ if TYPE_CHECKING:
     from growd.store.local import LocalStore
     from growd.variables import Variable
 
-RELOADABLE: Final = tuple(
-    f"store.{option}"
-    for option in (
-        "batch",
-        "max_batch",
-        "max_age_s",
-        "watched_age_s",
-        "variable",
-        "minimum_interval_s",
-        "maximum_interval_s",
-    )
+RELOADABLE: Final = (
+    "store.batch",
+    "store.max_batch",
+    "store.max_age_s",
+    "store.watched_age_s",
+    "store.minimum_interval_s",
+    "store.maximum_interval_s",
+    "store.variable",
 )
 """The options that can change while it runs."""
 
@@ -96,17 +93,10 @@ class Storage:
     async def reconfigure(self, config: Config) -> None:
         """Go by other rules, batches and ages from now on (`RELOADABLE`)."""
         self._config = config
-        settings = config.store
-        self.shipper.reconfigure(
-            batch=settings.batch,
-            max_batch=settings.max_batch,
-            max_age=settings.max_age_s,
-            watched_age=settings.watched_age_s,
-        )
+        self.shipper.reconfigure(**_batches(config.store))
         self._recorder.reconfigure()
 
     def _new_shipper(self, clock: Clock) -> Shipper:
-        settings = self._config.store
         shipper = Shipper(
             self._database.couch,
             self.outbox,
@@ -114,10 +104,7 @@ class Storage:
             database=self._database.names.points,
             prepare=self._database.prepare,
             liveness=self._bus.liveness,
-            batch=settings.batch,
-            max_batch=settings.max_batch,
-            max_age=settings.max_age_s,
-            watched_age=settings.watched_age_s,
+            **_batches(self._config.store),
         )
         self._database.when_up(shipper.retry_now)  # a back-off may have a minute to go
         return shipper
@@ -166,6 +153,16 @@ class Storage:
             await self._local.save_state(_ENDED_WELL, well)
         except LocalStoreError as error:
             _log.warning("how growd ended can't be kept: %s", error)
+
+
+def _batches(settings: config.Store) -> dict[str, Any]:
+    """When batches leave, and how large they are, in the words of `Shipper`."""
+    return {
+        "batch": settings.batch,
+        "max_batch": settings.max_batch,
+        "max_age": settings.max_age_s,
+        "watched_age": settings.watched_age_s,
+    }
 
 
 def storage_rule(settings: config.Store, variable: Variable) -> StorageRule:
