@@ -86,6 +86,7 @@ class TestHost:
         [
             "evil.example", f"{MACHINE}.evil.example", "127.0.0.1.evil.example", "localhost.evil.example",
             "0x7f.1", "2130706433", "evil.example:5984", f"{MACHINE}-x.local", "growd.local.evil",
+            f"{LABEL}-local",
         ],
     )  # fmt: skip
     @pytest.mark.parametrize("target", [NODES, STREAM, b"/_svc", b"/recipes/_all_docs", b"/"])

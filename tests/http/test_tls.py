@@ -117,6 +117,16 @@ class TestClients:
                     assert (await client.answer()).status == 200
             await until(lambda: daemon.server.connections == 0)
 
+    async def test_one_that_reads_nothing_has_no_more_held_for_it_than_over_tcp(self, certificate, context):
+        limits = []
+        for shown, tls in ((None, None), (certificate, context)):
+            async with serving(certificate=shown) as daemon, raw_client(daemon.port, context=tls) as client:
+                await client.send(NODES)
+                await client.answer()
+                (connection,) = daemon.server._http.admission.connections
+                limits.append(connection.transport.get_write_buffer_limits())
+        assert limits[0] == limits[1]
+
     async def test_old_versions_are_refused(self, certificate, context):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is an old one
