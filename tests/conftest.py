@@ -12,6 +12,7 @@ from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
 from support.leaks import Holdings
+from support.ports import held_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -52,6 +53,13 @@ def nothing_left_behind() -> Iterator[None]:
         gc.collect()  # only then: it costs more than most tests
         left = Holdings.now().more_than(before)
     assert not left, f"left behind: {left}"
+
+
+@pytest.fixture
+def own_port() -> Iterator[int]:
+    """A port on which nobody listens, until a server of this test does."""
+    with held_port() as port:
+        yield port
 
 
 @pytest.fixture(scope="session", autouse=True)

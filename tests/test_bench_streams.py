@@ -18,6 +18,8 @@ from measuring import Options, Process, server
 from stream_client import Delivery, Listeners
 from streams import cost
 
+from support.stand_in import StandIn
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,10 +34,8 @@ def chunk(*numbers: int) -> bytes:
 async def counted(*streams: bytes) -> Delivery:
     """What `Listeners` counts when each of them is sent one of these, a few bytes at a time."""
     left = list(streams)
-    answering: list[asyncio.Task[None] | None] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        answering.append(asyncio.current_task())
         data = HEAD + left.pop()
         await reader.readuntil(b"\r\n\r\n")
         for begin in range(0, len(data), 7):
@@ -43,7 +43,6 @@ async def counted(*streams: bytes) -> Delivery:
             await writer.drain()
         await reader.read()
         writer.close()
-        await writer.wait_closed()
 
     def listen(port: int) -> Delivery:
         with Listeners(Process(os.getpid(), port), "/", len(streams)) as listeners:
@@ -52,10 +51,8 @@ async def counted(*streams: bytes) -> Delivery:
                 listeners.listen(0.01)
             return listeners.delivered(0, time.time())
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
-        delivery = await asyncio.to_thread(listen, listening.sockets[0].getsockname()[1])
-    await asyncio.wait([task for task in answering if task])  # the server does not wait for them
-    return delivery
+    async with StandIn(answer) as server:
+        return await asyncio.to_thread(listen, server.port)
 
 
 async def test_messages_are_counted_on_each_stream():

@@ -14,7 +14,6 @@ import pytest
 from aiohttp import web
 
 from growd.client import (
-    Address,
     Client,
     Login,
     NotReachedError,
@@ -27,6 +26,7 @@ from growd.command_options import Reach
 from growd.config import Http
 from support.daemon import CO2, START, serving
 from support.program import GROWD
+from support.stand_in import StandIn
 from support.terminal import typed
 from support.tls_door import CA_FILE, TLS, tls_door_to
 
@@ -263,22 +263,16 @@ async def test_one_connection_is_kept():
 
 
 async def test_one_that_the_daemon_closed_meanwhile_is_opened_anew():
-    connections = 0
-
     async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         writer.close()
 
-    server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
-    address = Address("http", "127.0.0.1", server.sockets[0].getsockname()[1], "/_svc")
-    async with server:
-        with Client(address) as client:
+    async with StandIn(answer_once) as server:
+        with Client(address_of(Http(), server.url)) as client:
             assert await asked(client, "node") == {}
             assert await asked(client, "node") == {}
-    assert connections == 2
+    assert server.connections == 2
 
 
 async def test_what_changes_something_is_sent_once():
@@ -289,10 +283,11 @@ async def test_what_changes_something_is_sent_once():
         came.append(await reader.readuntil(b"\r\n\r\n"))
         writer.close()
 
-    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-    address = Address("http", "127.0.0.1", server.sockets[0].getsockname()[1], "/_svc")
-    async with server:
-        with Client(address) as client, pytest.raises(NotReachedError, match="is it running"):
+    async with StandIn(hang_up) as server:
+        with (
+            Client(address_of(Http(), server.url)) as client,
+            pytest.raises(NotReachedError, match="is it running"),
+        ):
             await asyncio.to_thread(client.post, "service", START, {}, kind=dict)
     assert len(came) == 1
 
@@ -307,10 +302,8 @@ async def test_what_changes_something_is_not_sent_again_where_a_kept_connection_
             came.append(await reader.readuntil(b"\r\n\r\n"))
         writer.close()
 
-    server = await asyncio.start_server(answer_once, "127.0.0.1", 0)
-    address = Address("http", "127.0.0.1", server.sockets[0].getsockname()[1], "/_svc")
-    async with server:
-        with Client(address) as client:
+    async with StandIn(answer_once) as server:
+        with Client(address_of(Http(), server.url)) as client:
             await asked(client, "node")
             with pytest.raises(NotReachedError, match="is it running"):
                 await asyncio.to_thread(client.post, "service", START, {}, kind=dict)
@@ -331,13 +324,11 @@ async def test_what_speaks_no_http_is_told():
         writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
         writer.close()
 
-    server = await asyncio.start_server(babble, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        printed = await typed("node", "list", "--url", f"http://127.0.0.1:{port}")
+    async with StandIn(babble) as server:
+        printed = await typed("node", "list", "--url", server.url)
     assert (printed.status, printed.err) == (
         3,
-        f"growd: what answers at http://127.0.0.1:{port}/_svc is not growd (no HTTP)\n",
+        f"growd: what answers at {server.url}/_svc is not growd (no HTTP)\n",
     )
 
 
@@ -345,10 +336,7 @@ async def test_what_speaks_no_http_is_told():
 async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncIterator[str]:
     """A server that is not growd, and answers without an end; its address."""
 
-    tasks: list[Any] = []
-
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.append(asyncio.current_task())
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 " + head + b"\r\n\r\n")
         with suppress(ConnectionError):
@@ -357,13 +345,9 @@ async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncI
                 await writer.drain()
                 await asyncio.sleep(pause_s)
         writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        await asyncio.gather(*tasks)
+    async with StandIn(answer) as server:
+        yield server.url
 
 
 async def test_an_answer_has_an_end_and_comes_in_time(monkeypatch: pytest.MonkeyPatch):

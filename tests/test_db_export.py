@@ -19,6 +19,7 @@ from growd.store.errors import PartFileError
 from growd.store.part_file import PartFile
 from support.couch_client import client_of, install_design
 from support.exporting import LIST, random_points
+from support.stand_in import StandIn
 
 PREFIX = "growd_export_"
 PLACE = ("[]", "1", "a")  # where a part ends
@@ -151,9 +152,8 @@ class Cutting:
 async def cut_after(server, requests):
     host, port = server.url.rpartition("/")[2].split(":")
     cutting = Cutting((host, int(port)), requests)
-    listener = await asyncio.start_server(cutting, "127.0.0.1", 0)
-    async with listener:
-        yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}", cutting
+    async with StandIn(cutting) as listener:
+        yield listener.url, cutting
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -29,6 +28,7 @@ from growd.status.table import report, table
 from growd.store.database_node import DatabaseStatus
 from growd.store.replication_health import ReplicationHealth
 from support.daemon import serving as serving_api
+from support.ports import held_port
 from support.program import failed, home_on, started
 
 if TYPE_CHECKING:
@@ -193,9 +193,7 @@ def test_the_table_is_aligned_and_tells_how_long_ago():
 
 
 async def test_a_daemon_that_does_not_run_is_one_sentence_and_a_status_of_its_own():
-    with socket.socket() as taken:  # bound, and not listening
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    with held_port() as port:
         exit_status, printed = await failed("status", "--url", f"http://user:secret@127.0.0.1:{port}/_svc")
     assert exit_status == 3
     assert printed == f"growd: growd does not answer at http://127.0.0.1:{port}/_svc: is it running?\n"

@@ -141,11 +141,9 @@ async def test_nobody_who_reads_on_ends_it_without_a_word():
             assert await line_of(echo.stderr) == ""
 
 
-async def test_a_daemon_that_is_restarted_is_waited_for_and_that_is_said_once(
-    tmp_path: Path, unused_tcp_port: int
-):
+async def test_a_daemon_that_is_restarted_is_waited_for_and_that_is_said_once(tmp_path: Path, own_port: int):
     raw = "environment_1/raw/light_illuminance"
-    port = ("--port", str(unused_tcp_port))
+    port = ("--port", str(own_port))
     async with started(tmp_path, *port) as program:
         arguments = ("--json", "--url", program.address)
         async with (

@@ -20,7 +20,6 @@ from growd.config.alerts import DEFAULT_ALERTS, Alert, Kind, Notify
 from growd.control.topics import declare_environment
 from growd.status.overview import Overview
 from growd.store.local import LocalStore
-from support.broker import free_port
 from support.checkout import ROOT
 from support.clock import ManualClock
 from support.mail import mail_server
@@ -90,9 +89,8 @@ async def daemon(
         await local.close()
 
 
-async def test_what_could_not_be_told_before_the_end_of_growd_is_told_after_it(tmp_path: Path):
-    async with mail_server() as box:
-        port = box.port
+async def test_what_could_not_be_told_before_the_end_of_growd_is_told_after_it(tmp_path: Path, own_port: int):
+    port = own_port
     async with daemon(tmp_path, mail(port)) as growd:  # where no mail server is
         await growd.be(2)
         await growd.until(lambda: bool(growd.told()["channels"][0]["error"]))
@@ -122,10 +120,8 @@ async def test_a_server_that_is_silent_is_left_and_tried_again(tmp_path: Path):
         ]
 
 
-async def test_a_broker_that_is_not_there_is_told_as_such(tmp_path: Path):
-    house = Notify(
-        name="house", kind="mqtt", host="127.0.0.1", port=free_port(), security="none", timeout_s=1.0
-    )
+async def test_a_broker_that_is_not_there_is_told_as_such(tmp_path: Path, own_port: int):
+    house = Notify(name="house", kind="mqtt", host="127.0.0.1", port=own_port, security="none", timeout_s=1.0)
     async with daemon(tmp_path, house) as growd:
         (result,) = (await growd.call("alerts/test"))["results"]
         assert result["error"].startswith("the broker can't be reached: ")

@@ -17,7 +17,7 @@ from growd.alerts.channels.mqtt import Broker, Mqtt
 from growd.alerts.dispatch import DeliveryError
 from growd.alerts.messages import Alert, Batch, Entry, Sender
 from growd.alerts.rules import Phase
-from support.broker import PASSWORD, USER, broker, free_port
+from support.broker import PASSWORD, USER, broker
 from support.tls_door import CA_FILE
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ async def test_who_is_cut_off_is_told_to_be_offline_and_comes_back(tmp_path: Pat
                 assert (await other.next(STATUS)).payload == b"online"
 
 
-async def test_a_broker_that_comes_back_gets_what_is_open(tmp_path: Path):
-    port = free_port()
+async def test_a_broker_that_comes_back_gets_what_is_open(tmp_path: Path, own_port: int):
+    port = own_port
     line = Line(port)
     async with line.running():
         async with broker(tmp_path, port=port):
@@ -154,9 +154,9 @@ async def test_a_wrong_password_is_told(tmp_path: Path):
                 await line.mqtt.send(START)
 
 
-async def test_a_broker_that_is_not_there_is_told():
-    line = Line(free_port())
-    line.mqtt._broker = Broker("localhost", free_port(), None, 1.0)
+async def test_a_broker_that_is_not_there_is_told(own_port: int):
+    line = Line(own_port)
+    line.mqtt._broker = Broker("127.0.0.1", own_port, None, 1.0)
     async with line.running():
         with pytest.raises(DeliveryError, match="the broker can't be reached"):
             await line.mqtt.send(START)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -13,6 +12,7 @@ import pytest
 
 from support.couch_client import Client, client_of
 from support.gateway_server import gateway_to
+from support.ports import held_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -44,9 +44,8 @@ async def numbers(couch: Client, database: str) -> str:
 @pytest.fixture
 def deaf_port() -> Iterator[int]:
     """A port of this machine that is taken but answers nothing."""
-    with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))
-        yield int(deaf.getsockname()[1])
+    with held_port() as port:
+        yield port
 
 
 def job(source: str, target: str, **more: Any) -> dict[str, Any]:

@@ -15,11 +15,13 @@ import pytest
 
 from support.couch_client import Client, client_of
 from support.database import start_node
+from support.ports import held_port
+from support.stand_in import StandIn
 from support.tls_door import CA_FILE, door_to, tls_door_to
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
 
     from support.database import DatabaseServer, EmbeddedProcess
@@ -398,12 +400,10 @@ async def test_settings_are_strings(couch: Client) -> None:
 
 
 @pytest.fixture
-def ports() -> tuple[int, int]:
-    """Two ports of this machine that nobody listens on."""
-    with socket.socket() as one, socket.socket() as other:
-        for free in (one, other):
-            free.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
+def ports() -> Iterator[tuple[int, int]]:
+    """Two ports of this machine that nobody else takes."""
+    with held_port() as one, held_port() as other:
+        yield one, other
 
 
 @asynccontextmanager
@@ -503,22 +503,15 @@ async def test_a_far_side_that_says_nothing_is_given_up(own_server: EmbeddedProc
 @asynccontextmanager
 async def half_an_answer(length: str, *, breaks_off: bool) -> AsyncIterator[str]:
     """A server that gives each connection the beginning of an answer, and then nothing or the end of it."""
-    open_ones: set[asyncio.StreamWriter] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        open_ones.add(writer)
         await reader.readuntil(b"\r\n\r\n")
         writer.write(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n9\r\n{{".encode())
         if breaks_off:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-        for writer in open_ones:
-            writer.close()
+    async with StandIn(serve) as server:
+        yield server.url
 
 
 @pytest.mark.parametrize("length", ["Content-Length: 9", "Transfer-Encoding: chunked"])

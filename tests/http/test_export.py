@@ -25,7 +25,7 @@ from support.exporting import (
     random_points,
     row,
 )
-from support.raw_http import raw_client, raw_upstream
+from support.raw_http import RawUpstream, raw_client
 
 VIEWS = ["by_variable", "by_timestamp", "by_category", "all_vars"]
 HEAD = b"timestamp,variable,value\r\n"
@@ -44,7 +44,7 @@ def small_pages(monkeypatch):
 async def before(view, **options):
     """A door before a database that is made up, and a connection to it."""
     async with (
-        raw_upstream(view) as upstream,
+        RawUpstream(view) as upstream,
         front_door(upstream.url, **options) as door,
         raw_client(door.port) as client,
     ):
@@ -266,7 +266,7 @@ async def test_a_caller_without_credentials_is_refused_as_by_the_database(databa
 
 
 async def test_without_a_database_it_says_so():
-    async with raw_upstream(MadeUpView([])) as upstream:
+    async with RawUpstream(MadeUpView([])) as upstream:
         pass
     async with front_door(upstream.url) as door, client_of(door.url) as client:
         answer = await client("GET", ALL)
@@ -342,7 +342,7 @@ class Hanging(MadeUpView):
 
 async def test_a_client_that_goes_ends_the_reading(small_pages):
     view = Hanging([row(n) for n in range(9)])
-    async with raw_upstream(view) as upstream, front_door(upstream.url) as door:
+    async with RawUpstream(view) as upstream, front_door(upstream.url) as door:
         async with raw_client(door.port) as client:
             await client.send(get())
             await client.until(b"2,x,2\r\n")

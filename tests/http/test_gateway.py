@@ -11,7 +11,7 @@ from aiohttp import web
 
 from growd.http.gateway import Gateway
 from support.gateway_server import gateway_to
-from support.raw_http import Peer, RawAnswer, answering, raw_client, raw_upstream, take_apart
+from support.raw_http import Peer, RawAnswer, RawUpstream, answering, raw_client, take_apart
 
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -26,7 +26,7 @@ async def exchange(request: bytes, answer: bytes = EMPTY, *, prefix: str = "") -
         await peer.close()
 
     async with (
-        raw_upstream(script) as upstream,
+        RawUpstream(script) as upstream,
         gateway_to(upstream.url + prefix) as port,
         raw_client(port) as c,
     ):
@@ -211,7 +211,7 @@ class TestRequestHeaders:
             heads.append(await peer.head())
             await peer.send(EMPTY)
 
-        async with raw_upstream(script) as up, gateway_to(up.url) as port, raw_client(port) as client:
+        async with RawUpstream(script) as up, gateway_to(up.url) as port, raw_client(port) as client:
             await client.send(b"GET / HTTP/1.0\r\n\r\n")
             answer = await client.answer()
             assert await client.reader.read() == b""
@@ -222,7 +222,7 @@ class TestRequestHeaders:
     async def test_an_http_1_0_client_keeps_its_connection_when_it_asks(self):
         answers = answering(EMPTY, EMPTY)
         async with (
-            raw_upstream(answers) as upstream,
+            RawUpstream(answers) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -273,7 +273,7 @@ class TestSmuggling:
     async def test_an_answer_nobody_asked_for_goes_to_nobody(self):
         answers = answering(EMPTY + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison")
         async with (
-            raw_upstream(answers) as upstream,
+            RawUpstream(answers) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -338,7 +338,7 @@ class TestAnswer:
                 await asyncio.sleep(0)
             await peer.close()
 
-        async with raw_upstream(script) as upstream, gateway_to(upstream.url) as port:
+        async with RawUpstream(script) as upstream, gateway_to(upstream.url) as port:
             for version in (b"HTTP/1.1", b"HTTP/1.0"):
                 async with raw_client(port) as client:
                     await client.send(b"GET / " + version + b"\r\nHost: h\r\n\r\n")
@@ -349,7 +349,7 @@ class TestAnswer:
         one = b"HTTP/1.1 " + status + b'\r\nETag: "1"\r\n\r\n'
         answers = answering(one, one)
         async with (
-            raw_upstream(answers) as upstream,
+            RawUpstream(answers) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -365,7 +365,7 @@ class TestAnswer:
         one = b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n"
         answers = answering(one, one)
         async with (
-            raw_upstream(answers) as upstream,
+            RawUpstream(answers) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -393,7 +393,7 @@ class TestAnswer:
             await peer.gone()
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -419,7 +419,7 @@ class TestUpload:
             await peer.send(EMPTY)
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -439,7 +439,7 @@ class TestUpload:
             await peer.send(EMPTY)
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -469,7 +469,7 @@ class TestUpload:
                 await peer.send(EMPTY)
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -486,7 +486,7 @@ class TestUpload:
             await peer.send(EMPTY)
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -501,7 +501,7 @@ class TestUpload:
 
     async def test_a_refusal_instead_of_100_continue_arrives_without_the_body(self):
         async with (
-            raw_upstream(answering(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")) as upstream,
+            RawUpstream(answering(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -523,7 +523,7 @@ class TestUpload:
                 peer.reset()
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -544,7 +544,7 @@ class TestUpload:
             begun.set()
             rest.append(await peer.reader.read())
 
-        async with raw_upstream(script) as upstream, gateway_to(upstream.url, stall_limit=0.1) as port:
+        async with RawUpstream(script) as upstream, gateway_to(upstream.url, stall_limit=0.1) as port:
             async with raw_client(port) as client:
                 head = b"PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
                 await client.send(head + b"3\r\nabc\r\n")
@@ -569,7 +569,7 @@ class TestUpload:
             await peer.head()
             rest.append(await peer.reader.read())
 
-        async with raw_upstream(script) as upstream, gateway_to(Late(lambda: upstream.url)) as port:
+        async with RawUpstream(script) as upstream, gateway_to(Late(lambda: upstream.url)) as port:
             async with raw_client(port) as client:
                 await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
                 assert (await client.answer()).status == 400
@@ -578,7 +578,7 @@ class TestUpload:
 
     async def test_a_client_that_stops_sending_is_let_go(self):
         async with (
-            raw_upstream(answering(EMPTY)) as upstream,
+            RawUpstream(answering(EMPTY)) as upstream,
             gateway_to(upstream.url, stall_limit=0.05) as port,
         ):
             upstream.script = Peer.gone
@@ -594,7 +594,7 @@ class TestConnections:
         sized = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"
         chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"
         answers = answering(sized, chunked, sized)
-        async with raw_upstream(answers) as upstream, gateway_to(upstream.url) as port:
+        async with RawUpstream(answers) as upstream, gateway_to(upstream.url) as port:
             for _ in range(3):
                 async with raw_client(port) as client:
                     await client.send(get(b"/"))
@@ -603,7 +603,7 @@ class TestConnections:
 
     async def test_one_that_the_database_wants_closed_is_not(self):
         answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-        async with raw_upstream(answering(answer)) as upstream, gateway_to(upstream.url) as port:
+        async with RawUpstream(answering(answer)) as upstream, gateway_to(upstream.url) as port:
             async with raw_client(port) as client:
                 for _ in range(2):
                     await client.send(get(b"/"))
@@ -619,7 +619,7 @@ class TestConnections:
 
     async def test_a_get_that_met_a_stale_one_is_sent_again(self):
         async with (
-            raw_upstream(self.closes_on_the_second_request) as upstream,
+            RawUpstream(self.closes_on_the_second_request) as upstream,
             gateway_to(upstream.url) as port,
         ):
             async with raw_client(port) as client:
@@ -637,7 +637,7 @@ class TestConnections:
     )
     async def test_what_might_be_done_twice_is_not_sent_again(self, request_):
         async with (
-            raw_upstream(self.closes_on_the_second_request) as upstream,
+            RawUpstream(self.closes_on_the_second_request) as upstream,
             gateway_to(upstream.url) as port,
         ):
             async with raw_client(port) as client:
@@ -648,7 +648,7 @@ class TestConnections:
             assert len(upstream.peers) == 1
 
     async def test_it_follows_a_database_that_moves(self):
-        async with raw_upstream(answering(EMPTY)) as first, raw_upstream(answering(EMPTY)) as second:
+        async with RawUpstream(answering(EMPTY)) as first, RawUpstream(answering(EMPTY)) as second:
             addresses = iter([first.url, second.url])
             gateway = Gateway(lambda: next(addresses))
             async with gateway_to(gateway) as port, raw_client(port) as client:
@@ -672,7 +672,7 @@ class TestDatabaseDown:
                     assert json.loads(answer.body)["error"] == "service_unavailable"
 
     async def test_refused(self):
-        async with raw_upstream(answering()) as upstream:
+        async with RawUpstream(answering()) as upstream:
             pass
         async with gateway_to(upstream.url) as port, raw_client(port) as client:
             await client.send(b"PUT /db HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc")
@@ -717,7 +717,7 @@ class TestDatabaseDown:
             await peer.send(start)
             await peer.close()
 
-        async with raw_upstream(script) as up, gateway_to(up.url) as port, raw_client(port) as client:
+        async with RawUpstream(script) as up, gateway_to(up.url) as port, raw_client(port) as client:
             await client.send(get(b"/"))
             with pytest.raises(asyncio.IncompleteReadError):
                 await client.answer()
@@ -729,7 +729,7 @@ class TestDatabaseDown:
             await peer.close()
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):

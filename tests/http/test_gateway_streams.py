@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.gateway_server import gateway_to
-from support.raw_http import Peer, raw_client, raw_upstream
+from support.raw_http import Peer, RawUpstream, raw_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ class TestFeeds:
             await peer.send(b"0\r\n\r\n")
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -75,7 +75,7 @@ class TestFeeds:
             await peer.send(b"5\r\nlast\n\r\n0\r\n\r\n")
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -94,7 +94,7 @@ class TestFeeds:
             seen.set()
             await peer.gone()
 
-        async with raw_upstream(script) as upstream, gateway_to(upstream.url) as port:
+        async with RawUpstream(script) as upstream, gateway_to(upstream.url) as port:
             async with raw_client(port) as client:
                 await client.send(PUT + b"abc")
                 await seen.wait()
@@ -117,7 +117,7 @@ class TestClientGoesAway:
             await peer.gone()
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -138,7 +138,7 @@ class TestClientGoesAway:
                 await pour(peer, sent)
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -159,7 +159,7 @@ class TestMemory:
             await pour(peer, sent)
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -180,7 +180,7 @@ class TestMemory:
             await asyncio.Event().wait()
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url) as port,
             raw_client(port) as client,
         ):
@@ -199,7 +199,7 @@ class TestMemory:
                 await pour(peer, [0])
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url, stall_limit=0.1) as port,
             raw_client(port) as client,
         ):
@@ -214,7 +214,7 @@ class TestMemory:
             await asyncio.Event().wait()
 
         async with (
-            raw_upstream(script) as upstream,
+            RawUpstream(script) as upstream,
             gateway_to(upstream.url, stall_limit=0.1) as port,
             raw_client(port) as client,
         ):

@@ -6,7 +6,7 @@ import pytest
 
 from growd.http.upstream import ConnectionPool, Upstream
 from growd.http.upstream_errors import UpstreamUnreachableError
-from support.raw_http import Peer, raw_upstream
+from support.raw_http import Peer, RawUpstream
 
 
 class TestUpstream:
@@ -39,14 +39,14 @@ class TestPool:
 
     async def test_the_youngest_is_taken_first(self):
         pool = ConnectionPool()
-        async with raw_upstream(Peer.gone) as upstream:
+        async with RawUpstream(Peer.gone) as upstream:
             address, (_, second) = await self.two_at_once(pool, upstream)
             assert await pool.acquire(address) is second
             await pool.close()
 
     async def test_one_that_lay_idle_for_too_long_is_closed(self):
         pool = ConnectionPool(idle_limit=-1)
-        async with raw_upstream(Peer.gone) as upstream:
+        async with RawUpstream(Peer.gone) as upstream:
             address, both = await self.two_at_once(pool, upstream)
             assert await pool.acquire(address) not in both
             for connection in both:
@@ -55,7 +55,7 @@ class TestPool:
 
     async def test_no_more_are_kept_than_allowed(self):
         pool = ConnectionPool(max_idle=1)
-        async with raw_upstream(Peer.gone) as upstream:
+        async with RawUpstream(Peer.gone) as upstream:
             address, (first, second) = await self.two_at_once(pool, upstream)
             await first.lost
             assert await pool.acquire(address) is second
@@ -63,7 +63,7 @@ class TestPool:
 
     async def test_one_that_the_database_closed_is_not_taken(self):
         pool = ConnectionPool()
-        async with raw_upstream(Peer.gone) as upstream:
+        async with RawUpstream(Peer.gone) as upstream:
             address, both = await self.two_at_once(pool, upstream)
             for peer in upstream.peers:
                 await peer.close()
@@ -74,13 +74,13 @@ class TestPool:
 
     async def test_close_ends_those_in_use(self):
         pool = ConnectionPool()
-        async with raw_upstream(Peer.gone) as upstream:
+        async with RawUpstream(Peer.gone) as upstream:
             await pool.acquire(Upstream.parse(upstream.url))
             await pool.close()
             await upstream.finished()
 
     async def test_an_address_where_nobody_listens(self):
-        async with raw_upstream(Peer.gone) as upstream:
+        async with RawUpstream(Peer.gone) as upstream:
             pass
         with pytest.raises(UpstreamUnreachableError, match="no connection to the database"):
             await ConnectionPool().acquire(Upstream.parse(upstream.url))

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from support.gateway_doors import HOST, Step, ask, port_of, request_bytes, transcript
-from support.gateway_nginx import free_port, nginx_binary, nginx_to
+from support.gateway_nginx import nginx_binary, nginx_to
 from support.gateway_steps import ATTACHMENTS, CREATE, DB, DELETE, DOCUMENTS, READING, SERVER, SLASHED_NAME
-from support.raw_http import Peer, answering, raw_client, raw_upstream, take_apart
+from support.raw_http import Peer, RawUpstream, answering, raw_client, take_apart
 
 pytestmark = pytest.mark.skipif(
     nginx_binary() is None, reason="nginx is not installed (Debian package nginx)"
@@ -23,7 +23,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 @pytest.fixture
 async def door(database_server, tmp_path):
     """The port of an nginx before the database, which holds no `DB`."""
-    async with nginx_to(tmp_path, database=port_of(database_server), growd=free_port()) as port:
+    async with nginx_to(tmp_path, database=port_of(database_server)) as port:
         await transcript(port, [DELETE], database_server)
         yield port
         await transcript(port, [DELETE], database_server)
@@ -123,8 +123,8 @@ class TestBytes:
             await peer.gone()
 
         async with (
-            raw_upstream(script) as growd,
-            nginx_to(tmp_path, database=free_port(), growd=growd.port) as port,
+            RawUpstream(script) as growd,
+            nginx_to(tmp_path, growd=growd.port) as port,
             raw_client(port) as client,
         ):
             await client.send(b"GET " + path + b" HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -146,8 +146,8 @@ class TestBytes:
             await peer.gone()
 
         async with (
-            raw_upstream(script) as database,
-            nginx_to(folder, database=database.port, growd=free_port()) as port,
+            RawUpstream(script) as database,
+            nginx_to(folder, database=database.port) as port,
             raw_client(port) as client,
         ):
             await client.send(request)
@@ -168,8 +168,8 @@ class TestStreams:
             await peer.gone()
 
         async with (
-            raw_upstream(script) as database,
-            nginx_to(tmp_path, database=database.port, growd=free_port()) as port,
+            RawUpstream(script) as database,
+            nginx_to(tmp_path, database=database.port) as port,
             raw_client(port) as client,
         ):
             await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
@@ -188,8 +188,8 @@ class TestStreams:
             await peer.gone()
 
         async with (
-            raw_upstream(script) as database,
-            nginx_to(tmp_path, database=database.port, growd=free_port()) as port,
+            RawUpstream(script) as database,
+            nginx_to(tmp_path, database=database.port) as port,
         ):
             async with raw_client(port) as client:
                 await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -203,8 +203,8 @@ class TestStreams:
             await peer.close()
 
         async with (
-            raw_upstream(script) as database,
-            nginx_to(tmp_path, database=database.port, growd=free_port()) as port,
+            RawUpstream(script) as database,
+            nginx_to(tmp_path, database=database.port) as port,
             raw_client(port) as client,
         ):
             await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -216,7 +216,7 @@ class TestDown:
     @pytest.mark.parametrize("path", [b"/db", b"/_svc/api/0.0.1/topic"])
     async def test_it_is_told_in_couchdbs_form(self, path, tmp_path):
         async with (
-            nginx_to(tmp_path, database=free_port(), growd=free_port()) as port,
+            nginx_to(tmp_path) as port,
             raw_client(port) as client,
         ):
             await client.send(b"GET " + path + b" HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -230,8 +230,8 @@ class TestDown:
         own = b'{"error":"nodedown"}\n'
         script = answering(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: %d\r\n\r\n" % len(own) + own)
         async with (
-            raw_upstream(script) as database,
-            nginx_to(tmp_path, database=database.port, growd=free_port()) as port,
+            RawUpstream(script) as database,
+            nginx_to(tmp_path, database=database.port) as port,
             raw_client(port) as client,
         ):
             await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")

@@ -16,7 +16,7 @@ from growd.http.errors import ApiError
 from growd.http.origins import Guard, WebPolicy
 from support.daemon import CO2, LIGHT, NAMES, START, STOP, serving
 from support.exporting import front_door
-from support.raw_http import answering, raw_client, raw_upstream
+from support.raw_http import RawUpstream, answering, raw_client
 
 API = b"/_svc/api/0.0.1"
 NODES = API + b"/node"
@@ -380,7 +380,7 @@ class TestSecurityHeaders:
         """Its own pages, Fauxton and the control panel, are scripts and styles."""
         page = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\n<>"
         async with (
-            raw_upstream(answering(page)) as upstream,
+            RawUpstream(answering(page)) as upstream,
             front_door(upstream.url) as door,
             raw_client(door.port) as client,
         ):

@@ -72,8 +72,8 @@ async def test_a_server_that_tells_strangers_nothing_is_there(tmp_path: Path):
     assert seen == [None]  # a wrong password would be counted, and lock out
 
 
-async def test_a_server_that_is_not_there_is_told_with_the_reason(tmp_path: Path, unused_tcp_port: int):
-    async with node_of(tmp_path, f"http://127.0.0.1:{unused_tcp_port}") as node:
+async def test_a_server_that_is_not_there_is_told_with_the_reason(tmp_path: Path, own_port: int):
+    async with node_of(tmp_path, f"http://127.0.0.1:{own_port}") as node:
         answer = await told(node)
     assert answer["reachable"] is False
     assert "Connection refused" in answer["reason"]

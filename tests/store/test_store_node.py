@@ -149,7 +149,7 @@ async def test_a_file_that_can_not_be_read_is_said_by_the_services(tmp_path):
             assert "no such table: rejected" in printed
 
 
-async def test_no_daemon_is_one_sentence(unused_tcp_port):
-    exit_status, printed = await failed("db", "rejected", "--url", f"http://127.0.0.1:{unused_tcp_port}")
+async def test_no_daemon_is_one_sentence(own_port):
+    exit_status, printed = await failed("db", "rejected", "--url", f"http://127.0.0.1:{own_port}")
     assert (exit_status, printed.count("\n")) == (3, 1)
     assert "is it running?" in printed

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from amqtt.broker import Broker
 from pwdlib import PasswordHash
 from pwdlib.hashers.argon2 import Argon2Hasher
 
+from support.ports import held_port
 from support.tls_door import TLS
 
 if TYPE_CHECKING:
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 USER, PASSWORD = "grower", "secret"
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", 0))
-        number: int = probe.getsockname()[1]
-    return number
 
 
 class _Broker(Broker):
@@ -57,7 +48,8 @@ async def broker(
     """The port of a broker; with `login` only USER may come in."""
     logging.getLogger("amqtt").setLevel(logging.CRITICAL)
     logging.getLogger("transitions").setLevel(logging.CRITICAL)
-    port = port or free_port()
+    held = ExitStack()
+    port = port or held.enter_context(held_port())
     listener: dict[str, Any] = {"type": "tcp", "bind": f"127.0.0.1:{port}"}
     if tls:
         listener |= {"ssl": True, "certfile": TLS / "server.pem", "keyfile": TLS / "server.key"}
@@ -68,8 +60,9 @@ async def broker(
         passwords.write_text(f"{USER}:{hasher.hash(PASSWORD)}\n")
         plugin = {"amqtt.plugins.authentication.FileAuthPlugin": {"password_file": str(passwords)}}
     server = _Broker({"listeners": {"default": listener}, "plugins": plugin})
-    await server.start()
-    try:
-        yield port
-    finally:
-        await server.leave()
+    with held:
+        await server.start()
+        try:
+            yield port
+        finally:
+            await server.leave()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 import subprocess
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from support.ports import held_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -40,28 +41,28 @@ def nginx_binary() -> str | None:
     return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @asynccontextmanager
-async def nginx_to(folder: Path, *, database: int, growd: int) -> AsyncIterator[int]:
-    """The port of an nginx in front of a database and a growd on these ports."""
-    port = free_port()
-    text = CONFIGURATION.read_text()
-    for address, own in (("127.0.0.1:5984", port), ("127.0.0.1:5985", database), ("127.0.0.1:5983", growd)):
-        assert f" {address};" in text
-        text = text.replace(f" {address};", f" 127.0.0.1:{own};")
-    (folder / "growd.conf").write_text(text)
-    (folder / "nginx.conf").write_text(_MAIN.format(folder=folder))
-    with _start(folder) as process:
-        try:
-            await _listens(process, port)
-            yield port
-        finally:
-            process.terminate()
+async def nginx_to(
+    folder: Path, *, database: int | None = None, growd: int | None = None
+) -> AsyncIterator[int]:
+    """The port of an nginx in front of a database and a growd on these ports; who has none is away."""
+    with held_port() as port, held_port() as away:
+        text = CONFIGURATION.read_text()
+        for address, own in (
+            ("127.0.0.1:5984", port),
+            ("127.0.0.1:5985", database or away),
+            ("127.0.0.1:5983", growd or away),
+        ):
+            assert f" {address};" in text
+            text = text.replace(f" {address};", f" 127.0.0.1:{own};")
+        (folder / "growd.conf").write_text(text)
+        (folder / "nginx.conf").write_text(_MAIN.format(folder=folder))
+        with _start(folder) as process:
+            try:
+                await _listens(process, port)
+                yield port
+            finally:
+                process.terminate()
 
 
 def _start(folder: Path) -> subprocess.Popen[str]:

@@ -4,53 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from support.stand_in import StandIn
 
 if TYPE_CHECKING:
     import ssl
 
 
-class Line:
+class Line(StandIn):
     """Forwards to the server at `url`. Its own `url` stays the same over `down` and `up`."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
         self._far = (parts.hostname, parts.port)
-        self._tls = tls
-        self._port = 0
-        self._server: asyncio.Server | None = None
-        self._open: set[asyncio.Task[None]] = set()
+        super().__init__(self._forward, tls)
 
     @property
     def url(self) -> str:
-        return f"{'https' if self._tls else 'http'}://localhost:{self._port}"
+        return super().url.replace("127.0.0.1", "localhost")  # which the certificate names
 
-    async def __aenter__(self) -> Self:
-        await self.up()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.down()
-
-    async def up(self) -> None:
-        """Listen: on a free port the first time, on the same one later."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, ssl=self._tls)
-        self._port = self._server.sockets[0].getsockname()[1]
-
-    async def down(self) -> None:
-        """Refuse connections, and break those that are open."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             far_reader, far_writer = await asyncio.open_connection(*self._far)
             try:
@@ -59,10 +34,9 @@ class Line:
                     group.create_task(_pass_on(far_reader, writer), name="line: back")
             finally:
                 far_writer.transport.abort()
-        except* (OSError, asyncio.CancelledError):
+        except* OSError:
             pass  # this connection ends, whatever ended it
         finally:
-            self._open.discard(task)
             writer.transport.abort()
 
 

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from support.stand_in import StandIn
+
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -121,61 +123,17 @@ async def raw_client(
         await client.close()
 
 
-class RawUpstream:
+class RawUpstream(StandIn):
     """A server that plays `script` on each connection; `peers` are the connections so far."""
 
     def __init__(self, script: Callable[[Peer], Awaitable[None]]) -> None:
+        super().__init__(self._play, limit=READ_LIMIT)
         self.script = script
         self.peers: list[Peer] = []
-        self.port = 0
-        self._tasks: list[asyncio.Task[None]] = []
-        self._server: asyncio.Server | None = None
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    async def open(self, port: int = 0) -> None:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", port, limit=READ_LIMIT)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        failed = [
-            result
-            for result in await asyncio.gather(*self._tasks, return_exceptions=True)
-            if isinstance(result, AssertionError)
-        ]
-        for peer in self.peers:
-            await peer.close()
-        if failed:
-            raise failed[0]
-
-    async def finished(self) -> None:
-        """Wait until the script has ended on each connection so far."""
-        await asyncio.gather(*self._tasks)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = Peer(reader, writer)
-        self.peers.append(peer)
-        task = asyncio.get_running_loop().create_task(self._play(peer), name=f"script {len(self.peers)}")
-        self._tasks.append(task)
-
-    async def _play(self, peer: Peer) -> None:
-        await self.script(peer)
-
-
-@asynccontextmanager
-async def raw_upstream(script: Callable[[Peer], Awaitable[None]]) -> AsyncIterator[RawUpstream]:
-    upstream = RawUpstream(script)
-    await upstream.open()
-    try:
-        yield upstream
-    finally:
-        await upstream.close()
+    async def _play(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.peers.append(Peer(reader, writer))
+        await self.script(self.peers[-1])
 
 
 def answering(*answers: bytes) -> Callable[[Peer], Awaitable[None]]:

@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from support.stand_in import READ_LIMIT, StandIn
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
 TLS = Path(__file__).parent / "tls"
 CA_FILE = TLS / "ca.pem"
-READ_LIMIT = 2**16
 
 
 def server_context() -> ssl.SSLContext:
@@ -40,25 +41,14 @@ async def door_to(
     port: int, context: ssl.SSLContext | None = None, change: Callable[[bytes], bytes] = bytes
 ) -> AsyncIterator[int]:
     """The same, also without TLS; `change` gets each part of the answers."""
-    passing: set[asyncio.Task[None]] = set()
 
     async def enter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        passing.add(task)
-        task.add_done_callback(passing.discard)
-        with suppress(ConnectionError, ssl.SSLError, asyncio.CancelledError):
+        with suppress(ConnectionError, ssl.SSLError):
             inside, answer = await asyncio.open_connection("127.0.0.1", port)
             await asyncio.gather(_pass(reader, answer, bytes), _pass(inside, writer, change))
 
-    server = await asyncio.start_server(enter, "127.0.0.1", 0, ssl=context)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for task in passing:
-            task.cancel()
-        await asyncio.gather(*passing, return_exceptions=True)
+    async with StandIn(enter, context) as door:
+        yield door.port
 
 
 async def _pass(

@@ -1,0 +1,87 @@
+"""Servers of tests' own, which leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Self
+
+from support.ports import held_port
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
+
+READ_LIMIT = 2**16
+
+
+class StandIn:
+    """Listens on a port of 127.0.0.1 and has `serve` play on each connection, over TLS where `tls` is given.
+
+    A connection that `serve` leaves open stays so until `down`, which ends all of them: asyncio's own server
+    leaves them to themselves. `connections` have come so far.
+    """
+
+    def __init__(self, serve: Serve, tls: ssl.SSLContext | None = None, *, limit: int = READ_LIMIT) -> None:
+        self._serve = serve
+        self._tls = tls
+        self._limit = limit
+        self._held = ExitStack()
+        self._server: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._writers: list[asyncio.StreamWriter] = []
+        self.port = 0
+        self.connections = 0
+
+    @property
+    def url(self) -> str:
+        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> Self:
+        self.port = self._held.enter_context(held_port())
+        await self.up()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with self._held:
+            await self.down()
+
+    async def up(self) -> None:
+        """Listen, on the same port each time."""
+        self._server = await asyncio.start_server(
+            self._accept, "127.0.0.1", self.port, ssl=self._tls, limit=self._limit
+        )
+
+    async def down(self) -> None:
+        """Refuse connections and break off those that are open. Raises what `serve` found to be wrong."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for task in self._tasks:
+            task.cancel()
+        ended = await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+            with suppress(OSError):
+                await writer.wait_closed()
+        self._tasks.clear()
+        self._writers.clear()
+        for failure in ended:
+            if isinstance(failure, AssertionError):
+                raise failure
+
+    async def finished(self) -> None:
+        """Wait until `serve` has ended on each connection so far."""
+        await asyncio.gather(*self._tasks)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:  # it came while this went down
+            writer.transport.abort()
+            return
+        self.connections += 1
+        self._writers.append(writer)
+        play = self._serve(reader, writer)
+        self._tasks.append(asyncio.create_task(play, name=f"stand-in {self.connections}"))
