@@ -18,7 +18,9 @@ from growd.alerts.dispatch import DeliveryError
 from growd.alerts.messages import Alert, Batch, Entry, Sender
 from growd.alerts.rules import Phase
 from support.broker import PASSWORD, USER, broker
+from support.stand_in import StandIn
 from support.tls_door import CA_FILE
+from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -152,6 +154,19 @@ async def test_a_wrong_password_is_told(tmp_path: Path):
         async with line.running():
             with pytest.raises(DeliveryError, match=r"the broker can't be reached: .*(?i:authori)"):
                 await line.mqtt.send(START)
+
+
+@pytest.mark.parametrize(("timeout_s", "attempts"), [(0.1, 3), (30.0, 1)])
+async def test_what_says_nothing_is_left_after_a_time_and_where_it_ends(timeout_s: float, attempts: int):
+    async def listen(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the client leaves
+
+    async with StandIn(listen) as silent:
+        line = Line(silent.port)
+        line.mqtt._broker = Broker("127.0.0.1", silent.port, None, timeout_s)
+        async with line.running():
+            await until(lambda: silent.connections == attempts)
+        await silent.finished()
 
 
 async def test_a_broker_that_is_not_there_is_told(own_port: int):

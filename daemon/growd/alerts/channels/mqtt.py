@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import aiomqtt
 import msgspec
@@ -37,6 +37,35 @@ class Broker:
     timeout_s: float
     user: str = ""
     password: str = ""
+
+
+class _Client(aiomqtt.Client):
+    """Leaves nothing open where the broker did not let it in.
+
+    aiomqtt keeps the connection of a client that gave up waiting, until the broker or the keep-alive ends it;
+    and where it is cancelled while its thread connects, that connection comes to nobody.
+    """
+
+    _gave_up = False
+
+    async def __aenter__(self) -> Self:
+        try:
+            return await super().__aenter__()
+        except BaseException:
+            self._gave_up = True
+            self._leave()
+            raise
+
+    async def _misc_loop(self) -> None:  # begins when the connection is there
+        if self._gave_up:
+            self._leave()
+        else:
+            await super()._misc_loop()
+
+    def _leave(self) -> None:
+        """Close the connection, if there is one."""
+        self._connected = asyncio.Future()  # paho tells of the end to one that may have been cancelled
+        self._client.disconnect()
 
 
 class Mqtt:
@@ -105,7 +134,7 @@ class Mqtt:
     async def _connected(self) -> AsyncIterator[aiomqtt.Client]:
         """A connection, on which it is told that growd is there, and that it goes. Raises `MqttError`."""
         broker = self._broker
-        async with aiomqtt.Client(
+        async with _Client(
             broker.host,
             broker.port,
             username=broker.user or None,
