@@ -505,6 +505,15 @@ async def add_many(outbox: Outbox, number: int) -> None:
     await outbox.flush()
 
 
+async def test_what_is_deleted_twice_takes_no_point_with_it_that_came_between(outbox):
+    """Two that tell the file of the same rows, and a point between them, all in one commit."""
+    await outbox.add_with(point(1), lambda _: None)
+    sent = await outbox.next_batch(10)
+    await asyncio.gather(outbox.mark_stored(sent), outbox.add_with(point(2), lambda _: None), outbox.flush())
+    assert await values(outbox) == [2]
+    assert outbox.depth() == 1
+
+
 # The budget of the file
 
 
@@ -608,3 +617,29 @@ async def test_what_was_refused_goes_before_what_the_database_has_not_seen(local
         assert outbox.dropped == 1500 - outbox.set_aside
         assert outbox.depth() == 1500
         assert outbox.set_aside == len(await outbox.rejected(2000))
+
+
+async def test_what_the_database_got_while_it_was_dropped_takes_no_later_point_with_it(local, monkeypatch):
+    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 8192)
+    async with opened(local, ManualClock(), buffer=10_000, budget=0.05) as outbox:
+        await outbox.add_with(point(1, variable="restart", category="event"), lambda _: None)
+        sent = await outbox.next_batch(10)
+        await local.write(
+            waiting.drop_oldest, outbox._count_gone
+        )  # near the budget, while `sent` is under way
+        await outbox.add_with(point(2), lambda _: None)
+        await outbox.mark_stored(sent)
+        assert await values(outbox) == [2]
+        assert outbox.depth() == 1
+
+
+async def test_what_is_thinned_while_it_is_sent_is_counted_once(local, monkeypatch):
+    """Or the count would say that nothing is left in the file while there is, and nobody would look."""
+    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
+    async with opened(local, ManualClock(), buffer=10_000, budget=0.2) as outbox:
+        await add_durably(outbox, [point(value, 1e9 + value) for value in range(1500)])
+        sent = await outbox.next_batch(500)
+        await add_durably(outbox, [point(value, 1e9 + value) for value in range(1500, 4000)])
+        assert outbox.thinned > 500
+        await outbox.mark_stored(sent)
+        assert outbox.depth() == len(await values(outbox))

@@ -113,9 +113,10 @@ class Outbox:
         self._saved = deque(WaitingPoint(point, number=number) for number, point in log.recovered.items())
         self._fresh: deque[WaitingPoint] = deque()
         self._settled = 0  # of those in memory: they stand behind one that is not
-        self._in_file = 0
-        self._done: set[int] = set()  # rows of the file that are not needed, though it could not be written
-        self._refused: list[tuple[WaitingPoint, str, float]] = []  # to be set aside once it can be
+        self._in_file = 0  # rows, those that are `_done` included
+        self._done: set[int] = set()  # rows of the file that are not needed, though it was not told yet
+        self._refused: dict[str, tuple[WaitingPoint, str, float]] = {}  # by id; to be set aside in the file
+        self._row_numbers = waiting.RowNumbers()
         self._set_aside = 0
         self._thinning = _Thinning()
         self._buffered = asyncio.Event()
@@ -165,7 +166,7 @@ class Outbox:
 
         def write(file: sqlite3.Connection) -> int:
             also(file)
-            return len(waiting.insert(file, [point]))
+            return len(waiting.insert(file, [point], self._row_numbers))
 
         await self._local.write(write, self._count_in_file)
 
@@ -214,9 +215,9 @@ class Outbox:
 
         While the disk takes nothing, those in memory too.
         """
-        rows = await self._oldest_in_file(limit) if self._in_file else []
+        rows = await self._oldest_in_file(limit) if self._unsent_in_file else []
         batch = [WaitingPoint(point, row=row) for row, point in rows if row not in self._done]
-        if batch and len(batch) < self._in_file:
+        if batch and len(batch) < self._unsent_in_file:
             return batch[
                 :limit
             ]  # also where more came into the file meanwhile: they go before those in memory
@@ -235,7 +236,7 @@ class Outbox:
 
     async def reject(self, point: WaitingPoint, reason: str) -> None:
         """The database will not have this one: set it aside with the reason, as soon as the file takes it."""
-        self._refused.append((point, reason, self._clock.time()))
+        self._refused[point.id] = (point, reason, self._clock.time())
         point.is_refused = True
         self._pass_over([point])
         await self._catch_up()
@@ -245,25 +246,28 @@ class Outbox:
         for point in points:
             point.is_settled |= point.row is not None
         self._done |= rows
-        self._count_in_file(-len(rows))
 
     async def _catch_up(self) -> None:
         """Write what the file has not been told yet. `file_fault` says why where it can't be."""
         if not self._done and not self._refused:
             return
-        rows, refused = set(self._done), list(self._refused)
+        rows, refused = set(self._done), dict(self._refused)
 
-        def write(file: sqlite3.Connection) -> tuple[int, int]:
-            lost = sum(waiting.set_aside(file, point.point, reason, at) for point, reason, at in refused)
-            waiting.delete(file, rows)
-            return waiting.count_rejected(file), lost
+        def write(file: sqlite3.Connection) -> tuple[int, int, int]:
+            lost = sum(waiting.set_aside(file, point.point, why, at) for point, why, at in refused.values())
+            gone = waiting.delete(
+                file, rows
+            )  # fewer where another told it too, or some were thinned meanwhile
+            return gone, waiting.count_rejected(file), lost
 
-        def written(outcome: tuple[int, int]) -> None:
-            self._set_aside, lost = outcome
+        def written(outcome: tuple[int, int, int]) -> None:
+            gone, self._set_aside, lost = outcome
+            self._count_in_file(-gone)
             self._count_dropped(lost)
             self._done -= rows
-            del self._refused[: len(refused)]
-            self._settle([point for point, _, _ in refused])
+            for name in refused:
+                self._refused.pop(name, None)
+            self._settle([point for point, _, _ in refused.values()])
 
         try:
             await self._local.write(write, written)
@@ -285,11 +289,11 @@ class Outbox:
             self._set_aside = 0
             self._count_in_file(number)
 
-        return await self._local.write(waiting.take_back, taken_back)
+        return await self._local.write(lambda file: waiting.take_back(file, self._row_numbers), taken_back)
 
     def depth(self) -> int:
         """Points that the database does not have yet, those in memory included."""
-        return self._in_file + len(self._saved) + len(self._fresh) - self._settled
+        return self._unsent_in_file + len(self._saved) + len(self._fresh) - self._settled
 
     @property
     def waiting(self) -> int:
@@ -305,6 +309,10 @@ class Outbox:
     def set_aside(self) -> int:
         """Points that the database refused."""
         return self._set_aside
+
+    @property
+    def _unsent_in_file(self) -> int:
+        return max(0, self._in_file - len(self._done))
 
     async def _oldest_in_file(self, limit: int) -> list[tuple[int, DataPoint]]:
         try:
@@ -370,7 +378,7 @@ class Outbox:
         def move(file: sqlite3.Connection) -> list[tuple[WaitingPoint, int]]:
             # here, and not before: a move that was cut short may have been done all the same
             moving = [point for point in points if not point.is_settled and point.row is None]
-            rows = waiting.insert(file, (point.point for point in moving))
+            rows = waiting.insert(file, (point.point for point in moving), self._row_numbers)
             return list(zip(moving, rows, strict=True))
 
         def moved(placed: list[tuple[WaitingPoint, int]]) -> None:

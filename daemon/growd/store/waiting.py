@@ -33,6 +33,24 @@ class RejectedPoint:
     rejected_at: float
 
 
+class RowNumbers:
+    """Numbers for rows of `waiting`, of which a process gives none twice.
+
+    SQLite by itself gives a new row the number behind the largest there is (sqlite.org/autoinc.html): that of
+    a row just deleted, if that was the last. Whoever still means the old row, for it was on its way to the
+    database, would then delete the new one. Belongs to the file's thread.
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def behind_all(self, file: sqlite3.Connection, count: int) -> range:
+        """So many numbers for rows that come behind all others."""
+        first = 1 + max(self._last, _number(file, "SELECT coalesce(max(number), 0) FROM waiting"))
+        self._last = first + count - 1
+        return range(first, first + count)
+
+
 def count(file: sqlite3.Connection) -> int:
     """How many points wait."""
     return _number(file, "SELECT count(*) FROM waiting")
@@ -66,11 +84,9 @@ def newest_ids(file: sqlite3.Connection, limit: int) -> set[str]:
     return ids.union(*file.execute("SELECT id FROM rejected"))
 
 
-def insert(file: sqlite3.Connection, points: Iterable[DataPoint]) -> list[int]:
+def insert(file: sqlite3.Connection, points: Iterable[DataPoint], numbers: RowNumbers) -> Sequence[int]:
     """Put points behind those that wait; the numbers of their rows."""
-    statement = "INSERT INTO waiting (point) VALUES (?)"
-    rows = (file.execute(statement, (point_to_json(point),)).lastrowid for point in points)
-    return [row for row in rows if row is not None]
+    return _insert(file, [point_to_json(point) for point in points], numbers)
 
 
 def delete(file: sqlite3.Connection, numbers: Iterable[int]) -> int:
@@ -100,11 +116,11 @@ def rejected(file: sqlite3.Connection, limit: int) -> list[RejectedPoint]:
     return [RejectedPoint(point_from_json(text), reason, at) for text, reason, at in rows if _is_point(text)]
 
 
-def take_back(file: sqlite3.Connection) -> int:
+def take_back(file: sqlite3.Connection, numbers: RowNumbers) -> int:
     """Put all that was set aside behind those that wait; how many."""
-    taken = file.execute("INSERT INTO waiting (point) SELECT point FROM rejected ORDER BY rejected_at, id")
+    rows = file.execute("SELECT point FROM rejected ORDER BY rejected_at, id").fetchall()
     file.execute("DELETE FROM rejected")
-    return taken.rowcount
+    return len(_insert(file, [text for (text,) in rows], numbers))
 
 
 def bytes_used(file: sqlite3.Connection) -> int:
@@ -136,6 +152,12 @@ def drop_oldest(file: sqlite3.Connection) -> int:
     rows = oldest(file, CHUNK)
     expendable = [number for number, point in rows if is_expendable(point)]
     return delete(file, expendable or [number for number, _ in rows])
+
+
+def _insert(file: sqlite3.Connection, texts: Sequence[str], numbers: RowNumbers) -> Sequence[int]:
+    rows = numbers.behind_all(file, len(texts))
+    file.executemany("INSERT INTO waiting (number, point) VALUES (?, ?)", zip(rows, texts, strict=True))
+    return rows
 
 
 def _is_point(text: str) -> bool:
