@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import uuid
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -111,8 +111,9 @@ class Manager:
         async with asyncio.timeout(PATIENCE_S):
             while await self._is_fed():
                 pass
-        self.process.send_signal(signal.SIGABRT)
-        self.process.send_signal(signal.SIGCONT)
+        for number in (signal.SIGABRT, signal.SIGCONT):
+            with suppress(ProcessLookupError):  # the first may have ended it
+                os.kill(self.process.pid, number)  # `send_signal` would take its exit status from asyncio
         return await self._ended()
 
     async def until_printed(self, pattern: str) -> str:
