@@ -32,13 +32,14 @@ from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.faults import Fault
 from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.hardware import SimulatedHardware, open_simulated
-from support.program import PATIENCE_S, heeding_hangups
+from support.program import PATIENCE_S, heeding_hangups, home_on
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from growd.store.points import DataPoint
+    from support.database import DatabaseServer
 
 SETTINGS = (
     "http.port=0",
@@ -292,6 +293,42 @@ async def test_faults_come_and_go_while_it_runs(tmp_path: Path, machines: list[S
         async with client.post(clear, json=[]) as answer:
             assert (await answer.json())["message"] == "1 fault cleared"
         await told(client, "environment_1/diagnostics/lux", is_well)
+
+
+async def test_faults_of_a_file_strike_from_the_start_and_are_told(tmp_path: Path):
+    file = tmp_path / "faults.toml"
+    file.write_text('[[fault]]\ndevice = "scd30"\nkind = "absent"\n')
+    settings = (*SETTINGS, f"simulator.faults={file}", "simulator.speed=10")
+    async with serving(App(load(None, settings), tmp_path)) as client:
+        failure = "environment_1/diagnostics/scd30_1"
+        await told(client, failure, lambda said: is_failed(said) and "SCD30" in said["value"]["message"])
+        light = "environment_1/measured/light_illuminance"
+        await told(client, light, lambda message: message["quality"] == "ok")
+
+
+async def test_node_that_is_not_there_is_said_and_the_chamber_works_on(tmp_path: Path, caplog):
+    config = load(None, ("http.port=0", "couchdb.node=/nowhere/node"))
+    async with serving(App(config, tmp_path)) as client:
+        async with client.get("topic_data/environment_1/measured/air_carbon_dioxide") as response:
+            assert response.status == 200
+        async with client.get("/recipes") as response:
+            assert response.status == 503
+            assert (await response.json())["error"]
+    assert "can't be started with /nowhere/node" in caplog.text
+
+
+async def test_another_name_serves_old_clients(
+    tmp_path: Path, database_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("growd.app.READY_S", PATIENCE_S)
+    async with home_on(database_server, shared=True) as home:
+        settings = ("http.port=0", "http.name=openag", *home.settings)
+        async with serving(App(load(None, settings), tmp_path)) as client:
+            async with client.get("/_openag/api/0.0.1/node") as response:
+                assert response.status == 200
+            view = f"/{home.points}/_design/openag/_view/by_variable"
+            async with client.get(view, headers=home.headers) as response:
+                assert response.status == 200
 
 
 async def test_a_client_sees_a_fault_in_data_device_and_output_and_that_it_is_over(

@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import aiohttp
+from click.testing import CliRunner
+
+from growd.cli import main
+from growd.store.bootstrap import Databases
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -87,6 +91,16 @@ async def failed(*arguments: str) -> tuple[int, str]:
     return process.returncode, printed.decode()
 
 
+def said(*arguments: str) -> tuple[int, str]:
+    """The same of growd in this process, which has read its modules; what would be a traceback is raised.
+
+    `run` needs a test that is no coroutine: it has an event loop of its own, in the main thread. Other
+    commands may be called in a thread.
+    """
+    result = CliRunner().invoke(main, arguments, prog_name="growd", catch_exceptions=False)
+    return result.exit_code, result.output
+
+
 def processes_that_name(path: Path) -> list[str]:
     """The command lines of all processes in which this path stands."""
     found = []
@@ -110,13 +124,18 @@ class Home:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What makes growd use it; with the embedded database growd starts its own."""
-        if self.server.is_embedded:
+        """The `settings` for a command line."""
+        return tuple(argument for setting in self.settings for argument in ("--set", setting))
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """What makes growd use it; without a prefix growd starts an embedded database of its own."""
+        if not self.prefix:
             return ()
         user, password = self.server.auth or ("", "")
         login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
         url = self.server.url.replace("://", f"://{login}", 1)
-        return ("--set", f"couchdb.url={url}", "--set", f"couchdb.prefix={self.prefix}")
+        return f"couchdb.url={url}", f"couchdb.prefix={self.prefix}"
 
     @property
     def headers(self) -> dict[str, str]:
@@ -134,13 +153,16 @@ class Home:
 
 
 @asynccontextmanager
-async def home_on(server: DatabaseServer) -> AsyncIterator[Home]:
-    """A home whose databases are deleted in the end."""
-    prefix = "" if server.is_embedded else f"test_{uuid.uuid4().hex[:8]}_"
+async def home_on(server: DatabaseServer, *, shared: bool = False) -> AsyncIterator[Home]:
+    """A home whose databases are deleted in the end.
+
+    Where the server is an embedded one growd starts its own, unless it is to go without that: `shared`.
+    """
+    prefix = f"test_{uuid.uuid4().hex[:8]}_" if shared or not server.is_embedded else ""
     home = Home(server, prefix)
     yield home
-    if not server.is_embedded:
+    if prefix:
         async with aiohttp.ClientSession(headers=home.headers) as session:
-            for name in ("environmental_data_point", "recipes", "environment"):
-                async with session.delete(f"{server.url}/{prefix}{name}"):
+            for name in Databases.prefixed(prefix).names_by_folder().values():
+                async with session.delete(f"{server.url}/{name}"):
                     pass
