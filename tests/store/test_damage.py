@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 async def whole(path: Path) -> bytes:
     """A file with points, parameters and state in it."""
     local = await LocalStore.open(path)
-    await local.write(lambda file: waiting.insert(file, POINTS, waiting.RowNumbers()))
+    await local.write(lambda file: waiting.insert(file, POINTS, waiting.RowNumbers(file)))
     await local.write(lambda file: [waiting.set_aside(file, point, "why", 1.0) for point in POINTS[:50]])
     await ParameterKeeper(local).save(PARAMETERS, [])
     await local.save_state("run", {"of": "a recipe"})
@@ -122,7 +122,7 @@ async def test_pages_between_damaged_ones_are_saved_too(path, whole, pages):
 async def test_a_row_whose_text_was_changed_holds_up_nobody(path):
     made = POINTS[:5]
     local = await LocalStore.open(path)
-    await local.write(lambda file: waiting.insert(file, made, waiting.RowNumbers()))
+    await local.write(lambda file: waiting.insert(file, made, waiting.RowNumbers(file)))
     for number, text in ((2, b'["\xff\xfe'), (4, b"no point")):
         await local.write(
             lambda file, number=number, text=text: file.execute(

@@ -514,6 +514,18 @@ async def test_what_is_deleted_twice_takes_no_point_with_it_that_came_between(ou
     assert outbox.depth() == 1
 
 
+async def test_rows_from_before_the_start_are_deleted_twice_and_take_no_point_with_them_either(local):
+    async with opened(local, ManualClock()) as outbox:
+        await outbox.add_with(point(1), lambda _: None)
+    async with opened(local, ManualClock()) as outbox:
+        sent = await outbox.next_batch(10)
+        await asyncio.gather(
+            outbox.mark_stored(sent), outbox.add_with(point(2), lambda _: None), outbox.flush()
+        )
+        assert await values(outbox) == [2]
+        assert outbox.depth() == 1
+
+
 # The budget of the file
 
 

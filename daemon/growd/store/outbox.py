@@ -91,6 +91,7 @@ class Outbox:
         clock: Clock,
         *,
         worker: Worker,
+        row_numbers: waiting.RowNumbers,
         liveness: Liveness | None = None,
         commit_interval: float = 1.0,
         buffer: int = 10_000,
@@ -116,7 +117,7 @@ class Outbox:
         self._in_file = 0  # rows, those that are `_done` included
         self._done: set[int] = set()  # rows of the file that are not needed, though it was not told yet
         self._refused: dict[str, tuple[WaitingPoint, str, float]] = {}  # by id; to be set aside in the file
-        self._row_numbers = waiting.RowNumbers()
+        self._row_numbers = row_numbers
         self._set_aside = 0
         self._thinning = _Thinning()
         self._buffered = asyncio.Event()
@@ -132,7 +133,8 @@ class Outbox:
         worker = Worker("point log")
         try:
             log, notices = await worker.run(_open_log, local.path.with_name(LOG_NAME))
-            outbox = cls(local, log, clock, worker=worker, **options)
+            row_numbers = await local.read(waiting.RowNumbers)
+            outbox = cls(local, log, clock, worker=worker, row_numbers=row_numbers, **options)
             outbox.notices = notices
             outbox._in_file = await local.read(waiting.count)
             outbox._set_aside = await local.read(waiting.count_rejected)

@@ -34,21 +34,22 @@ class RejectedPoint:
 
 
 class RowNumbers:
-    """Numbers for rows of `waiting`, of which a process gives none twice.
+    """Numbers for rows of `waiting`: from its making on none is given that the file had or was given before.
 
     SQLite by itself gives a new row the number behind the largest there is (sqlite.org/autoinc.html): that of
     a row just deleted, if that was the last. Whoever still means the old row, for it was on its way to the
-    database, would then delete the new one. Belongs to the file's thread.
+    database, would then delete the new one. To be made when the file is opened, before any row goes: rows
+    from before the start are on their way too. Belongs to the file's thread.
     """
 
-    def __init__(self) -> None:
-        self._last = 0
+    def __init__(self, file: sqlite3.Connection) -> None:
+        self._last = _number(file, "SELECT coalesce(max(number), 0) FROM waiting")
 
-    def behind_all(self, file: sqlite3.Connection, count: int) -> range:
+    def behind_all(self, count: int) -> range:
         """So many numbers for rows that come behind all others."""
-        first = 1 + max(self._last, _number(file, "SELECT coalesce(max(number), 0) FROM waiting"))
-        self._last = first + count - 1
-        return range(first, first + count)
+        first = self._last + 1
+        self._last += count
+        return range(first, self._last + 1)
 
 
 def count(file: sqlite3.Connection) -> int:
@@ -155,7 +156,7 @@ def drop_oldest(file: sqlite3.Connection) -> int:
 
 
 def _insert(file: sqlite3.Connection, texts: Sequence[str], numbers: RowNumbers) -> Sequence[int]:
-    rows = numbers.behind_all(file, len(texts))
+    rows = numbers.behind_all(len(texts))
     file.executemany("INSERT INTO waiting (number, point) VALUES (?, ?)", zip(rows, texts, strict=True))
     return rows
 
