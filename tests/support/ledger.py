@@ -76,13 +76,24 @@ class Ledger:
         assert len(stored) == len(documents)
         assert stored.items() <= self.made.items(), "something is there that was never made"
         lost = self.acknowledged - stored.keys()
-        assert not lost, f"{len(lost)} of {len(self.acknowledged)} acknowledged points are lost"
+        assert not lost, (
+            f"{len(lost)} of {len(self.acknowledged)} acknowledged points are lost: {self._described(lost)}"
+        )
         assert {document["_rev"].partition("-")[0] for document in documents} <= {"1"}, (
             "one was written twice"
         )
         assert not self.undone & set(stored.values()), "a step was undone, but its point is there"
         self._check_order(stored)
         self._check_no_gaps(stored)
+
+    def _described(self, ids: set[str]) -> list[tuple[Point, str]]:
+        """Some of these points, each with its life and its place among those that the life made."""
+        places = {
+            point_id: f"{place} of {len(made)} in life {life}"
+            for life, made in enumerate(self._lives, 1)
+            for place, point_id in enumerate(made, 1)
+        }
+        return [(self.made[point_id], places[point_id]) for point_id in sorted(ids)[:20]]
 
     @staticmethod
     def _check_order(stored: dict[str, Point]) -> None:
