@@ -27,7 +27,7 @@ from growd.config import Http
 from support.daemon import CO2, START, serving
 from support.program import GROWD
 from support.stand_in import StandIn
-from support.terminal import typed
+from support.terminal import launched, typed
 from support.tls_door import CA_FILE, TLS, tls_door_to
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ async def test_a_login_comes_from_options_the_environment_or_the_address(tmp_pat
     async with guarded() as (place, seen):
         url = f"http://{place}"
         await typed("node", "list", "--url", url)
-        await typed("node", "list", "--url", url, GROWD_USER="eve", GROWD_PASSWORD="e")
+        await launched("node", "list", "--url", url, GROWD_USER="eve", GROWD_PASSWORD="e")
         await typed("node", "list", "--url", f"http://bob:s%40crit@{place}", GROWD_USER="eve")
         await typed("node", "list", "--url", f"http://bob@{place}", GROWD_PASSWORD="p")
         await typed("node", "list", "--url", f"http://bob:b@{place}", "--user", "al", GROWD_PASSWORD="p")
@@ -390,7 +390,7 @@ async def test_an_answer_moves_no_cursor():
 )
 async def test_what_is_not_utf_8_is_a_wrong_command_line(words: list[str]):
     async with serving() as daemon:
-        printed = await typed(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
+        printed = await launched(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
     assert (printed.status, printed.err) == (2, "growd: what is to be sent is not UTF-8\n")
 
 

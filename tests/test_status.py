@@ -30,6 +30,7 @@ from growd.store.replication_health import ReplicationHealth
 from support.daemon import serving as serving_api
 from support.ports import held_port
 from support.program import failed, home_on, started
+from support.terminal import typed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -89,7 +90,8 @@ def health(daemon: Daemon, device: str) -> Health:
 
 
 async def asked(daemon: Daemon, *arguments: str) -> tuple[int, str]:
-    return await failed("status", "--url", daemon.origin, *arguments)
+    printed = await typed("status", "--url", daemon.origin, *arguments)
+    return printed.status, printed.out + printed.err
 
 
 async def test_devices_that_work_are_a_table_and_a_success():
@@ -194,15 +196,15 @@ def test_the_table_is_aligned_and_tells_how_long_ago():
 
 async def test_a_daemon_that_does_not_run_is_one_sentence_and_a_status_of_its_own():
     with held_port() as port:
-        exit_status, printed = await failed("status", "--url", f"http://user:secret@127.0.0.1:{port}/_svc")
-    assert exit_status == 3
-    assert printed == f"growd: growd does not answer at http://127.0.0.1:{port}/_svc: is it running?\n"
+        printed = await typed("status", "--url", f"http://user:secret@127.0.0.1:{port}/_svc")
+    assert (printed.status, printed.out) == (3, "")
+    assert printed.err == f"growd: growd does not answer at http://127.0.0.1:{port}/_svc: is it running?\n"
 
 
 async def test_a_wrong_configuration_is_one_sentence():
-    exit_status, printed = await failed("status", "--set", "http.prot=1")
-    assert (exit_status, printed.count("\n")) == (1, 1)
-    assert "[http] prot: unknown option" in printed
+    printed = await typed("status", "--set", "http.prot=1")
+    assert (printed.status, printed.out, printed.err.count("\n")) == (1, "", 1)
+    assert "[http] prot: unknown option" in printed.err
 
 
 @asynccontextmanager
@@ -394,9 +396,9 @@ async def test_a_daemon_that_wants_a_login_is_a_status_of_its_own():
         return web.json_response({"ERROR": "no", "error": "unauthorized", "reason": "no"}, status=401)
 
     async with answering(answer) as client:
-        exit_status, printed = await failed("status", "--url", str(client.address))
-    assert exit_status == 4
-    assert "without a login" in printed
+        printed = await typed("status", "--url", str(client.address))
+    assert printed.status == 4
+    assert "without a login" in printed.err
 
 
 async def test_the_whole_program_tells_all_of_it_and_is_ready(

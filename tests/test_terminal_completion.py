@@ -14,7 +14,7 @@ import pytest
 from growd.cli import COMMANDS, main
 from support.daemon import CALIBRATE, CO2, LIGHT, START, STOP, serving
 from support.program import GROWD, PATIENCE_S
-from support.terminal import typed
+from support.terminal import launched, typed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,7 +120,7 @@ def test_each_command_of_the_table_is_there(name: str):
 
 
 async def test_the_help_names_all_commands():
-    printed = await typed("--help")
+    printed = await launched("--help")
     assert printed.status == 0
     for name in COMMANDS:
         assert f"\n  {name} " in printed.out
@@ -128,7 +128,7 @@ async def test_the_help_names_all_commands():
 
 async def test_a_short_command_reads_no_server_and_no_driver():
     async with serving() as daemon:
-        printed = await typed("topic", "list", "--url", daemon.origin, PYTHONPROFILEIMPORTTIME="1")
+        printed = await launched("topic", "list", "--url", daemon.origin, PYTHONPROFILEIMPORTTIME="1")
     read = {line.rpartition("|")[2].strip() for line in printed.err.splitlines()}
     assert "growd.client" in read
     assert not read & {"aiohttp", "asyncio", "growd.app", "growd_hwsim", "growd_drivers", "growd.http"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from growd.terminal.fields import FieldInfo, value_of
 from growd.terminal.output import table, text_of, tree
 from support.daemon import CALIBRATE, CO2, START, STOP, serving
-from support.terminal import typed
+from support.terminal import launched, typed
 
 if TYPE_CHECKING:
     from support.daemon import Daemon
@@ -173,7 +173,7 @@ async def test_a_service_is_called_with_arguments_in_order_or_by_name(
 
 async def test_a_service_that_refuses_is_a_failure():
     async with serving() as daemon:
-        printed = await at(daemon, "service", "call", START, "unknown")
+        printed = await launched("service", "call", START, "unknown", "--url", daemon.origin)
         assert (printed.status, printed.out) == (1, "")
         assert printed.err == "growd: there is no recipe named unknown\n"
         printed = await at(daemon, "service", "call", START, "unknown", "--json")

@@ -188,13 +188,14 @@ async def serving(
     policy: WebPolicy | None = None,
     clients: Clients | None = None,
     certificate: Certificate | None = None,
+    port: int = 0,
 ) -> AsyncIterator[Daemon]:
-    """A daemon on a free port of the loopback interface."""
+    """A daemon on a port of the loopback interface; 0 is any free one."""
     store, database = MemoryStore(), Database()
     bus = Bus(RealClock(), Parameters(store=store))
     api = Api(bus, bus.node("http"), "_svc", limits, clients=clients)
     server = Server(api, database, guard=Guard(policy or WebPolicy(hosts=NAMES)))
-    await server.open("127.0.0.1", 0, certificate=certificate)
+    await server.open("127.0.0.1", port, certificate=certificate)
     try:
         async with aiohttp.ClientSession() as session:
             yield Daemon(bus, api, server, session, store, database)

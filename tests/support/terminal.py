@@ -1,4 +1,4 @@
-"""A command of the terminal in a process of its own, as fingers start it."""
+"""A command of the terminal: in this process, or in one of its own, as fingers start it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from click.testing import CliRunner
+
+from growd.cli import main
 from support.program import GROWD, PATIENCE_S
 
 if TYPE_CHECKING:
@@ -52,7 +55,16 @@ async def begun(*arguments: str, **environment: str) -> AsyncIterator[asyncio.su
 
 
 async def typed(*arguments: str, **environment: str) -> Printed:
-    """Run a command to its end."""
+    """Run a command to its end, in a thread of this process: one of its own would read all modules again."""
+    runner = CliRunner(env={**dict.fromkeys(_PLAIN), **environment})
+    done = await asyncio.to_thread(runner.invoke, main, arguments, prog_name="growd")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Printed(done.exit_code, done.stdout, done.stderr)
+
+
+async def launched(*arguments: str, **environment: str) -> Printed:
+    """Run a command to its end in a process of its own."""
     async with begun(*arguments, **environment) as process:
         out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
         assert process.returncode is not None
