@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import pip
 import pytest
 from click.testing import CliRunner
 
@@ -345,11 +346,22 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def with_pip_of_the_tests(command: list[str]) -> None:
+    """Run a program, but install no pip into an environment: that takes longer than all else."""
+    if "venv" not in command:
+        installation.run_program(command)
+        return
+    installation.run_program([*command, "--without-pip"])
+    (packages,) = Path(command[-1]).glob("lib/python*/site-packages")
+    (packages / "pip").symlink_to(Path(pip.__file__).parent)
+
+
 @pytest.mark.timeout(240)
 def test_a_wheel_has_all_that_is_installed_and_is_installed_whole(built: Path, fresh: Fresh, monkeypatch):
     with zipfile.ZipFile(built) as archive:
         names = set(archive.namelist())
     assert {f"growd/_systemd/{name}" for name in PLACES} <= names
+    monkeypatch.setattr("growd.install_commands.Machine", lambda root: Machine(root, with_pip_of_the_tests))
     monkeypatch.setenv("PIP_NO_DEPS", "1")  # without the network; what it depends on is not looked at
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     umask = os.umask(0o077)  # as careful administrators have it; the user growd has to read all of it
