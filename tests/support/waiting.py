@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PATIENCE_S: Final = 40.0  # for a machine that is busy with other tests
+
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let others go on until it is so. `TimeoutError` after 10 s."""
-    async with asyncio.timeout(10):
+    """Let others go on until it is so. `TimeoutError` after `PATIENCE_S`."""
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110  it is told by no event
             await asyncio.sleep(0)
