@@ -359,6 +359,22 @@ async def test_what_the_database_has_makes_room_in_memory_first(local, blocks):
         assert (await values(outbox), outbox.depth()) == ([0, *range(15, 21)], 7)
 
 
+async def test_what_makes_room_in_memory_while_it_is_sent_is_counted_once(local, blocks):
+    """Or the count would say that fewer wait than do, and nobody would look for the last of them."""
+    async with opened(local, ManualClock(), buffer=20) as outbox:
+        blocks.error = errno.EIO
+        with pytest.raises(LocalStoreError):
+            await add_durably(outbox, [point(value) for value in range(20)])
+        sent = await outbox.next_batch(20)
+        outbox.add(point(20))
+        assert outbox.thinned > 0
+        await outbox.mark_stored(sent)
+        assert (await values(outbox), outbox.depth(), outbox.unsaved) == ([20], 1, 1)
+        blocks.error = None
+        await outbox.flush()
+        assert (await values(outbox), outbox.depth(), outbox.waiting) == ([20], 1, 1)
+
+
 async def test_a_file_that_another_program_holds_is_waited_for(local, path, small_log):
     await local.read(lambda file: file.execute("PRAGMA busy_timeout = 0"))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

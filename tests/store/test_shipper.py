@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from growd.store.outbox import Outbox
+    from growd.store.outbox import Outbox, WaitingPoint
 
 MAKER = PointMaker("0123456789ab")
 
@@ -341,6 +341,30 @@ async def test_a_refusal_that_can_not_be_written_holds_up_nobody_and_is_made_up_
         await rig.outbox.flush()
     assert {one.point.value for one in await rig.outbox.rejected()} == {1, 4}
     assert (rig.outbox.depth(), rig.outbox.set_aside, await local.read(waiting.count)) == (0, 2, 0)
+
+
+async def test_a_refusal_that_can_not_be_written_keeps_nobody_busy(rig, monkeypatch):
+    """It is nothing to ship: whoever takes it for that goes round without end, and nobody else comes on."""
+    rig.server.refuse = {value: {"error": "forbidden", "reason": "no"} for value in range(3)}
+    await add_durably(rig.outbox, points(range(3)))
+    local, usual, looks = rig.outbox._local, rig.outbox.next_batch, []
+    await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
+
+    async def next_batch(limit: int) -> list[WaitingPoint]:
+        looks.append(limit)
+        assert len(looks) < 50
+        return await usual(limit)
+
+    monkeypatch.setattr(rig.outbox, "next_batch", next_batch)
+    async with in_tasks(rig.shipper(batch=1)):
+        await rig.clock.until(lambda: len(rig.outbox._refused) == 3 and rig.outbox.file_fault)
+        await rig.clock.settle()
+        assert (rig.outbox.depth(), rig.outbox.waiting) == (3, 0)
+        await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
+        await rig.outbox.flush()
+        await add_durably(rig.outbox, points(range(3, 5)))
+        await rig.clock.until(lambda: rig.outbox.depth() == 0)
+    assert (rig.written(), rig.outbox.set_aside) == ([3, 4], 3)
 
 
 class Time:

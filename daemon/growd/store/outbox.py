@@ -299,8 +299,11 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Points that can be shipped: they are on the disk, or the disk takes none."""
-        return self.depth() if self.fault else self.depth() - self.unsaved
+        """Points that can be shipped: they are on the disk, or the disk takes none, and none was refused."""
+        refused = [point for point, *_ in self._refused.values() if not (point.is_settled or point.row)]
+        if self.fault:
+            return self.depth() - len(refused)
+        return self.depth() - self.unsaved - sum(point.number is not None for point in refused)
 
     @property
     def unsaved(self) -> int:
@@ -457,6 +460,8 @@ class Outbox:
     def _remove_fresh(self, points: Sequence[WaitingPoint], gone: set[int]) -> None:
         for _ in points:
             self._fresh.popleft()
+        for index in gone:
+            points[index].is_settled = True  # some may be on their way: nobody is to count them once more
         self._fresh.extendleft(points[index] for index in reversed(range(len(points))) if index not in gone)
 
     async def _keep_to_budget(self) -> None:
