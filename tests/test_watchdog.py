@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -26,7 +27,7 @@ from support.clock import ManualClock
 from support.freezing import LOOPS
 from support.jumping import rigged
 from support.outbox import opened_at
-from support.processes import child_with
+from support.program import PATIENCE_S, home_on, processes_that_name
 from support.recipes import Chamber
 from support.running import running
 from support.service_manager import Manager, Notified, managed
@@ -34,8 +35,10 @@ from support.service_manager import Manager, Notified, managed
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from support.database import DatabaseServer
+
 FREEZING = str(Path(__file__).parent / "support" / "freezing.py")
-WATCHDOG_S = 2.0
+WATCHDOG_S = 1.0
 ENV = "environment_1"
 AIR = Sensor(name="air", kind="scd30")
 LAMP = Light(channel=(Channel(name="red", pin=4),))
@@ -328,9 +331,13 @@ async def test_words_that_can_not_be_found_starve_no_watchdog(caplog):
 # the program under a manager that kills and restarts it
 
 
-def growd(loop: str, data: Path) -> tuple[str, ...]:
-    options = ("run", "--port", "0", "--data", str(data), "--set", "store.max_age_s=1")
-    return (sys.executable, FREEZING, loop, *options)
+def growd(data: Path, *options: str) -> tuple[str, ...]:
+    """With points to be kept and shipped all the time."""
+    often = [
+        f"--set=store.{each}" for each in ("minimum_interval_s=0", "maximum_interval_s=2", "max_age_s=1")
+    ]
+    run = ("run", "--port", "0", "--data", str(data), "--speed", "10", *often, *options)
+    return (sys.executable, FREEZING, *run)
 
 
 async def address(manager: Manager) -> str:
@@ -364,41 +371,47 @@ async def until_measured(api: str) -> None:
                 return
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-async def test_a_loop_that_is_frozen_is_ended_by_the_watchdog_and_its_successor_is_safe(
-    loop: str, tmp_path: Path
+async def test_each_loop_that_is_frozen_starves_the_watchdog_until_it_goes_on(
+    tmp_path: Path, database_server: DatabaseServer
 ):
-    async with managed(*growd(loop, tmp_path), watchdog_s=WATCHDOG_S) as manager:
-        api = await address(manager)
-        await until_lit(api, lit=True)
-        await manager.notified.until(lambda said: said == "WATCHDOG=1")
+    async with (
+        home_on(database_server, shared=True) as home,
+        managed(*growd(tmp_path, *home.arguments), watchdog_s=WATCHDOG_S) as manager,
+    ):
+        told = manager.notified
+        well = await told.until(lambda said: "devices well" in said)
+        assert well.endswith("waiting")
+        await told.until(lambda said: said == "WATCHDOG=1")
+        for _, _, hearts in LOOPS.values():
+            manager.process.send_signal(signal.SIGUSR1)
+            only = f"STATUS=stuck: ([^;]*{hearts}[^;]* has not advanced for [^;]*(; |$))+"
+            await told.until(lambda said, only=only: re.fullmatch(only, said))
+            await manager.until_starved()
+            await manager.until_printed(f"ERROR.*{hearts}.*the watchdog is not fed")
         manager.process.send_signal(signal.SIGUSR1)
-        assert await manager.until_killed() == -signal.SIGABRT
-        if loop != "event loop":  # which says nothing any more
-            assert await manager.until_printed(r"ERROR.*(?i:" + LOOPS[loop][2] + ").*the watchdog is not fed")
+        await told.until(lambda said: said == "WATCHDOG=1")
+        for _, _, hearts in LOOPS.values():
+            await manager.until_printed(f"{hearts}.*advances again")
+        assert await manager.stop() == 0
+        assert await told.until(lambda said: said.startswith("STOPPING")) == "STOPPING=1"
 
-        await manager.start()
+
+async def test_a_growd_that_hangs_is_ended_its_successor_is_safe_and_no_database_is_left_behind(
+    tmp_path: Path,
+):
+    async with managed(*growd(tmp_path), watchdog_s=WATCHDOG_S) as manager:
+        await until_lit(await address(manager), lit=True)
+        manager.process.send_signal(signal.SIGUSR2)
+        assert await manager.until_killed() == -signal.SIGABRT
+
+        await manager.start()  # on the same data, with a database of its own
         api = await address(manager)
         await until_lit(api, lit=False)
         await until_measured(api)
-        assert await manager.stop() == 0
-
-
-async def test_a_process_that_is_stopped_is_ended_and_leaves_no_database_behind(tmp_path: Path):
-    async with managed(*growd("sampler", tmp_path), watchdog_s=WATCHDOG_S) as manager:
-        await manager.notified.until(lambda said: said == "WATCHDOG=1")
+        await manager.until_printed("the embedded database listens")
+        assert processes_that_name(tmp_path / "couchdb")
         manager.process.send_signal(signal.SIGSTOP)
         assert await manager.until_killed() == -signal.SIGABRT
-        await manager.start()  # on the same data, with a database of its own
-        await until_measured(await address(manager))
-        assert await manager.stop() == 0
-    with pytest.raises(AssertionError):
-        child_with(str(tmp_path / "couchdb"))
-
-
-async def test_a_daemon_in_good_health_tells_how_it_is_in_plain_words(tmp_path: Path):
-    async with managed(*growd("sampler", tmp_path), watchdog_s=WATCHDOG_S) as manager:
-        said = await manager.notified.until(lambda said: "devices well" in said)
-        assert said.endswith("waiting")
-        assert await manager.stop() == 0
-        assert await manager.notified.until(lambda said: said.startswith("STOPPING")) == "STOPPING=1"
+        async with asyncio.timeout(PATIENCE_S):
+            while processes_that_name(tmp_path / "couchdb"):  # noqa: ASYNC110  another process, without a parent
+                await asyncio.sleep(0.05)

@@ -1,14 +1,14 @@
-"""growd as a program of which one loop can be frozen: `python freezing.py LOOP ARGUMENT...`.
+"""growd as a program whose loops can be frozen: `python freezing.py ARGUMENT...`.
 
-From SIGUSR1 on, what LOOP waits for never comes, or LOOP holds up the event loop with all the others. Its
-patience is cut then, so that a test need not wait for minutes; that of no other is.
+At SIGUSR1 what the next of `LOOPS` waits for does not come, until the next SIGUSR1; after the last of them
+all go on. The patience with one that is frozen is cut, so that a test need not wait for minutes; that with no
+other is. SIGUSR2 holds up the event loop, and all with it, for good.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import time
 from typing import Any
 
@@ -20,9 +20,10 @@ from growd.recipes.runner import RecipeRunner
 from growd.store.couch import Couch
 from growd.store.outbox import Outbox
 
-PATIENCE_S = 2.0
-LOOPS: dict[str, tuple[Any, str, str]] = {
-    "event loop": (Sampler, "_sample", "-"),
+PATIENCE_S = 1.0  # more than any of the loops takes between two signs of life, at ten times the speed
+LOOPS: dict[
+    str, tuple[Any, str, str]
+] = {  # the call that does not return, and what its heartbeats are called
     "sampler": (Sampler, "_sample", "/samplers/"),
     "actuator": (Actuator, "_apply", "/actuators/"),
     "recipe runner": (RecipeRunner, "_tick", "/recipe_runner"),
@@ -31,33 +32,40 @@ LOOPS: dict[str, tuple[Any, str, str]] = {
 }
 
 
-def freeze_on_signal(loop: str) -> None:
-    """Prepare it, from outside, in the classes that growd is made of."""
-    kind, name, hearts = LOOPS[loop]
-    work, is_stuck = getattr(kind, name), Heartbeat.is_stuck
-    frozen = False
+class Freezer:
+    """Prepares it from outside, in the classes that growd is made of."""
 
-    def freeze(*_: object) -> None:
-        nonlocal frozen
-        frozen = True
+    def __init__(self) -> None:
+        self._frozen = ""
+        self._next = iter([*LOOPS, ""])
+        self._is_stuck = Heartbeat.is_stuck
+        for loop, (kind, name, _) in LOOPS.items():
+            setattr(kind, name, self._freezing(loop, getattr(kind, name)))
+        Heartbeat.is_stuck = lambda heart: self._asked(heart)  # type: ignore[method-assign]  # noqa: PLW0108
+        signal.signal(signal.SIGUSR1, self._freeze_next)
+        signal.signal(signal.SIGUSR2, lambda *_: time.sleep(3_600))
 
-    async def at_work(self: Any, *arguments: Any) -> Any:
-        if frozen and loop == "event loop":
-            time.sleep(3_600)  # noqa: ASYNC251  what no coroutine may do
-        if frozen:
-            await asyncio.Event().wait()
-        return await work(self, *arguments)
+    def _freeze_next(self, *_: object) -> None:
+        self._frozen = next(self._next)
 
-    def asked(self: Heartbeat) -> bool:
-        if frozen and hearts in self.name:
-            self.patience_s = PATIENCE_S
-        return is_stuck(self)
+    def _freezing(self, loop: str, work: Any) -> Any:
+        async def at_work(*arguments: Any) -> Any:
+            while self._frozen == loop:  # noqa: ASYNC110  a signal has no event
+                await asyncio.sleep(0.05)
+            return await work(*arguments)
 
-    setattr(kind, name, at_work)
-    Heartbeat.is_stuck = asked  # type: ignore[method-assign]
-    signal.signal(signal.SIGUSR1, freeze)
+        return at_work
+
+    def _asked(self, heart: Heartbeat) -> bool:
+        if not self._frozen or LOOPS[self._frozen][2] not in heart.name:
+            return self._is_stuck(heart)
+        usual, heart.patience_s = heart.patience_s, PATIENCE_S
+        try:
+            return self._is_stuck(heart)
+        finally:
+            heart.patience_s = usual
 
 
 if __name__ == "__main__":
-    freeze_on_signal(sys.argv.pop(1))
+    Freezer()
     main()

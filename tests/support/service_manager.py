@@ -103,14 +103,21 @@ class Manager:
         self._reader = asyncio.create_task(self._read(), name="output")
         ready = asyncio.create_task(self.notified.until(lambda said: said == "READY=1"), name="ready")
         await asyncio.wait([ready, self._reader], return_when=asyncio.FIRST_COMPLETED)
-        assert not self._reader.done(), "".join(self.lines)  # it ended
+        if self._reader.done():
+            ready.cancel()
+            await asyncio.wait([ready])
+            raise AssertionError(f"it ended: {''.join(self.lines)}")
         await ready
 
-    async def until_killed(self) -> int:
-        """Wait until no WATCHDOG=1 comes in time; abort it then as systemd does. The exit status."""
+    async def until_starved(self) -> None:
+        """Wait until no WATCHDOG=1 comes in time."""
         async with asyncio.timeout(PATIENCE_S):
             while await self._is_fed():
                 pass
+
+    async def until_killed(self) -> int:
+        """Wait until no WATCHDOG=1 comes in time; abort it then as systemd does. The exit status."""
+        await self.until_starved()
         for number in (signal.SIGABRT, signal.SIGCONT):
             with suppress(ProcessLookupError):  # the first may have ended it
                 os.kill(self.process.pid, number)  # `send_signal` would take its exit status from asyncio
