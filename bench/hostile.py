@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from measuring import API, Options, Process, Row, main, server
 from raw_client import AnswerError, Connection, head, request
 
-from growd.run_command import allow_open_files
+from growd.event_loop import allow_open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

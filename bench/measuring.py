@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from growd.run_command import allow_open_files
+from growd.event_loop import allow_open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

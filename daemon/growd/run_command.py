@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import resource
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from growd import logs
 from growd.app import DEVICE_CHECKS, App
 from growd.command_options import config_option, faults_option, hardware_of, refuse, set_option
 from growd.config import Config, ConfigError, load
-from growd.event_loop import run_on_loop
+from growd.event_loop import allow_open_files, run_on_loop
 from growd.folders import StartError
 
 if TYPE_CHECKING:
@@ -76,12 +75,6 @@ def _greet(config: Config, running: Running, *, to_journal: bool) -> None:
         _log.info("growd runs, with %s, at %s", hardware_of(config), running.address)
     else:
         click.echo(_greeting(config, running))
-
-
-def allow_open_files() -> None:
-    """As many as the system lets this process have; 1 024, the usual limit, is less than clients may need."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _greeting(config: Config, running: Running) -> str:
