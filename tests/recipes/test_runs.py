@@ -202,6 +202,15 @@ async def test_what_is_paused_can_not_be_paused_and_what_runs_not_resumed(on):
     assert "is paused already" in (await on.ask("pause_recipe"))["message"]
 
 
+async def test_a_change_that_is_refused_puts_off_no_keeping_of_the_place(on):
+    await on.start("weeks")
+    for _ in range(10):
+        await on.clock.advance(30)
+        await on.ask("resume_recipe")
+    assert on.journal.progressed >= 4
+    assert on.journal.run["elapsed"] == pytest.approx(300, abs=61)
+
+
 @pytest.mark.parametrize(("service", "arguments"), [("pause_recipe", []), ("skip_to_phase", ["late"])])
 async def test_a_change_that_can_not_be_kept_is_refused_and_changes_nothing(on, service, arguments):
     await on.start("weeks")
@@ -453,6 +462,22 @@ async def test_a_clock_step_that_could_not_be_kept_is_kept_as_soon_as_that_goes(
         assert chamber.journal.run["seen"] == pytest.approx(chamber.clock.time(), abs=2)
 
 
+async def test_news_that_come_while_the_place_can_not_be_kept_are_kept_as_soon_as_that_goes(on):
+    on.clock.synchronised = False
+    await on.start("weeks")
+    await on.clock.advance(59)
+    on.journal.hold = asyncio.Event()
+    await on.clock.advance(2)
+    on.clock.synchronised = True
+    await on.clock.advance(2)
+    on.journal.broken = True
+    on.journal.hold.set()
+    await on.clock.advance(2)
+    on.journal.broken = False
+    await on.clock.advance(2)
+    assert on.journal.run["confirmed"]
+
+
 async def test_the_place_after_a_restart_is_kept_at_once(chamber):
     async with chamber.on():
         await chamber.start("weeks")
@@ -692,3 +717,28 @@ async def test_a_phase_that_releases_lets_go_of_the_set_points_before_it(chamber
         count = chamber.bus.topics.get(f"e/desired/{LIGHT}").count
         await chamber.clock.advance(10)
         assert chamber.bus.topics.get(f"e/desired/{LIGHT}").count == count
+
+
+async def test_what_a_phase_gives_while_a_change_is_kept_is_let_go_of_with_it(chamber):
+    """The pause comes just before the next phase, and is on the disk just after."""
+    chamber.recipes["two"] = {
+        "format": "phased",
+        "phases": [
+            {"duration": 5, "time_units": "minutes", "course": {LIGHT: [{"at": 0, "value": 5000}]}},
+            {"duration": 5, "time_units": "minutes", "course": {TEMPERATURE: [{"at": 0, "value": 20}]}},
+        ],
+    }
+    async with chamber.on():
+        await chamber.start("two")
+        await chamber.clock.advance(299)
+        chamber.journal.hold = asyncio.Event()
+        pause = asyncio.create_task(chamber.call("pause_recipe"), name="pause")
+        await chamber.clock.advance(3)
+        assert chamber.desired(TEMPERATURE).value == 20
+        chamber.journal.hold.set()
+        assert (await pause)["success"]
+        assert (state(chamber)["state"], state(chamber)["elapsed"]) == ("paused", 299)
+        assert chamber.desired(LIGHT).value == 5000
+        assert (chamber.desired(TEMPERATURE).quality, chamber.desired(TEMPERATURE).value) == (
+            Quality.STALE, None,
+        )  # fmt: skip

@@ -34,7 +34,7 @@ class MemoryJournal:
         self.documents = []
         self.progressed = 0
         self.broken = False
-        self.hold = None  # an event that a commit waits for
+        self.hold = None  # an event that whoever writes waits for
 
     async def load(self):
         self._check()
@@ -52,6 +52,8 @@ class MemoryJournal:
         self.documents.append(copy.deepcopy(document))
 
     async def progress(self, run):
+        if self.hold is not None:
+            await self.hold.wait()
         self._check()
         self.run = copy.deepcopy(run)
         self.progressed += 1

@@ -276,13 +276,13 @@ class RecipeRunner:
             active = self._refuse_unless_running()
             if active.ending:
                 raise RefusedError(f"the recipe {active.run.recipe_id} has ended, which is not recorded yet")
-            active.position.note()
             changed = active.copied()
             words = change(changed)
             try:
                 await self._journal.progress(changed.run.kept())
             except OSError as error:
                 raise RefusedError(f"it could not be recorded: {error}") from error
+            changed.given = active.given  # it went on meanwhile, maybe into another phase
             self._active = changed
             self._publish_set_points(changed)
             self._status.show(changed)
@@ -460,7 +460,7 @@ class RecipeRunner:
         try:
             await self._journal.progress(active.run.kept())
         except OSError as error:
-            active.position.has_news = had_news
+            active.position.has_news |= had_news  # some may have come meanwhile
             self._log_trouble("keeping the position", error)
         else:
             self._trouble.pop("keeping the position", None)
