@@ -9,7 +9,7 @@ import re
 import jsonschema_rs
 import pytest
 import schemathesis
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growd.bus.errors import BusError
@@ -117,6 +117,10 @@ def is_valid(document):
     return True
 
 
+def validator_of(schema):
+    return jsonschema_rs.Draft202012Validator(schema)
+
+
 def accepts(check, value):
     try:
         check(value)
@@ -137,37 +141,43 @@ FIELDS = [
 ]
 
 
+EDGES = [0, 1, -3, 3, 0.5, 10, 2**63, -(2**63), 2.0, True, False, None, "", "ab", "abc"]
+BOUNDS = [bound for field in FIELDS for bound in (field.minimum, field.maximum) if bound is not None]
+
+
 class TestSchemas:
     """A schema allows what the check behind it accepts, and nothing else."""
 
-    @pytest.mark.parametrize("field", FIELDS, ids=lambda field: f"{field.name} {field.expected()}")
-    def test_fields(self, field):
-        validator = jsonschema_rs.Draft202012Validator(field_schema(field))
-        bounds = [field.minimum, field.maximum]
+    def test_fields(self):
+        checks = [(field, validator_of(field_schema(field))) for field in FIELDS]
 
-        @given(JSON | st.sampled_from([0, 1, -3, 3, 0.5, 10, 2**63, -(2**63), 2.0, True, False, *bounds]))
-        def same(value):
-            assert validator.is_valid(value) == accepts(field.check, value)
+        def is_same(value):
+            for field, validator in checks:
+                assert validator.is_valid(value) == accepts(field.check, value), (field, value)
 
-        same()
+        for edge in (*EDGES, *BOUNDS, *(beside for bound in BOUNDS for beside in (bound - 1, bound + 1))):
+            is_same(edge)
+        settings(max_examples=200)(given(JSON)(is_same))()
 
-    @pytest.mark.parametrize("name", [START, STOP, CALIBRATE])
-    async def test_arguments_of_services(self, daemon, document, name):
-        operation = document["paths"][f"/service/{name}"]["post"]
-        validator = jsonschema_rs.Draft202012Validator(
-            operation["requestBody"]["content"]["application/json"]["schema"]
-        )
-        service = daemon.bus.services.get(name)
-        fields = [argument.name for argument in service.arguments] + ["x"]
-        value = JSON | st.sampled_from([420, 3, True, "basil"])
+    async def test_arguments_of_services(self, daemon, document):
+        services = {name: daemon.bus.services.get(name) for name in (START, STOP, CALIBRATE)}
+        validators = {
+            name: validator_of(
+                document["paths"][f"/service/{name}"]["post"]["requestBody"]["content"]["application/json"][
+                    "schema"
+                ]
+            )
+            for name in services
+        }
+        value = st.sampled_from([420, 3, True, "basil"]) | JSON
+        names = {name: [each.name for each in service.arguments] for name, service in services.items()}
 
-        @given(
-            st.none()
-            | st.lists(value, max_size=5)
-            | st.dictionaries(st.sampled_from(fields), value, max_size=4)
-        )
-        def same(body):
-            assert validator.is_valid(body) == accepts(service.bind, body)
+        @settings(max_examples=150)
+        @given(st.data(), st.sampled_from([*services]))
+        def same(data, name):
+            by_name = st.dictionaries(st.sampled_from([*names[name], "x"]), value, max_size=4)
+            body = data.draw(st.none() | st.lists(value, max_size=5) | by_name)
+            assert validators[name].is_valid(body) == accepts(services[name].bind, body)
 
         await asyncio.to_thread(same)
 
