@@ -20,8 +20,10 @@ from growd_hwsim.faults import Fault
 from growd_hwsim.gpio import LgpioError, SimulatedGpio
 from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring
 from support.clock import ManualClock
+from support.daemon import serving
+from support.jumping import JumpingClock, SerialLines
 from support.machine import SleepingTime, simulated
-from support.program import failed, started
+from support.program import failed, said
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -55,7 +57,9 @@ async def finding(sensor: Sensor, hardware: Hardware) -> Finding:
 
 
 def machine(*faults: Fault, wiring: Wiring | None = None) -> Hardware:
-    return simulated(SleepingTime(), daylight_lux=1_000, faults=faults, wiring=wiring)
+    hardware = simulated(SleepingTime(), daylight_lux=1_000, faults=faults, wiring=wiring)
+    hardware._open_serial = SerialLines(hardware.serial_ports).open
+    return hardware
 
 
 async def test_what_answers_says_what_it_reads():
@@ -362,6 +366,12 @@ async def test_a_sound_configuration_is_told_with_what_it_names(tmp_path: Path):
     )
 
 
+@pytest.fixture
+def jumping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command waits for takes no real time."""
+    monkeypatch.setattr("growd.check_command.RealClock", JumpingClock)
+
+
 SHELVES = """
 [[sensor]]
 name = "air"
@@ -386,10 +396,10 @@ variable = "air_flush_on"
 """
 
 
-async def test_the_devices_of_several_environments_are_told_with_their_environment(tmp_path: Path):
+def test_the_devices_of_several_environments_are_told_with_their_environment(tmp_path: Path, jumping: None):
     file = tmp_path / "growd.toml"
     file.write_text(SHELVES)
-    status, printed = await failed("check", "--config", str(file))
+    status, printed = said("check", "--config", str(file))
     assert (status, [line.partition(":")[0] for line in printed.splitlines()][:-1]) == (
         0,
         ["environment_1/air", "shelf_2/air", "shelf_2/light", "shelf_2/fan"],
@@ -398,7 +408,7 @@ async def test_the_devices_of_several_environments_are_told_with_their_environme
     faults.write_text(
         '[[fault]]\ndevice = "i2c-3:0x61"\nkind = "absent"\n[[fault]]\ndevice = "gpio-20"\nkind = "refused"\n'
     )
-    status, printed = await failed("check", "--hardware", "--config", str(file), "--faults", str(faults))
+    status, printed = said("check", "--hardware", "--config", str(file), "--faults", str(faults))
     lines = printed.splitlines()
     assert (status, lines[-1]) == (1, "2 of 4 devices answer, of simulated hardware.")
     assert lines[0].startswith("environment_1/air: SCD30 at 0x61 on I2C bus 1 answers: ")
@@ -432,10 +442,10 @@ async def test_a_neighbour_on_the_bus_may_be_of_another_environment():
         ),
     ],
 )
-async def test_what_two_environments_can_not_share_is_refused(tmp_path: Path, file: str, words: str):
+def test_what_two_environments_can_not_share_is_refused(tmp_path: Path, file: str, words: str):
     config = tmp_path / "growd.toml"
     config.write_text(file)
-    status, printed = await failed("run", "--config", str(config), "--data", str(tmp_path / "data"))
+    status, printed = said("run", "--config", str(config), "--data", str(tmp_path / "data"))
     assert status == 1
     assert words in printed
     assert len(printed.splitlines()) == 1, printed
@@ -456,30 +466,29 @@ async def test_what_two_environments_can_not_share_is_refused(tmp_path: Path, fi
         (["--hardware", "--faults", "/nowhere/faults.toml"], "/nowhere/faults.toml: can't be read"),
     ],
 )
-async def test_what_keeps_a_check_from_beginning_is_one_sentence(arguments: list[str], words: str):
-    status, printed = await failed("check", *arguments)
+def test_what_keeps_a_check_from_beginning_is_one_sentence(arguments: list[str], words: str):
+    status, printed = said("check", *arguments)
     assert status == 1
     assert words in printed
     assert len(printed.splitlines()) == 1, printed
 
 
-async def test_the_simulated_machine_answers_and_its_faults_are_found(tmp_path: Path):
-    status, printed = await failed("check", "--hardware")
+def test_the_simulated_machine_answers_and_its_faults_are_found(tmp_path: Path, jumping: None):
+    status, printed = said("check", "--hardware")
     assert status == 0, printed
     assert printed.splitlines()[-1] == "3 of 3 devices answer, of simulated hardware."
     faults = tmp_path / "faults.toml"
     faults.write_text('[[fault]]\ndevice = "scd30"\nkind = "absent"\n')
-    status, printed = await failed("check", "--hardware", "--faults", str(faults))
+    status, printed = said("check", "--hardware", "--faults", str(faults))
     assert status == 1
     first, *_, last = printed.splitlines()
     assert first.startswith("scd30_1: SCD30 at 0x61 on I2C bus 1 does not answer")
     assert last == "2 of 3 devices answer, of simulated hardware."
 
 
-async def test_hardware_that_a_growd_has_is_not_touched(tmp_path: Path):
-    async with started(tmp_path) as program:
-        port = program.address.rpartition(":")[2]
-        settings = ("--set", f"http.port={port}", "--set", "simulator.enabled=false")
-        status, printed = await failed("check", "--hardware", *settings)
+async def test_hardware_that_a_growd_has_is_not_touched():
+    async with serving() as daemon:
+        settings = ("--set", f"http.port={daemon.port}", "--set", "simulator.enabled=false")
+        status, printed = await asyncio.to_thread(said, "check", "--hardware", *settings)
     assert status == 1
-    assert printed.startswith(f"growd: growd runs at {program.address}/_svc and has the hardware")
+    assert printed.startswith(f"growd: growd runs at {daemon.origin}/_svc and has the hardware")

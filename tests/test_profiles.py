@@ -6,11 +6,11 @@ import tomllib
 import pytest
 
 from growd.app import DEVICE_CHECKS
-from growd.clock import RealClock
 from growd.config import load
 from growd.config.profiles import PROFILES, profile_path, profile_text
 from growd.hardware_check import check_hardware
 from growd.simulation import simulated_hardware
+from support.jumping import JumpingClock, SerialLines
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -18,8 +18,9 @@ async def test_a_profile_is_sound_and_all_it_names_answers_on_simulated_hardware
     file = profile_path(name)
     await asyncio.to_thread(load, file, checks=DEVICE_CHECKS)
     config = await asyncio.to_thread(load, file, ("simulator.enabled=true",), checks=DEVICE_CHECKS)
-    clock = RealClock()
+    clock = JumpingClock()  # the first measurement of an SCD30 takes two seconds
     hardware = simulated_hardware(config, clock)
+    hardware._open_serial = SerialLines(hardware.serial_ports).open
     try:
         findings = await check_hardware(config, hardware, clock, lambda _: None)
     finally:

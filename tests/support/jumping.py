@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.002  # real seconds between two looks at what does not tell, such as a call that begins to hang
 MOST_SKIPPED = 100  # rounds of the loop without a look at its sockets: what comes there is not kept waiting
-ANSWERED_S = 5.0  # real seconds in which the simulated end of a serial line has surely read a command
+ANSWERED_S = 30.0  # real seconds in which the simulated end of a serial line has surely read a command
 START = 1_700_000_000.0
 
 
@@ -166,7 +166,7 @@ class _Selector:
         return getattr(self._selector, name)
 
 
-class _Serial:
+class SerialLines:
     """Serial ports whose time limit passes at once where no answer is on its way.
 
     Below them are the real ports, and the simulated ones at whose chips' end it is seen what comes.
@@ -252,7 +252,7 @@ class Rig:
         self.bus = Bus(self.clock, liveness=Liveness(monotonic=self.clock.monotonic))
         declare_topics(config, self.bus)
         self.machine: SimulatedHardware = simulated_hardware(config, self.clock)
-        self.machine._open_serial = _Serial(self.machine.serial_ports).open
+        self.machine._open_serial = SerialLines(self.machine.serial_ports).open
         self.clock.hangs = self._hangs
         self.complaints: list[str] = []
         self.plant = Plants(
