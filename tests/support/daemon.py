@@ -23,6 +23,7 @@ from growd.clock import RealClock
 from growd.http.api import Api, Limits
 from growd.http.origins import Guard, WebPolicy
 from growd.http.server import Server
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -218,7 +219,7 @@ def serving_in_a_thread(limits: Limits | None = None) -> Iterator[Daemon]:
     with ThreadPoolExecutor(1, thread_name_prefix="daemon") as thread:
         served = thread.submit(asyncio.run, serve())
         try:
-            yield ready.result(timeout=10)
+            yield ready.result(PATIENCE_S)
         finally:
             leave.set_result(None)
-            served.result(timeout=10)
+            served.result(PATIENCE_S)
