@@ -145,7 +145,7 @@ LUX = {FIRST: 4_000, SECOND: 12_000}
 
 @pytest.fixture
 async def home(database_server: DatabaseServer) -> AsyncIterator[Home]:
-    async with home_on(database_server) as home:
+    async with home_on(database_server, shared=True) as home:
         yield home
 
 
@@ -215,7 +215,8 @@ async def test_each_runs_a_recipe_of_its_own_and_a_restart_resumes_both(tmp_path
             devices = (await asyncio.to_thread(status_of, asking)).devices
         names = [f"{environment}/{name}" for environment in LUX for name in ("bh1750_1", "light", "scd30_1")]
         assert sorted(device.name for device in devices) == names
-        await program.end(signal.SIGKILL)
+        status, words = await program.end(signal.SIGTERM)
+        assert status == 0, words
 
     async with started(data, *options) as program, aiohttp.ClientSession(headers=home.headers) as session:
         client = Client(session, program)
@@ -232,8 +233,12 @@ async def test_each_runs_a_recipe_of_its_own_and_a_restart_resumes_both(tmp_path
             stored = [row["doc"] for row in (await response.json())["rows"]]
         status, words = await program.end(signal.SIGTERM)
         assert status == 0, words
-    kinds = [(point["environment"], point["variable"]) for point in stored if "environment" in point]
+    points = [document for document in stored if "environment" in document]
+    kinds = [(point["environment"], point["variable"]) for point in points]
     for environment in LUX:
         assert kinds.count((environment, "recipe_start")) == 1
+        assert kinds.count((environment, "recipe_end")) == (environment == SECOND)
         assert kinds.count((environment, "restart")) == 2
         assert (environment, "light_illuminance") in kinds
+    values = ("environment", "variable", "is_desired", "category", "timestamp")
+    assert len({tuple(map(point.get, values)) for point in points}) == len(points)

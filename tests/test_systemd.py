@@ -7,16 +7,20 @@ import shutil
 import signal
 import socket
 import subprocess
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from growd.http.server import AddressError
 from growd.service_manager import passed_sockets
 from support.daemon import serving
-from support.program import GROWD
+from support.program import GROWD, home_on
 from support.service_manager import Manager, managed
+
+if TYPE_CHECKING:
+    from support.database import DatabaseServer
 
 FOLDER = Path(__file__).parents[1] / "systemd"
 MOST_EXPOSED = 2.0
@@ -151,10 +155,14 @@ async def end(manager: Manager, number: signal.Signals) -> None:
 
 
 @pytest.mark.timeout(240)
-async def test_no_client_is_refused_while_growd_is_killed_stopped_and_started_again(tmp_path: Path):
-    with closing(listening()) as passed:
+async def test_no_client_is_refused_while_growd_is_killed_stopped_and_started_again(
+    tmp_path: Path, database_server: DatabaseServer
+):
+    async with AsyncExitStack() as stack:
+        passed = stack.enter_context(closing(listening()))
+        home = await stack.enter_async_context(home_on(database_server, shared=True))
         port = passed.getsockname()[1]
-        options = ("run", "--port", str(port), "--data", str(tmp_path))
+        options = ("run", "--port", str(port), "--data", str(tmp_path), *home.arguments)
         crowd = Crowd(port)
         async with managed(str(GROWD), *options, watchdog_s=60, listening=[passed]) as manager:
             tasks = [asyncio.create_task(crowd.ask_for_ever(), name=f"client {n}") for n in range(4)]
