@@ -12,7 +12,7 @@ import pytest
 
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
-from growd.store.errors import CouchRefusedError, CouchUnavailableError
+from growd.store.errors import CouchRefusedError, CouchUnavailableError, DesignFileError, StoreError
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.points import PointMaker
@@ -52,11 +52,12 @@ class Rig:
         self.clock = ManualClock()
         self.prepared = 0
         self.is_away = False
+        self.fault: StoreError = CouchUnavailableError("away")
 
     async def prepare(self) -> None:
         self.prepared += 1
         if self.is_away:
-            raise CouchUnavailableError("away")
+            raise self.fault
         await bootstrap(self.couch, FILES, "svc", self.names)
 
     @asynccontextmanager
@@ -141,6 +142,18 @@ async def test_it_tries_again_after_a_delay_that_grows(rig, caplog):
         rig.documents.look_now()  # the database says that it is there again
         await rig.brought()
     assert len([record for record in caplog.records if "waits for the database" in record.message]) == 1
+
+
+async def test_a_file_that_is_not_there_for_a_moment_is_waited_for(rig):
+    """As in the midst of an update."""
+    rig.is_away, rig.fault = True, DesignFileError("map.js can't be read")
+    async with rig.on():
+        await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
+        await rig.clock.until(lambda: rig.clock._sleepers)
+        rig.is_away = False
+        await rig.clock.advance(FIRST_RETRY_S)
+        await rig.brought()
+    assert without_revision(await rig.stored()) == BEGUN
 
 
 async def test_a_document_that_was_brought_before_a_kill_is_not_brought_twice(rig):

@@ -8,7 +8,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.store.errors import CouchError, CouchRefusedError, LocalStoreError
+from growd.store.errors import CouchError, CouchRefusedError, StoreError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -63,7 +63,7 @@ class RunDocuments:
             self._wake.clear()
             try:
                 await self._bring_all()
-            except (CouchError, LocalStoreError) as error:
+            except StoreError as error:
                 if not is_logged:
                     _log.warning("the record of a recipe's run waits for the database: %s", error)
                 is_logged = True
