@@ -5,17 +5,21 @@ import logging
 import os
 import re
 import signal
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from growd.config import Config, ConfigError, load
 from growd.reloading import Reloader
-from support.program import GROWD, PATIENCE_S, Program, heeding_hangups, started
+from support.program import GROWD, PATIENCE_S, heeding_hangups, home_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from asyncio.subprocess import Process
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+    from support.database import DatabaseServer
 
 
 class Rig:
@@ -110,48 +114,58 @@ def heeded_signals() -> Iterator[None]:
         yield
 
 
-async def test_systemctl_reload_takes_what_it_can_and_says_the_rest(tmp_path: Path, heeded_signals: None):
-    file = tmp_path / "growd.toml"
-    file.write_text("[http]\ntopic_data_s = 1\n")
-    async with started(tmp_path / "data", "--config", str(file)) as program:
-        file.write_text("[http]\ntopic_data_s = 0\nhost = '::1'\n")
-        program.process.send_signal(signal.SIGHUP)
-        assert await line_with(program, "topic_data_s") == (
-            f"{file}:2: [http] topic_data_s: must be a number above 0 to 3600, got 0"
-        )
-        file.write_text("[http]\ntopic_data_s = 2\nhost = '::1'\n")
-        program.process.send_signal(signal.SIGHUP)
-        assert (await line_with(program, "in force from now on")).endswith(": [http] topic_data_s")
-        assert (await line_with(program, "after a restart")).endswith(": [http] host")
-        status, rest = await program.end(signal.SIGTERM)
-    assert (status, "Traceback" in rest) == (0, False)
-
-
-async def line_with(program: Program, words: str) -> str:
-    assert program.process.stdout is not None
-    while True:
-        line = (await asyncio.wait_for(program.process.stdout.readline(), PATIENCE_S)).decode()
-        assert line
-        if words in line:
-            return re.sub(r"^\S+ [A-Z]+ +", "", line.rstrip())
-
-
-async def test_the_end_of_its_terminal_ends_it_with_outputs_safe(tmp_path: Path, heeded_signals: None):
+@asynccontextmanager
+async def at_a_terminal(*arguments: str) -> AsyncIterator[tuple[Process, int]]:
+    """growd with a terminal of its own, and our end of that."""
     ours, its = os.openpty()
-    arguments = ("run", "--port", "0", "--data", str(tmp_path / "data"))
     process = await asyncio.create_subprocess_exec(
-        "setsid", "--ctty", str(GROWD), *arguments, stdin=its, stdout=asyncio.subprocess.PIPE
-    )
+        "setsid", "--ctty", str(GROWD), *arguments,
+        stdin=its,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    os.close(its)
     try:
-        os.close(its)
-        assert process.stdout is not None
-        await asyncio.wait_for(process.stdout.readuntil(b"Ctrl-C.\n"), PATIENCE_S)
-        process.send_signal(signal.SIGHUP)  # its terminal is there: this is no end of it
-        os.close(ours)
-        rest = await asyncio.wait_for(process.stdout.read(), PATIENCE_S)
-        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+        yield process, ours
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+        process._transport.close()  # type: ignore[attr-defined]
+
+
+async def test_a_hangup_is_to_read_the_file_again_and_without_its_terminal_ends_it_with_outputs_safe(
+    tmp_path: Path, heeded_signals: None, database_server: DatabaseServer
+):
+    file = tmp_path / "growd.toml"
+    file.write_text("[http]\ntopic_data_s = 1\n")
+    arguments = ("run", "--port", "0", "--data", str(tmp_path / "data"), "--config", str(file))
+    async with (
+        home_on(database_server, shared=True) as home,
+        at_a_terminal(*arguments, *home.arguments) as (process, terminal),
+    ):
+        await line_with(process, "Ctrl-C.")
+        file.write_text("[http]\ntopic_data_s = 0\nhost = '::1'\n")
+        process.send_signal(signal.SIGHUP)  # its terminal is there: this is no end of it
+        assert await line_with(process, "topic_data_s") == (
+            f"{file}:2: [http] topic_data_s: must be a number above 0 to 3600, got 0"
+        )
+        file.write_text("[http]\ntopic_data_s = 2\nhost = '::1'\n")
+        process.send_signal(signal.SIGHUP)
+        assert (await line_with(process, "in force from now on")).endswith(": [http] topic_data_s")
+        assert (await line_with(process, "after a restart")).endswith(": [http] host")
+        os.close(terminal)
+        assert process.stdout is not None
+        rest = await asyncio.wait_for(process.stdout.read(), PATIENCE_S)
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
     assert b"outputs are safe" in rest
+    assert b"Traceback" not in rest
+
+
+async def line_with(process: Process, words: str) -> str:
+    assert process.stdout is not None
+    while True:
+        line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)).decode()
+        assert line
+        if words in line:
+            return re.sub(r"^\S+ [A-Z]+ +", "", line.rstrip())
