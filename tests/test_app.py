@@ -588,7 +588,14 @@ def test_nobody_is_told_that_outputs_are_safe_when_they_may_not_be(
 
 def test_a_lamp_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     unplugged = threading.Event()
-    monkeypatch.setattr("growd.run_command.App", Hasty)
+
+    class Telling(Hasty):
+        def _complain(self, sentence: str) -> None:
+            super()._complain(sentence)
+            unplugged.set()  # what hangs longer holds up the test
+
+    monkeypatch.setattr("growd.plant.DEVICE_CLOSE_S", 0.05)
+    monkeypatch.setattr("growd.run_command.App", Telling)
     monkeypatch.setattr(PwmLight, "close", lambda _: unplugged.wait())
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     unplugged.set()
