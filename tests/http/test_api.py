@@ -11,6 +11,7 @@ from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.http.api import Limits
 from support.daemon import CALIBRATE, CO2, LIGHT, POSITION, START, STOP, TOPICS, serving
+from support.waiting import PATIENCE_S, until
 
 
 class TestParameters:
@@ -266,7 +267,8 @@ class TestNextMessage:
         await waiting(daemon, 0)
         assert daemon.bus.topics.get(CO2).subscribers == []
 
-    async def test_it_ends_when_the_server_does(self, daemon):
+    async def test_it_ends_when_the_server_does(self, daemon, monkeypatch):
+        monkeypatch.setattr("growd.http.server.CLOSE_S", PATIENCE_S)  # after which it is broken off
         asked = asyncio.create_task(daemon.ask("GET", f"/topic_data/{CO2}"))
         await waiting(daemon, 1)
         await daemon.server.close()
@@ -276,9 +278,7 @@ class TestNextMessage:
 
 async def waiting(daemon, count):
     """Wait until so many clients wait for messages."""
-    async with asyncio.timeout(10):
-        while len(daemon.api.streams) != count:  # noqa: ASYNC110  it is told by no event
-            await asyncio.sleep(0)
+    await until(lambda: len(daemon.api.streams) == count)
 
 
 class TestNodes:

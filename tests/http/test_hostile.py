@@ -375,7 +375,7 @@ def narrow(transport):
 
 @OVER_TCP
 class TestPipelining:
-    COUNT = 2_000
+    COUNT = 10_000
     AHEAD = 100  # requests that are more than may wait, where they are padded
 
     async def test_all_are_answered_in_order_few_wait_and_others_have_their_turn(self, daemon, monkeypatch):

@@ -15,7 +15,7 @@ import pytest
 from growd.http.server import AddressError, Server
 from support.daemon import CO2, LIGHT, serving
 from support.raw_http import raw_client
-from support.waiting import until
+from support.waiting import PATIENCE_S, until
 
 PARAMS = b"GET /_svc/api/0.0.1/param HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -276,7 +276,7 @@ class TestLife:
             await client.send(PARAMS.replace(b"/param", b"/topic_stream/" + CO2.encode()))
             await client.head()
             client.reset()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while len(daemon.api.streams):
                 daemon.sensor[CO2].publish(400)
                 await asyncio.sleep(0)

@@ -16,6 +16,7 @@ from growd.http.stream_formats import negotiate
 from growd.http.streams import AT_ONCE
 from support.daemon import CO2, POSITION, serving
 from support.raw_http import RawClient, raw_client
+from support.waiting import PATIENCE_S, until
 
 STRING = "environment_1/desired/recipe_start"
 LINES = "application/x-ndjson"
@@ -51,9 +52,7 @@ async def stream(daemon, topic=CO2, query="", **headers):
 
 async def open_streams(daemon, count):
     """Wait until so many streams are open."""
-    async with asyncio.timeout(10):
-        while len(daemon.api.streams) != count:  # noqa: ASYNC110  it is told by no event
-            await asyncio.sleep(0)
+    await until(lambda: len(daemon.api.streams) == count)
 
 
 def numbers(lines):
@@ -63,9 +62,7 @@ def numbers(lines):
 
 async def kept(client, number):
     """Wait until this message waits for the client."""
-    async with asyncio.timeout(10):
-        while not (client._waiting and b'"number":%d}' % number in client._waiting[-1].text):  # noqa: ASYNC110
-            await asyncio.sleep(0)
+    await until(lambda: client._waiting and b'"number":%d}' % number in client._waiting[-1].text)
 
 
 def only_client(daemon):
@@ -298,17 +295,18 @@ class TestManyClients:
 class TestSlowClients:
     async def test_heartbeats_do_not_push_messages_out(self):
         limits = Limits(stream_queue=4, heartbeat_s=0.01)
-        async with serving(limits) as daemon, not_reading(daemon, EVENTS) as slow:
+        async with serving(limits) as daemon, stream(daemon, STRING, Accept=EVENTS) as slow:
+            await slow.next()  # retry
             client = only_client(daemon)
-            while not client._dropped:
-                daemon.sensor[STRING].publish("x" * 50_000)
-                await asyncio.sleep(0)
+            client._protocol.pause_writing()  # as asyncio does when the connection takes no more
+            for _ in range(10):
+                daemon.sensor[STRING].publish("x")
+            await until(lambda: client._dropped)
             waiting, dropped = list(client._waiting), client._dropped
             async with stream(daemon, STRING, Accept=EVENTS) as reading:
                 while b":\n\n" not in await reading.next():
                     pass
             assert (list(client._waiting), client._dropped) == (waiting, dropped)
-            slow.reset()
 
     async def test_one_loses_its_own_oldest_messages_and_is_told_how_many(self):
         async with serving(Limits(stream_queue=8)) as daemon, not_reading(daemon) as slow:
@@ -376,7 +374,7 @@ class TestSlowClients:
 
 
 @asynccontextmanager
-async def not_reading(daemon, accept=LINES):
+async def not_reading(daemon):
     """A client that asked for a stream of strings, with little room for what it does not read."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -384,7 +382,7 @@ async def not_reading(daemon, accept=LINES):
     await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", daemon.port))
     client = RawClient(*await asyncio.open_connection(sock=connection, limit=4_096))
     path = f"{daemon.api.prefix}/topic_stream/{STRING}"
-    await client.send(f"GET {path} HTTP/1.0\r\nAccept: {accept}\r\n\r\n".encode())
+    await client.send(f"GET {path} HTTP/1.0\r\nAccept: {LINES}\r\n\r\n".encode())
     await client.head()
     try:
         yield client
@@ -417,13 +415,12 @@ class TestEnd:
             await open_streams(daemon, 0)
         assert daemon.bus.topics.get(STRING).subscribers == []
 
-    async def test_streams_end_whole_and_at_once_with_the_server(self, daemon):
+    async def test_streams_end_whole_with_the_server(self, daemon, monkeypatch):
+        monkeypatch.setattr("growd.http.server.CLOSE_S", PATIENCE_S)  # after which they are broken off
         daemon.sensor[CO2].publish(1)
         async with stream(daemon) as lines, stream(daemon, Accept=EVENTS) as events:
             await open_streams(daemon, 2)
-            begun = asyncio.get_running_loop().time()
             await daemon.server.close()
-            assert asyncio.get_running_loop().time() - begun < 10  # it waits for none of its time limits
             assert len(await lines.end()) == len(await events.end()) == 1
         assert daemon.bus.topics.get(CO2).subscribers == []
 

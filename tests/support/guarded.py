@@ -23,6 +23,7 @@ from growd.http.gateway import Gateway
 from growd.http.server import Server
 from support.daemon import Answer, Daemon, MemoryStore
 from support.session_server import session_cookie
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -161,7 +162,7 @@ class Users:
 
     async def _until_known(self, name: str, roles: set[str] | None) -> None:
         """Wait until the database goes by it (None: the user is unknown), for its cache comes after."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 headers = {
                     "X-Forwarded-For": uuid4().hex,  # from where nobody has failed
