@@ -17,7 +17,7 @@ from growd.store.replication import Pace, Replication
 from support.running import in_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 DEVICE = "0123456789ab"
@@ -40,6 +40,7 @@ class Scheduler:
         self.written: list[int] = []  # the connection_timeout of each document
         self.looks = 0
         self.looked = asyncio.Event()
+        self.meanwhile: Callable[[], None] = lambda: None  # called once, in the midst of a look
         self.url = ""
 
     async def __aenter__(self) -> Self:
@@ -74,6 +75,8 @@ class Scheduler:
         if segments[0] == "_scheduler":
             self.looks += 1
             self.looked.set()
+            meanwhile, self.meanwhile = self.meanwhile, lambda: None
+            meanwhile()
             if self.growing is not None:
                 self.info[self.growing] += 1
             return web.json_response({"state": self.state, "info": self.info, "id": None})
@@ -133,6 +136,15 @@ async def test_a_job_that_crashes_with_its_far_side_there_is_begun_anew_when_tha
     async with replicating(scheduler, tmp_path, first_restart_s=0.01, longest_restart_s=0.01):
         await scheduler.after_looks(10)
         assert scheduler.written[:4] == [FIRST, SECOND, FIRST, SECOND]
+
+
+async def test_a_database_that_comes_up_in_the_midst_of_a_look_is_looked_at_again(scheduler, tmp_path):
+    scheduler.state, scheduler.info = "running", {"docs_written": 7, "through_seq": 3}
+    async with replicating(scheduler, tmp_path) as replication:
+        replication._pace = Pace(look_s=3_600.0)
+        scheduler.meanwhile = replication.look_now
+        replication.look_now()
+        await scheduler.after_looks(2)
 
 
 async def test_a_job_that_runs_and_brings_nothing_is_begun_anew(scheduler, tmp_path, caplog):

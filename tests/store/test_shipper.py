@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 from faulty_server import (
     FaultyServer,
     answer_lost,
@@ -279,6 +280,19 @@ async def test_a_long_pause_ends_when_the_database_is_known_to_be_back(rig):
         await rig.clock.settle()
         shipper.retry_now()
         await rig.until_shipped(shipper)
+    assert rig.written() == [0, 1, 2]
+
+
+async def test_a_database_that_comes_back_while_it_is_tried_in_vain_is_tried_again_at_once(rig):
+    await add_durably(rig.outbox, points(range(3)))
+    shipper = rig.shipper(first_backoff=3600, max_backoff=3600)
+
+    async def back_too_late(*_: Any) -> web.Response:
+        shipper.retry_now()
+        return web.Response(status=503)
+
+    rig.server.script.append(back_too_late)
+    await rig.ship_all(shipper)
     assert rig.written() == [0, 1, 2]
 
 

@@ -128,13 +128,14 @@ class Replication:
             ]
             began = time.monotonic()
             while not await self._look(watches, is_new=time.monotonic() - began < _PATIENCE_S) or watches:
-                self._wake.clear()
                 is_starting = any(
                     health.state is ReplicationState.STARTING for health in self._health.values()
                 )
                 pause = min(self._pace.look_s, _STARTING_S) if is_starting else self._pace.look_s
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), pause)
+                    async with asyncio.timeout(pause):
+                        await self._wake.wait()
+                self._wake.clear()  # and not before it waits: it may have been woken in the midst of the look
 
     def _new_health(self, job: Job) -> ReplicationHealth:
         ends = f"{job.here} here", f"{self._wanted.url.rstrip('/')}/{job.far}"

@@ -108,6 +108,7 @@ class Shipper:
             while True:
                 await self._rest()
                 self._is_due = False
+                self._wake.clear()
                 while not await self._ship_waiting():
                     await self._back_off()
 
@@ -306,12 +307,10 @@ class Shipper:
         # Half of it at random, so that many devices do not all knock at the same moment.
         delay *= random.uniform(0.5, 1)  # noqa: S311  no secret
         self._advanced()
-        self._wake.clear()
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay):
                 await self._wake.wait()
-        except TimeoutError:
-            return
+        self._wake.clear()  # and not before it waits: the database may have come while it was tried
 
     def _note_failure(self, error: StoreError) -> None:
         if self.fault is None:
