@@ -92,11 +92,13 @@ class SerialPorts:
         plug: Callable[[str, str], str | None] = plain_plug,
         pause: Callable[[], None] = lambda: None,
     ) -> None:
+        self.line: type[Line] = Line
+        """What stands between a port and its chip."""
         self._wire = wire
         self._plug = plug
         self._pause = pause
         self._slaves: dict[str, UartSlave] = {}
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, Line] = {}
         self._lock = threading.Lock()
 
     def attach(self, port: str, slave: UartSlave) -> None:
@@ -120,9 +122,9 @@ class SerialPorts:
             line = self._lines.get(port)
             if line is None or line.hung_up.is_set():
                 slave = self._slaves[port]
-                line = self._lines[port] = _Line(
-                    slave, partial(self._answers, port, name, slave), self._pause
-                )
+                answers = partial(self._answers, port, name, slave)
+                line = self._lines[port] = self.line(slave, answers, self._pause)
+                line.start()
         return open_port(line.path, baud, timeout_s)
 
     def close(self) -> None:
@@ -155,8 +157,8 @@ def _forward(slave: UartSlave, query: Query) -> list[bytes]:
         return []
 
 
-class _Line:
-    """A pseudo terminal, and the thread that is the chip's end of it.
+class Line:
+    """A pseudo terminal, and the thread that is the chip's end of it from `start` on.
 
     The slave's end is kept open here too, or the master's would fail whenever nobody has the port open.
     """
@@ -173,6 +175,9 @@ class _Line:
         self._stop, self._stopped = os.pipe()[::-1]
         self.hung_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"simulated {slave.name}", daemon=True)
+
+    def start(self) -> None:
+        """Let the chip hear what is sent from now on."""
         self._thread.start()
 
     def close(self) -> None:
@@ -185,9 +190,12 @@ class _Line:
             while self._is_asked() and (pieces := self._answers(self._read())) is not None:
                 self._send(pieces)
         finally:
-            self.hung_up.set()  # before the port's user can notice: it may open the port again at once
-            for descriptor in (self._chip_end, self._port_end, self._stopped):
-                os.close(descriptor)
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        self.hung_up.set()  # before the port's user can notice: it may open the port again at once
+        for descriptor in (self._chip_end, self._port_end, self._stopped):
+            os.close(descriptor)
 
     def _is_asked(self) -> bool:
         ready, _, _ = select.select([self._chip_end, self._stopped], [], [])

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import functools
 import heapq
 import math
+import os
 import queue
 import threading
-from collections import Counter, defaultdict
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from growd.bus import Bus
 from growd.liveness import Liveness
 from growd.plant import Plants, declare_topics
 from growd.simulation import simulated_hardware
+from growd_hwsim import uart
 from support.clock import Sleepers
 from support.memory import ShortMemory
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from growd.config import Config
-    from growd.worker import Worker
+    from growd.worker import Worker, _Call
     from growd_drivers.serial_line import SerialLike
+    from growd_hwsim.faults import Faults
     from growd_hwsim.hardware import SimulatedHardware
-    from growd_hwsim.uart import Forward, Query, SerialPorts
 
 LOOK_S = 0.002  # real seconds between two looks at what does not tell, such as a call that begins to hang
 MOST_SKIPPED = 100  # rounds of the loop without a look at its sockets: what comes there is not kept waiting
-ANSWERED_S = 30.0  # real seconds in which the simulated end of a serial line has surely read a command
+ANSWERED_S = 5.0  # real seconds in which the simulated end of a serial line has surely read a command
 START = 1_700_000_000.0
 
 
@@ -44,12 +46,11 @@ class JumpingClock(Sleepers):
     def __init__(self, time: float = START) -> None:
         super().__init__(time)
         self._lock = threading.Lock()
-        self._in_flight: Counter[Worker] = Counter()
+        self._calls: list[_Calls] = []
         self._end = 0.0
         self._reached: asyncio.Future[None] | None = None
         self.grain_s = 0.0
-        """Sleepers who are due so soon after another wake with it, a little late: fewer turns of threads."""
-        self.hangs: Callable[[Worker], bool] = lambda _: False
+        """Sleepers who are due so soon after another wake with it, a little late: fewer turns of the loop."""
 
     async def sleep(self, seconds: float) -> None:
         await self._new_sleeper(seconds)
@@ -62,9 +63,9 @@ class JumpingClock(Sleepers):
         """Step wall time, as NTP does; monotonic time stays."""
         self._offset += seconds
 
-    def watch(self, worker: Worker) -> None:
-        """Let no time pass while a call is in this worker, unless that hangs."""
-        worker.submit = functools.partial(self._counted, worker, worker.submit)  # type: ignore[method-assign]
+    def watch(self, worker: Worker, faults: Faults) -> None:
+        """Let no time pass while a call is in this worker, unless one of the faults lets it hang."""
+        self._calls.append(_Calls(worker, faults))
 
     async def advance(self, seconds: float) -> None:
         """Let everything happen that falls due in the next seconds, in order."""
@@ -89,9 +90,7 @@ class JumpingClock(Sleepers):
 
     def is_busy(self) -> bool:
         """Whether a worker has something to do, and does it."""
-        if not self._in_flight:
-            return False
-        return not all(map(self.hangs, self._in_flight))
+        return any(calls.are_at_work() for calls in self._calls)
 
     def jump(self) -> bool:
         """Go on to what falls due next, as the loop has nothing to do; False where time may not pass."""
@@ -118,16 +117,78 @@ class JumpingClock(Sleepers):
         self._reached = asyncio.get_running_loop().create_future()
         await self._reached
 
-    def _counted(self, worker: Worker, submit: Callable[..., Any], *args: Any) -> Any:
-        call = submit(*args)
-        self._in_flight[worker] += 1
-        call.add_done_callback(lambda _: self._came_back(worker))
-        return call
 
-    def _came_back(self, worker: Worker) -> None:
-        self._in_flight[worker] -= 1
-        if not self._in_flight[worker]:
-            del self._in_flight[worker]
+class _Calls:
+    """The calls of a worker, carried out by the event loop's thread wherever none can hang.
+
+    So a call takes no turns of threads, and each run has the same order. What it does counts as done in the
+    worker's thread. While a fault is armed that lets calls hang, they go to that thread, as they do without
+    this, and so does what follows until the thread has carried out all that it was given.
+    """
+
+    def __init__(self, worker: Worker, faults: Faults) -> None:
+        self._worker = worker
+        self._faults = faults
+        self._loop = asyncio.get_running_loop()
+        self._thread_calls = worker._calls
+        self._waiting = 0
+        self._under_way = 1
+        worker.submit(int).add_done_callback(self._came_back)  # behind what the thread has to do already
+        self.get = self._thread_calls.get
+        worker._calls = self  # type: ignore[assignment]
+
+    def qsize(self) -> int:
+        return self._waiting + self._thread_calls.qsize()
+
+    def put(self, call: _Call | None) -> None:
+        self._waiting += 1
+        self._loop.call_soon(self._begin, call)
+
+    def are_at_work(self) -> bool:
+        """Whether one is, and does not hang: neither in the thread nor in one that was left behind."""
+        worker = self._worker
+        if self._under_way and not self._faults.hangs(worker._thread):
+            return True
+        if worker.returned == worker.replaced:
+            return False
+        return any(thread.is_alive() and not self._faults.hangs(thread) for thread in worker._left_behind)
+
+    def _begin(self, call: _Call | None) -> None:
+        self._waiting -= 1
+        if call is None:
+            self._thread_calls.put(None)
+        elif self._under_way or self._may_hang():
+            self._hand_over(call)
+        else:
+            with _acting_as(self._worker._thread):
+                self._worker._carry_out(call)
+
+    def _may_hang(self) -> bool:
+        return any(armed.fault.kind == "hang" for armed in self._faults._armed)
+
+    def _hand_over(self, call: _Call) -> None:
+        """To the thread, or the next one if that is left behind; followed by what tells that it is done."""
+        self._under_way += 1
+        told = call.followed_by(int)
+        told.future.add_done_callback(self._came_back)
+        self._thread_calls.put(call)
+        self._thread_calls.put(told)
+
+    def _came_back(self, _: object) -> None:
+        self._under_way -= 1
+
+
+@contextmanager
+def _acting_as(thread: threading.Thread) -> Iterator[None]:
+    """Count as another thread, in which no event loop runs. All others stay who they are."""
+    loop, identity, own = asyncio.get_running_loop(), threading.get_ident, threading.get_ident()
+    asyncio._set_running_loop(None)
+    threading.get_ident = lambda: (thread.ident or own) if identity() == own else identity()
+    try:
+        yield
+    finally:
+        threading.get_ident = identity
+        asyncio._set_running_loop(loop)
 
 
 class _Selector:
@@ -143,11 +204,15 @@ class _Selector:
         self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._skipped = 0
         loop._selector = self
-        loop._write_to_self = lambda: self._woken.put(None)
+        loop._write_to_self = self._wake
 
     def give_back(self) -> None:
         self._loop._selector = self._selector
         del self._loop._write_to_self
+
+    def _wake(self) -> None:
+        if _thread.get_ident() != self._loop._thread_id:  # a thread of its own can't wait meanwhile
+            self._woken.put(None)
 
     def select(self, timeout: float | None = None) -> list[Any]:
         if timeout == 0 and self._skipped < MOST_SKIPPED:  # the loop has more to do
@@ -166,80 +231,71 @@ class _Selector:
         return getattr(self._selector, name)
 
 
-class SerialLines:
-    """Serial ports whose time limit passes at once where no answer is on its way.
+class _Line(uart.Line):
+    """A serial line whose chip answers in the thread that asks: no turns of threads."""
 
-    Below them are the real ports, and the simulated ones at whose chips' end it is seen what comes.
-    """
+    coming = 0
+    """Bytes that the chip has sent and nobody has read."""
 
-    def __init__(self, ports: SerialPorts) -> None:
-        self._ports = ports
-        self._wire = ports._wire
-        ports._wire = self._told
-        self._coming: defaultdict[str, _Coming] = defaultdict(_Coming)
+    def start(self) -> None:
+        """There is nothing to start."""
 
-    def open(self, place: str, baud: int, _timeout_s: float) -> SerialLike:
-        real: Any = self._ports.open(place, baud, ANSWERED_S)  # what comes is read, on a busy machine too
-        with self._ports._lock:
-            port, line = next(item for item in self._ports._lines.items() if item[1].path == real.port)
-        return _Port(real, self._coming[port], line.hung_up.is_set)
+    def close(self) -> None:
+        os.close(self._stop)
+        if not self.hung_up.is_set():
+            self._hang_up()
 
-    def _told(self, query: Query, forward: Forward) -> list[bytes]:
-        pieces = self._wire(query, forward)
-        coming = self._coming[query.port]
-        with coming.changed:
-            coming.bytes += sum(map(len, pieces))
-            coming.commands += 1
-            coming.changed.notify()
-        return pieces
-
-
-class _Coming:
-    """Commands that came to a chip, and the bytes of its answers that nobody has read yet."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
-        self.commands = 0
-        self.bytes = 0
+    def pass_on(self, count: int) -> None:
+        """Let the chip hear so many bytes that were sent, and answer."""
+        while count > 0 and not self.hung_up.is_set():
+            heard = self._read()
+            count -= len(heard) or count  # at another speed it is noise
+            pieces = self._answers(heard)
+            if pieces is None:
+                self._hang_up()
+            else:
+                self.coming += sum(map(len, pieces))
+                self._send(pieces)
 
 
 class _Port:
-    """A real serial port, which is only asked for bytes that come."""
+    """A real serial port, which is only asked for bytes that come: its time limit passes at once."""
 
-    def __init__(self, port: SerialLike, coming: _Coming, is_hung_up: Callable[[], bool]) -> None:
+    def __init__(self, port: SerialLike, line: _Line) -> None:
         self._port = port
-        self._coming = coming
-        self._is_hung_up = is_hung_up
-        self._sent = coming.commands
-        self.close = port.close
+        self._line = line
 
     def write(self, data: bytes, /) -> int | None:
-        self._sent += 1
-        return self._port.write(data)
+        written = self._port.write(data)
+        self._line.pass_on(len(data))
+        return written
 
     def read(self, size: int = 1) -> bytes:
-        self._wait()
-        if not self._is_hung_up():  # else it says so
-            size = min(size, self._coming.bytes)
+        if not self._line.hung_up.is_set():  # else it says so
+            size = min(size, self._line.coming)
         data = self._port.read(size) if size else b""
-        self._coming.bytes -= len(data)
+        self._line.coming -= len(data)
         return data
 
     def reset_input_buffer(self) -> None:
-        self._wait()
-        if not self._is_hung_up():
-            self._port.read(self._coming.bytes)  # what is on its way would come after the reset
-        self._coming.bytes = 0
+        self._drain()
         self._port.reset_input_buffer()
 
-    def _wait(self) -> None:
-        """Until the chip has done what it was sent."""
-        with self._coming.changed:
-            for _ in range(int(ANSWERED_S / LOOK_S)):
-                if self._coming.commands >= self._sent or self._is_hung_up():
-                    return
-                self._coming.changed.wait(LOOK_S)  # one that is hung up does not tell
-        raise AssertionError("the simulated end of a serial line does not answer")
+    def close(self) -> None:
+        self._drain()
+        self._port.close()
+
+    def _drain(self) -> None:
+        """Take what is on its way in the kernel, which would come after a reset."""
+        if not self._line.hung_up.is_set():
+            self._port.read(self._line.coming)
+        self._line.coming = 0
+
+
+def _opened(ports: uart.SerialPorts, place: str, baud: int, _timeout_s: float) -> SerialLike:
+    """The port at a place, as `SerialPorts.open` opens it."""
+    port: Any = ports.open(place, baud, ANSWERED_S)  # what comes is read, on a busy machine too
+    return _Port(port, next(line for line in ports._lines.values() if line.path == port.port))
 
 
 class Rig:
@@ -252,8 +308,8 @@ class Rig:
         self.bus = Bus(self.clock, liveness=Liveness(monotonic=self.clock.monotonic))
         declare_topics(config, self.bus)
         self.machine: SimulatedHardware = simulated_hardware(config, self.clock)
-        self.machine._open_serial = SerialLines(self.machine.serial_ports).open
-        self.clock.hangs = self._hangs
+        self.machine.serial_ports.line = _Line
+        self.machine._open_serial = functools.partial(_opened, self.machine.serial_ports)
         self.complaints: list[str] = []
         self.plant = Plants(
             config, self.bus, self.machine, memory=self.memory, complain=self.complaints.append
@@ -269,10 +325,6 @@ class Rig:
         device: dict[str, Any] = information["device"]
         return device
 
-    def _hangs(self, worker: Worker) -> bool:
-        faults = self.machine.faults
-        return faults.hanging > 0 and faults.hangs(worker._thread)
-
 
 @asynccontextmanager
 async def rigged(config: Config, memory: ShortMemory | None = None) -> AsyncIterator[Rig]:
@@ -282,7 +334,7 @@ async def rigged(config: Config, memory: ShortMemory | None = None) -> AsyncIter
     try:
         async with rig.plant.running():
             for worker in rig.plant.workers.values():
-                rig.clock.watch(worker)
+                rig.clock.watch(worker, rig.machine.faults)
             yield rig
             rig.machine.faults.close()
     finally:
