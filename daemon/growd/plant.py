@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from growd_drivers.relay import Relay
 
 DEVICE_TIMEOUT_S: Final = 2.0
-DEVICE_CLOSE_S: Final = 5.0  # an output that hangs holds up the way down for no longer; one that is late may come
+DEVICE_CLOSE_S: Final = 5.0  # an output that hangs holds up the way down for no longer; one may be late
 LAST_READ_S: Final = 2.0  # nor a reading: a BH1750 in the dark takes two thirds of a second
 
 
