@@ -15,7 +15,7 @@ import random
 import threading
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,8 +135,7 @@ class ChamberParameters:
     """Conductance of the walls in W/K: 1.5 m2 of 5 W/m2/K, as of a single sheet of acrylic."""
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """The air of the chamber; what a step starts from and leads to."""
 
     carbon_dioxide_ppm: float
@@ -144,8 +143,7 @@ class State:
     vapour_g_m3: float
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(NamedTuple):
     """What acts on the air during a step: light (umol/m2/s), heat of the lamps (W), valve, fan, door, and the
     air of the room around.
     """
@@ -158,8 +156,7 @@ class Inputs:
     door_open: bool = False
 
 
-@dataclass(frozen=True)
-class Air:
+class Air(NamedTuple):
     """What a sensor of air meets."""
 
     carbon_dioxide_ppm: float
@@ -191,6 +188,7 @@ class Chamber:
         self._drift = _Drift(seed)
         self._door_times = _door_times(p)
         self._lamps = dict.fromkeys(p.lamps, 0.0)
+        self._lit: _Lit | None = None
         self._valve_open = self._fan_on = self._door_held_open = False
         self._vapour_of_room = (
             p.ambient_humidity_percent / 100.0 * saturation_vapour_g_m3(p.ambient_temperature_degc)
@@ -207,6 +205,7 @@ class Chamber:
         with self._lock:
             self._advance()
             self._lamps[channel] = fraction
+            self._lit = None
 
     def set_valve(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
         """Let carbon dioxide in through the valve, or no more, from now on."""
@@ -260,7 +259,7 @@ class Chamber:
     def _inputs(self, begin: float, end: float) -> Inputs:
         """What acts from `begin` to `end`; what changes slowly has its value of the middle."""
         middle = (begin + end) / 2.0
-        p = self.parameters
+        p, lit = self.parameters, self._lamp_light()
         drift = self._drift.at(middle - self._start)
         return Inputs(
             room=State(
@@ -268,14 +267,16 @@ class Chamber:
                 p.ambient_temperature_degc + 0.5 * drift,
                 self._vapour_of_room,
             ),
-            ppfd_umol_m2_s=self._ppfd(middle),
-            lamp_power_w=sum(p.lamps[channel].power_w * part for channel, part in self._lamps.items()),
+            ppfd_umol_m2_s=lit.ppfd_umol_m2_s + self._daylight_lux(middle) / p.daylight_lux_per_umol,
+            lamp_power_w=lit.power_w,
             valve_open=self._valve_open,
             fan_on=self._fan_on,
             door_open=self._door_held_open or self._door_is_open_at(middle),
         )
 
     def _door_is_open_at(self, now: float) -> bool:
+        if not self.parameters.door_hours:
+            return False
         since_midnight = self._since_midnight(now)
         open_s = self.parameters.door_open_s
         opened = (hour * 3600.0 for hour in self.parameters.door_hours)
@@ -283,6 +284,8 @@ class Chamber:
 
     def _next_door_move(self) -> float:
         """When the door next opens or closes by itself; never the present, where a step would be empty."""
+        if not self._door_times:
+            return math.inf
         since_midnight = self._since_midnight(self._now)
         waits = ((second - since_midnight) % _DAY_S for second in self._door_times)
         following = (self._now + (wait or _DAY_S) for wait in waits)
@@ -292,8 +295,17 @@ class Chamber:
         return (self._time_of_day_s + now - self._start) % _DAY_S
 
     def _ppfd(self, now: float) -> float:
-        lit = sum(self._lamp_ppfd(channel) for channel in self._lamps)
+        lit = self._lamp_light().ppfd_umol_m2_s
         return lit + self._daylight_lux(now) / self.parameters.daylight_lux_per_umol
+
+    def _lamp_light(self) -> _Lit:
+        """What all lamps give; it is reckoned anew only when one is set, or by other parameters."""
+        p = self.parameters
+        if self._lit is None or self._lit.parameters is not p:
+            ppfd = sum(self._lamp_ppfd(channel) for channel in self._lamps)
+            power = sum(p.lamps[channel].power_w * part for channel, part in self._lamps.items())
+            self._lit = _Lit(p, ppfd, power)
+        return self._lit
 
     def _lamp_ppfd(self, channel: str) -> float:
         p = self.parameters
@@ -310,6 +322,14 @@ class Chamber:
         return p.daylight_lux * math.sin(math.pi * (hour - p.sunrise_h) / (p.sunset_h - p.sunrise_h))
 
 
+class _Lit(NamedTuple):
+    """The light at leaf height, and the heat, that lamps of these parameters give."""
+
+    parameters: ChamberParameters
+    ppfd_umol_m2_s: float
+    power_w: float
+
+
 class _Drift:
     """A slow wander within -1..1: three sine waves with phases from the seed."""
 
@@ -320,17 +340,36 @@ class _Drift:
         self._phases = [phases.uniform(0.0, 2.0 * math.pi) for _ in self._PERIODS_S]
 
     def at(self, time: float) -> float:
-        waves = zip(self._PERIODS_S, self._phases, strict=True)
-        return sum(math.sin(2.0 * math.pi * time / period + phase) for period, phase in waves) / 3.0
+        slow, middle, fast = self._PERIODS_S
+        of_slow, of_middle, of_fast = self._phases
+        turned = 2.0 * math.pi * time
+        return (
+            math.sin(turned / slow + of_slow)
+            + math.sin(turned / middle + of_middle)
+            + math.sin(turned / fast + of_fast)
+        ) / 3.0
 
 
 def step(parameters: ChamberParameters, state: State, inputs: Inputs, seconds: float) -> State:
     """The state `seconds` after `state`, under `inputs` that hold all the while.
 
-    An exponential midpoint rule: of second order, and exact for what is linear.
+    An exponential midpoint rule: of second order, and exact for what is linear. No rate depends on how moist
+    it is, so that the middle is reckoned without.
     """
-    middle = _relaxed(parameters, state, state, inputs, seconds / 2.0)
-    return _relaxed(parameters, state, middle, inputs, seconds)
+    p, (ppm, degc, vapour) = parameters, state
+    flows = exchange, _ = _flows_per_s(p, inputs)
+    warming = _temperature_rates(p, inputs, exchange)
+    rates = _carbon_dioxide_rates(p, ppm, degc, inputs, flows)
+    ppm_middle = _balance(ppm, *rates, seconds / 2.0)
+    degc_middle = _balance(degc, *warming, seconds / 2.0)
+    rates = _carbon_dioxide_rates(p, ppm_middle, degc_middle, inputs, flows)
+    moistening = _vapour_rates(p, degc_middle, inputs, flows)
+    degc_end = _balance(degc, *warming, seconds)
+    return State(
+        _balance(ppm, *rates, seconds),
+        degc_end,
+        min(_balance(vapour, *moistening, seconds), saturation_vapour_g_m3(degc_end)),  # the rest condenses
+    )
 
 
 def gross_photosynthesis(
@@ -341,18 +380,8 @@ def gross_photosynthesis(
     The rectangular hyperbola in light and in CO2 of Goudriaan with the values for lettuce of Van Henten 1994
     (Agric. Syst. 45:55). Below the compensation point it is 0.
     """
-    p = parameters
-    above = carbon_dioxide_ppm - compensation_point_ppm(p, temperature_degc)
-    if above <= 0.0 or ppfd_umol_m2_s <= 0.0:
-        return 0.0
-    efficiency = p.light_use_g_j * 1e6 / _CO2_G_MOL * above / (above + 3.0 * (carbon_dioxide_ppm - above))
-    of_light = efficiency * ppfd_umol_m2_s / p.par_umol_j
-    moles_m3 = _PRESSURE_PA / (_GAS_CONSTANT * (temperature_degc + _ZERO_DEGC_K))
-    of_carbon_dioxide = _leaf_conductance(p, temperature_degc) * above * moles_m3
-    if of_light <= 0.0 or of_carbon_dioxide <= 0.0:  # too small for a float to tell from 0
-        return 0.0
-    intercepted = -math.expm1(-p.extinction * p.leaf_area_index)
-    return intercepted * of_light * of_carbon_dioxide / (of_light + of_carbon_dioxide)
+    point = compensation_point_ppm(parameters, temperature_degc)
+    return _gross(parameters, carbon_dioxide_ppm, temperature_degc, ppfd_umol_m2_s, point)
 
 
 def compensation_point_ppm(parameters: ChamberParameters, temperature_degc: float) -> float:
@@ -366,60 +395,67 @@ def saturation_vapour_g_m3(temperature_degc: float) -> float:
     return 18.016 * pressure_pa / (_GAS_CONSTANT * (temperature_degc + _ZERO_DEGC_K))
 
 
-def _relaxed(p: ChamberParameters, start: State, at: State, inputs: Inputs, seconds: float) -> State:
-    """From `start` on for `seconds`, with all rates as they are in the state `at`."""
-    temperature = _balance(start.temperature_degc, *_temperature_rates(p, inputs), seconds)
-    vapour = _balance(start.vapour_g_m3, *_vapour_rates(p, at, inputs), seconds)
-    return State(
-        _balance(start.carbon_dioxide_ppm, *_carbon_dioxide_rates(p, at, inputs), seconds),
-        temperature,
-        min(vapour, saturation_vapour_g_m3(temperature)),  # what is beyond condenses
-    )
+def _gross(
+    p: ChamberParameters, carbon_dioxide_ppm: float, temperature_degc: float, ppfd: float, point: float
+) -> float:
+    """`gross_photosynthesis`, where the compensation point is known."""
+    above = carbon_dioxide_ppm - point
+    if above <= 0.0 or ppfd <= 0.0:
+        return 0.0
+    efficiency = p.light_use_g_j * 1e6 / _CO2_G_MOL * above / (above + 3.0 * (carbon_dioxide_ppm - above))
+    of_light = efficiency * ppfd / p.par_umol_j
+    moles_m3 = _PRESSURE_PA / (_GAS_CONSTANT * (temperature_degc + _ZERO_DEGC_K))
+    of_carbon_dioxide = _leaf_conductance(p, temperature_degc) * above * moles_m3
+    if of_light <= 0.0 or of_carbon_dioxide <= 0.0:  # too small for a float to tell from 0
+        return 0.0
+    intercepted = -math.expm1(-p.extinction * p.leaf_area_index)
+    return intercepted * of_light * of_carbon_dioxide / (of_light + of_carbon_dioxide)
 
 
-def _carbon_dioxide_rates(p: ChamberParameters, at: State, inputs: Inputs) -> tuple[float, float]:
+def _carbon_dioxide_rates(
+    p: ChamberParameters, ppm: float, degc: float, inputs: Inputs, flows: tuple[float, float]
+) -> tuple[float, float]:
     """Inflow in ppm/s, and the rate in 1/s at which what is there goes: by air exchange, valve and plants.
 
     Uptake is written as rate (C - compensation point), which is its form near that point.
     """
-    exchange, valve = _exchange_per_s(p, inputs), _valve_per_s(p, inputs)
-    moles = _PRESSURE_PA * p.volume_m3 / (_GAS_CONSTANT * (at.temperature_degc + _ZERO_DEGC_K))
+    exchange, valve = flows
+    moles = _PRESSURE_PA * p.volume_m3 / (_GAS_CONSTANT * (degc + _ZERO_DEGC_K))
     ppm_per_umol_m2 = p.growing_area_m2 / moles  # umol in mol of air is ppm
-    warmth = math.pow(2.0, (at.temperature_degc - 25.0) / 10.0)
+    warmth = math.pow(2.0, (degc - 25.0) / 10.0)
     respiration = p.dark_respiration_umol_m2_s * warmth * ppm_per_umol_m2
-    point = compensation_point_ppm(p, at.temperature_degc)
-    gross = gross_photosynthesis(p, at.carbon_dioxide_ppm, at.temperature_degc, inputs.ppfd_umol_m2_s)
-    uptake = gross * ppm_per_umol_m2 / (at.carbon_dioxide_ppm - point) if gross else 0.0
+    point = compensation_point_ppm(p, degc)
+    gross = _gross(p, ppm, degc, inputs.ppfd_umol_m2_s, point)
+    uptake = gross * ppm_per_umol_m2 / (ppm - point) if gross else 0.0
     inflow = exchange * inputs.room.carbon_dioxide_ppm + valve * 1e6 + respiration + uptake * point
     return inflow, exchange + valve + uptake
 
 
-def _temperature_rates(p: ChamberParameters, inputs: Inputs) -> tuple[float, float]:
-    conductance_w_k = p.heat_loss_w_k + _exchange_per_s(p, inputs) * p.volume_m3 * _AIR_J_M3_K
+def _temperature_rates(p: ChamberParameters, inputs: Inputs, exchange: float) -> tuple[float, float]:
+    conductance_w_k = p.heat_loss_w_k + exchange * p.volume_m3 * _AIR_J_M3_K
     rate = conductance_w_k / p.heat_capacity_j_k
     return inputs.lamp_power_w / p.heat_capacity_j_k + rate * inputs.room.temperature_degc, rate
 
 
-def _vapour_rates(p: ChamberParameters, at: State, inputs: Inputs) -> tuple[float, float]:
+def _vapour_rates(
+    p: ChamberParameters, degc: float, inputs: Inputs, flows: tuple[float, float]
+) -> tuple[float, float]:
     """Exchange with the room, what the valve drives out, and transpiration."""
-    exchange, valve = _exchange_per_s(p, inputs), _valve_per_s(p, inputs)
+    exchange, valve = flows
     light = inputs.ppfd_umol_m2_s
     stomata = p.stomatal_resistance_s_m * (1500.0 + light) / (200.0 + light)
     leaves_m2 = p.leaf_area_index * p.growing_area_m2
     transpiration = leaves_m2 / (stomata + p.aerodynamic_resistance_s_m) / p.volume_m3
-    inflow = exchange * inputs.room.vapour_g_m3 + transpiration * saturation_vapour_g_m3(at.temperature_degc)
+    inflow = exchange * inputs.room.vapour_g_m3 + transpiration * saturation_vapour_g_m3(degc)
     return inflow, exchange + valve + transpiration
 
 
-def _exchange_per_s(p: ChamberParameters, inputs: Inputs) -> float:
-    """Air changes with the room."""
+def _flows_per_s(p: ChamberParameters, inputs: Inputs) -> tuple[float, float]:
+    """Air changes with the room, and parts of the air that pure CO2 takes the place of."""
     fan = p.fan_flow_l_min / _LITRES_PER_MINUTE / p.volume_m3 if inputs.fan_on else 0.0
-    return p.leak_per_h / 3600.0 + fan + (p.door_exchange_per_s if inputs.door_open else 0.0)
-
-
-def _valve_per_s(p: ChamberParameters, inputs: Inputs) -> float:
-    """Parts of the air that pure CO2 takes the place of."""
-    return p.valve_flow_l_min / _LITRES_PER_MINUTE / p.volume_m3 if inputs.valve_open else 0.0
+    exchange = p.leak_per_h / 3600.0 + fan + (p.door_exchange_per_s if inputs.door_open else 0.0)
+    valve = p.valve_flow_l_min / _LITRES_PER_MINUTE / p.volume_m3 if inputs.valve_open else 0.0
+    return exchange, valve
 
 
 def _leaf_conductance(p: ChamberParameters, temperature_degc: float) -> float:
