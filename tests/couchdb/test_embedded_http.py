@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import aiohttp
 import pytest
 
 from support.couch_client import client_of
@@ -159,6 +160,16 @@ async def test_a_range_beyond_the_end(node: Client, store: str) -> None:
 async def test_an_attachment_of_a_design_document(node: Client, store: str) -> None:
     await node("PUT", f"{store}/_design/d/sub/page.html", TEXT, headers={"Content-Type": "text/html"})
     assert (await node("GET", f"{store}/_design/d/sub/page.html")).body == TEXT
+
+
+async def test_an_attachment_from_a_form(node: Client, store: str) -> None:
+    rev = await put(node, f"{store}/doc", {"a": 1})
+    form = aiohttp.FormData({"_rev": rev})
+    form.add_field("_attachments", TEXT, filename="file", content_type="text/plain")
+    async with node.session.post(f"{node.url}{store}/doc", data=form) as answer:
+        assert answer.status == 201
+    assert (await node("GET", f"{store}/doc")).json["a"] == 1
+    assert (await node("GET", f"{store}/doc/file")).body == TEXT
 
 
 async def test_local_documents_are_kept_out_of_lists_and_feeds(node: Client, store: str) -> None:
