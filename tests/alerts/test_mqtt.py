@@ -147,11 +147,17 @@ async def test_a_broker_that_comes_back_gets_what_is_open(tmp_path: Path, own_po
                 assert [each["id"] for each in payload(await other.next(OPEN))["alerts"]] == ["a1"]
 
 
-async def test_a_wrong_password_is_told(tmp_path: Path):
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is to be sent does not wait for a connection, which has all the time it needs."""
+    monkeypatch.setattr(channel, "_SHARE", 0.001)
+
+
+async def test_a_wrong_password_is_told(tmp_path: Path, impatient: None):
     async with broker(tmp_path, login=True) as port:
         line = Line(port, password="wrong")
-        line.mqtt._broker = Broker("localhost", port, None, 2.0, USER, "wrong")
         async with line.running():
+            await until(lambda: "reached" in line.mqtt._error)
             with pytest.raises(DeliveryError, match=r"the broker can't be reached: .*(?i:authori)"):
                 await line.mqtt.send(START)
 
@@ -169,9 +175,9 @@ async def test_what_says_nothing_is_left_after_a_time_and_where_it_ends(timeout_
         await silent.finished()
 
 
-async def test_a_broker_that_is_not_there_is_told(own_port: int):
+async def test_a_broker_that_is_not_there_is_told(own_port: int, impatient: None):
     line = Line(own_port)
-    line.mqtt._broker = Broker("127.0.0.1", own_port, None, 1.0)
     async with line.running():
+        await until(lambda: "reached" in line.mqtt._error)
         with pytest.raises(DeliveryError, match="the broker can't be reached"):
             await line.mqtt.send(START)
