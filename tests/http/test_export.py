@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -347,6 +347,16 @@ async def test_a_client_that_goes_ends_the_reading(small_pages):
             await client.send(get())
             await client.until(b"2,x,2\r\n")
         await upstream.finished()  # growd closed the connection of the page that hung
+
+
+async def test_an_old_client_sees_that_its_table_is_not_whole_as_growd_leaves(small_pages):
+    async with RawUpstream(Hanging([row(n) for n in range(9)])) as upstream, AsyncExitStack() as stack:
+        async with front_door(upstream.url) as door:
+            client = await stack.enter_async_context(raw_client(door.port))
+            await client.send(get(ALL, "1.0"))
+            await client.until(b"2,x,2\r\n")
+        with pytest.raises(ConnectionResetError):
+            await client.reader.read()
 
 
 AGAIN = [row(0, ["e", 2]), *(row(n) for n in range(1, 4))]  # from another document than the one asked for

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
+from support.exporting import front_door
 from support.gateway_server import gateway_to
 from support.raw_http import Peer, RawUpstream, raw_client
 
@@ -84,6 +86,20 @@ class TestFeeds:
             assert await client.exactly(5) == b"line\n"
             seen.set()
             assert await client.reader.read() == b"last\n"
+
+    async def test_an_http_1_0_client_sees_that_it_is_not_whole_as_growd_leaves(self):
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(CHUNKED + b"5\r\nline\n\r\n")
+            await peer.gone()
+
+        async with RawUpstream(script) as upstream, AsyncExitStack() as stack:
+            async with front_door(upstream.url) as door:
+                client = await stack.enter_async_context(raw_client(door.port))
+                await client.send(b"GET / HTTP/1.0\r\n\r\n")
+                await client.until(b"line\n")
+            with pytest.raises(ConnectionResetError):
+                await client.reader.read()
 
     async def test_an_upload_passes_at_once(self):
         seen = asyncio.Event()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import random
@@ -12,6 +13,7 @@ from contextlib import suppress
 
 import pytest
 
+from growd.http.handshakes import Handshake
 from growd.http.server import AddressError, Server
 from support.daemon import CO2, LIGHT, serving
 from support.raw_http import raw_client
@@ -270,6 +272,19 @@ class TestLife:
             await daemon.server.close()
             assert ended.is_set()
             await client.gone()
+
+    @pytest.mark.parametrize("over_tls", [False, True])
+    async def test_a_connection_that_was_accepted_as_it_left_is_closed(self, daemon, over_tls):
+        http = daemon.server._http
+        await daemon.server.close()
+        # what asyncio has accepted it tells of a turn of the loop later
+        told = functools.partial(Handshake, http, None) if over_tls else http
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            async with raw_client(listener.getsockname()[1]) as client:
+                accepted, _ = listener.accept()
+                await asyncio.get_running_loop().connect_accepted_socket(told, accepted)
+                await client.gone()
+        assert daemon.server.connections == len(http.connections) == len(http._handshakes) == 0
 
     async def test_a_client_gone_in_the_middle_of_a_stream_is_not_logged(self, daemon, caplog):
         async with raw_client(daemon.port) as client:

@@ -435,6 +435,19 @@ class TestEnd:
             assert daemon.server._handlers == set()
             await slow.gone()
 
+    @pytest.mark.parametrize("written", [b"", b"1\r\n\n\r\n"])
+    async def test_one_that_fails_breaks_off_and_holds_no_second_answer(self, daemon, monkeypatch, written):
+        async def failing(client):
+            await client._writer.drain()
+            client._transport.write(written)
+            raise RuntimeError("something unforeseen")
+
+        monkeypatch.setattr("growd.http.streams._Client.run", failing)
+        async with stream(daemon) as lines:
+            assert b" 200 OK" in lines.head
+            assert await lines.client.reader.read() == written
+        await open_streams(daemon, 0)
+
     async def test_streams_end_when_their_node_leaves_the_bus(self, daemon):
         async with stream(daemon) as lines:
             await open_streams(daemon, 1)

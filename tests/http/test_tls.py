@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from growd.config.tls import Tls
 from growd.http.client_limits import ClientLimits, Clients
-from growd.http.connections import ConnectionLimits
+from growd.http.connections import ConnectionLimits, HttpServer
 from growd.http.server import Server
 from growd.http.tls import Certificate, CertificateError, read_pair
 from support.clock import ManualClock
@@ -199,6 +199,18 @@ class TestStrangers:
             silent = socket.create_connection(("127.0.0.1", daemon.port))
             await until(lambda: daemon.server.connections == 1)
         silent.close()
+
+    async def test_one_that_is_ended_before_it_began_is_closed(self, certificate, monkeypatch):
+        own = HttpServer.own
+
+        def own_and_end(server, handshake):
+            own(server, handshake)
+            handshake.cancel()  # as `leave` does
+
+        monkeypatch.setattr(HttpServer, "own", own_and_end)
+        async with serving(certificate=certificate) as daemon, raw_client(daemon.port) as client:
+            await client.gone()
+            await until(lambda: daemon.server.connections == 0)
 
 
 class TestFiles:

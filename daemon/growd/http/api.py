@@ -114,7 +114,9 @@ class Api:
             if refusal.status == HTTPStatus.INTERNAL_SERVER_ERROR:
                 _log.error("%s %s: %s", request.method, path, error)
             response = refusal.response()
-        except Exception:  # noqa: BLE001  the last guard: whatever it is, the client gets the one form
+        except Exception:  # the last guard: whatever it is, the client gets the one form
+            if request.writer.output_size:
+                raise  # an answer has begun, in the midst of which no other can be given
             _log.exception("%s %s failed", request.method, path)
             response = ApiError(
                 500, "internal_error", "growd failed at this request; its log says why"

@@ -14,7 +14,7 @@ import re
 import socket
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from aiohttp import EMPTY_PAYLOAD, StreamReader, web
@@ -80,16 +80,22 @@ class HttpServer(web.Server):
         self.header_timeout_s = limits.header_timeout_s
         self.admission = Admission(limits.connections, clients)
         self._handshakes: set[asyncio.Task[None]] = set()
+        self.is_leaving = False
 
     def __call__(self) -> web.RequestHandler:
         return Connection(self, loop=asyncio.get_running_loop(), **self._options)
 
     def own(self, handshake: asyncio.Task[None]) -> None:
-        """Keep a handshake that is under way, until it is over or `end_handshakes` ends it."""
+        """Keep a handshake that is under way, until it is over or `leave` ends it."""
         self._handshakes.add(handshake)
         handshake.add_done_callback(self._handshakes.discard)
 
-    async def end_handshakes(self) -> None:
+    async def leave(self) -> None:
+        """Take no connection any more, and end handshakes.
+
+        asyncio tells of a connection a moment after it accepted it, also when nobody listens any more.
+        """
+        self.is_leaving = True
         handshakes = [*self._handshakes]
         for handshake in handshakes:
             handshake.cancel()
@@ -121,6 +127,7 @@ class Connection(web.RequestHandler):
         "_body_is_whole",
         "_header_timeout_s",
         "_requests_seen",
+        "_server",
         "_surplus",
         "_timer",
         "client",
@@ -128,6 +135,7 @@ class Connection(web.RequestHandler):
 
     def __init__(self, server: HttpServer, **options: Any) -> None:
         super().__init__(server, **options)
+        self._server = server
         self._admission = server.admission
         self.client: str | None = None  # whom it counts for
         self._header_timeout_s = server.header_timeout_s
@@ -155,6 +163,9 @@ class Connection(web.RequestHandler):
         return self._ahead > AHEAD
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._server.is_leaving:
+            cast("asyncio.Transport", transport).abort()
+            return
         super().connection_made(transport)
         connection: socket.socket = transport.get_extra_info("socket")
         for option, value in KEEP_ALIVE:

@@ -173,6 +173,9 @@ class _Export:
             relay.break_off()
         except (ConnectionError, TimeoutError):
             relay.break_off()  # the client is gone, or takes nothing
+        except BaseException:  # as growd leaves
+            relay.break_off()
+            raise
         return relay
 
     async def _send(self, pieces: list[bytes]) -> None:

@@ -304,6 +304,9 @@ class _Exchange:
             relay.break_off()
         except (RequestRefusedError, ConnectionError, TimeoutError):
             relay.break_off()  # the client is to blame, or gone
+        except BaseException:  # as growd leaves
+            relay.break_off()
+            raise
         return relay
 
     async def _send(self, pieces: list[bytes]) -> None:

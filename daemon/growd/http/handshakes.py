@@ -33,13 +33,18 @@ class Handshake(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        if self._server.is_leaving:
+            self.abort()
+            return
         self._transport.pause_reading()  # what comes is for TLS
         self._transport.set_write_buffer_limits(high=ENCRYPTED)
         admission = self._server.admission
         self.client = admission.clients.connected(transport)
         refusal = admission.admit(self)
         if refusal is None:
-            self._server.own(asyncio.create_task(self._agree(self._transport), name="TLS handshake"))
+            agreeing = asyncio.create_task(self._agree(self._transport), name="TLS handshake")
+            agreeing.add_done_callback(self._is_done)
+            self._server.own(agreeing)
         else:
             _log.debug("a connection was refused before its handshake: %s", refusal.sentence)
             self._transport.abort()  # there is no way to say why
@@ -60,6 +65,10 @@ class Handshake(asyncio.Protocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    def _is_done(self, agreeing: asyncio.Task[None]) -> None:
+        if agreeing.cancelled():
+            self.abort()  # it may not even have begun, so that nobody else closes the connection
 
     async def _agree(self, transport: asyncio.Transport) -> None:
         try:

@@ -125,7 +125,7 @@ class Server:
             return
         for listener in listeners:
             listener.close()
-        await http.end_handshakes()
+        await http.leave()
         http.pre_shutdown()  # no further request on the connections that are open
         self._api.end_streams()
         await self._end_handlers()
