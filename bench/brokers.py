@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from measuring import HERE, free_port, has
+from measuring import HERE, has, held_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def rospy_rate(seconds: float, queue: int) -> float:
     """Messages a second that get from one process to another; `queue` is the publisher's, 0 for none."""
     side = [ROS_PYTHON, str(HERE / "ros_side.py")]
     with ExitStack() as stack:
-        folder, port = stack.enter_context(temporary_folder()), free_port()
+        folder, port = stack.enter_context(temporary_folder()), stack.enter_context(held_port())
         environment = os.environ | {
             "ROS_MASTER_URI": f"http://127.0.0.1:{port}",
             "ROS_IP": "127.0.0.1",
@@ -65,7 +65,7 @@ def mosquitto_rate(seconds: float) -> float:
     """Messages a second (QoS 0) from one client through the broker to another."""
     count = max(1_000, int(MOSQUITTO_RATE * seconds))
     with ExitStack() as stack:
-        folder, port = Path(stack.enter_context(temporary_folder())), free_port()
+        folder, port = Path(stack.enter_context(temporary_folder())), stack.enter_context(held_port())
         (folder / "messages").write_text("410.25\n" * count)
         (folder / "mosquitto.conf").write_text(
             f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nlog_dest none\n"

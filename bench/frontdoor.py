@@ -26,8 +26,8 @@ from measuring import (
     Process,
     Row,
     compared,
-    free_port,
     has,
+    held_port,
     limited,
     main,
     pairs,
@@ -216,22 +216,30 @@ def database(folder: Path) -> Iterator[Way]:
 @contextmanager
 def nginx(folder: Path, direct: Way) -> Iterator[Way]:
     """An nginx of one process, with the project's configuration, in the door's place."""
-    port = free_port()
-    text = (COUCHDB / "nginx.conf").read_text(encoding="utf-8")
-    text = text.replace("127.0.0.1:5984;", f"127.0.0.1:{port};").replace(
-        "127.0.0.1:5985;", f"{direct.host}:{direct.port};"
-    )
-    (folder / "growd.conf").write_text(text, encoding="utf-8")
-    (folder / "nginx.conf").write_text(NGINX.format(folder=folder), encoding="utf-8")
-    command = ["nginx", "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
-    with subprocess.Popen(command) as process:
-        way = replace(direct, host="127.0.0.1", port=port)
-        try:
-            while not _answers(way):
-                time.sleep(0.01)
-            yield way
-        finally:
-            process.terminate()
+    with held_port() as port:
+        text = (COUCHDB / "nginx.conf").read_text(encoding="utf-8")
+        text = text.replace("127.0.0.1:5984;", f"127.0.0.1:{port};").replace(
+            "127.0.0.1:5985;", f"{direct.host}:{direct.port};"
+        )
+        (folder / "growd.conf").write_text(text, encoding="utf-8")
+        (folder / "nginx.conf").write_text(NGINX.format(folder=folder), encoding="utf-8")
+        command = [
+            "nginx",
+            "-p",
+            str(folder),
+            "-e",
+            str(folder / "error.log"),
+            "-c",
+            str(folder / "nginx.conf"),
+        ]
+        with subprocess.Popen(command) as process:
+            way = replace(direct, host="127.0.0.1", port=port)
+            try:
+                while not _answers(way):
+                    time.sleep(0.01)
+                yield way
+            finally:
+                process.terminate()
 
 
 def _answers(way: Way) -> bool:

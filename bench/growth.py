@@ -165,14 +165,19 @@ def sensor_costs(options: Options) -> list[Costs]:
     ]
 
 
-def reading_cost(process: Process, seconds: float) -> tuple[float, float]:
-    """CPU at rest in percent of a core, and for each reading in microseconds."""
+def reading_cost(process: Process, seconds: float, patience_s: float = 30.0) -> tuple[float, float]:
+    """CPU at rest in percent of a core, and for each reading in microseconds.
+
+    Over so many seconds, and as many again while none came.
+    """
     readings, before, began = readings_of(process), process.cpu_s(), time.perf_counter()
-    time.sleep(seconds)
-    took, lasted = process.cpu_s() - before, time.perf_counter() - began
-    came = readings_of(process) - readings
-    if not came:
-        raise RuntimeError(f"no sensor was read in {seconds:g} s")
+    came, lasted = 0, 0.0
+    while not came:
+        if lasted > patience_s:
+            raise RuntimeError(f"no sensor was read in {lasted:.2g} s")
+        time.sleep(seconds)
+        took, lasted = process.cpu_s() - before, time.perf_counter() - began
+        came = readings_of(process) - readings
     return took / lasted * 100, took / came * 1e6
 
 

@@ -25,7 +25,7 @@ import urllib.request
 from pathlib import Path
 from statistics import median
 
-from measuring import API, HERE, Options, Process, Row, free_port, has, limited, main, server
+from measuring import API, HERE, Options, Process, Row, has, held_port, limited, main, server
 from simulated import SUM
 
 import growd
@@ -98,13 +98,11 @@ def _growd(
 ) -> dict[str, float]:
     """One run of growd: what it took, by case. With `simulation`, of the profile, whose CPU it counts."""
     began = time.monotonic()
-    port = free_port()
-    arguments = ["run", "--port", str(port), "--data", data]
-    command = [str(GROWD), *arguments]
-    if simulation is not None:
-        chosen = ["--config", str(profile_path(PROFILE)), "--set", "simulator.enabled=true"]
-        command = [sys.executable, str(HERE / "simulated.py"), str(simulation), *arguments, *chosen]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    nowhere = subprocess.DEVNULL
+    with (
+        held_port() as port,
+        subprocess.Popen(_command(data, port, simulation), stdout=nowhere, stderr=nowhere) as process,
+    ):
         try:
             growd = Process(process.pid, port)
             taken = {"first answer": _until_answer(growd.url(f"{API}/param")) - began}
@@ -118,6 +116,14 @@ def _growd(
             return taken | {"gone after Ctrl-C": time.monotonic() - asked}
         finally:
             process.kill()
+
+
+def _command(data: str, port: int, simulation: Path | None) -> list[str]:
+    arguments = ["run", "--port", str(port), "--data", data]
+    if simulation is None:
+        return [str(GROWD), *arguments]
+    chosen = ["--config", str(profile_path(PROFILE)), "--set", "simulator.enabled=true"]
+    return [sys.executable, str(HERE / "simulated.py"), str(simulation), *arguments, *chosen]
 
 
 def _with_profile(data: str, seconds: float) -> dict[str, float]:

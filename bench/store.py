@@ -29,7 +29,7 @@ from uuid import uuid4
 import aiohttp
 from export import EMBEDDED_POINTS, POINTS, ask, compare, filled, point
 from frontdoor import COUCHDB, Way, database
-from measuring import API, Options, Process, Row, compared, free_port, limited, listener, main, pairs, server
+from measuring import API, Options, Process, Row, compared, held_port, limited, listener, main, pairs, server
 
 from growd.clock import RealClock
 from growd.event_loop import run_on_loop
@@ -147,16 +147,20 @@ def _bytes_of_puts(way: Way, process: Process, *, has_last: bool) -> float:
 def _bytes_of_growd(way: Way, process: Process, folder: Path, seconds: float) -> tuple[float, float, float]:
     """Bytes for a point in all and of growd alone, and growd's memory in MB, over that many real seconds."""
     prefix = f"growd_bench_{uuid4().hex[:8]}_"
-    port = free_port()
     credentials = folder.with_suffix(".login")
-    command = [str(GROWD), "run", "--port", str(port), "--data", str(folder), "--speed", str(SPEED)]
+    command = [str(GROWD), "run", "--data", str(folder), "--speed", str(SPEED)]
     command += [*EACH_FIVE_SECONDS, "--set", f"couchdb.url=http://{way.host}:{way.port}"]
     command += ["--set", f"couchdb.prefix={prefix}"]
     if way.credentials:
         credentials.write_text(_login_of(way), encoding="utf-8")
         command += ["--set", f"couchdb.credentials_file={credentials}"]
     points = f"{prefix}environmental_data_point"
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+    with (
+        held_port() as port,
+        subprocess.Popen(
+            [*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as program,
+    ):
         try:
             growd = Process(program.pid, port)
             _until_answer(growd.url(f"{API}/param"))

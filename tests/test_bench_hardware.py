@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(120)
 
 SHORT = Options(1, 0.05, argparse.Namespace())
-A_READING = Options(1, 1.1, argparse.Namespace())  # sensors are read once a second
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +81,8 @@ def test_a_bus_that_has_a_fault_gives_no_reading_and_the_other_goes_on(fault: st
 
 @pytest.mark.parametrize("bare", [(), ("--bare",)])
 def test_each_kind_is_read_and_counted(bare: tuple[str, ...]):
-    with server("many_sensors", "--sensors", 3, "--kinds", "bh1750", "mhz19", "tsl2591", *bare) as process:
+    load = ("--sensors", 3, "--kinds", "bh1750", "mhz19", "tsl2591", "--interval", BUSY_S)
+    with server("many_sensors", *load, *bare) as process:
         before = process.call("bench/sensors")
         until(lambda: process.call("bench/sensors")["readings"] >= before["readings"] + 6)
         assert process.call("bench/sensors")["failed"] == 0
@@ -135,14 +135,14 @@ def test_of_the_rounds_the_middle_and_the_worst_count():
 
 
 def test_what_a_reading_costs_stands_beside_the_bare_driver():
-    row = hardware.sample_row("tsl2591", A_READING)
+    row = hardware.sample_row("tsl2591", SHORT)
     assert (row.case, row.unit, row.target) == ("CPU for each reading, tsl2591", "µs", "")
     assert row.reference is not None
     assert row.ratio == pytest.approx(row.growd / row.reference)
 
 
 def test_growth_stands_beside_the_fewest_sensors(rest: Process):
-    rows = hardware.growth_rows(((2, 1), (4, 2)), rest, A_READING)
+    rows = hardware.growth_rows(((2, 1), (4, 2)), rest, SHORT)
     assert [row.case for row in rows] == [
         f"{name}: {what}"
         for name in ("2 sensors on 1 bus", "4 sensors on 2 buses")
@@ -161,4 +161,4 @@ def test_a_value_may_grow_so_far():
 
 def test_without_a_reading_there_is_no_cost_of_one(rest: Process):
     with pytest.raises(RuntimeError, match="no sensor was read"):
-        reading_cost(rest, 0.01)
+        reading_cost(rest, 0.01, patience_s=0.01)
