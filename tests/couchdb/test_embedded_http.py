@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -84,6 +85,21 @@ async def test_a_document_that_is_none_is_refused(node: Client, store: str, body
     for method, path in (("PUT", f"{store}/doc"), ("POST", store)):
         assert (await node(method, path, body, headers={"Content-Type": "application/json"})).status == 400
     assert (await node("GET", store)).json["doc_count"] == 0
+
+
+DEEP = "[" * 600
+
+
+@pytest.mark.parametrize(
+    "text", [DEEP, '"' + DEEP, "\\" + DEEP, DEEP + "\\", "", "a\\\\", '\\"', '"\\"' + DEEP]
+)
+async def test_only_brackets_outside_of_strings_nest(node: Client, store: str, text: str) -> None:
+    await put(node, f"{store}/doc", {"text": text, text: "]", "list": [[], [[]]] * 300})
+    assert (await node("GET", f"{store}/doc")).json["text"] == text
+    body = json.dumps({"text": text, text: 1, "list": []}).replace("[]", DEEP + "]" * 600).encode()
+    answer = await node("PUT", f"{store}/deep", body, headers={"Content-Type": "application/json"})
+    assert (answer.status, answer.json["error"]) == (400, "bad_request")
+    assert "nested deeper" in answer.json["reason"]
 
 
 async def test_a_json_attachment_stays_as_it_is(node: Client, store: str) -> None:
@@ -204,7 +220,9 @@ async def test_fifty_megabytes_of_bulk_docs(node: Client, store: str) -> None:
 
 
 async def test_a_body_over_the_limit_is_refused_unread(node: Client, store: str) -> None:
-    answer = await node("POST", f"{store}/_bulk_docs", None, headers={"Content-Length": str(2**27)})
+    # on a connection of its own: on that which waits for the rest of a body no other request would be heard
+    headers = {"Content-Length": str(2**27), "Connection": "close"}
+    answer = await node("POST", f"{store}/_bulk_docs", None, headers=headers)
     assert (answer.status, answer.json["error"]) == (413, "too_large")
 
 
@@ -356,16 +374,13 @@ TAKE_BODIES = [
 ]
 
 
-@pytest.mark.parametrize("path", TAKE_BODIES)
-async def test_no_malformed_body_ends_the_server_or_is_its_own_failure(
-    own_server: EmbeddedProcess, path: str
-) -> None:
+async def test_no_malformed_body_ends_the_server_or_is_its_own_failure(own_server: EmbeddedProcess) -> None:
     async with client_of(own_server.url) as node:
         await node("PUT", "/db")
         await put(node, "/db/_design/d", VIEWS)
-        for body in BAD_BODIES:
+        for path, body in itertools.product(TAKE_BODIES, BAD_BODIES):
             answer = await node("POST", f"/db{path}", body, headers={"Content-Type": "application/json"})
-            assert answer.status < 500, (body[:60], answer.body)
+            assert answer.status < 500, (path, body[:60], answer.body)
             json.loads(answer.body)
         assert (await node("GET", "/_up")).status == 200
     assert own_server.process.poll() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from growd.store.store_node import StoreNode
 from support.clock import ManualClock
 from support.daemon import serving
 from support.outbox import add_durably, opened_at
-from support.program import failed
+from support.program import said
 from support.running import in_tasks
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ class Rig:
         self.server = server
 
     async def told(self) -> dict[str, Any]:
-        _, printed = await failed("status", "--json", "--url", self.daemon.origin)
+        _, printed = await self.asked("status", "--json")
         told: dict[str, Any] = json.loads(printed)["store"]
         return told
 
     async def asked(self, *arguments: str) -> tuple[int, str]:
-        return await failed(*arguments, "--url", self.daemon.origin)
+        return await asyncio.to_thread(said, *arguments, "--url", self.daemon.origin)
 
     async def until(self, condition: Any) -> None:
         await self.clock.until(condition)
@@ -149,7 +150,7 @@ async def test_a_file_that_can_not_be_read_is_said_by_the_services(tmp_path):
             assert "no such table: rejected" in printed
 
 
-async def test_no_daemon_is_one_sentence(own_port):
-    exit_status, printed = await failed("db", "rejected", "--url", f"http://127.0.0.1:{own_port}")
+def test_no_daemon_is_one_sentence(own_port):
+    exit_status, printed = said("db", "rejected", "--url", f"http://127.0.0.1:{own_port}")
     assert (exit_status, printed.count("\n")) == (3, 1)
     assert "is it running?" in printed
