@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from growd.liveness import STORE_S, Liveness
 from growd.store import thinning, waiting
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
@@ -610,6 +611,32 @@ async def test_a_row_that_holds_no_point_does_not_stop_the_thinning(local, monke
         assert outbox.fault is None
         assert outbox.dropped == 10
         assert outbox.depth() == len(await values(outbox)) == 5000 - outbox.dropped - outbox.thinned
+
+
+async def test_thinning_that_takes_hours_is_no_standstill(local, monkeypatch):
+    """As that of a season on a slow card, which begins anew with each start."""
+    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
+    now, thin, stuck = [0.0], waiting.thin, []
+    clock, liveness = ManualClock(), Liveness(monotonic=lambda: now[0])
+
+    def slow(*arguments: Any) -> tuple[int, int]:
+        now[0] += STORE_S / 2
+        stuck.extend(liveness.stuck())
+        return thin(*arguments)
+
+    monkeypatch.setattr(waiting, "CHUNK", 100)
+    monkeypatch.setattr(waiting, "thin", slow)
+    async with (
+        opened(local, clock, buffer=10_000, budget=0.1, liveness=liveness) as outbox,
+        in_tasks(outbox),
+    ):
+        for value in range(4000):
+            outbox.add(point(value))
+        await clock.advance(1)
+        await clock.until(lambda: not outbox.unsaved)
+        assert outbox.thinned > 0
+    assert now[0] > 5 * STORE_S
+    assert stuck == []
 
 
 async def test_what_else_the_file_holds_may_be_more_than_the_budget(local, monkeypatch):

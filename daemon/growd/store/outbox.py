@@ -108,6 +108,7 @@ class Outbox:
         self._worker = worker
         self._clock = clock
         self._liveness = liveness or Liveness()
+        self._advanced: Callable[[], None] = lambda: None
         self._interval = commit_interval
         self._limit = buffer
         self._budget = budget * _MEGABYTE
@@ -189,6 +190,7 @@ class Outbox:
         """Commit added points, each interval at most once. Cancel it, then `flush` once more."""
         patience = STORE_S + self._interval
         with self._liveness.heartbeat("outbox", patience, self._has_nothing_to_save) as heart:
+            self._advanced = heart.beat
             await self._keep_saving(heart)
 
     def _has_nothing_to_save(self) -> bool:
@@ -467,6 +469,7 @@ class Outbox:
     async def _keep_to_budget(self) -> None:
         await self._catch_up()
         while self._in_file and await self._local.read(waiting.bytes_used) > _NEAR * self._budget:
+            self._advanced()
             try:
                 await self._make_room_in_file()
             except ValueError:
