@@ -162,7 +162,7 @@ async def test_the_bytes_are_those_of_the_list_function(both):
             assert noted.handed_on == []  # it was growd that answered
             assert noted.pages
 
-    @settings(max_examples=50)
+    @settings(max_examples=25)  # of each database
     @given(target=requests())
     def all_are_the_same(target: str) -> None:
         asyncio.run_coroutine_threadsafe(ours_are_the_same(target), loop).result()

@@ -8,6 +8,7 @@ import logging
 
 import pytest
 from aiohttp import web
+from aiohttp.http_exceptions import TransferEncodingError
 
 from growd.http.gateway import Gateway
 from support.gateway_server import gateway_to
@@ -554,12 +555,13 @@ class TestUpload:
             await upstream.finished()
         assert rest == [b""]
 
-    async def test_a_body_found_malformed_before_it_is_handed_on_is_never_completed_upstream(self):
+    @pytest.mark.parametrize("fault", [web.RequestPayloadError("malformed"), TransferEncodingError("zz")])
+    async def test_a_body_found_malformed_before_it_is_handed_on_is_never_completed_upstream(self, fault):
         class Late(Gateway):
             """The body turns out malformed while the request waits for its turn, as growd's server tells."""
 
             async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-                request.content.set_exception(web.RequestPayloadError("malformed"))
+                request.content.set_exception(fault)
                 request.content.feed_eof()
                 return await super().handle(request)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from aiohttp import hdrs, web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.http.headers import Outside, answer_headers, request_head
 from growd.http.requests import split_target
@@ -230,7 +231,8 @@ class _Exchange:
             return  # perhaps it answered before it closed
         except RequestRefusedError as refused:
             connection.fail(refused)
-        except (web.RequestPayloadError, OSError, RuntimeError):  # aiohttp's, for a connection that was lost
+        # aiohttp's errors for what is malformed, and for a connection that was lost
+        except (web.RequestPayloadError, HttpProcessingError, OSError, RuntimeError):
             connection.fail(RequestRefusedError(400, "bad_request", "The request's body broke off."))
 
     async def _pump(self, connection: Connection) -> None:
