@@ -121,8 +121,10 @@ async def test_what_is_refused_for_now_is_no_refusal():
     assert not error.value.is_refusal
 
 
-async def test_a_connection_that_is_cut_in_the_middle_and_a_server_that_is_gone_are_told_as_such():
-    async with mail_server() as box:
+async def test_a_connection_that_is_cut_in_the_middle_and_a_server_that_is_gone_are_told_as_such(
+    own_port: int,
+):
+    async with mail_server(port=own_port) as box:
         box.hang_up = True
         with pytest.raises(DeliveryError, match="does not take it"):
             await email_to(box).send(START)

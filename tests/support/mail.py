@@ -44,18 +44,11 @@ class Mailbox:
 
     async def arrived(self, number: int) -> list[EmailMessage]:
         """Wait until so many messages have arrived in all."""
-        await self._until(lambda: len(self.messages) >= number)
-        return self.messages
-
-    async def tried(self, number: int) -> None:
-        """Wait until so many messages have been begun in all."""
-        await self._until(lambda: self.attempts >= number)
-
-    async def _until(self, condition: Any) -> None:
         async with asyncio.timeout(40):
-            while not condition():
+            while len(self.messages) < number:
                 self._news.clear()
                 await self._news.wait()
+        return self.messages
 
     def authenticate(
         self, _server: SMTP, _session: Session, _envelope: Envelope, _mechanism: str, data: Any
@@ -69,7 +62,6 @@ class Mailbox:
         self, server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
     ) -> str:
         self.attempts += 1
-        self._news.set()
         if self.hang_up:
             assert server.transport is not None
             server.transport.abort()
