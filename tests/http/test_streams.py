@@ -92,7 +92,7 @@ class TestFormats:
             retry, event, rest = (await events.next()).split(b"\n\n")
             assert (retry, rest) == (b"retry: 2000", b"")
             number, data = event.split(b"\n")
-            assert number == b"id: 1"
+            assert number.startswith(b"id: 1-")
             assert json.loads(data.removeprefix(b"data: "))["value"] == 400.0
 
     async def test_plain_text_is_the_bare_value(self, daemon):
@@ -184,15 +184,18 @@ class TestBeginning:
             daemon.sensor[CO2].publish(2)
             assert json.loads(await lines.next())["value"] == 2.0
 
-    @pytest.mark.parametrize(("seen", "first"), [("2", 3), ("1", 2), ("x", 2)])
+    @pytest.mark.parametrize(
+        ("seen", "first"), [("2-1700000002500", 3), ("1-1700000001500", 2), ("2-1600000002500", 2), ("x", 2)]
+    )
     async def test_a_client_that_comes_back_is_not_sent_what_it_has_seen(self, daemon, seen, first):
+        """Whatever had the same number before a restart is something else."""
         for value in (1, 2):
-            daemon.sensor[CO2].publish(value)
+            daemon.sensor[CO2].publish(value, time=1_700_000_000.5 + value)
         async with stream(daemon, Accept=EVENTS, Last_Event_ID=seen) as events:
             begin = await events.next()
             daemon.sensor[CO2].publish(3)
             text = begin if b"id: " in begin else await events.next()
-        assert b"id: %d\n" % first in text
+        assert b"id: %d-" % first in text
 
     async def test_the_control_panels_names(self, daemon):
         daemon.sensor[CO2].publish(1)
@@ -214,7 +217,7 @@ class TestHeartbeats:
             daemon.sensor[CO2].publish(1)
             while (text := await events.next()) == b":\n\n":
                 pass
-            assert text.startswith(b"id: 1\n")
+            assert text.startswith(b"id: 1-")
 
     @pytest.mark.parametrize("accept", [LINES, PLAIN])
     async def test_the_others_have_none_as_it_could_be_taken_for_a_message(self, daemon, accept):
@@ -358,7 +361,7 @@ class TestSlowClients:
         ("accept", "told"),
         [
             (LINES, b'{"dropped":2}\n{"value":3.0,'),
-            (EVENTS, b'event: dropped\ndata: {"dropped":2}\n\nid: %d\n'),
+            (EVENTS, b'event: dropped\ndata: {"dropped":2}\n\nid: %d-'),
             (PLAIN, b"# 2 dropped\n3.0\n"),
         ],
     )

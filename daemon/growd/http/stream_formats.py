@@ -55,7 +55,7 @@ class EventStream:
     heartbeat = b":\n\n"
 
     def message(self, message: Message) -> bytes:
-        return b"id: %d\ndata: %b\n\n" % (message.number, document(message))
+        return b"id: %b\ndata: %b\n\n" % (event_id(message).encode(), document(message))
 
     def dropped(self, count: int) -> bytes:
         return b'event: dropped\ndata: {"dropped":%d}\n\n' % count
@@ -80,6 +80,14 @@ class PlainText:
 
 
 FORMATS: Final[tuple[Format, ...]] = (JsonLines(), EventStream(), PlainText())
+
+
+def event_id(message: Message) -> str:
+    """What a client that comes back says it saw last, also one that comes back to another start of growd.
+
+    With the time, for then the numbers of the topic's messages begin again.
+    """
+    return f"{message.number}-{message.time * 1000:.0f}"
 
 
 def document(message: Message) -> bytes:

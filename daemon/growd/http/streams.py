@@ -18,7 +18,7 @@ from aiohttp import hdrs, web
 from growd.bus.errors import ClosedError
 from growd.http.client_request import client_of
 from growd.http.errors import ApiError
-from growd.http.stream_formats import negotiate
+from growd.http.stream_formats import event_id, negotiate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -154,7 +154,7 @@ class _Broadcast:
         """Hand messages to the client from now on, the last one first if `latest` and it was not `seen`."""
         self._hand_on()  # what waits has come before it
         last = self.subscription.topics[0].last if latest else None
-        if last is not None and seen == str(last.number):
+        if last is not None and seen == event_id(last):
             last = None
         client.begin(self._form.message(last) if last is not None else b"")
         self._clients.add(client)
