@@ -22,12 +22,23 @@ def checkout(tmp_path):
     return Checkout(tmp_path)
 
 
-@pytest.fixture
-def started(checkout):
-    """A machine on which ./run and ./test have been before."""
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A checkout in which ./test was: its folder, and a copy of what is in it."""
+    checkout = Checkout(tmp_path_factory.mktemp("machine"))
     checkout.command("test")
-    checkout.calls()
-    return checkout
+    copy = tmp_path_factory.mktemp("copy") / "of the checkout"
+    shutil.copytree(checkout.root, copy, symlinks=True)
+    return checkout.folder, copy
+
+
+@pytest.fixture
+def started(installed):
+    """A machine on which ./run and ./test have been before: what they made names its folder."""
+    folder, copy = installed
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder / "a checkout", symlinks=True)
+    return Checkout(folder)
 
 
 # --- ./run
