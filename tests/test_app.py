@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import os
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.faults import Fault
 from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.hardware import SimulatedHardware, open_simulated
-from support.program import PATIENCE_S, heeding_hangups, home_on
+from support.program import PATIENCE_S, failed, heeding_hangups, home_on
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -52,6 +53,13 @@ ARGUMENTS = [argument for setting in SETTINGS for argument in ("--set", setting)
 @pytest.fixture(autouse=True)
 def without_a_database(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("growd.app.READY_S", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch):
+    """No device hangs that is only late, as on a machine that is busy."""
+    for limit in ("DEVICE_TIMEOUT_S", "DEVICE_CLOSE_S", "LAST_READ_S"):
+        monkeypatch.setattr(f"growd.plant.{limit}", PATIENCE_S)
 
 
 @pytest.fixture
@@ -153,6 +161,18 @@ async def informed(client: aiohttp.ClientSession, node: str, detail: str) -> Any
     """What a node tells of itself."""
     async with client.get(f"node/{node}") as answer:
         return (await answer.json())[detail]
+
+
+async def test_a_data_folder_in_use_is_said_and_the_other_goes_on(tmp_path: Path):
+    async with serving(App(load(None, SETTINGS), tmp_path)) as client:
+        status, printed = await failed("run", "--data", str(tmp_path), "--port", "0")
+        assert status == 1
+        (sentence,) = printed.splitlines()
+        assert sentence.startswith("growd: ")
+        assert str(tmp_path) in sentence
+        assert f"in use by another growd (process {os.getpid()})" in sentence
+        async with client.get("node") as answer:
+            assert answer.status == 200
 
 
 async def test_no_environment_can_have_the_name_of_a_node_of_the_daemon(tmp_path: Path):

@@ -7,16 +7,13 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import pytest
 
 from growd.__main__ import main
-from support.program import failed, home_on, said, started
+from support.program import failed, said
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from support.database import DatabaseServer
 
 NOWHERE = "http://127.0.0.1:1"
 
@@ -105,19 +102,6 @@ def test_ctrl_c_while_the_program_is_still_read_leaves_no_traceback(monkeypatch:
     with pytest.raises(SystemExit) as left:
         main()
     assert left.value.code == 130
-
-
-async def test_a_data_folder_in_use_is_said_and_the_other_goes_on(
-    tmp_path: Path, database_server: DatabaseServer
-):
-    async with home_on(database_server, shared=True) as home, started(tmp_path, *home.arguments) as program:
-        status, printed = await failed("run", "--data", str(tmp_path), "--port", "0")
-        assert status == 1
-        sentence = one_sentence(printed)
-        assert str(tmp_path) in sentence
-        assert f"in use by another growd (process {program.process.pid})" in sentence
-        async with aiohttp.ClientSession() as session, session.get(f"{program.api}/node") as response:
-            assert response.status == 200
 
 
 def test_a_data_folder_that_can_not_be_is_said(tmp_path: Path):
