@@ -58,10 +58,11 @@ const LARGEST_SETTING_BYTES = 16 * 1024;
 /**
  * The application over the databases in `folder`, calling itself the server `uuid`.
  *
+ * A validation is ended with an error after `functionLimit` milliseconds: an endless one would take the server with it.
  * `stopping` is an AbortSignal: it ends the feeds, which would else go on for ever.
  */
-export async function createApp({ Pouch, folder, uuid, settings, replicator, stopping }) {
-  const pouchApp = await createPouchApp(Pouch);
+export async function createApp({ Pouch, folder, uuid, settings, replicator, functionLimit, stopping }) {
+  const pouchApp = await createPouchApp(Pouch, functionLimit);
   const app = express();
   app.enable('case sensitive routing');
   app.disable('x-powered-by');
@@ -187,7 +188,7 @@ function isJSON(req) {
   return !(req.headers['content-type'] ?? '').startsWith('multipart/');
 }
 
-async function createPouchApp(Pouch) {
+async function createPouchApp(Pouch, functionLimit) {
   const pouchApp = expressPouchDB({ mode: 'custom', inMemoryConfig: true, overrideMode: { include: PARTS } });
   pouchApp.couchConfig.registerDefault('couchdb', 'max_document_size', LARGEST_BODY_BYTES);
   pouchApp.disable('etag');
@@ -195,7 +196,7 @@ async function createPouchApp(Pouch) {
   pouchApp.dbWrapper.registerWrapper((name, db, next) => {
     db.setMaxListeners(0); // one for each request under way
     db.on('error', (error) => console.error(`a map function of ${name} failed: ${error?.message ?? error}`));
-    installValidation(db, name === REPLICATOR ? [validateReplicatorDocuments] : []);
+    installValidation(db, functionLimit, name === REPLICATOR ? [validateReplicatorDocuments] : []);
     return next();
   });
   await pouchApp.setPouchDB(Pouch);

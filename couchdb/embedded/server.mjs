@@ -1,8 +1,8 @@
-// growd's embedded document database: `node server.mjs --data DIR [--port N]`.
+// growd's embedded document database: `node server.mjs --data DIR [--port N] [--function-ms N]`.
 //
 // Once it listens (on the loopback address only) it prints one line on stdout, `{"port": N}`. Everything else that
 // it has to say goes to stderr, one line each. It ends within a second of SIGTERM, SIGINT or the end of its stdin:
-// a parent that is gone, however it went, closes that.
+// a parent that is gone, however it went, closes that. `--function-ms` says after how long a validation is ended.
 
 import { Console } from 'node:console';
 import { once } from 'node:events';
@@ -18,20 +18,26 @@ import { lockDataFolder, openPouchDB } from './storage.mjs';
 
 const REQUESTS_MAY_TAKE_MS = 500; // the rest of the second is for closing the databases
 const CLOSING_MAY_TAKE_MS = 300;
+const USAGE = 'server.mjs --data DIR [--port N] [--function-ms N]';
+const OPTIONS = {
+  data: { type: 'string' },
+  port: { type: 'string', default: '0' },
+  'function-ms': { type: 'string', default: '5000' }, // CouchDB's `os_process_timeout`
+};
 
 globalThis.console = new Console(process.stderr, process.stderr); // libraries log too: stdout has one line only
 
 await main();
 
 async function main() {
-  const { folder, port } = parseArguments();
+  const { folder, port, functionLimit } = parseArguments();
   const state = await lockDataFolder(folder).catch((error) => fail(describeLock(folder, error)));
   const Pouch = openPouchDB(folder);
   const stopping = new AbortController();
   const settings = await Settings.load(state);
   const replicator = new Replicator(Pouch, settings, stopping.signal);
   await replicator.open();
-  const parts = { Pouch, folder, uuid: state.uuid, settings, replicator, stopping: stopping.signal };
+  const parts = { Pouch, folder, uuid: state.uuid, settings, replicator, functionLimit, stopping: stopping.signal };
   const server = createServer(await createApp(parts));
   server.requestTimeout = 0; // a large upload over a slow line takes as long as it takes
   server.on('error', (error) => fail(`can't listen on 127.0.0.1:${port}: ${error.message}`));
@@ -44,13 +50,13 @@ async function main() {
 
 function parseArguments() {
   try {
-    const { values } = parseArgs({ options: { data: { type: 'string' }, port: { type: 'string', default: '0' } } });
-    if (values.data === undefined || !/^\d{1,5}$/.test(values.port)) {
-      throw new Error('--data DIR is needed, and --port takes a number');
+    const { data, port, 'function-ms': limit } = parseArgs({ options: OPTIONS }).values;
+    if (data === undefined || !/^\d{1,5}$/.test(port) || !/^[1-9]\d{0,5}$/.test(limit)) {
+      throw new Error('--data DIR is needed, and --port and --function-ms take a number');
     }
-    return { folder: path.resolve(values.data), port: Number(values.port) };
+    return { folder: path.resolve(data), port: Number(port), functionLimit: Number(limit) };
   } catch (error) {
-    return fail(`${error.message} (usage: server.mjs --data DIR [--port N])`);
+    return fail(`${error.message} (usage: ${USAGE})`);
   }
 }
 

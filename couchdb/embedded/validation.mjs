@@ -8,14 +8,14 @@ import { compile, compileLimited } from './sandbox.mjs';
 const ADMIN = { name: null, roles: ['_admin'] };
 const REFUSALS = { forbidden: 403, unauthorized: 401 };
 const MALFORMED = ['doc_validation', 'badarg', 'TypeError']; // PouchDB calls these its own failures
-const LONGEST_RUN_MS = 5_000; // an endless loop must not take the server with it
 
 /**
  * Put validation before `db.bulkDocs`, through which PouchDB's put, post, remove and attachments pass as well.
  *
- * `builtIn` are functions of a list of jobs that go before those of the design documents.
+ * One that takes more than `limit` milliseconds is ended with an error. `builtIn` are functions of a list of jobs that
+ * go before those of the design documents.
  */
-export function installValidation(db, builtIn = []) {
+export function installValidation(db, limit, builtIn = []) {
   const write = db.bulkDocs.bind(db);
   let functions = null;
   db.bulkDocs = (request, options, callback) => {
@@ -25,7 +25,7 @@ export function installValidation(db, builtIn = []) {
       if (!Array.isArray(docs)) {
         return write(request, settings);
       }
-      functions ??= [...builtIn, ...(await loadFunctions(db))];
+      functions ??= [...builtIn, ...(await loadFunctions(db, limit))];
       const refused = await check(db, functions, docs);
       const accepted = { ...request, docs: docs.filter((doc) => !refused.has(doc)) };
       const results = await write(accepted, settings).catch((error) => {
@@ -45,14 +45,14 @@ export function installValidation(db, builtIn = []) {
 }
 
 /** The functions of all design documents, each made to check many documents in one call. */
-async function loadFunctions(db) {
+async function loadFunctions(db, limit) {
   const { rows } = await db.allDocs({ startkey: '_design/', endkey: '_design0', include_docs: true });
   return rows
     .filter((row) => typeof row.doc.validate_doc_update === 'string')
-    .map((row) => loadFunction(row.doc.validate_doc_update));
+    .map((row) => loadFunction(row.doc.validate_doc_update, limit));
 }
 
-function loadFunction(source) {
+function loadFunction(source, limit) {
   try {
     compile(source, 'validate_doc_update');
   } catch (error) {
@@ -68,7 +68,7 @@ function loadFunction(source) {
       }
     });
   }`;
-  return compileLimited(loop, 'validate_doc_update', {}, LONGEST_RUN_MS);
+  return compileLimited(loop, 'validate_doc_update', {}, limit);
 }
 
 /** Which of the documents are refused, each with its error. */

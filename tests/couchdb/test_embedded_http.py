@@ -11,8 +11,11 @@ import aiohttp
 import pytest
 
 from support.couch_client import client_of
+from support.database import embedded_server
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from support.couch_client import Client
     from support.database import EmbeddedProcess
 
@@ -393,13 +396,15 @@ async def test_what_is_not_wanted_is_not_there(node: Client, path: str) -> None:
     assert (await node("PUT", path, {})).status in {400, 404}
 
 
-async def test_an_endless_validation_function_is_ended(node: Client, store: str) -> None:
-    await put(
-        node, f"{store}/_design/d", {"validate_doc_update": "function (doc) { while (doc.endless) {} }"}
-    )
-    answer = await node("PUT", f"{store}/doc", {"endless": True})
-    assert answer.status == 500
-    await put(node, f"{store}/doc", {"endless": False})
+async def test_an_endless_validation_function_is_ended(tmp_path: Path) -> None:
+    endless = {"validate_doc_update": "function (doc) { while (doc.endless) {} }"}
+    with embedded_server(tmp_path, "--function-ms", "500") as server:
+        async with client_of(server.url) as node:
+            await node("PUT", "/db")
+            await put(node, "/db/_design/d", endless)
+            answer = await node("PUT", "/db/doc", {"endless": True})
+            assert answer.status == 500
+            await put(node, "/db/doc", {"endless": False})
 
 
 async def test_a_new_validation_function_holds_at_once(node: Client, store: str) -> None:

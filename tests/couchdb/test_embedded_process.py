@@ -14,6 +14,7 @@ from support.couch_client import client_of
 from support.database import EmbeddedProcess, embedded_server, start_node
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from support.couch_client import Client
@@ -23,64 +24,75 @@ async def ended(server: EmbeddedProcess) -> int:
     return await asyncio.to_thread(server.process.wait)
 
 
-async def test_it_says_who_it_is_and_that_it_is_up(own_server: EmbeddedProcess) -> None:
-    async with client_of(own_server.url) as node:
-        welcome = (await node("GET", "/")).json
-        assert welcome["couchdb"] == "Welcome"
-        assert welcome["vendor"]["name"] == "growd embedded"
-        assert welcome["version"].startswith("0.")  # never taken for a CouchDB with its features
-        assert len(welcome["uuid"]) == 32
-        assert (await node("GET", "/_up")).json["status"] == "ok"
+async def test_it_says_who_it_is_and_that_it_is_up(node: Client) -> None:
+    welcome = (await node("GET", "/")).json
+    assert welcome["couchdb"] == "Welcome"
+    assert welcome["vendor"]["name"] == "growd embedded"
+    assert welcome["version"].startswith("0.")  # never taken for a CouchDB with its features
+    assert len(welcome["uuid"]) == 32
+    assert (await node("GET", "/_up")).json["status"] == "ok"
 
 
-async def test_stdout_has_the_port_and_nothing_else(own_server: EmbeddedProcess) -> None:
-    async with client_of(own_server.url) as node:
-        await node("PUT", "/db")
-        await node("GET", "/nothing")
-    own_server.process.terminate()
-    await ended(own_server)
-    assert own_server.process.stdout is not None
-    assert own_server.process.stdout.read() == ""
-    assert own_server.log.read_text() == ""  # no access log
-
-
-def test_it_listens_on_the_loopback_address_only(own_server: EmbeddedProcess) -> None:
-    port = f"{int(own_server.url.rpartition(':')[2]):04X}"
+def test_it_listens_on_the_loopback_address_only(embedded: str) -> None:
+    port = f"{int(embedded.rpartition(':')[2]):04X}"
     with open("/proc/net/tcp") as tcp, open("/proc/net/tcp6") as tcp6:  # noqa: PTH123  no files of ours
         lines = [line.split() for table in (tcp, tcp6) for line in table]
     listening = [line[1] for line in lines if line[1].endswith(f":{port}") and line[3] == "0A"]
     assert listening == [f"0100007F:{port}"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_it_cleanly(own_server: EmbeddedProcess, number: signal.Signals) -> None:
-    own_server.process.send_signal(number)
+async def test_it_writes_its_port_and_its_data_and_nothing_else(
+    own_server: EmbeddedProcess, tmp_path: Path
+) -> None:
+    async with client_of(own_server.url) as node:
+        await node("PUT", "/db")
+        await node("PUT", "/db/doc", {})
+        await node("GET", "/nothing")
+        await node("GET", "/_uuids")
+    own_server.process.terminate()
     assert await ended(own_server) == 0
+    assert own_server.process.stdout is not None
+    assert own_server.process.stdout.read() == ""
+    assert own_server.log.read_text() == ""  # no access log
+    assert names_in(tmp_path) == ["data", "log", "work"]
+    assert names_in(tmp_path / "work") == []
+    assert names_in(own_server.data) == [".server", "_replicator", "db"]
 
 
-async def test_it_ends_when_its_stdin_is_closed(own_server: EmbeddedProcess) -> None:
-    assert own_server.process.stdin is not None
-    own_server.process.stdin.close()
-    assert await ended(own_server) == 0
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
-async def test_open_feeds_do_not_keep_it_from_ending(own_server: EmbeddedProcess) -> None:
+def interrupt(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
+
+
+def close_stdin(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+@pytest.mark.parametrize("end", [subprocess.Popen.terminate, interrupt, close_stdin])
+async def test_open_feeds_do_not_keep_it_from_ending(
+    own_server: EmbeddedProcess, end: Callable[[subprocess.Popen[str]], None]
+) -> None:
     async with client_of(own_server.url) as node:
         await node("PUT", "/db")
         async with (
             node.open("GET", "/db/_changes", feed="continuous") as continuous,
             node.open("GET", "/db/_changes", feed="longpoll", since="now") as longpoll,
         ):
-            own_server.process.terminate()
+            end(own_server.process)
             assert json.loads(await continuous.content.readline()) == {"last_seq": 0, "pending": 0}
             assert json.loads(await longpoll.read())["results"] == []
             assert await ended(own_server) == 0
 
 
-async def test_a_write_under_way_is_finished_before_the_end(
+async def test_a_write_under_way_is_finished_before_the_end_and_it_keeps_its_id(
     own_server: EmbeddedProcess, tmp_path: Path
 ) -> None:
     async with client_of(own_server.url) as node:
+        uuid = (await node("GET", "/")).json["uuid"]
         await node("PUT", "/db")
         docs = [{"_id": str(n)} for n in range(200)]
         write = asyncio.create_task(node("POST", "/db/_bulk_docs", {"docs": docs}), name="write")
@@ -91,17 +103,19 @@ async def test_a_write_under_way_is_finished_before_the_end(
     with embedded_server(tmp_path) as again:
         async with client_of(again.url) as node:
             assert (await node("GET", "/db")).json["doc_count"] == 200
+            assert (await node("GET", "/")).json["uuid"] == uuid
 
 
 async def until_changed(node: Client, database: str) -> None:
     await node("GET", f"{database}/_changes", feed="longpoll", heartbeat=True)
 
 
-async def test_an_acknowledged_write_survives_being_killed(
+async def test_what_it_acknowledged_and_its_id_survive_being_killed_and_its_lock_does_not(
     own_server: EmbeddedProcess, tmp_path: Path
 ) -> None:
     acknowledged: list[str] = []
     async with client_of(own_server.url) as node:
+        uuid = (await node("GET", "/")).json["uuid"]
         await node("PUT", "/db")
         for batch in range(10):
             docs = [{"_id": f"{batch}-{n}", "value": n} for n in range(20)]
@@ -112,52 +126,33 @@ async def test_an_acknowledged_write_survives_being_killed(
     assert len(acknowledged) == 200
     with embedded_server(tmp_path) as again:
         async with client_of(again.url) as node:
+            assert (await node("GET", "/")).json["uuid"] == uuid
             assert (await node("GET", "/_all_dbs")).json == ["_replicator", "db"]
             rows = (await node("GET", "/db/_all_docs")).json["rows"]
             assert sorted(row["id"] for row in rows) == sorted(acknowledged)
+            await is_refused(again.data, tmp_path)
+            assert (await node("GET", "/_up")).status == 200
 
 
-async def test_it_keeps_its_id(own_server: EmbeddedProcess, tmp_path: Path) -> None:
-    async with client_of(own_server.url) as node:
-        uuid = (await node("GET", "/")).json["uuid"]
-    own_server.process.kill()
-    await ended(own_server)
-    with embedded_server(tmp_path) as again:
-        async with client_of(again.url) as node:
-            assert (await node("GET", "/")).json["uuid"] == uuid
-
-
-async def test_a_second_one_on_the_same_data_is_refused(own_server: EmbeddedProcess, tmp_path: Path) -> None:
-    with start_node(own_server.data, cwd=tmp_path, stderr=subprocess.PIPE) as second:
+async def is_refused(data: Path, cwd: Path) -> None:
+    """A second one on the same data."""
+    with start_node("--data", str(data), cwd=cwd, stderr=subprocess.PIPE) as second:
         out, err = await asyncio.to_thread(second.communicate)
     assert (out, second.returncode) == ("", 1)
-    assert err == f"another server has the data folder {own_server.data}\n"
-    async with client_of(own_server.url) as node:
-        assert (await node("GET", "/_up")).status == 200
-
-
-async def test_it_writes_nothing_outside_its_data_folder(own_server: EmbeddedProcess, tmp_path: Path) -> None:
-    async with client_of(own_server.url) as node:
-        await node("PUT", "/db")
-        await node("PUT", "/db/doc", {})
-        await node("GET", "/_uuids")
-    own_server.process.terminate()
-    await ended(own_server)
-    assert names_in(tmp_path) == ["data", "log", "work"]
-    assert names_in(tmp_path / "work") == []
-    assert names_in(own_server.data) == [".server", "_replicator", "db"]
-
-
-def names_in(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    assert err == f"another server has the data folder {data}\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [([], "--data DIR is needed"), (["--data", "x", "--port", "http"], "--port"), (["--what"], "--what")],
+    [
+        ([], "--data DIR is needed"),
+        (["--data", "x", "--port", "http"], "--port"),
+        (["--data", "x", "--function-ms", "0"], "--function-ms"),
+        (["--what"], "--what"),
+    ],
 )
 async def test_wrong_arguments_end_with_one_line(arguments: list[str], sentence: str, tmp_path: Path) -> None:
-    with start_node(tmp_path, cwd=tmp_path, stderr=subprocess.PIPE, arguments=arguments) as process:
+    with start_node(*arguments, cwd=tmp_path, stderr=subprocess.PIPE) as process:
         out, err = await asyncio.to_thread(process.communicate)
     assert (out, process.returncode) == ("", 1)
     assert sentence in err

@@ -420,8 +420,7 @@ async def embedded_at(port: int, folder: Path) -> AsyncIterator[Client]:
 def start(port: int, folder: Path) -> subprocess.Popen[str]:
     folder.mkdir(exist_ok=True)
     with (folder / "log").open("a") as log:
-        arguments = ["--data", str(folder / "data"), "--port", str(port)]
-        process = start_node(folder / "data", cwd=folder, stderr=log, arguments=arguments)
+        process = start_node("--data", str(folder / "data"), "--port", str(port), cwd=folder, stderr=log)
     assert process.stdout is not None
     assert process.stdout.readline()
     return process

@@ -53,12 +53,13 @@ def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databa
 
 
 @contextmanager
-def embedded_server(folder: Path) -> Iterator[EmbeddedProcess]:
+def embedded_server(folder: Path, *options: str) -> Iterator[EmbeddedProcess]:
     """Run the embedded server with its data in `folder`/data; a stray file would show in `folder`/work."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
     log = folder / "log"
-    with log.open("a") as stderr, start_node(folder / "data", cwd=work, stderr=stderr) as process:
+    arguments = ["--data", str(folder / "data"), "--port", "0", *options]
+    with log.open("a") as stderr, start_node(*arguments, cwd=work, stderr=stderr) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -69,15 +70,12 @@ def embedded_server(folder: Path) -> Iterator[EmbeddedProcess]:
             process.kill()
 
 
-def start_node(
-    data: Path, *, cwd: Path, stderr: int | IO[str], arguments: list[str] | None = None
-) -> subprocess.Popen[str]:
-    """Start the embedded server as growd does, or with other arguments; its stdin and stdout are pipes."""
+def start_node(*arguments: str, cwd: Path, stderr: int | IO[str]) -> subprocess.Popen[str]:
+    """Start the embedded server; its stdin and stdout are pipes, as those that growd gives it."""
     node = shutil.which("node")
     assert node, "the embedded server needs Node.js: ./test brings it"
-    usual = ["--data", str(data), "--port", "0"]
     return subprocess.Popen(
-        [node, str(EMBEDDED_SERVER), *(usual if arguments is None else arguments)],
+        [node, str(EMBEDDED_SERVER), *arguments],
         cwd=cwd,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
