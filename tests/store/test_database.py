@@ -204,6 +204,20 @@ async def test_the_shipper_makes_the_database_when_it_is_gone(couch, databases, 
     assert await couch.get(databases.points, "_design/svc") is not None
 
 
+async def test_the_shipper_and_the_records_of_runs_set_it_up_one_after_the_other(tmp_path, monkeypatch):
+    steps = []
+
+    async def set_up(*_: object) -> None:
+        steps.append("begins")
+        await asyncio.sleep(0)
+        steps.append("ends")
+
+    monkeypatch.setattr("growd.store.database.bootstrap", set_up)
+    async with Database(files=FILES, data=tmp_path, design_name="svc", url="http://127.0.0.1:1") as database:
+        await asyncio.gather(database.prepare(), database.prepare())
+    assert steps == ["begins", "ends"] * 2
+
+
 async def test_an_embedded_server_that_never_comes_up_is_told_and_waited_for_no_longer(
     outbox, tmp_path, monkeypatch
 ):

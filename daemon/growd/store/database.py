@@ -49,6 +49,7 @@ class Database:
         self._credentials = credentials
         self._embedded = EmbeddedDatabase(node, files / "embedded" / "server.mjs", data)
         self.prepared = asyncio.Event()  # set by the first `prepare` that succeeds
+        self._preparing = asyncio.Lock()  # two at once would each take the other for somebody else
         self._session: aiohttp.ClientSession | None = None
         self.couch: Couch
         self.stranger: Couch
@@ -111,7 +112,8 @@ class Database:
         """Make what growd needs in it; safe to repeat. Raises `CouchError`."""
         if self.is_embedded:
             await self._until_ready()
-        await bootstrap(self.couch, self._files, self._design_name, self.names)
+        async with self._preparing:
+            await bootstrap(self.couch, self._files, self._design_name, self.names)
         self.prepared.set()
 
     async def _until_ready(self) -> None:
