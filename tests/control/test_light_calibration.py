@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
+from growd.bus.errors import BusyError
 from growd.bus.messages import Quality
 from growd.config import Config, Interlock, Light, Sensor
 from growd_hwsim.faults import Fault
@@ -193,14 +194,15 @@ async def test_there_is_one_at_a_time_and_a_set_point_of_a_client_waits():
         await on.clock.until(lambda: on.rig.last("commanded/light_illuminance").value > 0.3, within=5)
 
 
-async def test_a_curve_that_can_not_be_kept_changes_nothing(monkeypatch):
+@pytest.mark.parametrize("error", [OSError("the disk is full"), BusyError("sets of parameters", 256)])
+async def test_a_curve_that_can_not_be_kept_changes_nothing(error):
     async with scene() as on:
 
         async def refuse(*_):
-            raise OSError("the disk is full")
+            raise error
 
         on.bus.parameters._store = type("Full", (), {"save": staticmethod(refuse)})()
         await on.calibrate()
         outcome = await on.calibrated()
-        assert (outcome["state"], outcome["message"]) == ("failed", "the disk is full; nothing has changed")
+        assert (outcome["state"], outcome["message"]) == ("failed", f"{error}; nothing has changed")
         assert on.curve() == []

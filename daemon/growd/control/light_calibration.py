@@ -7,6 +7,7 @@ import logging
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
 from growd.control.errors import ControlError
@@ -125,7 +126,7 @@ class LightCalibration:
         try:
             points = await self._measured()
             await self._controller.keep_curve(points)
-        except (CalibrationError, OSError) as error:
+        except (CalibrationError, BusError, OSError) as error:
             self._tell("failed", f"{error}; nothing has changed")
         else:
             self._tell("done", f"full light is {points[-1][1]:g} lux", points)
