@@ -24,7 +24,7 @@ from growd.http.errors import ApiError
 from growd.http.operational import OperationalPages
 from growd.http.peers import whole_network
 from support.guarded import PARAM, RESET, GuardedDaemon, Time, Users, guarded_daemon, users_of
-from support.program import failed, started
+from support.program import said, started
 from support.session_server import ADMIN, SessionServer, answering, holding, session_server
 from support.waiting import until
 
@@ -102,10 +102,13 @@ class TestDecision:
     def test_of_addresses_those_of_the_loopback_are(self, address):
         assert is_loopback(str(address)) is address.is_loopback
 
-    async def test_the_program_refuses_in_one_sentence_and_warns_in_one_of_what_is_open(self, tmp_path):
-        status, printed = await failed("run", "--data", str(tmp_path), "--set", "http.host=0.0.0.0")
+    def test_the_program_refuses_in_one_sentence(self, tmp_path):
+        status, printed = said("run", "--data", str(tmp_path), "--set", "http.host=0.0.0.0")
         assert status != 0
         assert "[http] access: must be decided" in printed
+
+    @pytest.mark.timeout(120)
+    async def test_it_warns_in_one_sentence_of_what_is_open(self, tmp_path):
         settings = ("--set", "http.host=0.0.0.0", "--set", "http.access=open")
         async with started(tmp_path, *settings) as program:
             assert program.printed.count("everybody who reaches 0.0.0.0 may") == 1
@@ -308,9 +311,10 @@ class TestDatabaseThatDoesNotAnswer:
     async def test_silent(self, database, users):
         known = await users.add("growd_operator")
         release = asyncio.Event()
-        async with guarded_daemon(database.url, question_s=0.1) as daemon:
+        async with guarded_daemon(database.url) as daemon:
             assert (await daemon.write(known)).status == 200
             daemon.time.now += STALE_S
+            await daemon.api.access.reconfigure(Config(access=Access(question_s=0.1)))
             database.instead = holding(release)
             await self.outage(daemon, known)
             release.set()

@@ -17,9 +17,10 @@ from growd.status.overview import Overview
 from support.couch_client import FILES, client_of
 from support.database import COUCHDB_ADDRESS, named_server
 from support.guarded import PARAM, RESET, ROLES, GuardedDaemon, Users, guarded_daemon, users_of
-from support.program import failed, started
+from support.program import said, started
 from support.raw_http import raw_client
 from support.session_server import ADMIN, session_server
+from support.waiting import PATIENCE_S, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -225,7 +226,7 @@ class TestChanges:
         assert (await daemon.write((name, "new"))).status == 403
 
     async def test_a_stream_ends_for_who_may_read_no_more(self, users):
-        async with guarded_daemon(users.url, answer_s=1) as daemon, asyncio.timeout(20):
+        async with guarded_daemon(users.url, answer_s=0.05) as daemon, asyncio.timeout(PATIENCE_S):
             for _ in range(2):  # also after a time in which nobody streamed
                 login = await users.add("growd_reader")
                 auth = {"Authorization": aiohttp.encode_basic_auth(*login)}
@@ -236,8 +237,7 @@ class TestChanges:
                     # broken off, so that nobody takes it for the end
                     with pytest.raises(aiohttp.ClientPayloadError):
                         await response.read()
-                while len(daemon.api.streams) or not daemon.api.access._watch.done():  # noqa: ASYNC110
-                    await asyncio.sleep(0)
+                await until(lambda: not len(daemon.api.streams) and daemon.api.access._watch.done())
 
 
 class TestGuesses:
@@ -411,7 +411,7 @@ async def test_the_description_says_how_to_log_in(daemon, users):
 
 
 class TestCommandLine:
-    """`growd` as another process, which logs in as its options say."""
+    """`growd` as a client, which logs in as its options say."""
 
     @pytest.fixture
     async def protected(self, daemon) -> GuardedDaemon:
@@ -424,7 +424,7 @@ class TestCommandLine:
             file = tmp_path / "password"
             await asyncio.to_thread(file.write_text, f"{login[1]}\n")
             options += ["--user", login[0], "--password-file", str(file)]
-        return await failed(*arguments, *options)
+        return await asyncio.to_thread(said, *arguments, *options)
 
     async def test_status_takes_a_login(self, protected, users, tmp_path):
         status, printed = await self.growd(protected, tmp_path, "status")

@@ -265,10 +265,8 @@ async def test_a_caller_without_credentials_is_refused_as_by_the_database(databa
         assert (answer.status, answer.json["error"]) == (401, "unauthorized")
 
 
-async def test_without_a_database_it_says_so():
-    async with RawUpstream(MadeUpView([])) as upstream:
-        pass
-    async with front_door(upstream.url) as door, client_of(door.url) as client:
+async def test_without_a_database_it_says_so(own_port):
+    async with front_door(f"http://127.0.0.1:{own_port}") as door, client_of(door.url) as client:
         answer = await client("GET", ALL)
         assert (answer.status, answer.json["error"]) == (503, "service_unavailable")
 

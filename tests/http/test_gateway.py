@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
@@ -15,6 +16,12 @@ from support.gateway_server import gateway_to
 from support.raw_http import Peer, RawAnswer, RawUpstream, answering, raw_client, take_apart
 
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def never_idle_for_long(monkeypatch):
+    """Connections to the database are kept, however late a step of a test comes."""
+    monkeypatch.setattr("growd.http.upstream.time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 async def exchange(request: bytes, answer: bytes = EMPTY, *, prefix: str = "") -> tuple[bytes, RawAnswer]:
@@ -673,10 +680,8 @@ class TestDatabaseDown:
                 if method != "HEAD":
                     assert json.loads(answer.body)["error"] == "service_unavailable"
 
-    async def test_refused(self):
-        async with RawUpstream(answering()) as upstream:
-            pass
-        async with gateway_to(upstream.url) as port, raw_client(port) as client:
+    async def test_refused(self, own_port):
+        async with gateway_to(f"http://127.0.0.1:{own_port}") as port, raw_client(port) as client:
             await client.send(b"PUT /db HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc")
             answer = await client.answer()
         assert answer.status == 503

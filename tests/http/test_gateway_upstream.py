@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from growd.http.upstream import ConnectionPool, Upstream
@@ -26,6 +28,12 @@ class TestUpstream:
     def test_what_is_none_is_refused(self, base):
         with pytest.raises(ValueError, match=r"address|Port"):
             Upstream.parse(base)
+
+
+@pytest.fixture(autouse=True)
+def never_idle_for_long(monkeypatch):
+    """Connections to the database are kept, however late a step of a test comes."""
+    monkeypatch.setattr("growd.http.upstream.time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 class TestPool:
@@ -79,8 +87,6 @@ class TestPool:
             await pool.close()
             await upstream.finished()
 
-    async def test_an_address_where_nobody_listens(self):
-        async with RawUpstream(Peer.gone) as upstream:
-            pass
+    async def test_an_address_where_nobody_listens(self, own_port):
         with pytest.raises(UpstreamUnreachableError, match="no connection to the database"):
-            await ConnectionPool().acquire(Upstream.parse(upstream.url))
+            await ConnectionPool().acquire(Upstream.parse(f"http://127.0.0.1:{own_port}"))

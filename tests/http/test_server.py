@@ -239,8 +239,12 @@ class TestLife:
         with pytest.raises(AddressError, match=r"can't listen on 192\.0\.2\.1 port 0: "):
             await Server(daemon.api, daemon.database).open("192.0.2.1", 0)
 
-    async def test_it_leaves_while_clients_hold_on(self):
-        async with serving() as daemon, raw_client(daemon.port) as idle, raw_client(daemon.port) as busy:
+    async def test_it_leaves_while_clients_hold_on(self, own_port):
+        async with (
+            serving(port=own_port) as daemon,
+            raw_client(daemon.port) as idle,
+            raw_client(daemon.port) as busy,
+        ):
             await idle.send(PARAMS)
             await idle.answer()
             await busy.send(publish(b"[8000]")[:-1])  # its body does not come to its end

@@ -21,6 +21,8 @@ from urllib.parse import parse_qs, parse_qsl, unquote
 
 from aiohttp import web
 
+from support.ports import held_port
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -50,11 +52,11 @@ def session_cookie(user: str, secret: str, salt: str, at: int) -> str:
 class SessionServer:
     """`instead` answers in place of it while it is set; `asked` has the headers of each GET /_session."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int) -> None:
         self.users: dict[str, dict[str, Any]] = {}
         self.asked: list[dict[str, str]] = []
         self.instead: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]] | None = None
-        self.port = 0
+        self.port = port
         self._failures: dict[tuple[str, str, str], int] = {}
         self._runner: web.ServerRunner | None = None
 
@@ -63,11 +65,10 @@ class SessionServer:
         return f"http://127.0.0.1:{self.port}"
 
     async def open(self) -> None:
-        """Listen, at the port that it had if it was open before."""
+        """Listen, at the same port each time."""
         self._runner = web.ServerRunner(web.Server(self._handle), shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
-        self.port = self._runner.addresses[0][1]
 
     async def close(self) -> None:
         """Refuse connections, and end those that are open."""
@@ -222,12 +223,13 @@ async def _json(request: web.BaseRequest) -> dict[str, Any]:
 
 @asynccontextmanager
 async def session_server() -> AsyncIterator[SessionServer]:
-    server = SessionServer()
-    await server.open()
-    try:
-        yield server
-    finally:
-        await server.close()
+    with held_port() as port:
+        server = SessionServer(port)
+        await server.open()
+        try:
+            yield server
+        finally:
+            await server.close()
 
 
 def answering(status: int, body: str = "", **headers: str) -> Callable[[web.BaseRequest], Any]:
