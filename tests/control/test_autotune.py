@@ -89,14 +89,14 @@ async def test_it_finds_the_chamber_and_afterwards_the_set_points_hold(
         assert told["rise"] == pytest.approx(valve_flow_l_min / 60_000 / volume_m3 * 1e6, rel=0.1)
         assert told["lag"] == pytest.approx(20 + 5, abs=4)  # the sensor, and the filter's average
         assert told["loss"] == pytest.approx(leak_per_h, rel=0.25)
-        await rig.clock.advance(3600)
+        await rig.clock.advance(900)
         for set_point in (1000.0, 1500.0):
             step, highest = set_point - rig.ppm, 0.0
             rig.want(CO2, set_point)
-            for second in range(2400):
-                await rig.clock.advance(1)
+            for second in range(0, 1200, 5):
+                await rig.clock.advance(5)
                 highest = max(highest, rig.ppm)
-                if second > 1800:
+                if second > 900:
                     assert rig.ppm == pytest.approx(set_point, abs=30 + 0.03 * set_point)
             assert highest - set_point < max(0.03 * step, 30 + 0.03 * set_point)
 
@@ -290,17 +290,18 @@ class FullDisk:
         self.kept |= changes
 
 
-@pytest.mark.parametrize("good", [0, 2])
+@pytest.mark.parametrize("good", [0, 1])
 async def test_where_it_can_not_be_kept_all_stays_as_it_was(rig, good):
     disk = rig.bus.parameters._store = FullDisk(good)
     before = rig.parameters()
-    for _ in range(3):
+    for _ in range(good):
         await rig.ask()
-        told = await rig.until_over()
-        if told["state"] == "done":
-            before, kept = rig.parameters(), disk.kept.copy()
-            assert [kept[name] for name in TUNED] == before
-        await rig.clock.advance(7200)
+        assert (await rig.until_over())["state"] == "done"
+        before, kept = rig.parameters(), disk.kept.copy()
+        assert [kept[name] for name in TUNED] == before
+        await rig.clock.advance(1800)
+    await rig.ask()
+    told = await rig.until_over()
     assert told["state"] == "failed"
     assert "disk is full; all is as it was" in told["message"]
     assert rig.parameters() == before
