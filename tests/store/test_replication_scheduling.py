@@ -38,6 +38,7 @@ class Scheduler:
         self.growing: str | None = None  # the figure in `info` that grows with each look
         self.documents: dict[str, dict[str, Any]] = {}
         self.written: list[int] = []  # the connection_timeout of each document
+        self.conflicts = 0  # so many documents are not taken, for somebody else was faster
         self.looks = 0
         self.looked = asyncio.Event()
         self.meanwhile: Callable[[], None] = lambda: None  # called once, in the midst of a look
@@ -68,10 +69,7 @@ class Scheduler:
         if segments == ["_replicator", "_all_docs"]:
             return web.json_response({"rows": [{"id": name, "doc": d} for name, d in self.documents.items()]})
         if segments[0] == "_replicator":
-            document = await request.json()
-            self.written.append(document["connection_timeout"])
-            self.documents[segments[1]] = document | {"_rev": f"{len(self.written)}-0"}
-            return web.json_response({"ok": True, "rev": f"{len(self.written)}-0"}, status=201)
+            return await self._write(segments[1], request)
         if segments[0] == "_scheduler":
             self.looks += 1
             self.looked.set()
@@ -84,6 +82,18 @@ class Scheduler:
             return web.json_response({"results": [{}] * self.lag, "last_seq": 0, "pending": 0})
         is_far = segments[0] == "cloud"
         return web.json_response({"error": "x", "reason": "y"}, status=self.far if is_far else 200)
+
+    async def _write(self, name: str, request: web.Request) -> web.Response:
+        if self.conflicts:
+            self.conflicts -= 1
+            return web.json_response({"error": "conflict", "reason": "y"}, status=409)
+        document = await request.json()
+        if document.get("_deleted"):
+            del self.documents[name]
+        else:
+            self.written.append(document["connection_timeout"])
+            self.documents[name] = document | {"_rev": f"{len(self.written)}-0"}
+        return web.json_response({"ok": True, "rev": f"{len(self.written)}-0"}, status=201)
 
 
 @pytest.fixture
@@ -208,3 +218,19 @@ async def test_running_is_not_believed_before_the_job_has_figures_and_the_far_si
         (status,) = replication.statuses()
         assert (status.state, status.refused, status.lag) == ("running", 3, 0)
     assert scheduler.written == [FIRST]
+
+
+async def test_a_replication_that_is_not_wanted_goes_though_its_document_changes_meanwhile(
+    scheduler, tmp_path, caplog
+):
+    caplog.set_level("INFO", "growd")
+    async with replicating(scheduler, tmp_path):
+        assert len(scheduler.documents) == 1
+    scheduler.conflicts = 2
+    async with (
+        asyncio.timeout(20),
+        Database(files=tmp_path, data=tmp_path, design_name="svc", url=scheduler.url) as database,
+    ):
+        await Replication(Bus(RealClock()), database, Wanted(), DEVICE, pace=Pace(look_s=0.01)).run()
+    assert scheduler.documents == {}
+    assert caplog.text.count("is not wanted any more") == 1

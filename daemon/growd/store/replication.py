@@ -149,7 +149,7 @@ class Replication:
                 watch.forget_pauses()
         try:
             await self._verify_certificates(watches)
-            await self._reconcile(watches)
+            is_in_order = await self._reconcile(watches)
             for watch in watches:
                 await watch.look()
         except CouchError as error:
@@ -160,7 +160,7 @@ class Replication:
         finally:
             for watch in watches:
                 watch.health.tell()
-        return True
+        return is_in_order
 
     async def _verify_certificates(self, watches: list[_Watch]) -> None:
         """CouchDB by itself believes any certificate (`couch_replicator_parse:ssl_params`)."""
@@ -180,7 +180,8 @@ class Replication:
             watch.restart()  # a job has these settings from when its document was read
         self._is_verified = True
 
-    async def _reconcile(self, watches: list[_Watch]) -> None:
+    async def _reconcile(self, watches: list[_Watch]) -> bool:
+        """Whether all documents that are not wanted have gone, which somebody may have changed meanwhile."""
         prefix = id_prefix(self._device)
         present = {
             row["id"]: row["doc"]
@@ -189,16 +190,19 @@ class Replication:
             )
         }
         wanted = {watch.job.id for watch in watches}
+        is_in_order = True
         for document_id, document in present.items():
             if document_id not in wanted and is_of(self._device, document):
-                await self._database.couch.put(
-                    _REPLICATOR, {"_id": document_id, "_rev": document["_rev"], "_deleted": True}
-                )
-                _log.info("the replication %s is not wanted any more", document_id)
+                gone = {"_id": document_id, "_rev": document["_rev"], "_deleted": True}
+                if await self._database.couch.put(_REPLICATOR, gone) is None:
+                    is_in_order = False
+                else:
+                    _log.info("the replication %s is not wanted any more", document_id)
         here = Server(self._database.address or "", self._database.credentials)
         far = Server(self._wanted.url, self._credentials)
         for watch in watches:
             await watch.reconcile(watch.job.document(here, far), present.get(watch.job.id))
+        return is_in_order
 
 
 class _Watch:
