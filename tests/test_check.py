@@ -21,7 +21,7 @@ from growd_hwsim.gpio import LgpioError, SimulatedGpio
 from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring
 from support.clock import ManualClock
 from support.daemon import serving
-from support.jumping import JumpingClock
+from support.jumping import JumpingClock, answer_at_once
 from support.machine import SleepingTime, simulated
 from support.program import failed, said
 
@@ -57,7 +57,9 @@ async def finding(sensor: Sensor, hardware: Hardware) -> Finding:
 
 
 def machine(*faults: Fault, wiring: Wiring | None = None) -> Hardware:
-    return simulated(SleepingTime(), daylight_lux=1_000, faults=faults, wiring=wiring)
+    hardware = simulated(SleepingTime(), daylight_lux=1_000, faults=faults, wiring=wiring)
+    answer_at_once(hardware)
+    return hardware
 
 
 async def test_what_answers_says_what_it_reads():

@@ -10,7 +10,7 @@ from growd.config import load
 from growd.config.profiles import PROFILES, profile_path, profile_text
 from growd.hardware_check import check_hardware
 from growd.simulation import simulated_hardware
-from support.jumping import JumpingClock
+from support.jumping import JumpingClock, answer_at_once
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -20,6 +20,7 @@ async def test_a_profile_is_sound_and_all_it_names_answers_on_simulated_hardware
     config = await asyncio.to_thread(load, file, ("simulator.enabled=true",), checks=DEVICE_CHECKS)
     clock = JumpingClock()  # the first measurement of an SCD30 takes two seconds
     hardware = simulated_hardware(config, clock)
+    answer_at_once(hardware)
     try:
         findings = await check_hardware(config, hardware, clock, lambda _: None)
     finally:
