@@ -72,11 +72,12 @@ async def test_a_message_that_one_stream_did_not_get_is_lost_and_one_that_came_t
 
 def test_growd_loses_no_message_on_its_streams():
     with server("core", "--publish", 20) as growd:
-        taken = cost(growd, 50, 0.25)
-        again = cost(growd, 50, 0.25)
-    assert taken.delivery.published > 0
-    assert (taken.delivery.lost, again.delivery.lost) == (0, 0)
-    assert len(taken.delivery.ages_s) == 50 * taken.delivery.published
+        taken = [cost(growd, 50, 0.25)]
+        while len(taken) < 2 or not any(each.delivery.published for each in taken):
+            taken.append(cost(growd, 50, 0.25))
+    for each in taken:
+        assert each.delivery.lost == 0
+        assert len(each.delivery.ages_s) == 50 * each.delivery.published
 
 
 def test_sensors_are_read_over_real_drivers():

@@ -12,7 +12,8 @@ from growd.recipe_table import lasting
 from growd.recipes.drawing import MAX_WRITTEN
 from growd.recipes.schemas import schema_of
 from support.couch_client import FILES
-from support.program import failed, started
+from support.program import home_on, started
+from support.terminal import typed
 
 DEMO = FILES / "recipes" / "demo_day.json"
 DAYS = FILES / "recipes" / "lettuce_days.json"
@@ -186,14 +187,14 @@ def test_the_picture_is_of_the_kind_that_its_name_says(tmp_path, written):
     pytest.importorskip("matplotlib")
     held = {"duration": 1, "time_units": "hours", "otherwise": "release", "name": "a long name" * 20}
     released = written({"format": "phased", "phases": [json.loads(DAYS.read_text())["phases"][0], held]})
-    for recipe in (DEMO, DAYS, released):
+    for recipe in (DEMO, released):
         assert said("plot", recipe, "-o", tmp_path / "plan.svg").exit_code == 0
         assert (tmp_path / "plan.svg").read_text().rstrip().endswith("</svg>")
     assert said("plot", DAYS, "-o", tmp_path / "plan.png").exit_code == 0
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
-    unknown = said("plot", DAYS, "-o", tmp_path / "plan.xyz")
+    unknown = said("plot", DEMO, "-o", tmp_path / "plan.xyz")
     assert (unknown.exit_code, "can't be drawn: Format 'xyz'" in unknown.stderr) == (1, True)
-    nowhere = said("plot", DAYS, "-o", tmp_path / "none" / "plan.png")
+    nowhere = said("plot", DEMO, "-o", tmp_path / "none" / "plan.png")
     assert (nowhere.exit_code, "can't be written: No such file" in nowhere.stderr) == (1, True)
 
 
@@ -237,11 +238,16 @@ def test_an_id_may_be_longer_than_the_name_of_a_file(command, monkeypatch):
 
 
 @pytest.mark.timeout(120)
-async def test_the_daemon_tells_of_the_recipes_in_its_database(tmp_path):
-    async with started(tmp_path / "data") as program:
+async def test_the_daemon_tells_of_the_recipes_in_its_database(tmp_path, database_server):
+    async with (
+        home_on(database_server, shared=True) as home,
+        started(tmp_path / "data", *home.arguments) as program,
+    ):
+        await program.until_there(f"{home.recipes}/lettuce_days", home.headers)
 
         async def ask(*arguments):
-            return await failed("recipe", *arguments, "--url", program.address)
+            printed = await typed("recipe", *arguments, "--url", program.address)
+            return printed.status, printed.out + printed.err
 
         status, printed = await ask("check", "lettuce_days")
         assert (status, printed.splitlines()[-1]) == (0, "lettuce_days can run: 0 errors, 1 warning.")

@@ -405,6 +405,7 @@ async def test_the_whole_program_tells_all_of_it_and_is_ready(
     tmp_path: Path, database_server: DatabaseServer
 ):
     async with home_on(database_server) as home, started(tmp_path / "data", *home.arguments) as program:
+        await program.until_there(f"{home.recipes}/_design/svc", home.headers)
         exit_status, printed = await failed("status", "--json", "--url", program.address)
         pages = {}
         async with aiohttp.ClientSession() as session:

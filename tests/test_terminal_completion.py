@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import socket
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -33,9 +34,20 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
-async def completed(script: Path, *words: str) -> list[str]:
-    """What bash offers for the last of the words."""
-    path = f"{GROWD.parent}{os.pathsep}{os.environ['PATH']}"
+# growd, which waits for the names as long as a busy machine may take.
+PATIENT = f"""#!{sys.executable}
+from growd.__main__ import main
+from growd.terminal import names
+
+names._COMPLETION_S = {PATIENCE_S}
+main()
+"""
+
+
+async def completed(script: Path, *words: str, program: Path | None = None) -> list[str]:
+    """What bash offers for the last of the words; it finds growd beside the script, or where `program` is."""
+    folder = script.parent if program is None else program.parent
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     process = await asyncio.create_subprocess_exec(
         "bash", "--norc", "-c", ASKED, "bash", str(script), *words,
         stdout=asyncio.subprocess.PIPE,
@@ -54,6 +66,8 @@ async def script(tmp_path: Path) -> Path:
     printed = await typed("completion", "bash")
     assert printed.status == 0
     file.write_text(printed.out)
+    (tmp_path / "growd").write_text(PATIENT)
+    (tmp_path / "growd").chmod(0o755)
     return file
 
 
@@ -92,7 +106,7 @@ async def test_a_daemon_that_is_away_or_silent_leaves_bash_without_names_and_wit
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert await completed(script, "growd", "topic", "echo", "--url", address, "e") == []
         silent.listen()  # takes connections, and answers nobody
-        assert await completed(script, "growd", "topic", "echo", "--url", address, "e") == []
+        assert await completed(script, "growd", "topic", "echo", "--url", address, "e", program=GROWD) == []
     assert await completed(script, "growd", "topic", "echo", "--url", "nonsense", "e") == []
     assert await completed(script, "growd", "topic", "echo", "--set", "http.prot=1", "e") == []
 

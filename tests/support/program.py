@@ -21,7 +21,7 @@ from growd.cli import main
 from growd.store.bootstrap import Databases
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from support.database import DatabaseServer
 
@@ -40,6 +40,15 @@ class Program:
     @property
     def api(self) -> str:
         return f"{self.address}/_svc/api/0.0.1"
+
+    async def until_there(self, path: str, headers: Mapping[str, str] | None = None) -> None:
+        """Wait for a document of its database, which may take longer than the greeting waits for it."""
+        async with aiohttp.ClientSession(headers=headers) as session, asyncio.timeout(PATIENCE_S):
+            while True:
+                async with session.get(f"{self.address}/{path}") as answer:
+                    if answer.ok:
+                        return
+                await asyncio.sleep(0.1)
 
     async def end(self, number: signal.Signals) -> tuple[int, str]:
         """Send a signal; the exit status and the last of what it prints."""
