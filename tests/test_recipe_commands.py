@@ -9,12 +9,12 @@ from click.testing import CliRunner
 
 from growd.cli import main
 from growd.recipe_table import lasting
-from growd.recipes.drawing import MAX_WRITTEN
 from growd.recipes.schemas import schema_of
 from support.couch_client import FILES
 from support.program import home_on, started
 from support.terminal import typed
 
+MOST = 100  # set points that are listed
 DEMO = FILES / "recipes" / "demo_day.json"
 DAYS = FILES / "recipes" / "lettuce_days.json"
 WARM = {"format": "simple", "operations": [[0, "light_illuminance", 9_000], [7_200, "air_temperature", 25]]}
@@ -134,16 +134,17 @@ def test_show_names_how_often_set_points_are_repeated(written):
     assert lines[0].startswith("mine (flexformat), 18 h")
 
 
-def test_show_says_that_its_table_is_cut_off(written):
+def test_show_says_that_its_table_is_cut_off(written, monkeypatch):
     """After the last set point that is listed; what phases after it have is not known to the table."""
-    many = [{"at": number / MAX_WRITTEN, "value": 50} for number in range(MAX_WRITTEN)]
+    monkeypatch.setattr("growd.recipes.drawing.MAX_WRITTEN", MOST)
+    many = [{"at": number / MOST, "value": 50} for number in range(MOST)]
     long, later = (
         {"duration": 1, "time_units": "days", "course": {"air_humidity": points}}
         for points in (many, many[:1])
     )
     whole = said("show", written({"format": "phased", "phases": [long]})).stdout.splitlines()
     lines = said("show", written({"format": "phased", "phases": [long, later]})).stdout.splitlines()
-    assert lines[-1] == f"... cut off after {MAX_WRITTEN} lines, for there are too many set points"
+    assert lines[-1] == f"... cut off after {MOST} lines, for there are too many set points"
     assert lines[3:-1] == whole[3:]
 
 
