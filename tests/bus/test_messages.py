@@ -256,7 +256,13 @@ def test_what_is_expected_is_said_in_all_its_digits(field, words):
     assert field.expected() == words
 
 
-@given(st.recursive(values, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+@given(
+    st.recursive(
+        values,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+        max_leaves=30,
+    )
+)
 def test_any_value_can_be_shown_in_one_short_line(value):
     text = shown(value)
     assert text.isprintable()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from bisect import bisect_right
 from datetime import datetime
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from growd_drivers.scd30 import Scd30
 from growd_hwsim.chamber import ChamberParameters
 from growd_hwsim.errors import NothingRecordedError, ReplayFileError, SimulationError
 from growd_hwsim.hardware import Wiring, open_simulated
-from growd_hwsim.replay import ReplayedChamber, load_recording
+from growd_hwsim.replay import Recording, ReplayedChamber, load_recording
 from support.machine import SleepingTime
 
 MUSEUM = Path(__file__).parents[3] / "shared" / "data" / "museum-food-computer-2019.csv"
@@ -42,10 +43,11 @@ def write(folder: Path, text: str) -> Path:
 
 
 class Bench:
-    def __init__(self, path: Path, **options) -> None:
+    def __init__(self, recorded: Path | Recording, **options) -> None:
         self.clock = SleepingTime()
         night = ChamberParameters(daylight_lux=0.0)
-        self.chamber = ReplayedChamber(load_recording(path), self.clock.monotonic, night, **options)
+        recording = recorded if isinstance(recorded, Recording) else load_recording(recorded)
+        self.chamber = ReplayedChamber(recording, self.clock.monotonic, night, **options)
 
     def machine(self, **wiring):
         return open_simulated(
@@ -192,6 +194,12 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
         load_recording(tmp_path / "binary.csv")
 
 
+@cache
+def museum() -> Recording:
+    return load_recording(MUSEUM)
+
+
+@cache
 def museum_rows() -> dict[str, list[tuple[float, float]]]:
     """The real recording read in another way: seconds from its start and values, by variable."""
     if not MUSEUM.exists():
@@ -208,7 +216,7 @@ def museum_rows() -> dict[str, list[tuple[float, float]]]:
 
 def test_every_reading_of_the_real_recording_is_met_and_so_is_every_gap():
     series = museum_rows()
-    recording = load_recording(MUSEUM)
+    recording = museum()
     for variable, rows in series.items():
         for (time, value), (following, _) in pairwise([*rows, (float("inf"), 0.0)]):
             if following > time:  # of two readings at one time the later one counts
@@ -222,7 +230,7 @@ def test_every_reading_of_the_real_recording_is_met_and_so_is_every_gap():
 def test_simulated_sensors_follow_the_real_recording():
     """Two days, and around each zero and each end of the scale, within the sensors' noise."""
     series = museum_rows()
-    bench = Bench(MUSEUM)
+    bench = Bench(museum())
     machine = bench.machine()
     air, light = (
         Scd30(machine.i2c(1), sleep=bench.clock.sleep),

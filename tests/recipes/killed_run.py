@@ -4,7 +4,7 @@ Each line on the standard input is a job; for each a life is forked, whose proce
 runner on the real bus with the real journal in a local file, on a clock that jumps from one tick to the next
 as soon as there is nothing left to do. The time that it has come to is in a file that outlives it, and the
 next life goes on there: as long as the chamber has no power, no time passes for it here, so that no set point
-falls into that and all of them can be compared.
+falls into that and all of them can be compared. At the `end` of its job, if it has one, it stands still.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from growd.store.points import PointMaker
 from support.clock import Sleepers
 
 BEGAN = 1_767_225_600.0  # 2026-01-01
-PERIOD_S = 120.0
+PERIOD_S = 300.0
 PROGRESS_S = 3_600.0
 
 
 class OwnPace(Sleepers):
     """A clock that jumps to the next sleeper when the loop has nothing to do and no write is under way."""
 
-    def __init__(self, time: float, file: int) -> None:
+    def __init__(self, time: float, file: int, end: float) -> None:
         super().__init__(time)
         self._file = file
+        self._end = end
         self.writing = 0
 
     async def sleep(self, seconds: float) -> None:
@@ -55,7 +56,7 @@ class OwnPace(Sleepers):
             await asyncio.sleep(0)
             if ready:
                 continue
-            if self.writing:
+            if self.writing or self.time() >= self._end:
                 await asyncio.sleep(0.0002)
                 continue
             _, _, wake = self._next()
@@ -85,9 +86,8 @@ async def live(job: dict[str, Any]) -> None:
     """Run the recipe of the job to its end, or until killed."""
     folder, recipe = Path(job["folder"]), job["recipe"]
     time = float((folder / "time").read_text() or BEGAN)
-    clock = OwnPace(
-        BEGAN + math.ceil((time - BEGAN) / PERIOD_S) * PERIOD_S, os.open(folder / "time", os.O_WRONLY)
-    )
+    begin = BEGAN + math.ceil((time - BEGAN) / PERIOD_S) * PERIOD_S
+    clock = OwnPace(begin, os.open(folder / "time", os.O_WRONLY), job["end"])
     log = os.open(folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     local = await LocalStore.open(folder / "growd.sqlite3")
     local.write = counting(clock, local.write)  # type: ignore[method-assign]

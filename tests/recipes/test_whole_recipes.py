@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import random
 import signal
@@ -21,7 +22,8 @@ PROGRAM = Path(__file__).parent / "killed_run.py"
 KILLS = 20
 SEED = 41
 DAYS, DAY_S = 41, 86_400.0
-PATIENCE_S = 50.0
+PATIENCE_S = 120.0
+LEASH_S = 6 * 3_600.0
 VARIABLES = ["air_carbon_dioxide", "air_temperature", "light_illuminance"]
 
 
@@ -81,8 +83,12 @@ class Lives:
         self._time.close()
 
     async def live(self, until=None):
-        """One life, killed as soon as its time has come to `until`; whether it came to the recipe's end."""
-        job = {"folder": str(self._folder), "recipe": WHOLE, "variables": VARIABLES}
+        """One life, killed soon after its time has come to `until`; whether it came to the recipe's end.
+
+        However late that is seen, it gets no further than `LEASH_S` beyond, nor to the end.
+        """
+        end = math.inf if until is None else min(until + LEASH_S, BEGAN + DAYS * DAY_S - PERIOD_S)
+        job = {"folder": str(self._folder), "recipe": WHOLE, "variables": VARIABLES, "end": end}
         self._program.stdin.write(json.dumps(job).encode() + b"\n")
         process = int(await self._program.stdout.readline())
         self.count += 1

@@ -19,6 +19,7 @@ VARIABLE = st.sampled_from(["air_temperature", "air_humidity", "light_illuminanc
 VALUE = st.integers(0, 4).map(lambda number: number / 4)  # in the range of each of those, and exact
 TIME = st.integers(0, 96).map(lambda number: number / 4)  # exact in every unit of a second or more
 CLOCK = st.integers(0, 95).map(lambda number: f"{number // 4:02}:{15 * (number % 4):02}")
+SHAPE = st.sampled_from([{}, {"to_next": "hold"}, {"to_next": "ramp"}, {"to_next": "sine"}])
 NAMES = st.sampled_from(
     [
         *("format", "operations", "simple", "flexformat", "phased", "phases", "name", "time_units", "hours"),
@@ -64,16 +65,25 @@ def mutated(draw: DrawFn, recipes: SearchStrategy[dict[str, Any]]) -> Any:
     return recipe
 
 
-@st.composite
-def _spans(draw: DrawFn) -> list[dict[str, Any]]:
-    """Without overlaps, with gaps, in any order."""
-    edges = draw(st.lists(TIME, min_size=2, max_size=8, unique=True).map(sorted))
+def _made_spans(edges: list[tuple[float, float, bool]], turn: int) -> list[dict[str, Any]]:
+    """Of each edge its time, the value from there on, and whether there is a gap; the last one has none."""
+    edges.sort()
+    last = edges[-1][0]
     spans = [
-        {"start_time": start, "end_time": end, "value": draw(VALUE)}
-        for start, end in pairwise(edges)
-        if draw(st.booleans()) or end == edges[-1]
+        {"start_time": start, "end_time": end, "value": value}
+        for (start, value, is_gap), (end, _, _) in pairwise(edges)
+        if not is_gap or end == last
     ]
-    return draw(st.permutations(spans))
+    turned = spans[turn:] + spans[:turn]
+    return turned[::-1] if turn % 2 else turned
+
+
+# without overlaps, with gaps, not in the order of time
+_SPANS = st.builds(
+    _made_spans,
+    st.lists(st.tuples(TIME, VALUE, st.booleans()), min_size=2, max_size=6, unique_by=lambda edge: edge[0]),
+    st.integers(0, 3),
+)
 
 
 @st.composite
@@ -82,7 +92,7 @@ def _flexible_phase(draw: DrawFn) -> dict[str, Any]:
         "name": draw(st.sampled_from(["", "early", "late"])),
         "cycles": draw(st.integers(1, 4)),
         "time_units": draw(st.sampled_from(["days", "hours", "minutes", "seconds"])),
-        "step": draw(st.dictionaries(VARIABLE, _spans(), min_size=1, max_size=3)),
+        "step": draw(st.dictionaries(VARIABLE, _SPANS, min_size=1, max_size=3)),
     }
 
 
@@ -108,21 +118,20 @@ def _phase(draw: DrawFn) -> dict[str, Any]:
 @st.composite
 def _points(draw: DrawFn, times: SearchStrategy[Any]) -> list[dict[str, Any]]:
     """Set points at different times, in any order."""
-    points = []
-    for at in draw(st.lists(times, min_size=1, max_size=5, unique=True)):
-        shape = draw(st.sampled_from([{}, {"to_next": "hold"}, {"to_next": "ramp"}, {"to_next": "sine"}]))
-        points.append({"at": at, "value": draw(VALUE), **shape})
-    return points
+    drawn = draw(
+        st.lists(st.tuples(times, VALUE, SHAPE), min_size=1, max_size=4, unique_by=lambda point: point[0])
+    )
+    return [{"at": at, "value": value, **shape} for at, value, shape in drawn]
 
 
 SIMPLE = st.lists(st.tuples(TIME, VARIABLE, VALUE).map(list), min_size=1, max_size=20).map(
     lambda operations: {"format": "simple", "operations": operations}
 )
-FLEXFORMAT = st.lists(_flexible_phase(), min_size=1, max_size=4).map(
+FLEXFORMAT = st.lists(_flexible_phase(), min_size=1, max_size=3).map(
     lambda phases: {"format": "flexformat", "phases": phases}
 )
 PHASED = (
-    st.lists(_phase(), min_size=1, max_size=4)
+    st.lists(_phase(), min_size=1, max_size=3)
     .filter(lambda phases: any(phase["daily"] or phase["course"] for phase in phases))
     .map(lambda phases: {"format": "phased", "phases": phases})
 )
