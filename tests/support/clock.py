@@ -22,7 +22,7 @@ class Sleepers:
     def __init__(self, time: float) -> None:
         self._now = 1_000.0
         self._offset = time - self._now
-        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._sleepers: list[tuple[float, int, asyncio.Future[None] | _Timer]] = []
         self._order = itertools.count()
         self.boot = secrets.token_hex(8)
         self.synchronised = True
@@ -36,15 +36,36 @@ class Sleepers:
     def monotonic(self) -> float:
         return self._now
 
-    def call_later(self, seconds: float, callback: Callable[[], object]) -> asyncio.Future[None]:
-        wake = self._new_sleeper(seconds)
-        wake.add_done_callback(lambda _: None if wake.cancelled() else callback())
-        return wake
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> _Timer:
+        timer = _Timer(callback)
+        self._add(seconds, timer)
+        return timer
 
     def _new_sleeper(self, seconds: float) -> asyncio.Future[None]:
         wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._now + max(0.0, seconds), next(self._order), wake))
+        self._add(seconds, wake)
         return wake
+
+    def _add(self, seconds: float, wake: asyncio.Future[None] | _Timer) -> None:
+        heapq.heappush(self._sleepers, (self._now + max(0.0, seconds), next(self._order), wake))
+
+
+class _Timer:
+    """A callback that waits for its time, as a future does; to cancel it takes the loop no turn."""
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self._callback = callback
+        self._is_over = False
+
+    def done(self) -> bool:
+        return self._is_over
+
+    def set_result(self, _: None) -> None:
+        self._is_over = True
+        asyncio.get_running_loop().call_soon(self._callback)
+
+    def cancel(self) -> None:
+        self._is_over = True
 
 
 class ManualClock(Sleepers):

@@ -53,9 +53,14 @@ class DeviceCalls:
             raise self._refusal()
         self._began = self._clock.monotonic()
         call = self._worker.submit(function, *args)
-        call.add_done_callback(_mark_retrieved)
         self._pending = call
-        await self._finish_or_time_out(call)
+        try:
+            await self._finish_or_time_out(call)
+        finally:
+            if call.done():
+                _mark_retrieved(call)
+            else:
+                call.add_done_callback(_mark_retrieved)
         return call.result()
 
     def close(self) -> None:

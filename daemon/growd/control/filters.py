@@ -46,6 +46,7 @@ class Filter:
         self._liveness = bus.liveness
         self._input = bus.topics.get(raw(environment, variable))
         self._output = self.node.publisher(measured(environment, variable))
+        self._check = self._output.topic.type.checker()
         self._weight = self.node.declare(
             f"{name}/weight", Field("weight", Kind.FLOAT64, 0.001, 1, default=weight)
         )
@@ -84,7 +85,7 @@ class Filter:
             self._publish(None, sample.quality)
             return
         try:
-            self._output.topic.type.check(sample.value)
+            self._check(sample.value)
         except InvalidValueError:  # a client may publish on raw too, and raw has no range
             self._last_arrival = now
             self._publish(None, Quality.FAULT)

@@ -38,6 +38,7 @@ HELD_SHARE: Final = 0.5  # of the time: a valve that is open for more of it does
 HELD_LIMIT: Final = 2.0  # and times the limit, for CO2 that is almost there rises slowly
 DAY_HOURS: Final = 24.0
 QUIET_S: Final = 300.0  # of an input that is not known yet: the longest warm-up, an MH-Z19's, takes 240 s
+_NEVER: Final[tuple[float | None, float]] = (None, 0.0)
 CONFIRMED: Final = 2  # readings above the temperature, so that a spike switches no light
 
 
@@ -63,7 +64,8 @@ class Readings:
 
     def of(self, variable: str, now: float) -> float | None:
         """What the sensors say together, None if that is not known."""
-        return self.known(variable, now).get("")
+        value, came = self._last[variable].get("", _NEVER)
+        return value if value is not None and now - came <= self._stale_after[variable] else None
 
 
 class Interlock(ABC):

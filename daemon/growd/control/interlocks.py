@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import math
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.bus.fields import Field, Kind
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 PERIOD_S: Final = 1.0
 PATIENCE_S: Final = 5.0
 RETRY_S: Final = 10.0
+FRESH_S: Final = 0.01  # an actuator that asks for one output after another asks of one moment
 _UNKEPT: Final = (OSError, RuntimeError)
 _MALFORMED: Final = object()
 
@@ -113,6 +115,7 @@ class Interlocks:
         self._memory_key = f"{environment}/interlocks"
         self._patience = patience_s
         self._alive_at: float | None = None
+        self._updated_at = -math.inf
         self._trackers: dict[str, OpenTimes] = {}
         self._nudges: list[Callable[[], None]] = []
         self._told: dict[str, str] = {}
@@ -164,7 +167,7 @@ class Interlocks:
                         heart.beat()
                         self._alive_at = self._clock.monotonic()
                         self._wall.follow()
-                        self._update(self._interlocks)
+                        self._update()
                         await self._clock.sleep(PERIOD_S)
         finally:
             self._alive_at = None
@@ -172,7 +175,7 @@ class Interlocks:
 
     async def close(self) -> None:
         """Keep what has to outlast a restart, at a clean end, when the outputs are safe."""
-        self._update(self._interlocks)
+        self._update()
         if not self._is_loaded or not self._kept_ones:
             return
         try:
@@ -186,9 +189,11 @@ class Interlocks:
         holding = self._holding.get(output)
         if holding is None:
             return level
-        if self._alive_at is None or self._clock.monotonic() - self._alive_at > self._patience:
+        now = self._clock.monotonic()
+        if self._alive_at is None or now - self._alive_at > self._patience:
             return safe
-        self._update(holding)
+        if now - self._updated_at > FRESH_S:
+            self._update()
         for each in holding:
             if each.reason:
                 level = each.hold(output, level, safe)
@@ -198,8 +203,10 @@ class Interlocks:
         """See `Guard.wrote`."""
         times = self._trackers.get(output)
         if times is not None:
-            self._update(self._interlocks)  # up to now it had the level before
-            times.wrote(f"{device}/{output}", level, self._clock.monotonic())
+            now = self._clock.monotonic()
+            if now > self._updated_at:
+                self._update()  # up to now it had the level before
+            times.wrote(f"{device}/{output}", level, now)
 
     def watch(self, nudge: Callable[[], None]) -> None:
         """See `Guard.watch`."""
@@ -217,7 +224,7 @@ class Interlocks:
     async def _listen(self, messages: Subscription) -> None:
         async for message in messages:
             self._take(message)
-            self._update(self._interlocks)
+            self._update()
 
     def _take(self, message: Message) -> None:
         value = message.value if message.quality is Quality.OK else None
@@ -241,17 +248,18 @@ class Interlocks:
 
     # what they say
 
-    def _update(self, interlocks: Iterable[Interlock]) -> None:
-        now = self._clock.monotonic()
+    def _update(self) -> None:
+        now = self._updated_at = self._clock.monotonic()
         wall = self._wall.time(now)
         is_news = False
-        for each in interlocks:
+        for each in self._interlocks:
             each.update(now, wall)
             if self._told.get(each.name) != each.reason:
                 self._tell(each)
                 is_news = True
-        if any(each.is_restored and each.is_worth_keeping() for each in self._kept_ones):
-            self._changed.set()
+        for kept in self._kept_ones:
+            if kept.is_restored and kept.is_worth_keeping():
+                self._changed.set()
         if is_news:
             self._nudge()
 
@@ -325,7 +333,7 @@ class Interlocks:
                 sentence = f"{interlock.name} is not reset, for that can't be kept: {error}"
                 return {"success": False, "message": sentence}
             interlock.reset()
-        self._update(self._interlocks)
+        self._update()
         logger.info("%s/%s was reset", self.node.name, interlock.name)
         return {"success": True, "message": f"{interlock.name} has been reset"}
 
@@ -359,7 +367,7 @@ class Interlocks:
             except _UNKEPT as error:
                 for each in self._kept_ones:
                     each.unreadable(str(error))
-                self._update(self._interlocks)
+                self._update()
                 await self._clock.sleep(RETRY_S)
             except ValueError:
                 self._restore(_MALFORMED)
@@ -385,7 +393,7 @@ class Interlocks:
                     each.name,
                 )
         self._is_loaded = True
-        self._update(self._interlocks)
+        self._update()
 
     async def _saved(self) -> bool:
         try:

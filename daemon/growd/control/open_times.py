@@ -61,10 +61,14 @@ class OpenTimes:
 
     def total(self, now: float) -> float:
         """The seconds of all of them together since the beginning."""
+        if not self._since:  # as it mostly is: a valve is shut
+            return self._total
         return self._total + sum(now - since for since in self._since.values())
 
     def certain_total(self, now: float) -> float:
         """As `total`, without the times in which nobody knew."""
+        if not self._since:
+            return self._certain_total
         known = (now - since for output, since in self._since.items() if output not in self._uncertain)
         return self._certain_total + sum(known)
 

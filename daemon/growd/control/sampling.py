@@ -85,12 +85,12 @@ class Sampler:
             self.node, device, services, worker=worker, clock=bus.clock, limit_s=read_timeout_s
         )
         self._health = Health(self.node, environment, device, bus.clock)
-        self._fields = [_field(variable) for variable in variables]
+        self._checks = {variable: _field(variable).checker() for variable in variables}
         self._publishers = {
-            field.name: self.node.advertise(
-                raw(environment, field.name, device if field.name in shared else ""), FLOAT64
+            variable: self.node.advertise(
+                raw(environment, variable, device if variable in shared else ""), FLOAT64
             )
-            for field in self._fields
+            for variable in self._checks
         }
         self._interval = self.node.declare(
             f"{environment}/samplers/{device}/interval",
@@ -152,15 +152,15 @@ class Sampler:
 
     def _publish(self, reading: Mapping[str, float]) -> None:
         wrong = []
-        for field in self._fields:
+        for variable, check in self._checks.items():
             try:
-                value = field.check(reading.get(field.name))
+                value = check(reading.get(variable))
             except InvalidValueError as error:
                 wrong.append(str(error))
-                self._publish_without_value(field.name, Quality.FAULT)
+                self._publish_without_value(variable, Quality.FAULT)
             else:
-                self._publishers[field.name].publish(value)
-                self._last_quality[field.name] = Quality.OK
+                self._publishers[variable].publish(value)
+                self._last_quality[variable] = Quality.OK
         if wrong:
             self._health.degraded("; ".join(wrong))
         else:
