@@ -33,6 +33,7 @@ from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.faults import Fault
 from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.hardware import SimulatedHardware, open_simulated
+from support.jumping import answer_at_once
 from support.program import PATIENCE_S, failed, heeding_hangups, home_on
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> list[SimulatedHardware]:
 
     def open_one(*arguments: Any, **options: Any) -> SimulatedHardware:
         opened.append(open_simulated(*arguments, **options))
+        answer_at_once(opened[-1])
         return opened[-1]
 
     monkeypatch.setattr("growd.simulation.open_simulated", open_one)
@@ -133,7 +135,7 @@ def kept_points(data: Path) -> list[DataPoint]:
 async def test_a_hangup_is_to_read_the_configuration_again(tmp_path: Path, heeded_signals: None, caplog):
     caplog.set_level(logging.WARNING)
     settings = (*SETTINGS, "http.access=couchdb", "access.open_reading=true", "store.minimum_interval_s=600")
-    settings += ("simulator.speed=5",)
+    settings += ("simulator.speed=20",)
     eager = "store.variable.air_temperature={absolute_band=0, relative_band=0, minimum_interval_s=0}"
     changed = (eager, "store.batch=7", "access.answer_s=3", "http.topic_data_s=9", "light.ramp_s=1")
     before = await asyncio.to_thread(load, None, settings)
@@ -302,7 +304,8 @@ async def test_an_mhz19_that_is_configured_is_read_and_calibrated_over_http(
 async def test_faults_come_and_go_while_it_runs(tmp_path: Path, machines: list[SimulatedHardware]):
     sensor = Sensor(name="lux", kind="bh1750", interval_s=0.1)
     inject, clear = "service/simulator/inject_fault", "service/simulator/clear_faults"
-    async with serving(App(replace(load(None, SETTINGS), sensor=(sensor,)), tmp_path)) as client:
+    config = replace(load(None, (*SETTINGS, "simulator.speed=10")), sensor=(sensor,))
+    async with serving(App(config, tmp_path)) as client:
         await told(client, "environment_1/diagnostics/lux", is_well)
         async with client.post(inject, json={"kind": "nak", "device": "bh1750", "for": 3600}) as answer:
             assert (await answer.json())["message"] == "nak at bh1750"
