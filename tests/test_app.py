@@ -330,10 +330,11 @@ async def test_faults_of_a_file_strike_from_the_start_and_are_told(tmp_path: Pat
 
 
 async def test_node_that_is_not_there_is_said_and_the_chamber_works_on(tmp_path: Path, caplog):
-    config = load(None, ("http.port=0", "couchdb.node=/nowhere/node"))
+    config = load(None, ("http.port=0", "couchdb.node=/nowhere/node", "simulator.speed=10"))
     async with serving(App(config, tmp_path)) as client:
-        async with client.get("topic_data/environment_1/measured/air_carbon_dioxide") as response:
-            assert response.status == 200
+        await told(
+            client, "environment_1/measured/air_carbon_dioxide", lambda message: message["quality"] == "ok"
+        )
         async with client.get("/recipes") as response:
             assert response.status == 503
             assert (await response.json())["error"]
