@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,16 @@ from growd.recipes.interpreter import check
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-VARIABLE = st.sampled_from(["air_temperature", "air_humidity", "light_illuminance", "air_flush_on"])
-VALUE = st.integers(0, 4).map(lambda number: number / 4)  # in the range of each of those, and exact
-TIME = st.integers(0, 96).map(lambda number: number / 4)  # exact in every unit of a second or more
-CLOCK = st.integers(0, 95).map(lambda number: f"{number // 4:02}:{15 * (number % 4):02}")
-SHAPE = st.sampled_from([{}, {"to_next": "hold"}, {"to_next": "ramp"}, {"to_next": "sine"}])
+NAMED = ("air_temperature", "air_humidity", "light_illuminance", "air_flush_on")
+VALUES = tuple(number / 4 for number in range(5))  # in the range of each of those, and exact
+TIMES = tuple(number / 4 for number in range(97))  # exact in every unit of a second or more
+CLOCK = tuple(f"{number // 4:02}:{15 * (number % 4):02}" for number in range(96))
+SHAPES: tuple[dict[str, str], ...] = ({}, {"to_next": "hold"}, {"to_next": "ramp"}, {"to_next": "sine"})
+VARIABLE = st.sampled_from(NAMED)
 NAMES = st.sampled_from(
     [
         *("format", "operations", "simple", "flexformat", "phased", "phases", "name", "time_units", "hours"),
@@ -65,9 +67,25 @@ def mutated(draw: DrawFn, recipes: SearchStrategy[dict[str, Any]]) -> Any:
     return recipe
 
 
-def _made_spans(edges: list[tuple[float, float, bool]], turn: int) -> list[dict[str, Any]]:
+def _of_all(*choices: Sequence[Any]) -> SearchStrategy[int]:
+    """One of each of these, in one number for `_taken`: a number is drawn in a third of the time of three."""
+    return st.integers(0, math.prod(map(len, choices)) - 1)
+
+
+def _taken(number: int, *choices: Sequence[Any]) -> list[Any]:
+    taken = []
+    for each in choices:
+        number, place = divmod(number, len(each))
+        taken.append(each[place])
+    return taken
+
+
+_EDGE = (TIMES, VALUES, (False, True))
+
+
+def _made_spans(numbers: list[int], turn: int) -> list[dict[str, Any]]:
     """Of each edge its time, the value from there on, and whether there is a gap; the last one has none."""
-    edges.sort()
+    edges = sorted(_taken(number, *_EDGE) for number in numbers)
     last = edges[-1][0]
     spans = [
         {"start_time": start, "end_time": end, "value": value}
@@ -81,7 +99,7 @@ def _made_spans(edges: list[tuple[float, float, bool]], turn: int) -> list[dict[
 # without overlaps, with gaps, not in the order of time
 _SPANS = st.builds(
     _made_spans,
-    st.lists(st.tuples(TIME, VALUE, st.booleans()), min_size=2, max_size=6, unique_by=lambda edge: edge[0]),
+    st.lists(_of_all(*_EDGE), min_size=2, max_size=6, unique_by=lambda number: number % len(TIMES)),
     st.integers(0, 3),
 )
 
@@ -108,7 +126,7 @@ def _phase(draw: DrawFn) -> dict[str, Any]:
     if draw(st.booleans()):
         phase["cycle"] = draw(st.integers(1, 8)) * duration / 8
         end = min(end, phase["cycle"])
-    times = st.integers(0, 15).map(lambda number: number * end / 16)
+    times = [number * end / 16 for number in range(16)]
     phase["course"] = {variable: draw(_points(times)) for variable in named[split:]}
     if draw(st.booleans()):
         phase["otherwise"] = draw(st.sampled_from(["hold", "release"]))
@@ -116,16 +134,22 @@ def _phase(draw: DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def _points(draw: DrawFn, times: SearchStrategy[Any]) -> list[dict[str, Any]]:
+def _points(draw: DrawFn, times: Sequence[Any]) -> list[dict[str, Any]]:
     """Set points at different times, in any order."""
-    drawn = draw(
-        st.lists(st.tuples(times, VALUE, SHAPE), min_size=1, max_size=4, unique_by=lambda point: point[0])
-    )
-    return [{"at": at, "value": value, **shape} for at, value, shape in drawn]
+    point = (times, VALUES, SHAPES)
+    numbers = st.lists(_of_all(*point), min_size=1, max_size=4, unique_by=lambda number: number % len(times))
+    return [
+        {"at": at, "value": value, **shape}
+        for at, value, shape in (_taken(number, *point) for number in draw(numbers))
+    ]
 
 
-SIMPLE = st.lists(st.tuples(TIME, VARIABLE, VALUE).map(list), min_size=1, max_size=20).map(
-    lambda operations: {"format": "simple", "operations": operations}
+_OPERATION = (TIMES, NAMED, VALUES)
+SIMPLE = st.lists(_of_all(*_OPERATION), min_size=1, max_size=20).map(
+    lambda numbers: {
+        "format": "simple",
+        "operations": [_taken(number, *_OPERATION) for number in numbers],
+    }
 )
 FLEXFORMAT = st.lists(_flexible_phase(), min_size=1, max_size=3).map(
     lambda phases: {"format": "flexformat", "phases": phases}
