@@ -228,6 +228,22 @@ async def test_a_start_whose_caller_goes_away_is_still_done_whole(on):
     assert on.parameter("current_recipe") == "day"
 
 
+async def test_a_start_whose_caller_is_cancelled_twice_lets_nobody_in_between(on):
+    """Another start, say, of which the first would know nothing."""
+    on.journal.hold = asyncio.Event()
+    call = asyncio.create_task(on.start(), name="start")
+    await on.clock.until(lambda: on.journal.hold._waiters)
+    for _ in range(2):
+        call.cancel()
+        await on.clock.settle()
+    assert call.done()
+    stop = asyncio.create_task(on.call("stop_recipe"), name="stop")
+    await on.clock.settle()
+    on.journal.hold.set()
+    assert (await stop)["success"]
+    assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
+
+
 @pytest.fixture
 def asked_in_vain(on, monkeypatch):
     """The database takes the question and never answers; set once it was asked."""

@@ -180,6 +180,14 @@ class RecipeRunner:
         recipe = await self._library.read(recipe_id)
         plan, warnings = await self._library.interpret(recipe_id, recipe)
         self._refuse_unless_it_fits(plan, offset)
+        await self._to_the_end(self._begin(recipe_id, recipe, plan, offset, by))
+        logger.info("%s: the recipe %s has started", self._environment, recipe_id)
+        return f"the recipe {recipe_id} has started{told(warnings)}{self._doubt(plan)}"
+
+    async def _begin(
+        self, recipe_id: str, recipe: dict[str, Any], plan: Plan, offset: float, by: str
+    ) -> None:
+        """Record the start, and run from then on."""
         async with self._lock:
             self._refuse_unless_idle()  # somebody else may have started one meanwhile
             now = self._clock.time()
@@ -194,18 +202,12 @@ class RecipeRunner:
                 started_by=by,
                 offset=offset,
             )
-            await self._to_the_end(self._begin(run, plan))
-        logger.info("%s: the recipe %s has started", self._environment, recipe_id)
-        return f"the recipe {recipe_id} has started{told(warnings)}{self._doubt(plan)}"
-
-    async def _begin(self, run: Run, plan: Plan) -> None:
-        """Record the start, and run from then on."""
-        position = Position.begun(run, self._clock, catches_up=self._catches_up)
-        await self._commit(run, "recipe_start", run, run.start, record(run, self._environment))
-        self._active = ActiveRun(position, plan)
-        self._start_points.publish(run.recipe_id, time=run.start)
-        await self._show()
-        self._publish_set_points(self._active)
+            position = Position.begun(run, self._clock, catches_up=self._catches_up)
+            await self._commit(run, "recipe_start", run, run.start, record(run, self._environment))
+            self._active = ActiveRun(position, plan)
+            self._start_points.publish(run.recipe_id, time=run.start)
+            await self._show()
+            self._publish_set_points(self._active)
 
     async def _stop(self, by: str) -> str:
         """To its end also when the caller goes away."""
