@@ -191,19 +191,22 @@ async def test_a_host_that_does_not_answer_is_said(node: Client, store: str, dea
 
 
 async def test_a_continuous_one_waits_for_a_host_that_does_not_answer(
-    own_server: EmbeddedProcess, deaf_port: int
+    node: Client, store: str, deaf_port: int
 ) -> None:
-    async with client_of(own_server.url) as node:
-        await node("PUT", "/db")
-        body = job("db", f"http://name:secret@127.0.0.1:{deaf_port}/other", continuous=True)
-        started = await node("POST", "/_replicate", body)
-        assert started.status == 202
-        (task,) = (await node("GET", "/_active_tasks")).json
-        assert (task["type"], task["replication_id"]) == ("replication", started.json["_local_id"])
-        assert "secret" not in json.dumps(task)
-        named = {"replication_id": task["replication_id"], "cancel": True}
-        assert (await node("POST", "/_replicate", named)).status == 200
-        assert (await node("GET", "/_active_tasks")).json == []
+    body = job(store, f"http://name:secret@127.0.0.1:{deaf_port}/other", continuous=True)
+    started = await node("POST", "/_replicate", body)
+    assert started.status == 202
+    name = started.json["_local_id"]
+
+    async def tasks() -> list[dict[str, Any]]:
+        listed = (await node("GET", "/_active_tasks")).json
+        return [task for task in listed if task["replication_id"] == name]
+
+    (task,) = await tasks()
+    assert task["type"] == "replication"
+    assert "secret" not in json.dumps(task)
+    assert (await node("POST", "/_replicate", {"replication_id": name, "cancel": True})).status == 200
+    assert await tasks() == []
 
 
 async def test_continuous_ones_end_with_the_server(own_server: EmbeddedProcess) -> None:

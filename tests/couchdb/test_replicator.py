@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from support.couch_client import Client, client_of
-from support.database import start_node
+from support.database import DatabaseServer, start_node
 from support.ports import held_port
 from support.stand_in import StandIn
 from support.tls_door import CA_FILE, door_to, tls_door_to
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
 
-    from support.database import DatabaseServer, EmbeddedProcess
+    from support.database import EmbeddedProcess
 
 DOCS = "/_scheduler/docs/_replicator"
 JOBS = "/_scheduler/jobs"
@@ -79,6 +79,14 @@ class Replications:
 @pytest.fixture
 async def replications(couch: Client, database_server: DatabaseServer) -> AsyncIterator[Replications]:
     made = Replications(couch, database_server)
+    yield made
+    await made.end_all()
+
+
+@pytest.fixture
+async def near(node: Client, embedded: str) -> AsyncIterator[Replications]:
+    """Those of the embedded server, whatever the others are of."""
+    made = Replications(node, DatabaseServer(embedded, None, is_embedded=True))
     yield made
     await made.end_all()
 
@@ -466,36 +474,25 @@ async def test_it_outlives_a_far_side_that_is_away_and_its_own_server(
     assert (tmp_path / "far" / "log").read_text() == ""
 
 
-async def test_pending_changes_are_those_that_pass_the_filter(own_server: EmbeddedProcess) -> None:
+async def test_pending_changes_are_those_that_pass_the_filter(
+    node: Client, store: str, near: Replications
+) -> None:
     """Embedded only: CouchDB counts them all."""
-    async with client_of(own_server.url) as node:
-        await node("PUT", "/numbers")
-        docs = [{"_id": f"d{n}", "n": n} for n in range(10)]
-        await node("POST", "/numbers/_bulk_docs", {"docs": docs})
-        choices: dict[str, dict[str, Any]] = {
-            "s": {"selector": {"n": {"$lt": 3}}},
-            "i": {"doc_ids": ["d1", "d2"]},
-            "all": {},
-        }
-        for name, choice in choices.items():
-            doc = document(f"{own_server.url}/numbers", "http://127.0.0.1:9/there", continuous=True, **choice)
-            await node("PUT", f"/_replicator/{name}", doc)
-            await state_of(node, name, "crashing")
-        found = {
-            name: (await node("GET", f"{DOCS}/{name}")).json["info"]["changes_pending"] for name in choices
-        }
-        assert found == {"s": 3, "i": 2, "all": 10}
+    docs = [{"_id": f"d{n}", "n": n} for n in range(10)]
+    await node("POST", f"{store}/_bulk_docs", {"docs": docs})
+    away = {"url": "http://127.0.0.1:9/there"}
+    choices: list[dict[str, Any]] = [{"selector": {"n": {"$lt": 3}}}, {"doc_ids": ["d1", "d2"]}, {}]
+    names = [await near.begin(store, away, continuous=True, **choice) for choice in choices]
+    said = [await state_of(node, name, "crashing") for name in names]
+    assert [one["info"]["changes_pending"] for one in said] == [3, 2, 10]
 
 
-async def test_a_far_side_that_says_nothing_is_given_up(own_server: EmbeddedProcess) -> None:
+async def test_a_far_side_that_says_nothing_is_given_up(node: Client, store: str, near: Replications) -> None:
     """Embedded only: CouchDB asks five times before it says so."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        async with client_of(own_server.url) as node:
-            await node("PUT", "/numbers")
-            far = f"http://127.0.0.1:{mute.getsockname()[1]}/there"
-            doc = document(f"{own_server.url}/numbers", far, continuous=True, connection_timeout=200)
-            await node("PUT", "/_replicator/up", doc)
-            said = await state_of(node, "up", "crashing")
+        far = {"url": f"http://127.0.0.1:{mute.getsockname()[1]}/there"}
+        name = await near.begin(store, far, continuous=True, connection_timeout=200)
+        said = await state_of(node, name, "crashing")
     assert "nothing was heard for 0.2 s" in said["info"]["error"]
 
 
@@ -514,42 +511,43 @@ async def half_an_answer(length: str, *, breaks_off: bool) -> AsyncIterator[str]
 
 
 @pytest.mark.parametrize("length", ["Content-Length: 9", "Transfer-Encoding: chunked"])
-async def test_an_answer_that_breaks_off_is_asked_for_again(own_server: EmbeddedProcess, length: str) -> None:
+async def test_an_answer_that_breaks_off_is_asked_for_again(
+    node: Client, store: str, near: Replications, length: str
+) -> None:
     """Embedded only, as it shows how soon."""
-    async with half_an_answer(length, breaks_off=True) as far, client_of(own_server.url) as node:
-        await node("PUT", "/numbers")
-        doc = document(f"{own_server.url}/numbers", f"{far}/there", continuous=True)
-        await node("PUT", "/_replicator/up", doc)
-        said = await report(node, "up", lambda said: said["error_count"] > 1)
+    async with half_an_answer(length, breaks_off=True) as far:
+        name = await near.begin(store, {"url": f"{far}/there"}, continuous=True)
+        said = await report(node, name, lambda said: said.get("error_count", 0) > 1)
     assert "Invalid response body" in said["info"]["error"]
 
 
-async def test_the_scheduler_answers_while_a_source_does_not(own_server: EmbeddedProcess) -> None:
+async def test_the_scheduler_answers_while_a_source_does_not(node: Client, near: Replications) -> None:
     """Embedded only: it counts what is pending by itself."""
-    length = "Content-Length: 9"
-    async with half_an_answer(length, breaks_off=False) as far, client_of(own_server.url) as node:
-        await node("PUT", "/_replicator/down", document(f"{far}/there", f"{own_server.url}/here"))
-        await state_of(node, "down", "pending")
+    async with half_an_answer("Content-Length: 9", breaks_off=False) as far:
+        name = await near.begin({"url": f"{far}/there"}, near.copy())
+        await state_of(node, name, "pending")
 
 
 async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connections(
-    own_server: EmbeddedProcess,
+    node: Client, store: str, near: Replications
 ) -> None:
     """Embedded only. Node takes that time for a limit of the connection, also when it is in use again."""
 
     def keep_less(part: bytes) -> bytes:
         return part.replace(b"Keep-Alive: timeout=5", b"Keep-Alive: timeout=2")
 
-    inside = urlsplit(own_server.url).port or 80
-    async with client_of(own_server.url) as node, door_to(inside, change=keep_less) as port:
-        await node("PUT", "/numbers")
-        await node("PUT", "/numbers/d0", {})
-        ends = f"http://127.0.0.1:{port}/numbers", f"{own_server.url}/copy"
-        await node("PUT", "/_replicator/up", document(*ends, continuous=True))
-        await until_there(node, "/copy", "d0")
-        async with node.open("GET", "/copy/_changes", feed="continuous", since="now", heartbeat=2500) as feed:
+    inside = urlsplit(near.server.url).port or 80
+    copy = near.copy()
+    async with door_to(inside, change=keep_less) as port:
+        await node("PUT", f"{store}/d0", {})
+        far = {"url": f"http://127.0.0.1:{port}{store}"}
+        name = await near.begin(far, copy, continuous=True)
+        await until_there(node, copy, "d0")
+        async with node.open(
+            "GET", f"{copy}/_changes", feed="continuous", since="now", heartbeat=2500
+        ) as feed:
             assert await feed.content.readline() == b"\n"
-        said = await state_of(node, "up", "running")
+        said = await state_of(node, name, "running")
         job = (await node("GET", f"{JOBS}/{said['id']}")).json
         assert [event["type"] for event in job["history"]] == ["started", "added"]
 
