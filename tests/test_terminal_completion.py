@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
 import shutil
 import socket
 import sys
@@ -44,12 +45,15 @@ main()
 """
 
 
-async def completed(script: Path, *words: str, program: Path | None = None) -> list[str]:
+async def completed(
+    script: Path, *words: str, program: Path | None = None, terminal: int = asyncio.subprocess.DEVNULL
+) -> list[str]:
     """What bash offers for the last of the words; it finds growd beside the script, or where `program` is."""
     folder = script.parent if program is None else program.parent
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     process = await asyncio.create_subprocess_exec(
         "bash", "--norc", "-c", ASKED, "bash", str(script), *words,
+        stdin=terminal,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "PATH": path},
@@ -113,9 +117,14 @@ async def test_a_daemon_that_is_away_or_silent_leaves_bash_without_names_and_wit
 
 @needs_bash
 async def test_nobody_is_asked_for_a_password_while_a_name_is_completed(script: Path):
+    ours, theirs = pty.openpty()
     async with serving() as daemon:
         words = ("growd", "topic", "echo", "--user", "bob", "--url", daemon.origin, "e")
-        assert await completed(script, *words) == []
+        try:
+            assert await completed(script, *words, terminal=theirs) == []
+        finally:
+            os.close(ours)
+            os.close(theirs)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
