@@ -13,9 +13,8 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import smbus2.smbus2
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 HISTORY_LENGTH = 1000
 MAXIMUM_MESSAGES = 42  # I2C_RDWR_IOCTL_MAX_MSGS in i2c-dev.h
+_READ: Final = smbus2.smbus2.I2C_M_RD
 CLEARING_PULSES = 9
 """On SCL, in which a slave that holds SDA low lets go of it (NXP UM10204, section 3.1.16, "Bus clear")."""
 
@@ -58,8 +58,7 @@ class I2CSlave(ABC):
         """The bytes the chip sends when asked for `length`; raises `NoAcknowledgeError` to send none."""
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """One message on the wire: `data` to write, or `length` bytes to read when `data` is None."""
 
     bus: int
@@ -120,7 +119,10 @@ class I2CAdapter:
 
     def transfer(self, messages: ctypes.Array[Any] | Any, count: int) -> None:
         """Carry out `count` kernel `i2c_msg` structures, one after another, as one transaction."""
-        met = [(messages[index], self._message(messages[index])) for index in range(count)]
+        met = []
+        for index in range(count):
+            raw = messages[index]
+            met.append((raw, self._message(raw)))
         for _, message in met:
             self._hold(message)
         with self._lock:
@@ -141,10 +143,10 @@ class I2CAdapter:
             ctypes.memmove(raw.buf, answer.ljust(raw.len, b"\xff"), raw.len)
 
     def _message(self, raw: Any) -> Message:
-        reading = bool(raw.flags & smbus2.smbus2.I2C_M_RD)
-        data = None if reading else ctypes.string_at(raw.buf, raw.len)
-        slave = self._slaves.get(raw.addr)
-        return Message(self.number, raw.addr, slave.name if slave else "", data, raw.len)
+        address, length = raw.addr, raw.len
+        data = None if raw.flags & _READ else ctypes.string_at(raw.buf, length)
+        slave = self._slaves.get(address)
+        return Message(self.number, address, slave.name if slave else "", data, length)
 
     def _forward(self, message: Message) -> bytes:
         slave = self._slaves.get(message.address)

@@ -474,10 +474,7 @@ def by_the_minute(monkeypatch):
     before = random.getstate()
     random.seed(SEED)  # of the retries
     gc.freeze()  # what other tests have loaded is not looked through again and again
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(cores)})  # threads of one core hand over to each other sooner
     yield
-    os.sched_setaffinity(0, cores)
     gc.unfreeze()
     random.setstate(before)
 

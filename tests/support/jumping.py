@@ -147,10 +147,10 @@ class _Calls:
     def are_at_work(self) -> bool:
         """Whether one is, and does not hang: neither in the thread nor in one that was left behind."""
         worker = self._worker
+        if not self._under_way and worker.returned == worker.replaced:
+            return False
         if self._under_way and not self._faults.hangs(worker._thread):
             return True
-        if worker.returned == worker.replaced:
-            return False
         return any(thread.is_alive() and not self._faults.hangs(thread) for thread in worker._left_behind)
 
     def _begin(self, call: _Call | None) -> None:
