@@ -473,6 +473,18 @@ async def test_a_set_that_a_declaration_meanwhile_refuses_is_not_kept(kept, name
     assert everything(again) == {declared: holds}
 
 
+async def test_a_branch_that_became_one_value_while_the_store_wrote_is_kept_as_that():
+    store = HeldStore()
+    tree = Parameters(store=store)
+    task = asyncio.create_task(tree.set("curve", {"a": 1}))
+    await store.begun.wait()
+    tree.declare("curve", CURVE, "light")
+    store.go_on.set()
+    assert await task == {"a": 1}
+    assert store.kept() == {"curve": {"a": 1}}
+    assert Parameters(store.kept()).declare("curve", CURVE, "light").value == {"a": 1}
+
+
 async def test_what_became_stale_while_the_store_wrote_is_forgotten_with_the_next_write():
     store = HeldStore()
     tree = Parameters(store=store)

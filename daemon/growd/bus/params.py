@@ -256,12 +256,13 @@ class Parameters:
             for each in accepted:
                 each.succeed()
             return
-        refusals = [(each, refusal) for each in accepted if (refusal := self._made(each)) is not None]
-        if refusals:
-            self._astray = self._astray.union(write.changes, write.removed)
+        made = _Write()
+        outcomes = [(each, self._made(each, made)) for each in accepted]
+        if (made.changes, made.removed) != (write.changes, write.removed):
+            self._astray = self._astray.union(write.changes, write.removed, made.changes, made.removed)
             await self._put_right()
-        for each, refusal in refusals:
-            each.fail(refusal)
+        for each, refusal in outcomes:
+            each.succeed() if refusal is None else each.fail(refusal)
 
     def _drafted(self, sets: list[_Set], draft: Tree) -> tuple[list[_Set], _Write]:
         """The sets that can be made in this order, made in `draft`; the others are refused."""
@@ -278,14 +279,15 @@ class Parameters:
             accepted.append(each)
         return accepted, write
 
-    def _made(self, each: _Set) -> Exception | None:
+    def _made(self, each: _Set, made: _Write) -> Exception | None:
         """Make a set that is kept, or tell why it can't be: a node has declared something meanwhile."""
         try:
-            self._tree.change(*self._planned(self._tree, each))
+            changes, removed = self._planned(self._tree, each)
+            self._tree.change(changes, removed)
             each.answer = self._tree.get(each.name)
         except Exception as error:  # noqa: BLE001  it belongs to the one who waits, whatever it is
             return error
-        each.succeed()
+        made.add(changes, removed)
         return None
 
     async def _save(self, write: _Write) -> None:
