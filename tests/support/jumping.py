@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.002  # real seconds between two looks at what does not tell, such as a call that begins to hang
 MOST_SKIPPED = 100  # rounds of the loop without a look at its sockets: what comes there is not kept waiting
-ANSWERED_S = 5.0  # real seconds in which the simulated end of a serial line has surely read a command
+ANSWERED_S = 60.0  # real seconds in which the kernel has surely passed on what was sent
 START = 1_700_000_000.0
 
 
@@ -145,13 +145,13 @@ class _Calls:
         self._loop.call_soon(self._begin, call)
 
     def are_at_work(self) -> bool:
-        """Whether one is, and does not hang: neither in the thread nor in one that was left behind."""
-        worker = self._worker
-        if not self._under_way and worker.returned == worker.replaced:
-            return False
-        if self._under_way and not self._faults.hangs(worker._thread):
+        """Whether one is, and does not hang; a thread that was left behind has to end, too, if it can."""
+        threads = self._worker._left_behind
+        if self._under_way and not self._faults.hangs(self._worker._thread):
             return True
-        return any(thread.is_alive() and not self._faults.hangs(thread) for thread in worker._left_behind)
+        return bool(threads) and any(
+            thread.is_alive() and not self._faults.hangs(thread) for thread in threads
+        )
 
     def _begin(self, call: _Call | None) -> None:
         self._waiting -= 1
