@@ -78,7 +78,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(text=DOUBLES.map(repr) | INTEGERS.map(str) | EXPONENTS)
 def test_numbers_are_printed_as_by_javascript(printed, text):
     assert number(json.loads(text)) == printed(text)
@@ -101,13 +101,13 @@ def test_numbers_at_the_edges(value, text):
     assert number(value) == text
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(value=VALUES)
 def test_json_is_printed_as_by_javascript(printed, value):
     assert stringify(value) == printed(json.dumps(value))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(seconds=st.floats(-9e12, 9e12) | st.integers(-(10**13), 10**13) | st.floats(1.7e9, 1.8e9))
 def test_times_are_those_of_javascript(timed, seconds):
     assert iso_time(seconds) == timed(json.dumps(seconds))

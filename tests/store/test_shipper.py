@@ -400,7 +400,7 @@ async def test_a_database_that_is_away_for_days_and_one_with_nothing_to_take_are
         assert liveness.stuck() == []  # no point waits
         await add_durably(rig.outbox, points(range(3)))
         shipper.ship_now()
-        for tries in range(1, 200):
+        for tries in range(1, 100):
             await rig.clock.until(lambda tries=tries: shipper._failures >= tries)
             assert liveness.stuck() == []
             time.now += SHIPPING_S / 2
