@@ -165,7 +165,7 @@ async def test_no_client_is_refused_while_growd_is_killed_stopped_and_started_ag
         options = ("run", "--port", str(port), "--data", str(tmp_path), *home.arguments)
         crowd = Crowd(port)
         async with managed(str(GROWD), *options, watchdog_s=60, listening=[passed]) as manager:
-            tasks = [asyncio.create_task(crowd.ask_for_ever(), name=f"client {n}") for n in range(4)]
+            tasks = [asyncio.create_task(crowd.ask_for_ever(), name=f"client {n}") for n in range(2)]
             await crowd.until_answered(10)
             for number in (signal.SIGKILL, signal.SIGTERM):
                 await end(manager, number)
