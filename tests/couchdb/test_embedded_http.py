@@ -404,6 +404,7 @@ async def test_an_endless_validation_function_is_ended(tmp_path: Path) -> None:
             await put(node, "/db/_design/d", endless)
             answer = await node("PUT", "/db/doc", {"endless": True})
             assert answer.status == 500
+            assert "after 500ms" in answer.json["reason"]
             await put(node, "/db/doc", {"endless": False})
 
 
