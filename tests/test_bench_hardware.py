@@ -76,7 +76,7 @@ def test_a_bus_that_has_a_fault_gives_no_reading_and_the_other_goes_on(fault: st
         dead, alive = (counters(growd, sensor)["successes"] for sensor in (0, 1))
         until(lambda: counters(growd, 1)["successes"] >= alive + 3)
         assert counters(growd, 0)["successes"] == dead
-        assert growd.call("bench/sensors")["failed"] == 1
+        until(lambda: growd.call("bench/sensors")["failed"] == 1)  # the other may fail where it is read late
 
 
 @pytest.mark.parametrize("bare", [(), ("--bare",)])
@@ -85,7 +85,7 @@ def test_each_kind_is_read_and_counted(bare: tuple[str, ...]):
     with server("many_sensors", *load, *bare) as process:
         before = process.call("bench/sensors")
         until(lambda: process.call("bench/sensors")["readings"] >= before["readings"] + 6)
-        assert process.call("bench/sensors")["failed"] == 0
+        until(lambda: process.call("bench/sensors")["failed"] == 0)  # one may fail where it is read late
 
 
 async def test_a_loop_that_is_held_up_is_late_for_each_beat_meanwhile():
