@@ -169,9 +169,11 @@ async def home_on(server: DatabaseServer, *, shared: bool = False) -> AsyncItera
     """
     prefix = f"test_{uuid.uuid4().hex[:8]}_" if shared or not server.is_embedded else ""
     home = Home(server, prefix)
-    yield home
-    if prefix:
-        async with aiohttp.ClientSession(headers=home.headers) as session:
-            for name in Databases.prefixed(prefix).names_by_folder().values():
-                async with session.delete(f"{server.url}/{name}"):
-                    pass
+    try:
+        yield home
+    finally:
+        if prefix:
+            async with aiohttp.ClientSession(headers=home.headers) as session:
+                for name in Databases.prefixed(prefix).names_by_folder().values():
+                    async with session.delete(f"{server.url}/{name}"):
+                        pass
