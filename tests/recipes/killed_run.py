@@ -87,7 +87,7 @@ async def live(job: dict[str, Any]) -> None:
     folder, recipe = Path(job["folder"]), job["recipe"]
     time = float((folder / "time").read_text() or BEGAN)
     begin = BEGAN + math.ceil((time - BEGAN) / PERIOD_S) * PERIOD_S
-    clock = OwnPace(begin, os.open(folder / "time", os.O_WRONLY), job["end"])
+    clock = OwnPace(begin, os.open(folder / "time", os.O_WRONLY), job.get("end", math.inf))
     log = os.open(folder / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     local = await LocalStore.open(folder / "growd.sqlite3")
     local.write = counting(clock, local.write)  # type: ignore[method-assign]
