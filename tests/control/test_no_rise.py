@@ -193,3 +193,40 @@ def test_an_empty_bottle_trips_it_in_minutes(case):
     took = loop.run(2 * HOUR_S, 1_000.0)
     assert loop.interlock.reason
     assert took < 20 * 60
+
+
+def tripped_after(ppm_at, set_point=None):
+    """The seconds after which a valve that is open all the time trips it; CO2 reads `ppm_at(second)`."""
+    times, readings = OpenTimes(), Readings({CARBON_DIOXIDE: 30.0})
+    interlock = NoRise(times, readings, open_s=180.0, rise_ppm=40.0)
+    interlock.restore(None, 0.0, 0.0, was_clean=True)
+    interlock.want(set_point)
+    times.wrote("valve", 1.0, 0.0)
+    for second in range(1, 3_000):
+        readings.take(CARBON_DIOXIDE, "", ppm_at(second), float(second))
+        interlock.saw(ppm_at(second), float(second))
+        interlock.update(float(second), 0.0)
+        if interlock.reason:
+            return second
+    return None
+
+
+def test_one_reading_that_jumps_is_no_rise():
+    assert tripped_after(lambda second: 520.0 if second == 100 else 420.0) == 180
+
+
+def test_what_has_risen_is_forgiven_until_it_falls():
+    assert tripped_after(lambda second: 470.0 if second >= 100 else 420.0) is None
+    assert 370 < tripped_after(lambda second: 470.0 if 100 <= second < 200 else 420.0) < 390
+
+
+def test_below_enriched_air_a_set_point_that_is_met_excuses_half_of_twice_the_time():
+    assert tripped_after(lambda _: 600.0, set_point=660.0) == 180  # it is not met
+    assert tripped_after(lambda _: 600.0, set_point=620.0) == 720
+    assert tripped_after(lambda _: 690.0, set_point=690.0) == 720
+
+
+def test_in_enriched_air_nothing_is_counted_while_it_is_where_it_is_wanted():
+    assert tripped_after(lambda _: 710.0, set_point=710.0) is None
+    assert tripped_after(lambda _: 710.0) is None
+    assert tripped_after(lambda _: 710.0, set_point=800.0) == 180
