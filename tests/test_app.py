@@ -660,7 +660,7 @@ async def test_an_empty_bottle_is_an_alarm_that_outlasts_a_restart_until_it_is_r
     async with serving(made(speed=100)) as client:
         empty_the_bottle()
         assert await post(client, "environment_1/desired/air_carbon_dioxide_valve_on", 1) == 200
-        await told(client, ALARM, lambda message: message["value"]["tripped"])
+        await told(client, ALARM, lambda message: message["value"]["needs_reset"])
         await switched(client, "valve", 0)
     async with serving(made(speed=5)) as client:  # so that no reading gets old between two requests
         empty_the_bottle()

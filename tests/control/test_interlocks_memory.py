@@ -177,6 +177,8 @@ async def test_a_memory_that_is_not_there_yet_is_asked_again(error, caplog):
         scene.air.publish(420.0)
         await scene.clock.advance(RETRY_S)
         assert not scene.may_open()
+        told = scene.bus.topics.get(f"e/interlocks/{NAME}").last.value
+        assert (told["tripped"], told["needs_reset"]) == (True, False)  # nobody could reset it now
         memory.error = None
         await scene.clock.advance(RETRY_S)
         assert scene.may_open()

@@ -87,6 +87,11 @@ class Interlock(ABC):
         self.is_quiet = False
         """It has tripped for no other reason than that growd has just started."""
 
+    @property
+    def needs_reset(self) -> bool:
+        """Whether it holds until somebody resets it."""
+        return bool(self.reason and self.reset_hint)
+
     @abstractmethod
     def update(self, now: float, wall: float) -> None:
         """Trip or let go, as things are now."""
@@ -115,6 +120,10 @@ class KeptInterlock(Interlock):
     @property
     def is_restored(self) -> bool:
         return self._is_restored
+
+    @property
+    def needs_reset(self) -> bool:
+        return self._is_restored and super().needs_reset  # nobody can reset what is not known yet
 
     def unreadable(self, why: str) -> None:
         """What was kept can't be read so far."""

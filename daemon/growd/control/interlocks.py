@@ -276,7 +276,7 @@ class Interlocks:
             self._quiet.discard(name)
         elif reason or before:
             self._quiet.discard(name)
-            hint = f"; {interlock.reset_hint}" if reason and interlock.reset_hint else ""
+            hint = f"; {interlock.reset_hint}" if interlock.needs_reset else ""
             self._events.publish(
                 {"kind": "interlock", "source": name, "message": f"{reason}{hint}" if reason else "released"}
             )
@@ -287,7 +287,7 @@ class Interlocks:
         return {
             "tripped": bool(interlock.reason),
             "reason": interlock.reason,
-            "needs_reset": bool(interlock.reason and interlock.reset_hint),
+            "needs_reset": interlock.needs_reset,
             "since": self._since[interlock.name],
         }
 
