@@ -227,6 +227,8 @@ def test_a_python_that_is_too_old_is_named_as_the_reason(checkout):
 
 # --- ./test
 
+PYTEST = f"pytest -n {(os.sysconf('SC_NPROCESSORS_ONLN') * 3 + 1) // 2} --dist worksteal"
+
 
 def test_test_runs_every_check_and_hands_its_arguments_to_pytest(checkout):
     done = checkout.command("test", "-k", "two words")
@@ -238,7 +240,7 @@ def test_test_runs_every_check_and_hands_its_arguments_to_pytest(checkout):
         "ruff check",
         "lint-imports",
         "mypy",
-        "pytest -n 2 --dist worksteal -k two words",
+        f"{PYTEST} -k two words",
     ]
     assert done.stdout.splitlines()[-1] == "pytest has spoken"
 
@@ -264,7 +266,7 @@ def test_test_adds_to_what_run_has_installed(checkout):
 def test_ci_calls_test(started):
     done = started.command(".ci/run", CHECK_FAILS="mypy")
     assert done.returncode == 1
-    assert started.calls()[-1] == "pytest -n 2 --dist worksteal"
+    assert started.calls()[-1] == PYTEST
 
 
 # --- The scripts as text
