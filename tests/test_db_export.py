@@ -110,6 +110,7 @@ CHOICES = [
     ),
     (["--start", "1700000010.5", "--end", "2023-11-14T22:13:40.500Z"], lambda p: 2.5 <= p["value"] <= 5),
     (["--end", "1700000009"], lambda p: p["timestamp"] <= 1_700_000_009),
+    (["--end", "1700000001"], lambda p: p["timestamp"] <= 1_700_000_001),
     (["--environment", "nowhere"], lambda _: False),
 ]
 
@@ -123,6 +124,8 @@ async def test_what_is_asked_for_is_chosen(database_server, tmp_path, small_page
             assert done.exit_code == 0, done.output
             found = file.read_text().split()[1:]
             assert sorted(found) == [p["_id"] for p in points() if is_wanted(p)], arguments
+            noun = "point" if len(found) == 1 else "points"
+            assert done.stderr == f"growd: {len(found)} {noun} in {file}\n"
 
 
 class Cutting:

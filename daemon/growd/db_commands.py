@@ -15,6 +15,7 @@ import click
 import msgspec
 from yarl import URL
 
+from growd.bus.errors import counted
 from growd.client import NOT_REACHED
 from growd.command_options import client_options, json_option, refuse
 from growd.config import ConfigError
@@ -177,7 +178,7 @@ def _export(file: PartFile, source: Source, wanted: Wanted, kind: str, path: Pat
         file.finish_as(made)
     else:
         file.finish()
-    click.echo(f"growd: {file.mark.rows} points in {path}", err=True)
+    click.echo(f"growd: {counted(file.mark.rows, 'point')} in {path}", err=True)
 
 
 async def _read(
