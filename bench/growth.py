@@ -176,8 +176,8 @@ def reading_cost(process: Process, seconds: float, patience_s: float = 30.0) -> 
         if lasted > patience_s:
             raise RuntimeError(f"no sensor was read in {lasted:.2g} s")
         time.sleep(seconds)
+        came = readings_of(process) - readings  # before the CPU is: none is counted that has cost nothing yet
         took, lasted = process.cpu_s() - before, time.perf_counter() - began
-        came = readings_of(process) - readings
     return took / lasted * 100, took / came * 1e6
 
 

@@ -7,7 +7,7 @@ import asyncio
 import json
 import urllib.request
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import hardware
 import many_sensors
@@ -139,6 +139,23 @@ def test_what_a_reading_costs_stands_beside_the_bare_driver():
     assert (row.case, row.unit, row.target) == ("CPU for each reading, tsl2591", "µs", "")
     assert row.reference is not None
     assert row.ratio == pytest.approx(row.growd / row.reference)
+
+
+class Asleep:
+    """A process that reads a sensor only when it is asked how often it did."""
+
+    readings = 0
+
+    def call(self, _: str) -> dict[str, int]:
+        self.readings += 1
+        return {"readings": self.readings}
+
+    def cpu_s(self) -> float:
+        return self.readings * 0.001
+
+
+def test_no_reading_is_counted_that_has_cost_nothing_yet():
+    assert reading_cost(cast("Process", Asleep()), 0.0)[1] == pytest.approx(1_000.0)
 
 
 def test_growth_stands_beside_the_fewest_sensors(rest: Process):
