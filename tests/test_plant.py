@@ -250,7 +250,7 @@ async def test_outputs_that_hang_are_told_together_and_hold_up_the_end_together(
         for relay in relays:
             machine.faults.inject(Fault("hang", f"gpio-{relay.pin}"))
         bus.node("client").publish_arguments("environment_1/desired/air_carbon_dioxide_valve_on", [1])
-        await until(lambda: machine.faults.hanging == len(relays))
+        await until(lambda: machine.faults.hanging >= len(relays))
     machine.close()
     told = "the relay valve_{} does not answer: its outputs may not be safe"
     assert sorted(complaints) == [told.format(pin) for pin in (20, 21, 22)]

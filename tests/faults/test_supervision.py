@@ -91,14 +91,13 @@ async def test_a_thread_that_hangs_is_told_and_left_behind_and_its_bus_goes_on_i
 
 async def test_what_hangs_does_not_hold_up_the_end(monkeypatch):
     monkeypatch.setattr("growd.plant.DEVICE_TIMEOUT_S", 0.05)
-    monkeypatch.setattr("growd.plant.DEVICE_CLOSE_S", 0.05)
     bus, complaints = Bus(RealClock()), []
     declare_topics(TWO_BUSES, bus)
     machine = simulated_hardware(TWO_BUSES, bus.clock)
     plant = Plants(TWO_BUSES, bus, machine, memory=ShortMemory(), complain=complaints.append)
     async with plant.running():
         machine.faults.inject(Fault("hang", "i2c-1"))
-        await until(lambda: plant.workers["i2c-1"].replaced == 1)
+        await until(lambda: plant.workers["i2c-1"].replaced >= 1)
         await until(lambda: machine.faults.hanging >= 1)
     assert machine.faults.hanging >= 1
     assert complaints == []  # of outputs
