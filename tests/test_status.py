@@ -123,6 +123,18 @@ async def test_a_device_that_has_failed_is_told_with_its_error():
     assert told["environment_1/scd30_1"]["counters"]["successes"] == 1
 
 
+@pytest.mark.parametrize(("is_failure", "expected"), [(True, 1), (False, 0)])
+async def test_a_problem_that_a_node_lists_is_shown_and_fails_only_where_it_is_a_failure(
+    is_failure, expected
+):
+    async with serving() as daemon:
+        listed = [{"text": "the lamp was never calibrated", "is_failure": is_failure}]
+        daemon.bus.node("somebody").describe("problems", lambda: listed)
+        exit_status, printed = await asked(daemon)
+    assert exit_status == expected
+    assert "the lamp was never calibrated" in printed
+
+
 async def test_what_is_replicated_is_a_second_table():
     async with serving() as daemon:
         health(daemon, "scd30_1").succeeded()

@@ -96,6 +96,17 @@ class RecipeStatus(msgspec.Struct, frozen=True):
     remaining_s: float
 
 
+class Problem(msgspec.Struct, frozen=True):
+    """Something that is wrong now, in one sentence that says what to do where there is a remedy.
+
+    Each node lists its own in the detail `problems`. A failure ends `growd status` with exit status 1; a
+    warning does not.
+    """
+
+    text: str
+    is_failure: bool = False
+
+
 class ChannelStatus(msgspec.Struct, frozen=True):
     """A way to tell operators of alerts: `waiting` are to be told, `error` says why it fails, if it does."""
 
@@ -123,6 +134,7 @@ class Status(msgspec.Struct, frozen=True):
     store: StoreStatus | None
     replications: list[ReplicationStatus]
     channels: list[ChannelStatus] = []
+    problems: list[Problem] = []
 
     @property
     def failures(self) -> list[str]:
@@ -145,6 +157,7 @@ class Status(msgspec.Struct, frozen=True):
             yield f"points can't be kept: {self.store.saving}"
         if self.store is not None and self.store.dropped:
             yield "points were lost for want of room"
+        yield from (problem.text for problem in self.problems if problem.is_failure)
 
     def _warnings(self) -> Iterator[str]:
         for interlock in self.interlocks:
@@ -158,6 +171,7 @@ class Status(msgspec.Struct, frozen=True):
         for channel in self.channels:
             if channel.error:
                 yield f"alerts can't be told by {channel.name}: {channel.error}"
+        yield from (problem.text for problem in self.problems if not problem.is_failure)
         if self.machine is not None:
             yield from _of_machine(self.machine)
 

@@ -57,6 +57,7 @@ class Overview:
             "store": next((each["store"] for each in details if "store" in each), None),
             "replications": [one for each in details for one in each.get("replications", ())],
             "channels": [one for each in details for one in each.get("channels", ())],
+            "problems": [one for each in details for one in each.get("problems", ())],
         }
 
     def _variables(self) -> Iterator[VariableStatus]:
