@@ -44,6 +44,8 @@ if TYPE_CHECKING:
         (Http(), "http://chamber:5984", "http://chamber:5984/_svc"),
         (Http(), "https://chamber/", "https://chamber/_svc"),
         (Http(), "https://chamber/growd/_svc", "https://chamber/growd/_svc"),
+        (Http(), "127.0.0.1:7301", "http://127.0.0.1:7301/_svc"),
+        (Http(), "chamber", "http://chamber/_svc"),
     ],
 )
 def test_where_the_daemon_is_asked(http: Http, url: str | None, address: str):
@@ -54,7 +56,7 @@ def test_where_the_daemon_is_asked(http: Http, url: str | None, address: str):
     ("http", "url", "words"),
     [
         (Http(port=0), None, "port is 0, .* with --url"),
-        (Http(), "chamber:5984", "--url must be http://host:port, got chamber:5984"),
+        (Http(), "ftp://chamber:5984", "--url must be http://host:port, got ftp://chamber:5984"),
         (Http(), "http://chamber:port", "--url must be"),
         (Http(), "", "--url must be"),
         (Http(), "http://chamber:0", "--url must be"),
@@ -69,7 +71,7 @@ def test_what_can_not_be_an_address_is_refused(http: Http, url: str | None, word
 
 @pytest.mark.parametrize(
     "url",
-    ["http://bob:secret@", "bob:secret@chamber", "http://bob:secret@chamber:port", "ftp://bob:secret@c"],
+    ["http://bob:secret@", "bob:secret@chamber:port", "http://bob:secret@chamber:port", "ftp://bob:secret@c"],
 )
 def test_a_wrong_address_is_refused_without_the_login_in_it(url: str):
     with pytest.raises(UsageError) as refused:

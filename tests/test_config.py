@@ -65,6 +65,8 @@ def test_a_file_is_read_and_settings_stand_above_it(tmp_path: Path):
         ("couchdb.url=ftp://x", ["[couchdb] url", "ftp://x"]),
         ("couchdb.url=http://host:port", ["[couchdb] url", "must be http://host:port or"]),
         ("couchdb.url=http://", ["[couchdb] url"]),
+        ("couchdb.url=bob:secret@host", ["[couchdb] url", "must be http://host:port or", "got host"]),
+        ("replication.url=http://[::1", ["[replication] url", "must be http://host:port or"]),
         ("replication.url=ftp://x", ["[replication] url", "must be http://host:port or", "ftp://x"]),
         ("replication.url=https://far/?q=1", ["[replication] url", "without ? and #"]),
         ("replication.points=down", ["[replication] points", "down"]),

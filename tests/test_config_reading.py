@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growd.app import DEVICE_CHECKS
-from growd.config import ConfigError, load
+from growd.config import Config, ConfigError, load
 from growd.config.lines import lines_of
 
 if TYPE_CHECKING:
@@ -110,6 +110,13 @@ def test_a_variable_of_the_environment_stands_above_the_file_and_a_setting_above
     config = load(file, ("http.port=3",), environ=environ)
     assert (config.http.port, config.http.max_streams) == (3, 2)
     assert config.chamber["shelf_2"].filter.weight == 0.2
+
+
+def test_a_variable_with_one_underscore_too_few_is_refused_with_the_right_name():
+    with pytest.raises(ConfigError, match=r"^GROWD_HTTP_PORT: sets nothing; write GROWD_HTTP__PORT,"):
+        load(None, environ={"GROWD_HTTP_PORT": "8080"})
+    others = {"GROWD_URL": "http://chamber", "GROWD_USER": "bob", "GROWD_TEST_COUCHDB": "http://couch"}
+    assert load(None, environ=others) == Config()
 
 
 def test_what_a_variable_or_a_setting_has_wrong_is_told_by_its_name(tmp_path: Path):

@@ -213,6 +213,18 @@ async def test_a_daemon_that_does_not_run_is_one_sentence_and_a_status_of_its_ow
     assert printed.err == f"growd: growd does not answer at http://127.0.0.1:{port}/_svc: is it running?\n"
 
 
+async def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+    async with serving() as daemon:
+        monkeypatch.setenv("GROWD_URL", daemon.origin)
+        assert (await typed("status")).status == 0
+
+
+async def test_a_name_that_is_not_known_is_told_apart_from_a_daemon_that_does_not_run():
+    printed = await typed("status", "--url", "http://chamber.invalid:5984")
+    assert printed.status == 3
+    assert printed.err.startswith("growd: the name chamber.invalid can't be resolved: ")
+
+
 async def test_a_wrong_configuration_is_one_sentence():
     printed = await typed("status", "--set", "http.prot=1")
     assert (printed.status, printed.out, printed.err.count("\n")) == (1, "", 1)

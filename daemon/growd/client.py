@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import re
 import socket
 import time
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
-from growd.config.web import is_host
+from growd.config.web import is_host, without_login
 
 if TYPE_CHECKING:
     import ssl
@@ -134,7 +133,7 @@ def address_of(http: Http, url: str | None, tls: Tls | None = None) -> Address:
         scheme = "https" if tls is not None and tls.certificate else "http"
         return Address(scheme, _EVERYWHERE.get(http.host, http.host), http.port, f"/_{http.name}")
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port
     except ValueError:
         raise _no_address(url) from None
@@ -154,11 +153,6 @@ def _is_plain(text: str) -> bool:
 
 def _no_address(url: str) -> UsageError:
     return UsageError(f"--url must be http://host:port, got {without_login(url)}")
-
-
-def without_login(url: str) -> str:
-    """A URL, right or wrong, without whatever may be a login in it."""
-    return re.sub(r"^([^/]*//)?[^/]*@", r"\1", url)
 
 
 class Client:
@@ -322,6 +316,8 @@ class Client:
             error, http.client.RemoteDisconnected
         ):
             return NotReachedError(f"what answers at {self.address} is not growd (no HTTP)")
+        if isinstance(error, socket.gaierror):
+            return NotReachedError(f"the name {self.address.host} can't be resolved: {error.strerror}")
         return self._silent()
 
 

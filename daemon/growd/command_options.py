@@ -167,7 +167,10 @@ _CLIENT_OPTIONS: Final = (
     config_option,
     set_option,
     click.option(
-        "--url", metavar="URL", help="Address of the daemon.  [default: http://127.0.0.1:5984/_svc]"
+        "--url",
+        metavar="URL",
+        envvar="GROWD_URL",
+        help="Address of the daemon.  [env: GROWD_URL; default: http://127.0.0.1:5984/_svc]",
     ),
     click.option("--user", metavar="NAME", help="Who asks; the password is asked for.  [env: GROWD_USER]"),
     click.option(

@@ -78,7 +78,10 @@ def _greet(config: Config, running: Running, *, to_journal: bool) -> None:
 
 
 def _greeting(config: Config, running: Running) -> str:
-    api = f"{running.address}/_{config.http.name}/api/0.0.1"
+    # 0.0.0.0 and :: are addresses to listen on; nobody can type them into a browser
+    address = running.address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    everywhere = " (and all other addresses of this machine)" if address != running.address else ""
+    api = f"{address}/_{config.http.name}/api/0.0.1"
     environment = config.environment.id
     chambers = f"\n  chambers   {', '.join(config.chambers())}" if config.chamber else ""
     hardware = hardware_of(config)
@@ -86,7 +89,7 @@ def _greeting(config: Config, running: Running) -> str:
     lines = f"""
 growd runs, with {hardware}{pace}.
 
-  address    {running.address}
+  address    {address}{everywhere}
   database   {running.database}
   data       {running.data}{chambers}
 

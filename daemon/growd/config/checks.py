@@ -12,7 +12,7 @@ from growd.config.devices import Light
 from growd.config.findings import Finding, of_other_kinds
 from growd.config.services import StorageRule
 from growd.config.tls import faults_of_tls
-from growd.config.web import faults_of_web
+from growd.config.web import faults_of_web, without_login
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -271,22 +271,22 @@ def _once(path: Path, option: str, values: Sequence[object]) -> Iterator[Finding
 
 def _replication(replication: Replication) -> Iterator[Finding]:
     where = "replication"
-    parts = urlsplit(replication.url)
     faults = list(_address(replication.url, where))
     yield from faults
     if faults:
         return
+    parts = urlsplit(replication.url)
     if parts.username is not None:
-        shown = _without_login(replication.url)
+        shown = without_login(replication.url)
         reason = f"a login stands in credentials_file, not in the address of {shown}"
         yield Finding((where, "url"), reason)
     if parts.query or parts.fragment:
-        reason = f"is the address of a server, without ? and #, got {_without_login(replication.url)}"
+        reason = f"is the address of a server, without ? and #, got {without_login(replication.url)}"
         yield Finding((where, "url"), reason)
     if (replication.points, replication.recipes) == ("off", "off"):
         yield Finding((where, "points"), "is off as recipes is; with nothing to copy, leave url out")
     if replication.ca_file and parts.scheme != "https":
-        yield Finding((where, "ca_file"), f"is for an https url, got {_without_login(replication.url)}")
+        yield Finding((where, "ca_file"), f"is for an https url, got {without_login(replication.url)}")
     if replication.ca_file and not replication.verify_tls:
         yield Finding((where, "ca_file"), "is of no use with verify_tls = false; choose one of them")
     for option in ("points_database", "recipes_database"):
@@ -311,12 +311,8 @@ def _address(url: str, section: str) -> Iterator[Finding]:
         sound, user = False, ""
     if not sound:
         yield Finding(
-            (section, "url"), f"must be http://host:port or https://host:port, got {_without_login(url)}"
+            (section, "url"), f"must be http://host:port or https://host:port, got {without_login(url)}"
         )
     if ":" in user:  # which ends the user in Basic authentication (RFC 7617)
-        reason = f"a user can't have a colon, in the address of {_without_login(url)}"
+        reason = f"a user can't have a colon, in the address of {without_login(url)}"
         yield Finding((section, "url"), reason)
-
-
-def _without_login(url: str) -> str:
-    return re.sub(r"//.*@", "//", url)

@@ -57,9 +57,8 @@ def load(
     """
     tree = _Tree(path)
     for name, text in sorted((os.environ if environ is None else environ).items()):
-        if name.startswith(ENVIRONMENT_PREFIX) and _BETWEEN in name:
-            option = ".".join(name.removeprefix(ENVIRONMENT_PREFIX).lower().split(_BETWEEN))
-            tree.set(option, text, name)
+        if name.startswith(ENVIRONMENT_PREFIX):
+            _set_variable(tree, name, text)
     for setting in settings:
         option, separator, text = setting.partition("=")
         tree.set(option if separator else "", text, f"--set {option}")
@@ -72,6 +71,19 @@ def load(
         findings.sort(key=lambda finding: tree.line(finding.path))
         raise ConfigError(*(f"{tree.origin(each.path)}: {each.sentence}" for each in findings))
     return config
+
+
+def _set_variable(tree: _Tree, name: str, text: str) -> None:
+    """Take over one variable of the environment. Raises `ConfigError` for one with too few underscores."""
+    rest = name.removeprefix(ENVIRONMENT_PREFIX).lower()
+    if _BETWEEN in rest:
+        tree.set(".".join(rest.split(_BETWEEN)), text, name)
+    for section in msgspec.structs.fields(Config):
+        option = rest.removeprefix(f"{section.name}_")
+        kind = section_in(section.type)
+        if option != rest and kind is not None and option in kind.__struct_fields__:
+            meant = f"{ENVIRONMENT_PREFIX}{section.name}{_BETWEEN}{option}".upper()
+            raise ConfigError(f"{name}: sets nothing; write {meant}, with two underscores")
 
 
 def _is_unicode(text: str) -> bool:

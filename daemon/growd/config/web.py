@@ -27,6 +27,11 @@ def is_host(name: str) -> bool:
     return True
 
 
+def without_login(url: str) -> str:
+    """A URL, right or wrong, without whatever may be a login in it."""
+    return re.sub(r"^([^/]*//)?[^/]*@", r"\1", url)
+
+
 def faults_of_web(http: Http) -> Iterator[Finding]:
     """What is no name, no origin or no address."""
     if not is_host(http.host):
