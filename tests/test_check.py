@@ -366,6 +366,27 @@ async def test_a_sound_configuration_is_told_with_what_it_names(tmp_path: Path):
     )
 
 
+HIGH_CEILING = """
+[[relay]]
+name = "valve"
+pin = 23
+variable = "air_carbon_dioxide_valve_on"
+
+[interlock]
+ceiling_ppm = 30000
+"""
+
+
+def test_a_doubtful_option_is_a_warning_with_its_line_and_refuses_nothing(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(HIGH_CEILING)
+    status, printed = said("check", "--config", str(file))
+    where = f"warning: {file}:8: [interlock] ceiling_ppm: "
+    expected = f"{where}30000 is far above the default of 5000; set it below 10000"
+    assert (status, printed.splitlines()[0]) == (0, expected)
+    assert "The configuration is sound" in printed
+
+
 @pytest.fixture
 def jumping(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the command waits for takes no real time."""

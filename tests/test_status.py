@@ -428,7 +428,11 @@ async def test_a_daemon_that_wants_a_login_is_a_status_of_its_own():
 async def test_the_whole_program_tells_all_of_it_and_is_ready(
     tmp_path: Path, database_server: DatabaseServer
 ):
-    async with home_on(database_server) as home, started(tmp_path / "data", *home.arguments) as program:
+    doubtful = ("--profile", "sim", "--set", "interlock.ceiling_ppm=30000")
+    async with (
+        home_on(database_server) as home,
+        started(tmp_path / "data", *home.arguments, *doubtful) as program,
+    ):
         await program.until_there(f"{home.recipes}/_design/svc", home.headers)
         exit_status, printed = await failed("status", "--json", "--url", program.address)
         pages = {}
@@ -439,12 +443,15 @@ async def test_the_whole_program_tells_all_of_it_and_is_ready(
         assert (await program.end(signal.SIGTERM))[0] == 0
     told = json.loads(printed)
     assert (exit_status, told["failures"]) == (0, [])
+    warning = "--set interlock.ceiling_ppm: [interlock] ceiling_ppm: 30000 is far above"
+    assert any(each.startswith(warning) for each in told["warnings"])
+    assert program.printed.count(warning) == 1
     assert told["machine"]["disk_free_bytes"] > 0
     assert told["database"]["reachable"] is True
     assert told["database"]["kind"] == ("embedded" if database_server.is_embedded else "Apache CouchDB")
     assert "secret" not in printed
     names = {device["name"] for device in told["devices"]}
-    assert names == {f"environment_1/{name}" for name in ("bh1750_1", "light", "scd30_1")}
+    assert names == {f"environment_1/{name}" for name in ("bh1750_1", "fan", "light", "scd30_1", "valve")}
     assert {recipe["state"] for recipe in told["recipes"]} <= {"idle"}
     assert told["store"]["dropped"] == 0
     assert (pages["health"], pages["ready"]) == ((200, "ok\n"), (200, "ok\n"))

@@ -21,6 +21,7 @@ from growd.bus.messages import MESSAGE_TYPES
 from growd.bus.params import Parameters
 from growd.clock import AcceleratedClock, Clock, RealClock
 from growd.config import ConfigError, Finding, refuse
+from growd.config.doubts import high_limits
 from growd.devices import shared_places
 from growd.fault_services import FaultServices
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials, read_trust
@@ -49,10 +50,11 @@ from growd_hwsim.errors import SimulationError
 from growd_hwsim.hardware import SimulatedHardware
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from pathlib import Path
 
     from growd.config import Config
+    from growd.config.findings import Doubt
     from growd.store.outbox import Outbox
 
 START_ERRORS: Final = (
@@ -81,13 +83,21 @@ class App:
     """One daemon: made from a configuration and a data folder, and run once.
 
     `reread` reads the configuration again when SIGHUP asks for that; blocking, may raise `ConfigError`.
+    `warnings` are sentences about the configuration, for `growd status`.
     """
 
-    def __init__(self, config: Config, data: Path, reread: Callable[[], Config] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        data: Path,
+        reread: Callable[[], Config] | None = None,
+        warnings: Sequence[str] = (),
+    ) -> None:
         check_config(config)
         self.config = config
         self.data = data.absolute()
         self.complaints: list[str] = []  # what did not go well on the way down, for a person
+        self._problems = [{"text": warning, "is_failure": False} for warning in warnings]
         self.reloader = Reloader(config, reread or (lambda: config))
         self._stop = asyncio.Event()
         self._started = asyncio.Event()
@@ -157,6 +167,7 @@ class App:
         bus = Bus(self._clock, Parameters(await local.parameters(), ParameterKeeper(local)), self._liveness)
         stack.push_async_callback(bus.parameters.close)
         self._declare_topics(bus)
+        bus.node("configuration").describe("problems", lambda: self._problems)
 
         database = await stack.enter_async_context(await asyncio.to_thread(self._database))
         storage = await stack.enter_async_context(self._storing(bus, local, database))
@@ -305,6 +316,10 @@ def _unknown_time_zone(config: Config) -> Iterator[Finding]:
 
 DEVICE_CHECKS: Final = (shared_places, unmeasured_variables, unfit_topics, unsound_alerts, _unknown_time_zone)
 """What only those who know the devices and this machine can tell of a configuration."""
+
+
+DOUBTS: Final[tuple[Doubt, ...]] = (high_limits,)
+"""They find what is valid but probably a mistake; `growd check`, the log and `growd status` show warnings."""
 
 
 def check_config(config: Config) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from growd.app import DEVICE_CHECKS, open_configured
+from growd.app import DEVICE_CHECKS, DOUBTS, open_configured
 from growd.client import Client, ClientError, address_of, trusting
 from growd.clock import RealClock
 from growd.command_options import config_option, faults_option, hardware_of, refuse, set_option
@@ -16,6 +16,7 @@ from growd.event_loop import run_on_loop
 from growd.hardware_check import check_hardware, described
 from growd.named_files import faults_of_files, left_to_systemd
 from growd.status.asking import is_running
+from growd.wording import printable
 from growd_drivers.errors import DriverError
 from growd_hwsim.errors import SimulationError
 
@@ -39,7 +40,9 @@ def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None,
     """
     given = () if faults is None else (f"simulator.faults={faults}",)
     try:
-        configuration = load(config, settings + given, checks=DEVICE_CHECKS)
+        configuration = load(
+            config, settings + given, checks=DEVICE_CHECKS, doubts=DOUBTS, warn=_tell_warning
+        )
         _check_files(configuration)
         if hardware:
             sys.exit(0 if _all_answer(configuration) else 1)
@@ -70,6 +73,10 @@ def _all_answer(config: Config) -> bool:
     answering = sum(finding.answers for finding in findings)
     click.echo(f"{answering} of {len(findings)} devices answer, of {hardware_of(config)}.")
     return answering == len(findings)
+
+
+def _tell_warning(sentence: str) -> None:
+    click.echo(f"warning: {printable(sentence)}")
 
 
 def _tell(finding: Finding) -> None:

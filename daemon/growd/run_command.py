@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from growd import logs
-from growd.app import DEVICE_CHECKS, App
+from growd.app import DEVICE_CHECKS, DOUBTS, App
 from growd.command_options import config_option, faults_option, hardware_of, refuse, set_option
 from growd.config import Config, ConfigError, load
 from growd.event_loop import allow_open_files, run_on_loop
@@ -58,8 +58,11 @@ def run(
     allow_open_files()
     try:
         read = functools.partial(load, config, settings + given, checks=DEVICE_CHECKS)
-        configuration = read()
-        app = App(configuration, data, read)
+        warnings: list[str] = []
+        configuration = read(doubts=DOUBTS, warn=warnings.append)
+        for warning in warnings:
+            _log.warning("%s", warning)
+        app = App(configuration, data, read, warnings)
         run_on_loop(app.run(functools.partial(_greet, configuration, to_journal=to_journal)))
     except (ConfigError, StartError) as error:
         refuse(error)

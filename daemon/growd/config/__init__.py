@@ -7,7 +7,7 @@ modules of their names; `root` puts them together.
 from growd.config.access import Access
 from growd.config.control import CarbonDioxide, Filter, Interlock, Recipe
 from growd.config.devices import Channel, Light, Relay, Sensor
-from growd.config.findings import ConfigError, Finding, refuse
+from growd.config.findings import ConfigError, Finding, Source, refuse
 from growd.config.reading import load
 from growd.config.root import Chamber, Config
 from growd.config.services import (
@@ -41,6 +41,7 @@ __all__ = [
     "Replication",
     "Sensor",
     "Simulator",
+    "Source",
     "StorageRule",
     "Store",
     "load",

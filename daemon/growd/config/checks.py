@@ -53,7 +53,7 @@ _DIMMED = Light()
 RESERVED = frozenset(
     {
         "environments",  # older clients begin their names for every environment with this word
-        *("alerts", "database", "http", "machine", "recorder", "replication", "simulator"),
+        *("alerts", "configuration", "database", "http", "machine", "recorder", "replication", "simulator"),
         *("status", "store"),  # nodes of the daemon itself, whose names would be the same
     }
 )

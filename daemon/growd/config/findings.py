@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from growd.config.alerts import Alert, Notify
     from growd.config.devices import Sensor
+    from growd.config.root import Config
 
 Path: TypeAlias = tuple[str | int, ...]
 """A place in the tree of the configuration: ("light", "channel", 0, "pin")."""
@@ -49,6 +50,19 @@ class Finding:
             str(part) for part in self.path[depth:] if self.is_numbered or not isinstance(part, int)
         )
         return f"[{section}] {option}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a configuration was made from: the values as given, and the variables of the environment."""
+
+    values: Mapping[str, Any]
+    environ: Mapping[str, str]
+
+
+if TYPE_CHECKING:
+    Doubt: TypeAlias = Callable[[Config, Source], Iterable[Finding]]
+    """Finds what is valid but probably a mistake. Each reason ends with the remedy."""
 
 
 def of_other_kinds(

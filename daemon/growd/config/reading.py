@@ -21,7 +21,7 @@ import msgspec
 from growd.config.base import Section
 from growd.config.checks import conflicts, inconsistencies
 from growd.config.devices import Light
-from growd.config.findings import ConfigError, Finding
+from growd.config.findings import ConfigError, Finding, Source
 from growd.config.lines import lines_of
 from growd.config.root import Config
 from growd.config.types import described
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from growd.config.findings import Path
+    from growd.config.findings import Doubt, Path
 
 ENVIRONMENT_PREFIX: Final = "GROWD_"
 _BETWEEN: Final = "__"
@@ -48,15 +48,19 @@ def load(
     *,
     environ: Mapping[str, str] | None = None,
     checks: Iterable[Callable[[Config], Iterable[Finding]]] = (),
+    doubts: Iterable[Doubt] = (),
+    warn: Callable[[str], None] = lambda _: None,
 ) -> Config:
     """The configuration of a file (none: all defaults), with the environment's variables on top, and above
     them `section.option=value` settings.
 
     A variable is `GROWD_<SECTION>__<OPTION>`, such as GROWD_HTTP__PORT. `checks` are further ones, of
-    those who know the devices. Blocking. Raises `ConfigError` with everything that is wrong.
+    those who know the devices. Where nothing is wrong, `warn` gets a sentence for each finding of `doubts`.
+    Blocking. Raises `ConfigError` with everything that is wrong.
     """
     tree = _Tree(path)
-    for name, text in sorted((os.environ if environ is None else environ).items()):
+    environ = os.environ if environ is None else environ
+    for name, text in sorted(environ.items()):
         if name.startswith(ENVIRONMENT_PREFIX):
             _set_variable(tree, name, text)
     for setting in settings:
@@ -68,8 +72,10 @@ def load(
     wanted = (conflicts,) if findings else (conflicts, inconsistencies, *checks)
     findings += [finding for check in wanted for finding in check(config)]
     if findings:
-        findings.sort(key=lambda finding: tree.line(finding.path))
-        raise ConfigError(*(f"{tree.origin(each.path)}: {each.sentence}" for each in findings))
+        raise ConfigError(*tree.sentences(findings))
+    source = Source(tree.values, environ)
+    for sentence in tree.sentences(finding for doubt in doubts for finding in doubt(config, source)):
+        warn(sentence)
     return config
 
 
@@ -144,6 +150,11 @@ class _Tree:
         return next(
             (self._lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self._lines), 0
         )
+
+    def sentences(self, findings: Iterable[Finding]) -> list[str]:
+        """Each finding with its origin, in the order of the file."""
+        ordered = sorted(findings, key=lambda finding: self.line(finding.path))
+        return [f"{self.origin(each.path)}: {each.sentence}" for each in ordered]
 
     def origin(self, path: Path) -> str:
         """The file with the line of what is at a path, or else of what it is in; or what has set it."""
