@@ -99,6 +99,30 @@ class TestDocument:
         daemon.bus.node("later").serve("c", "t", handler)
         assert await added() == {"/service/c", "/topic/late/topic"}
 
+    async def test_a_generic_one_has_no_names_of_this_chamber(self, daemon, document):
+        for query in ("?generic", "?generic=true"):
+            answer = await daemon.ask("GET", f"/openapi.json{query}")
+            assert set(answer.json["paths"]) == {
+                path for path in document["paths"] if path.count("/") == 1
+            } | {path for path in document["paths"] if "{" in path}
+        assert (await daemon.ask("GET", "/openapi.json?generic=false")).json == document
+        assert (await daemon.ask("GET", "/openapi.json?generic=perhaps")).status == 400
+
+    async def test_each_array_says_what_its_items_are(self, document):
+        def arrays(schema):
+            if isinstance(schema, dict):
+                if "array" in (kind := schema.get("type", ())) and "properties" not in schema:
+                    yield kind, schema
+                for member in schema.values():
+                    yield from arrays(member)
+            elif isinstance(schema, list):
+                for member in schema:
+                    yield from arrays(member)
+
+        found = [schema for _, schema in arrays(document["paths"])]
+        assert len(found) > 5
+        assert all("items" in schema for schema in found)
+
     async def test_operations_have_names_of_their_own(self, document):
         names = [
             operation["operationId"] for item in document["paths"].values() for operation in item.values()

@@ -19,6 +19,7 @@ from aiohttp import web
 
 from growd.bus.errors import BusError, shown
 from growd.bus.fields import Field, Kind
+from growd.http.api_page import ApiIndex
 from growd.http.client_limits import Clients
 from growd.http.client_request import client_of
 from growd.http.errors import ApiError, error_fields
@@ -88,11 +89,14 @@ class Api:
             clients=self.clients,
         )
         self.pages: dict[str, Page] = {}
-        """What else is read beneath `root`, by its path; see `operational.py`."""
+        """What else is read beneath `root`, by its path; see `api_page.py` and `operational.py`."""
+        ApiIndex(self)
         self.access: Authorization | None = None
         """Who judges requests; None where everybody who reaches growd may do everything."""
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
-        self._description = b""  # the OpenAPI document
+        self._descriptions: dict[
+            bool, bytes
+        ] = {}  # the OpenAPI document, generic or with this chamber's names
         self._described = (-1, -1)  # how many topics and changes of services it has seen
 
     def reconfigure(self, limits: Limits) -> None:
@@ -268,16 +272,19 @@ class Api:
         await node.prepare()
         return _json(node.information())
 
-    def _document(self) -> dict[str, Any]:
-        described = document(OPERATIONS, self.prefix, self.bus)
+    def document(self, *, generic: bool = False) -> dict[str, Any]:
+        """The OpenAPI document; a `generic` one has no paths of this chamber's services and topics."""
+        described = document(OPERATIONS, self.prefix, None if generic else self.bus)
         return described if self.access is None else secured(described)
 
-    async def get_openapi(self, _: Call) -> web.StreamResponse:
+    async def get_openapi(self, call: Call) -> web.StreamResponse:
         now = (len(self.bus.topics), self.bus.services.changes)  # topics stay as they were declared
         if self._described != now:
-            self._description = msgspec.json.encode(self._document())
-            self._described = now
-        return _encoded(self._description)
+            self._descriptions, self._described = {}, now
+        generic = call.query["generic"]
+        if generic not in self._descriptions:
+            self._descriptions[generic] = msgspec.json.encode(self.document(generic=generic))
+        return _encoded(self._descriptions[generic])
 
 
 OPERATIONS: Final = (
@@ -319,7 +326,10 @@ OPERATIONS: Final = (
     ),
     Operation("GET", "node", "", "All node names", Api.list_nodes, answer="names"),
     Operation("GET", "node", "node", "What a node does", Api.get_node, answer="node", refusals=(404,)),
-    Operation("GET", "openapi.json", "", "This document", Api.get_openapi),
+    Operation(
+        "GET", "openapi.json", "", "This document", Api.get_openapi,
+        query=(Field("generic", Kind.BOOL, default=False, doc="without the names of this chamber"),),
+    ),
 )  # fmt: skip
 
 
@@ -369,6 +379,8 @@ def _read_query(operation: Operation, query: str) -> dict[str, Any]:
 
 
 def _query_value(field: Field, text: str) -> Any:
+    if not text and field.kind is Kind.BOOL:  # "?generic" is "?generic=true"
+        return True
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):

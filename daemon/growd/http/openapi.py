@@ -79,16 +79,17 @@ NAME_PATTERN: Final = r"^/?[^/\u0000-\u001f\u007f-\u009f]+(/[^/\u0000-\u001f\u00
 BODY_REFUSALS: Final = (408, 413, 415, 503)  # of every operation that takes a body
 
 
-def document(operations: Iterable[Operation], prefix: str, bus: Bus) -> dict[str, Any]:
+def document(operations: Iterable[Operation], prefix: str, bus: Bus | None) -> dict[str, Any]:
     """The document (https://spec.openapis.org/oas/v3.1.0), with a path for each service and topic."""
     paths: dict[str, Any] = {}
     for operation in operations:
         path = f"/{operation.resource}" + (f"/{{{operation.kind}}}" if operation.kind else "")
         paths.setdefault(path, {})[operation.method.lower()] = _operation(operation)
-    for name in bus.services.names():
-        paths[f"/service/{quote(name)}"] = _service(bus.services.get(name))
-    for name in bus.topics.names():
-        paths[f"/topic/{quote(name)}"] = _topic(bus.topics.get(name))
+    if bus is not None:
+        paths |= {
+            f"/service/{quote(name)}": _service(bus.services.get(name)) for name in bus.services.names()
+        }
+        paths |= {f"/topic/{quote(name)}": _topic(bus.topics.get(name)) for name in bus.topics.names()}
     return {
         "openapi": "3.1.0",
         "info": {"title": "growd", "version": __version__, "summary": "REST API 0.0.1 of a growing chamber"},
@@ -213,6 +214,7 @@ def _topic(topic: Topic) -> dict[str, Any]:
         "prefixItems": [
             {"title": f.name, **schema} for f, schema in zip(topic.type.fields, arguments, strict=True)
         ],
+        "items": {},  # generators of clients want it; maxItems leaves nothing for it
         "minItems": len(arguments),
         "maxItems": len(arguments),
     }
@@ -237,7 +239,7 @@ def _arguments(service: Service) -> list[dict[str, Any]]:
     """The forms that arguments may have: by name, in order, and nothing if all may be left out."""
     fields = service.arguments
     required = sum(field.required for field in fields)
-    in_order: dict[str, Any] = {"type": "array", "maxItems": len(fields), "minItems": required}
+    in_order: dict[str, Any] = {"type": "array", "items": {}, "maxItems": len(fields), "minItems": required}
     if fields:
         in_order["prefixItems"] = [field_schema(field) for field in fields]
     forms = [_members(fields), in_order]
@@ -247,6 +249,8 @@ def _arguments(service: Service) -> list[dict[str, Any]]:
 def _body(body: Body) -> dict[str, Any]:
     types = body.json_types() if body.required else [*body.json_types(), "null"]
     schema: dict[str, Any] = _members(body.members) if body.members else {"type": types}
+    if "array" in types:
+        schema["items"] = {}
     if body.doc:
         schema["description"] = body.doc
     return {"required": body.required, "content": {JSON_TYPE: {"schema": schema}}}
