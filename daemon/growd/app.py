@@ -10,7 +10,6 @@ import contextlib
 import functools
 import logging
 import signal
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +35,7 @@ from growd.recipe_runners import recipe_runners, run_documents
 from growd.reloading import Reloader, has_terminal
 from growd.service_manager import ServiceManager
 from growd.service_words import words
-from growd.simulation import simulated_hardware
+from growd.simulation import release_time, reserve_time, simulated_clock, simulated_hardware
 from growd.storage import RELOADABLE, Storage
 from growd.store.database import Database
 from growd.store.errors import LocalStoreError
@@ -66,7 +65,6 @@ START_ERRORS: Final = (
     SimulationError,
 )
 READY_S: Final = 10.0  # how long the start waits for the database before it says so and goes on
-SAVE_TIME_S: Final = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -204,18 +202,8 @@ class App:
             _log.warning("the database is not ready yet; growd goes on and keeps trying")
 
     async def _chosen_clock(self, local: LocalStore) -> Clock:
-        """The machine's clock; for simulated hardware one that may run fast and never goes back.
-
-        A simulation that ran fast is ahead of the machine's clock. The next one goes on from where it was.
-        """
-        simulator = self.config.simulator
-        if not simulator.enabled:
-            return RealClock()
-        kept = await local.state("simulated_time", 0.0)
-        now = time.time()
-        if simulator.speed == 1 and kept <= now:
-            return RealClock()
-        return AcceleratedClock(simulator.speed, max(now, kept))
+        """The machine's clock; for simulated hardware one that may run fast and never goes back."""
+        return await simulated_clock(self.config, local) if self.config.simulator.enabled else RealClock()
 
     def _declare_topics(self, bus: Bus) -> None:
         declare_topics(self.config, bus)
@@ -255,21 +243,10 @@ class App:
             async with storage.running(), Supervisor(self._clock) as parts:
                 parts.start("replication", replication.run)
                 if isinstance(self._clock, AcceleratedClock):
-                    parts.start("simulated time", functools.partial(self._save_time, local))
+                    parts.start("simulated time", functools.partial(reserve_time, local, self._clock))
                 yield storage
         if isinstance(self._clock, AcceleratedClock):
-            await self._keep_time(local)
-
-    async def _save_time(self, local: LocalStore) -> None:
-        while True:
-            await self._keep_time(local)
-            await asyncio.sleep(SAVE_TIME_S)  # real: it is for a kill of this process
-
-    async def _keep_time(self, local: LocalStore) -> None:
-        try:
-            await local.save_state("simulated_time", self._clock.time())
-        except LocalStoreError as error:
-            _log.debug("the simulated time can't be kept: %s", error)
+            await release_time(local, self._clock)
 
     def _described(self, database: Database) -> str:
         kind = "embedded" if database.is_embedded else "Apache CouchDB"

@@ -1,12 +1,19 @@
-"""A simulated machine, wired as the configuration says, with a chamber around what each environment has."""
+"""A simulated machine, wired as the configuration says, with a chamber around what each environment has.
+
+Also its clock, which may run fast and never goes back, whatever ends growd.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from growd.clock import AcceleratedClock, RealClock
 from growd.devices import SENSOR_KINDS
+from growd.store.errors import LocalStoreError
 from growd_hwsim.chamber import Chamber, ChamberParameters
 from growd_hwsim.faults import load_faults
 from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring, open_simulated
@@ -16,7 +23,15 @@ if TYPE_CHECKING:
     from growd import config
     from growd.clock import Clock
     from growd.config import Config
+    from growd.store.local import LocalStore
     from growd_hwsim.hardware import SimulatedHardware
+
+RESERVED_S: Final = 6.0
+"""How far ahead simulated time is reserved, in seconds of the machine; renewed each `RENEWED_S`."""
+
+RENEWED_S: Final = 2.0
+_KEY: Final = "simulated_time"
+_log = logging.getLogger(__name__)
 
 _MOVES: Final[dict[str, Literal["valve", "fan"]]] = {
     "air_carbon_dioxide_valve_on": "valve",
@@ -38,6 +53,42 @@ def simulated_hardware(config: Config, clock: Clock) -> SimulatedHardware:
         further=[(_modelled(config, clock), _wiring(each)) for each in config.chamber.values()],
         seed=simulator.seed,
     )
+
+
+async def simulated_clock(config: Config, local: LocalStore) -> Clock:
+    """The clock of a simulation. It goes on from the time that `local` holds, where that is ahead.
+
+    Without that, and in step with the machine, it is the machine's own clock.
+    """
+    kept = await local.state(_KEY, 0.0)
+    now, speed = time.time(), config.simulator.speed
+    if speed == 1 and kept <= now:
+        return RealClock()
+    clock = AcceleratedClock(speed, max(now, kept))
+    await _hold(local, clock.time() + RESERVED_S * speed)
+    return clock
+
+
+async def reserve_time(local: LocalStore, clock: AcceleratedClock) -> None:
+    """Keep a time in `local` that the clock has not reached, until cancelled.
+
+    A growd that is killed goes on from there, so that no time is used twice.
+    """
+    while True:
+        await _hold(local, clock.time() + RESERVED_S * clock.speed)
+        await asyncio.sleep(RENEWED_S)  # real: it is for a kill of this process
+
+
+async def release_time(local: LocalStore, clock: AcceleratedClock) -> None:
+    """Give back what was reserved, at a clean end: the next run goes on from now."""
+    await _hold(local, clock.time())
+
+
+async def _hold(local: LocalStore, moment: float) -> None:
+    try:
+        await local.save_state(_KEY, moment)
+    except LocalStoreError as error:
+        _log.debug("the simulated time can't be saved: %s", error)
 
 
 def _modelled(config: Config, clock: Clock) -> Chamber:
