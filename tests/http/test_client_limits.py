@@ -296,6 +296,30 @@ class TestProxies:
             for client in (one, two):
                 assert await open_stream(client, header)
 
+    async def test_an_address_is_judged_once_for_all_its_requests(self):
+        judged = []
+
+        def is_own(address):
+            judged.append(address)
+            return True
+
+        clients = Clients(is_own=is_own)
+        async with daemon_for(clients) as daemon, client_at(daemon) as one, client_at(daemon) as two:
+            for client in (one, two, one):
+                assert await is_answered(client)
+            assert judged == [ONE]
+            assert await is_answered(one, b"X-Forwarded-For: 192.0.2.1")
+            assert judged == [ONE, "192.0.2.1"]
+
+    def test_a_proxy_that_is_named_later_is_believed_from_then_on(self):
+        clients = Clients()
+        request = SimpleNamespace(remote="10.0.0.7", headers=CIMultiDict([("X-Forwarded-For", "192.0.2.1")]))
+        clients.recognise(request)
+        assert (request.address, request.client) == ("10.0.0.7", "10.0.0.7")
+        clients.reconfigure(ClientLimits(proxies=("10.0.0.7",)))
+        clients.recognise(request)
+        assert (request.address, request.client) == ("192.0.2.1", "192.0.2.1")
+
     def test_on_a_socket_for_both_families_it_is_known_too(self):
         clients = Clients(ClientLimits(proxies=("10.0.0.7",)))
         assert clients.at("::ffff:10.0.0.7") is None

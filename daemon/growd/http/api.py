@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
-from aiohttp import web
 
 from growd.bus.errors import BusError, shown
 from growd.bus.fields import Field, Kind
+from growd.http.answers import JsonAnswer, json_answer
 from growd.http.api_page import ApiIndex
 from growd.http.client_limits import Clients
 from growd.http.client_request import client_of
@@ -30,6 +30,8 @@ from growd.http.streams import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
+
+    from aiohttp import web
 
     from growd.bus.nodes import Bus, Node
     from growd.bus.services import Service
@@ -52,14 +54,6 @@ class Limits:
     topic_data_s: float = 10.0
     body_stall_s: float = 30.0  # how long a client may take for the next byte of a body
     body_whole_s: float = 60.0  # and for all of it
-
-
-def _json(value: Any, status: int = 200) -> web.Response:
-    return _encoded(msgspec.json.encode(value), status)
-
-
-def _encoded(body: bytes, status: int = 200) -> web.Response:
-    return web.Response(body=body, status=status, content_type="application/json")
 
 
 class Api:
@@ -182,22 +176,22 @@ class Api:
     # parameters
 
     async def list_parameters(self, _: Call) -> web.StreamResponse:
-        return _json({"results": self.bus.parameters.names()})
+        return json_answer({"results": self.bus.parameters.names()})
 
     async def get_parameter(self, call: Call) -> web.StreamResponse:
-        return _json({"result": self.bus.parameters.get(call.name)})
+        return json_answer({"result": self.bus.parameters.get(call.name)})
 
     async def set_parameter(self, call: Call) -> web.StreamResponse:
-        return _json({"result": await self.bus.parameters.set(call.name, call.body["value"])})
+        return json_answer({"result": await self.bus.parameters.set(call.name, call.body["value"])})
 
     # services
 
     async def list_services(self, _: Call) -> web.StreamResponse:
-        return _json({"results": self.bus.services.names()})
+        return json_answer({"results": self.bus.services.names()})
 
     async def get_service(self, call: Call) -> web.StreamResponse:
         service = self.bus.services.get(call.name)
-        return _json(
+        return json_answer(
             {
                 "request_type": service.request_type,
                 "node": service.node,
@@ -211,9 +205,9 @@ class Api:
             self.access.require_leave_to_call(call.request, service)
         answer = await self._whole(service, call.body)
         if answer["success"]:
-            return _json(answer)
+            return json_answer(answer)
         # a client that looks only at the status must see a refusal
-        return _json({**answer, **error_fields("refused", answer["message"])}, status=400)
+        return json_answer({**answer, **error_fields("refused", answer["message"])}, status=400)
 
     async def _whole(self, service: Service, given: Any) -> dict[str, Any]:
         """Call a service to its end, also when the client goes away meanwhile: none is left half done."""
@@ -230,15 +224,15 @@ class Api:
     # topics
 
     async def list_topics(self, _: Call) -> web.StreamResponse:
-        return _json({"results": self.bus.topics.names()})
+        return json_answer({"results": self.bus.topics.names()})
 
     async def get_topic(self, call: Call) -> web.StreamResponse:
         topic = self.bus.topics.get(call.name)
-        return _json({"type": topic.type.name, "subs": topic.subscribers, "pubs": topic.publishers})
+        return json_answer({"type": topic.type.name, "subs": topic.subscribers, "pubs": topic.publishers})
 
     async def publish(self, call: Call) -> web.StreamResponse:
         self.node.publish_arguments(call.name, call.body)
-        return _json({"message": "Posted message to topic"})
+        return json_answer({"message": "Posted message to topic"})
 
     async def stream_topic(self, call: Call) -> web.StreamResponse:
         with self.access.lasting(call.request) if self.access is not None else nullcontext():
@@ -253,7 +247,7 @@ class Api:
             except TimeoutError:
                 sentence = f"no message came on the topic {call.name} within {limit:g} s"
                 raise ApiError(404, "no_message", sentence) from None
-        return _json(
+        return json_answer(
             {
                 "result": message.value,
                 "time": message.time,
@@ -265,12 +259,12 @@ class Api:
     # nodes
 
     async def list_nodes(self, _: Call) -> web.StreamResponse:
-        return _json({"results": self.bus.node_names()})
+        return json_answer({"results": self.bus.node_names()})
 
     async def get_node(self, call: Call) -> web.StreamResponse:
         node = self.bus.find_node(call.name)
         await node.prepare()
-        return _json(node.information())
+        return json_answer(node.information())
 
     def document(self, *, generic: bool = False) -> dict[str, Any]:
         """The OpenAPI document; a `generic` one has no paths of this chamber's services and topics."""
@@ -284,7 +278,7 @@ class Api:
         generic = call.query["generic"]
         if generic not in self._descriptions:
             self._descriptions[generic] = msgspec.json.encode(self.document(generic=generic))
-        return _encoded(self._descriptions[generic])
+        return JsonAnswer(self._descriptions[generic])
 
 
 OPERATIONS: Final = (

@@ -6,8 +6,9 @@ import time
 from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp import hdrs
 
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 
 BURST_S: Final = 2.0  # a client that was silent may ask for as long ahead
 MOST_REMEMBERED: Final = 4_096  # clients whose requests are counted; who asked longest ago is forgotten
+MOST_JUDGED: Final = 1_024  # addresses whose `Peer` is kept
+
+
+class Peer(NamedTuple):
+    """An address, the client it counts for (None for a proxy), and whether it is a trusted proxy."""
+
+    address: str
+    client: str | None
+    is_proxy: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +85,12 @@ class Clients:
         """Go by other limits from now on; whom a connection counts for stays."""
         self.limits = limits
         self._proxies: list[IPv4Network | IPv6Network] = [ip_network(proxy) for proxy in limits.proxies]
+        # parsing an address takes as long as the rest of a small request
+        self._peer = lru_cache(MOST_JUDGED)(self._judged)
 
     def at(self, address: str) -> str | None:
         """Whom a connection from this address counts for."""
-        address = unmapped(address)
-        if not address or self.is_proxy(address):
-            return None
-        return whole_network(address)
+        return self._peer(address).client
 
     def connected(self, transport: asyncio.BaseTransport) -> str | None:
         """Whom a connection counts for."""
@@ -90,21 +99,15 @@ class Clients:
 
     def is_proxy(self, address: str) -> bool:
         """Whether it is that of a proxy that is believed."""
-        if self._is_own(address):
-            return True
-        try:
-            found = ip_address(address.partition("%")[0])
-        except ValueError:
-            return False
-        return any(found in network for network in self._proxies)
+        return self._peer(address).is_proxy
 
     def recognise(self, request: ClientRequest) -> None:
         """Note at a request whom it counts for, and from which address it comes."""
-        address = unmapped(request.remote or "")
-        if self.is_proxy(address):
-            address = self._behind(request, address)
-        request.address = address
-        request.client = self.at(address)
+        peer = self._peer(request.remote or "")
+        if peer.is_proxy and hdrs.X_FORWARDED_FOR in request.headers:
+            peer = self._peer(self._behind(request, peer.address))
+        request.address = peer.address
+        request.client = peer.client
 
     def count(self, client: str | None) -> None:
         """Count a request. `ApiError` 429 if there are more than its client may send."""
@@ -138,6 +141,19 @@ class Clients:
             self._streams[client] -= 1
             if not self._streams[client]:
                 del self._streams[client]
+
+    def _judged(self, address: str) -> Peer:
+        address = unmapped(address)
+        is_proxy = self._is_own(address) or self._is_named(address)
+        return Peer(address, None if is_proxy or not address else whole_network(address), is_proxy)
+
+    def _is_named(self, address: str) -> bool:
+        """Whether the configuration names it as that of a proxy."""
+        try:
+            found = ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        return any(found in network for network in self._proxies)
 
     def _behind(self, request: ClientRequest, proxy: str) -> str:
         """The address that the outermost of the proxies saw; what is further left anybody can have sent."""

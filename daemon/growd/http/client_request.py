@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 from aiohttp import hdrs, web
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SECURITY_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
@@ -21,6 +20,21 @@ NO_STORE: Final = "no-store"
 READING: Final = frozenset({"GET", "HEAD"})  # methods that change nothing
 
 
+@dataclass(frozen=True)
+class AnswerHeaders:
+    """Headers of answers, as pairs of name and value."""
+
+    pairs: tuple[tuple[str, str], ...] = SECURITY_HEADERS
+
+    @cached_property
+    def lines(self) -> str:
+        """The headers as an HTTP/1.1 head has them."""
+        return "".join(f"{name}: {value}\r\n" for name, value in self.pairs)
+
+
+_USUAL: Final = AnswerHeaders()
+
+
 class ClientRequest(web.BaseRequest):
     """A request whose answers, if growd gives them itself, have `answer_headers`, on streams and errors too.
 
@@ -28,13 +42,13 @@ class ClientRequest(web.BaseRequest):
     behind proxies that are believed.
     """
 
-    answer_headers: Iterable[tuple[str, str]] = SECURITY_HEADERS
+    answer_headers: AnswerHeaders = _USUAL
     client: str | None = None
     address: str = ""
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         headers = response.headers
-        headers.extend(self.answer_headers)
+        headers.extend(self.answer_headers.pairs)
         if hdrs.CACHE_CONTROL not in headers:
             headers[hdrs.CACHE_CONTROL] = NO_STORE
 

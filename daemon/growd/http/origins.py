@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import hdrs, web
 
 from growd.bus.errors import shown
-from growd.http.client_request import READING, SECURITY_HEADERS
+from growd.http.client_request import READING, SECURITY_HEADERS, AnswerHeaders
 from growd.http.errors import ApiError
 
 if TYPE_CHECKING:
@@ -68,11 +68,12 @@ class Guard:
         self._multicast = re.compile(rf"{re.escape(machine[0])}(-[0-9]+)?\.local")
         self._known: set[str] = set()
         vary = (("Vary", "Origin"),) if policy.origins else ()
-        self._plain = (*SECURITY_HEADERS, *vary)
-        self._readable = (*self._plain, *_cors(ANY_ORIGIN))
+        plain = (*SECURITY_HEADERS, *vary)
+        self._plain = AnswerHeaders(plain)
+        self._readable = AnswerHeaders((*plain, *_cors(ANY_ORIGIN)))
         self._allows_any = ANY_ORIGIN in policy.origins
         named = [_canonical(origin) for origin in policy.origins if origin != ANY_ORIGIN]
-        self._named = {origin: (*self._plain, *_cors(origin)) for origin in named}
+        self._named = {origin: AnswerHeaders((*plain, *_cors(origin))) for origin in named}
 
     def admit(self, request: ClientRequest, *, is_api: bool) -> web.Response | None:
         """Check a request, and say what its answers have to carry. The answer to a preflight, else None.
