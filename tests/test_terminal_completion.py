@@ -78,7 +78,16 @@ async def script(tmp_path: Path) -> Path:
 @needs_bash
 async def test_bash_completes_commands_and_the_names_of_the_daemon(script: Path):
     assert await completed(script, "growd", "to") == ["topic"]
-    assert await completed(script, "growd", "topic", "") == ["echo", "hz", "info", "list", "pub"]
+    assert await completed(script, "growd", "topic", "") == [
+        "bw",
+        "echo",
+        "find",
+        "hz",
+        "info",
+        "list",
+        "pub",
+        "type",
+    ]
     async with serving() as daemon:
         url = ("--url", daemon.origin)
         assert await completed(script, "growd", "topic", "echo", *url, "environment_1/m") == [CO2]
@@ -86,6 +95,7 @@ async def test_bash_completes_commands_and_the_names_of_the_daemon(script: Path)
             f"/{LIGHT}"
         ]
         assert await completed(script, "growd", "service", "call", *url, "") == [START, STOP, CALIBRATE]
+        assert await completed(script, "growd", "service", "call", *url, START, "reci") == ["recipe_id="]
         assert await completed(script, "growd", "node", "info", *url, "rec") == ["recipe_runner"]
         assert await completed(script, "growd", "param", "get", *url, "sens") == ["sensors/scd30/interval"]
 

@@ -10,8 +10,11 @@ import click
 import msgspec
 
 from growd.command_options import client_options, json_option
+from growd.terminal.names import complete_with
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from growd.command_options import Reach
 
 _TEST_S: Final = 660.0  # the longest that a channel may be configured to take, and a little more
@@ -30,14 +33,22 @@ class _Answer(msgspec.Struct):
 
 @click.group()
 def alert() -> None:
-    """See what is wrong, and try the ways on which it is told."""
+    """Show open alerts and test the channels."""
+
+
+def _complete_channel(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return complete_with(
+        ctx,
+        incomplete,
+        lambda client: [each["name"] for each in client.get("node", "alerts", kind=_Node).channels],
+    )
 
 
 @alert.command("list")
 @client_options
 @json_option
 def list_command(*, reach: Reach, as_json: bool) -> None:
-    """Print the alerts that are open, and how each channel fares.
+    """Print the open alerts and the state of each channel.
 
     The exit status is 0 where nothing is open and 1 where something is; 3 where no daemon answers.
     """
@@ -57,7 +68,7 @@ def list_command(*, reach: Reach, as_json: bool) -> None:
 
 
 @alert.command()
-@click.argument("channel", default="")
+@click.argument("channel", default="", shell_complete=_complete_channel)
 @client_options
 def test(*, channel: str, reach: Reach) -> None:
     """Send a test message on CHANNEL, or on all of them, and say whether it was taken."""
@@ -69,7 +80,10 @@ def test(*, channel: str, reach: Reach) -> None:
 @click.option("--by", default="", metavar="NAME", help="Who has seen it.")
 @client_options
 def acknowledge(*, which: str, by: str, reach: Reach) -> None:
-    """Have ALERT (its id, or its rule's name; without it all) not repeated any more. Its end is told."""
+    """Acknowledge ALERT: no more repeats; its end is still reported.
+
+    ALERT is an id or the name of a rule; without it all open alerts are acknowledged.
+    """
     _call(reach, "alerts/acknowledge", {"alert": which, "by": by})
 
 

@@ -208,8 +208,10 @@ class Alerting:
 
     async def _test(self, channel: str) -> dict[str, Any]:
         chosen = [each for name, each in self._deliveries.items() if channel in ("", name)]
+        if not self._deliveries:
+            return {"success": False, "message": "no channel is configured: add a [[notify]] section"}
         if not chosen:
-            names = ", ".join(self._deliveries) or "none"
+            names = ", ".join(self._deliveries)
             return {"success": False, "message": f"there is no channel {shown(channel)}; there is {names}"}
         errors = await asyncio.gather(*(each.test() for each in chosen))
         results = [

@@ -20,14 +20,12 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "run": Command("growd.run_command:run", "Run the daemon until Ctrl-C."),
     "check": Command(
-        "growd.check_command:check", "Say whether the configuration is sound, and what it names."
+        "growd.check_command:check", "Check the configuration, and with --hardware the devices."
     ),
     "config": Command("growd.config_commands:config", "Print a configuration to begin with."),
-    "status": Command("growd.status_command:status", "Tell how the running daemon is."),
+    "status": Command("growd.status_command:status", "Show the state of the running daemon."),
     "db": Command("growd.db_commands:db", "Work with the database of points."),
-    "alert": Command(
-        "growd.alert_commands:alert", "See what is wrong, and try the ways on which it is told."
-    ),
+    "alert": Command("growd.alert_commands:alert", "Show open alerts and test the channels."),
     "recipe": Command("growd.recipe_commands:recipe", "Look at recipes before they run."),
     "install": Command(
         "growd.install_commands:install", "Install growd as a service, from a wheel or a checkout."
@@ -42,7 +40,7 @@ COMMANDS: Final = {
     ),
     "completion": Command(
         "growd.terminal.completion:completion",
-        "Print the script with which a shell completes growd, and the names that the running daemon has.",
+        "Print the completion script for a shell.",
     ),
 }
 
@@ -60,6 +58,14 @@ class LazyGroup(click.Group):
         module, _, name = found.place.partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:  # click looks for similar names among commands it has read
+            raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -10,12 +10,14 @@ from aiohttp import hdrs, web
 
 SECURITY_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
-    ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
+    ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
     ("Referrer-Policy", "no-referrer"),
     ("Cross-Origin-Resource-Policy", "same-origin"),  # does not bind requests that CORS lets read
 )
-"""An answer is data and never a page. Without Strict-Transport-Security: a certificate of one's own making is
-usual here, and a browser that has seen it once would let nobody past a certificate that it can't check."""
+"""Answers load nothing and run nothing; the page of the API has a style.
+
+Without Strict-Transport-Security: self-signed certificates are usual here, and a browser that has seen that
+header once lets nobody past a certificate that it can't check."""
 NO_STORE: Final = "no-store"
 READING: Final = frozenset({"GET", "HEAD"})  # methods that change nothing
 

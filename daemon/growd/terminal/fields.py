@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import msgspec
 
+from growd.client import UsageError
 from growd.terminal.output import text_of
 
 if TYPE_CHECKING:
@@ -122,12 +124,19 @@ def message_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list
 def service_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any] | dict[str, Any]:
     """The arguments of a service: by name, if each word is a known name with = behind; else in order.
 
-    A single JSON object has them by name too, unless the first argument takes any JSON value.
+    A single JSON object has them by name too, unless the first argument takes any JSON value. Raises
+    `UsageError` for a name that looks like a known one.
     """
     known = {field.name: field for field in fields}
     split = [word.partition("=") for word in words]
     if words and all(equals and name in known for name, equals, _ in split):
         return {name: value_of(text, known[name]) for name, _, text in split}
+    for name, equals, _ in split:
+        if equals and name not in known and (like := difflib.get_close_matches(name, known, 1)):
+            names = ", ".join(known)
+            raise UsageError(
+                f"there is no argument {name}; did you mean {like[0]}? The arguments are {names}"
+            )
     if len(words) == 1 and fields and fields[0].kind != "json":
         whole = value_of(words[0])
         if isinstance(whole, dict):

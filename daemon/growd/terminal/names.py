@@ -81,21 +81,27 @@ def completing(
     """
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem  # noqa: PLC0415  only a shell that asks needs it
-
-        given = {
-            name: ctx.params[name] for name in Reach.__struct_fields__ if ctx.params.get(name) is not None
-        }
         slash = "/" if incomplete.startswith("/") else ""
-        try:
-            with Reach(**{**given, "may_ask": False}).client(_COMPLETION_S) as client:
-                names = [slash + name for name in names_of(client, resource)]
-        except (ClientError, ConfigError, UnicodeError):
-            return []
-        fitting = (name for name in names if name.startswith(incomplete))
-        return [CompletionItem(name) for name in fitting if _PLAIN.fullmatch(name)]
+        return complete_with(
+            ctx, incomplete, lambda client: [slash + name for name in names_of(client, resource)]
+        )
 
     return complete
+
+
+def complete_with(
+    ctx: click.Context, incomplete: str, ask: Callable[[Client], list[str]]
+) -> list[CompletionItem]:
+    """What `ask` finds at the running daemon and begins with `incomplete`; nothing where that fails."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415  only a shell that asks needs it
+
+    given = {name: ctx.params[name] for name in Reach.__struct_fields__ if ctx.params.get(name) is not None}
+    try:
+        with Reach(**{**given, "may_ask": False}).client(_COMPLETION_S) as client:
+            names = ask(client)
+    except (ClientError, ConfigError, UnicodeError):
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
 
 
 def name_argument(resource: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

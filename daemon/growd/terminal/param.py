@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import msgspec
 
+from growd.client import RefusedError, UsageError
 from growd.command_options import client_options
 from growd.terminal.fields import value_of
-from growd.terminal.names import list_names, look_up, name_argument, prefix_argument
+from growd.terminal.names import list_names, look_up, name_argument, names_of, prefix_argument
 from growd.terminal.output import echo_lines, output_options, print_json, text_of, tree
 
 if TYPE_CHECKING:
+    from growd.client import Client
     from growd.command_options import Reach
 
 
@@ -66,3 +70,68 @@ def set_command(*, reach: Reach, name: str, value: str, text: bool, as_json: boo
         print_json(kept)
     else:
         click.echo(text_of(kept))
+
+
+@param.command()
+@prefix_argument("param")
+@click.option("-o", "--output", type=click.File("w"), default="-", metavar="FILE", help="Write to FILE.")
+@client_options
+def dump(*, reach: Reach, prefix: str, output: TextIO) -> None:
+    """Print parameters as JSON, for `growd param load`.
+
+    The document has a member for each parameter at or beneath PREFIX: its whole name, and its value.
+    """
+    with reach.client() as client:
+        found = {
+            name: client.get("param", name, kind=_Value).result for name in names_of(client, "param", prefix)
+        }
+    json.dump(found, output, ensure_ascii=False, indent=2)
+    output.write("\n")
+
+
+@param.command()
+@click.argument("file", type=click.File(encoding="utf-8"))
+@client_options
+def load(*, reach: Reach, file: TextIO) -> None:
+    """Set the parameters that `growd param dump` wrote to FILE; - is standard input.
+
+    Parameters that only growd sets (read-only ones) are skipped, and so are those that hold their value
+    already.
+    """
+    values = _named_values(file)
+    count = skipped = 0
+    with reach.client() as client:
+        for name, value in values.items():
+            try:
+                if not _holds(client, name, value):
+                    client.post("param", name, {"value": value}, kind=_Value)
+                    count += 1
+            except RefusedError as error:
+                if error.code != "read_only":
+                    raise RefusedError(
+                        f"{error} ({count} parameters were set before)", error.status
+                    ) from None
+                skipped += 1
+    click.echo(
+        f"{count} of {len(values)} parameters were set, {skipped} are read-only; the others held their value"
+    )
+
+
+def _named_values(file: TextIO) -> dict[str, Any]:
+    try:
+        values = json.load(file)
+    except ValueError as error:
+        raise UsageError(f"{file.name} is not JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise UsageError(f"{file.name} must hold one JSON object, with a member for each parameter")
+    return values
+
+
+def _holds(client: Client, name: str, value: Any) -> bool:
+    try:
+        held = client.get("param", name, kind=_Value).result
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return False
+    return json.dumps(held, sort_keys=True) == json.dumps(value, sort_keys=True)

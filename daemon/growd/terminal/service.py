@@ -11,10 +11,12 @@ import msgspec
 from growd.client import RefusedError
 from growd.command_options import client_options
 from growd.terminal.fields import HEADINGS, service_arguments, service_fields
-from growd.terminal.names import list_names, look_up, name_argument, prefix_argument
+from growd.terminal.names import complete_with, list_names, look_up, name_argument, prefix_argument
 from growd.terminal.output import echo_lines, output_options, print_json, table, tree
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from growd.command_options import Reach
 
 _TIMEOUT_S: Final = 60.0  # what a service does at a device may take a while
@@ -58,9 +60,32 @@ def info(*, reach: Reach, name: str, as_json: bool) -> None:
         echo_lines(table(HEADINGS, [each.row() for each in fields]))
 
 
+@service.command("args")
+@name_argument("service")
+@output_options
+@client_options
+def args_command(*, reach: Reach, name: str, as_json: bool) -> None:
+    """Print the names of a service's arguments, in order."""
+    with reach.client() as client:
+        found = look_up(client, "service", name, kind=_Service).args
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(" ".join(found))
+
+
+def _complete_argument(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The arguments of the service that stands before, as NAME=."""
+    return complete_with(
+        ctx, incomplete, lambda client: [f"{f.name}=" for f in service_fields(client, ctx.params["name"])]
+    )
+
+
 @service.command(context_settings={"ignore_unknown_options": True})
 @name_argument("service")
-@click.argument("arguments", nargs=-1, metavar="[ARGUMENT...|NAME=VALUE...]")
+@click.argument(
+    "arguments", nargs=-1, metavar="[ARGUMENT...|NAME=VALUE...]", shell_complete=_complete_argument
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),

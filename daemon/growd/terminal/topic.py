@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from growd.terminal.following import Line
 
 _REPORT_S: Final = 1.0  # between two reports of `growd topic hz`
+_QUIET_REPORTS: Final = 3  # without a message before that is said: at 1 Hz one of them is usual
 _WAITING: Final = 1_000  # arrivals that may wait for a report
 
 
@@ -91,9 +92,38 @@ def info(*, reach: Reach, name: str, as_json: bool) -> None:
     echo_lines(bullets("Subscribers", found.subs))
 
 
+@topic.command("type")
+@name_argument("topic")
+@output_options
+@client_options
+def type_command(*, reach: Reach, name: str, as_json: bool) -> None:
+    """Print the message type of a topic."""
+    with reach.client() as client:
+        found = look_up(client, "topic", name, kind=_Topic).type
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(found)
+
+
+@topic.command()
+@click.argument("wanted", metavar="TYPE")
+@output_options
+@client_options
+def find(*, reach: Reach, wanted: str, as_json: bool) -> None:
+    """Print the topics of a message type, such as std_msgs/Float64."""
+    with reach.client() as client:
+        names = names_of(client, "topic")
+        found = [name for name in names if client.get("topic", name, kind=_Topic).type == wanted]
+    if as_json:
+        print_json(found)
+    else:
+        echo_lines(iter(found))
+
+
 @topic.command()
 @name_argument("topic")
-@click.option("-n", "--count", type=click.IntRange(min=1), metavar="COUNT", help="End after so many.")
+@click.option("-n", "--count", type=click.IntRange(min=1), metavar="COUNT", help="Stop after COUNT messages.")
 @output_options
 @client_options
 def echo(*, reach: Reach, name: str, count: int | None, as_json: bool) -> None:
@@ -134,9 +164,12 @@ def _message(line: Line, fields: Sequence[FieldInfo]) -> str:
 @click.option(
     "-r", "--rate", type=click.FloatRange(min=0, min_open=True, max=1000), metavar="HZ", help="Repeat it."
 )
+@click.option("--once", is_flag=True, help="Publish once, as without --rate (-1 is a value here).")
 @output_options
 @client_options
-def pub(*, reach: Reach, name: str, values: tuple[str, ...], rate: float | None, as_json: bool) -> None:
+def pub(
+    *, reach: Reach, name: str, values: tuple[str, ...], rate: float | None, once: bool, as_json: bool
+) -> None:
     """Publish a message, once or HZ times a second.
 
     There is a VALUE for each field of the topic's type, as `growd topic info` tells them, or one JSON array
@@ -145,6 +178,8 @@ def pub(*, reach: Reach, name: str, values: tuple[str, ...], rate: float | None,
     With --rate it ends with Ctrl-C (exit status 130), and waits for a daemon that is restarted.
     """
     _refuse_options(values)
+    if once and rate is not None:
+        raise click.UsageError("--once and --rate exclude each other")
     with reach.client() as client:
         found = look_up(client, "topic", name, kind=_Topic)
         if len(values) > 1 and values[0] == found.type:
@@ -201,7 +236,7 @@ def _repeat(client: Client, name: str, arguments: list[Any], interval_s: float) 
     metavar="COUNT",
     help="Over so many messages.",
 )
-@click.option("-n", "--count", type=click.IntRange(min=2), metavar="COUNT", help="End after so many.")
+@click.option("-n", "--count", type=click.IntRange(min=2), metavar="COUNT", help="Stop after COUNT messages.")
 @output_options
 @client_options
 def hz(*, reach: Reach, name: str, window: int, count: int | None, as_json: bool) -> None:
@@ -219,7 +254,7 @@ def _measure(client: Client, name: str, gaps: Gaps, count: int | None, *, as_jso
     arrivals: queue.Queue[float | ClientError | None] = queue.Queue(_WAITING)
     reader = threading.Thread(target=_read, args=(client, name, arrivals), name=f"read {name}", daemon=True)
     reader.start()
-    came, reported, report_due = 0, 0, time.monotonic() + _REPORT_S
+    came, reported, quiet, report_due = 0, 0, 0, time.monotonic() + _REPORT_S
     while count is None or came < count:
         with suppress(queue.Empty):
             arrival = arrivals.get(timeout=max(0.0, report_due - time.monotonic()))
@@ -228,7 +263,9 @@ def _measure(client: Client, name: str, gaps: Gaps, count: int | None, *, as_jso
             came += arrival is not None
             gaps.add(arrival)
         if time.monotonic() >= report_due:
-            _report(gaps, as_json=as_json, is_news=came > reported)
+            quiet = 0 if came > reported else quiet + 1
+            if quiet % _QUIET_REPORTS == 0:
+                _report(gaps, as_json=as_json, is_news=came > reported)
             reported, report_due = came, time.monotonic() + _REPORT_S
     _report(gaps, as_json=as_json, is_news=True)
 
@@ -275,7 +312,7 @@ class Gaps:
 def _report(gaps: Gaps, *, as_json: bool, is_news: bool) -> None:
     found = gaps.told()
     if found is None or not is_news:
-        if not as_json:
+        if not as_json and not is_news:
             click.echo("no new messages")
     elif as_json:
         print_json(found, on_one_line=True)
@@ -283,4 +320,53 @@ def _report(gaps: Gaps, *, as_json: bool, is_news: bool) -> None:
         click.echo(
             f"average rate: {found['rate_hz']:.3f} Hz   min: {found['min_s']:.3f} s   "
             f"max: {found['max_s']:.3f} s   std dev: {found['std_dev_s']:.5f} s   window: {found['window']}"
+        )
+
+
+@topic.command()
+@name_argument("topic")
+@click.option(
+    "-w",
+    "--window",
+    type=click.IntRange(2, 10_000),
+    default=100,
+    show_default=True,
+    metavar="COUNT",
+    help="Over so many messages.",
+)
+@click.option("-n", "--count", type=click.IntRange(min=2), metavar="COUNT", help="Stop after COUNT messages.")
+@output_options
+@client_options
+def bw(*, reach: Reach, name: str, window: int, count: int | None, as_json: bool) -> None:
+    """Measure the JSON of a topic's messages: bytes a second, and mean, least and most bytes of one.
+
+    The command ends with Ctrl-C (exit status 130) or after COUNT messages.
+    """
+    arrivals: deque[tuple[float, int]] = deque(maxlen=window)
+    with reach.client() as client:
+        look_up(client, "topic", name, kind=_Topic)
+        for number, (text, _) in enumerate(follow(client, name, latest=False), 1):
+            arrivals.append((time.monotonic(), len(text)))
+            if number > 1:
+                _report_bytes(arrivals, as_json=as_json)
+            if number == count:
+                return
+
+
+def _report_bytes(arrivals: Sequence[tuple[float, int]], *, as_json: bool) -> None:
+    sizes = [size for _, size in arrivals]
+    duration_s = arrivals[-1][0] - arrivals[0][0]
+    found = {
+        "bytes_per_s": sum(sizes[1:]) / duration_s if duration_s else 0.0,
+        "mean_bytes": sum(sizes) / len(sizes),
+        "min_bytes": min(sizes),
+        "max_bytes": max(sizes),
+        "window": len(sizes),
+    }
+    if as_json:
+        print_json(found, on_one_line=True)
+    else:
+        click.echo(
+            f"average: {found['bytes_per_s']:.1f} B/s   mean: {found['mean_bytes']:.0f} B   "
+            f"min: {found['min_bytes']} B   max: {found['max_bytes']} B   window: {found['window']}"
         )

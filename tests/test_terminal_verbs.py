@@ -1,0 +1,103 @@
+"""The smaller verbs of `growd topic`, `param`, `service` and `alert`, typed at a daemon that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from growd.bus.fields import Field, Kind
+from support.daemon import CO2, LIGHT, START, serving
+from support.terminal import begun, typed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.daemon import Daemon
+    from support.terminal import Printed
+
+
+async def at(daemon: Daemon, *arguments: str) -> Printed:
+    return await typed(*arguments, "--url", daemon.origin)
+
+
+async def test_type_and_find_are_inverse():
+    async with serving() as daemon:
+        kind = (await at(daemon, "topic", "type", LIGHT)).out.strip()
+        assert kind == "std_msgs/Float64"
+        assert LIGHT in (await at(daemon, "topic", "find", kind)).out.splitlines()
+        assert LIGHT not in (await at(daemon, "topic", "find", "std_msgs/Bool", "--json")).json
+
+
+async def test_once_is_the_default_and_excludes_a_rate():
+    async with serving() as daemon:
+        assert (await at(daemon, "topic", "pub", "--once", LIGHT, "100")).status == 0
+        assert daemon.bus.topics.get(LIGHT).last.value == 100
+        refused = await at(daemon, "topic", "pub", "--once", "-r", "1", LIGHT, "200")
+        assert refused.status == 2
+        assert daemon.bus.topics.get(LIGHT).last.value == 100
+
+
+async def test_the_bytes_of_messages_are_counted():
+    async with (
+        serving() as daemon,
+        begun("topic", "bw", CO2, "-n", "3", "--json", "--url", daemon.origin) as bw,
+    ):
+        waiting = asyncio.create_task(bw.communicate())
+        while not waiting.done():
+            daemon.sensor[CO2].publish(1.0)
+            await asyncio.wait([waiting], timeout=0.1)
+        out, err = waiting.result()
+    assert (bw.returncode, err) == (0, b"")
+    told = json.loads(out.splitlines()[-1])
+    assert told["window"] == 3
+    assert 0 < told["min_bytes"] <= told["mean_bytes"] <= told["max_bytes"]
+    assert told["bytes_per_s"] > 0
+
+
+async def test_parameters_are_dumped_and_loaded_again(tmp_path: Path):
+    async with serving() as daemon:
+        node = daemon.bus.node("lamp")
+        node.declare("lamp/gain", Field("gain", Kind.FLOAT64, default=1.0))
+        node.declare("lamp/left", Field("left", Kind.FLOAT64, default=0.0), read_only=True)
+        await daemon.bus.parameters.set("lamp/gain", 2.0)
+        dumped = await at(daemon, "param", "dump", "lamp")
+        assert dumped.json == {"lamp/gain": 2.0, "lamp/left": 0.0}
+        file = tmp_path / "dump.json"
+        file.write_text(json.dumps({"lamp/gain": 3.0, "lamp/left": 5.0}))
+        loaded = await at(daemon, "param", "load", str(file))
+        assert (loaded.status, loaded.err) == (0, "")
+        assert loaded.out == "1 of 2 parameters were set, 1 are read-only; the others held their value\n"
+        assert daemon.bus.parameters.get("lamp") == {"gain": 3.0, "left": 0.0}
+
+
+@pytest.mark.parametrize("text", ["{", "[1]"])
+async def test_a_dump_that_is_none_is_refused(tmp_path: Path, text: str):
+    async with serving() as daemon:
+        file = tmp_path / "dump.json"
+        file.write_text(text)
+        refused = await at(daemon, "param", "load", str(file))
+    assert refused.status == 2
+    assert str(file) in refused.err
+
+
+async def test_the_arguments_of_a_service_are_listed():
+    async with serving() as daemon:
+        assert (await at(daemon, "service", "args", START)).out.split()[0] == "recipe_id"
+
+
+async def test_an_argument_with_a_wrong_name_is_refused_with_the_right_one():
+    async with serving() as daemon:
+        refused = await at(daemon, "service", "call", START, "recipe=demo_day")
+        assert refused.status == 2
+        assert "there is no argument recipe; did you mean recipe_id?" in refused.err
+        assert daemon.runner.calls == []
+
+
+@pytest.mark.parametrize(("words", "meant"), [(["topc", "list"], "topic"), (["stauts"], "status")])
+async def test_a_command_with_a_typing_error_is_refused_with_the_right_one(words: list[str], meant: Any):
+    refused = await typed(*words)
+    assert refused.status == 2
+    assert f"Did you mean '{meant}'?" in refused.err
