@@ -130,7 +130,8 @@ def test_show_names_how_often_set_points_are_repeated(written):
     point = {"start_time": 0.5, "end_time": 2, "value": 5}
     phase = {"cycles": 9, "time_units": "hours", "step": {"light_illuminance": [point]}}
     lines = said("show", written({"format": "flexformat", "phases": [phase]})).stdout.splitlines()
-    assert "every 2 h  30 min      5" in lines[3]
+    assert "every 2 h     0 s  release" in lines[3]
+    assert "30 min        5" in lines[4]
     assert lines[0].startswith("mine (flexformat), 18 h")
 
 

@@ -47,6 +47,9 @@ UNITS: Final = {
     "mS/cm": ("siemens_per_meter", 0.1),
     "mV": ("volts", 0.001),
     "mg/L": ("grams_per_liter", 0.001),
+    "ml/h": ("liters_per_hour", 0.001),
+    "CFM": ("cubic_feet_per_minute", 1.0),
+    "number": ("", 1.0),
 }
 """Each unit of a variable: its name at the end of a metric's, and what a value is multiplied by."""
 

@@ -88,7 +88,8 @@ def _of_phase(phase: dict[str, Any], tracks: Sequence[dict[str, Any]]) -> Iterat
         named = track["variable"], track["unit"], _repeated(track, phase["duration"])
         for point in track["points"]:
             at = _clock(point["at"]) if track["daily"] else lasting(point["at"])
-            value, to_next = f"{point['value']:.10g}", point["to_next"]
+            value = "release" if point["value"] is None else f"{point['value']:.10g}"
+            to_next = point["to_next"]
             yield *first, *named, at, value, "" if to_next == "hold" else to_next
             first, named = ("", "", ""), ("", "", "")
 

@@ -51,7 +51,11 @@ VARIABLES: dict[str, Variable] = {
         Variable("water_dissolved_oxygen", "mg/L", 0, 50, 2, absolute_band=0.05),
         Variable("water_level_low", "switch", 0, 1, 0),
         Variable("water_level_high", "switch", 0, 1, 0),
-        Variable("nutrient_flora_duo_a", "fraction", -1, 1, 3),
-        Variable("nutrient_flora_duo_b", "fraction", -1, 1, 3),
+        Variable("nutrient_flora_duo_a", "ml/h", 0, 10_000, 2),
+        Variable("nutrient_flora_duo_b", "ml/h", 0, 10_000, 2),
+        # names of openag_brain, for its recipes and clients: nothing in growd measures or drives them
+        Variable("air_flush", "CFM", 0, 10_000, 1),
+        Variable("air_oxygen", "percent", 0, 100, 2, absolute_band=0.05),
+        Variable("marker", "number", -1e9, 1e9, 3),
     )
 }

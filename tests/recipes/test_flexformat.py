@@ -12,7 +12,7 @@ from growd.recipes.findings import Severity, errors
 from growd.recipes.interpreter import check, interpret
 from support.recipe_strategies import FLEXFORMAT, findings
 
-SECONDS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1, "milliseconds": Fraction(1, 1000)}
+SECONDS = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 LIGHT = "light_illuminance"
 AIR = "air_temperature"
 
@@ -21,36 +21,53 @@ def flexformat(*phases):
     return {"_id": "r", "format": "flexformat", "phases": list(phases)}
 
 
-def phase(cycles=1, time_units="hours", **step):
+def phase(cycles=1, time_units="hours", name="p", **step):
     spans = {
         variable: [{"start_time": s, "end_time": e, "value": v} for s, e, v in spans]
         for variable, spans in step.items()
     }
-    return {"name": "p", "cycles": cycles, "time_units": time_units, "step": spans}
+    return {"name": name, "cycles": cycles, "time_units": time_units, "step": spans}
 
 
 DAY = phase(2, **{LIGHT: [(0, 18, 8000), (18, 24, 0)]})
 
 
 def unrolled(recipe):
-    """Every span of every cycle of every phase as (begin in s, variable, value), and the end."""
+    """The begin and end of every span of every cycle of every phase, in s, and the end of the recipe."""
     begin = Fraction(0)
-    spans = []
+    edges = []
     for each in recipe["phases"]:
         unit = SECONDS[each["time_units"]]
-        ends = [span["end_time"] for track in each["step"].values() for span in track]
+        spans = [span for track in each["step"].values() for span in track]
         for _ in range(int(each["cycles"])):
-            for variable, track in each["step"].items():
-                starts = [begin + Fraction(span["start_time"]) * unit for span in track]
-                spans += [(start, variable, span["value"]) for start, span in zip(starts, track, strict=True)]
-            begin += Fraction(max(ends)) * unit
-    return sorted(spans, key=lambda span: span[0]), begin
+            for name in ("start_time", "end_time"):
+                edges += [float(begin + Fraction(span[name]) * unit) for span in spans]
+            begin += Fraction(max(span["end_time"] for span in spans)) * unit
+    return edges, begin
 
 
 def slow_and_obvious(recipe, elapsed):
-    """A variable has the value of the last of its spans to begin; a gap, a phase without it, the end hold."""
-    spans, _ = unrolled(recipe)
-    return {variable: value for begin, variable, value in spans if begin <= elapsed}
+    """A variable has the value of its span at that time, none in a gap of its step.
+
+    In a phase without it, and after the end, it is as at the end of the last phase that has it.
+    """
+    found = {}
+    begin = Fraction(0)
+    for each in recipe["phases"]:
+        unit = SECONDS[each["time_units"]]
+        step = max(Fraction(span["end_time"]) for track in each["step"].values() for span in track) * unit
+        end = begin + step * int(each["cycles"])
+        if elapsed >= begin:
+            is_over = elapsed >= end
+            gone = step if is_over else (Fraction(elapsed) - begin) % step
+            for variable, track in each["step"].items():
+                found.pop(variable, None)
+                for span in track:
+                    start, stop = Fraction(span["start_time"]) * unit, Fraction(span["end_time"]) * unit
+                    if start <= gone < stop or (is_over and gone == stop):
+                        found[variable] = span["value"]
+        begin = end
+    return found
 
 
 # --- What is said of it
@@ -58,7 +75,9 @@ def slow_and_obvious(recipe, elapsed):
 
 def test_a_sound_recipe_has_no_findings():
     units = {"variable_units": {LIGHT: "lux", "something": "of their own"}}
-    assert check(flexformat(DAY | units, phase(3, "days", **{LIGHT: [(0, 1, 5)]}))) == []
+    assert (
+        check(flexformat(DAY | units, phase(3, "days", "q", **{AIR: [(0, 1, 5)], LIGHT: [(0, 1, 0)]}))) == []
+    )
 
 
 SPAN = {"start_time": 0, "end_time": 24, "value": 20}
@@ -75,6 +94,9 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
         ({"time_units": ["hours"]}, "/time_units", "an array of 1 element"),
         ({"name": 5}, "/name", "expected a text, got 5"),
         ({"variable_units": []}, "/variable_units", "expected an object"),
+        ({"variable_units": {AIR: "degR"}}, f"/variable_units/{AIR}", "degF, F, fahrenheit"),
+        ({"variable_units": {AIR: 7}}, f"/variable_units/{AIR}", "got 7"),
+        ({"variable_units": {LIGHT: "percent"}}, f"/variable_units/{LIGHT}", "one of lux, lx, klux, got"),
         ({"step": []}, "/step", "expected an object with an array for each variable"),
         ({"step": {}}, "/step", "there is no span; a step is"),
         ({"step": {AIR: {}}}, f"/step/{AIR}", "expected an array of spans, got an object"),
@@ -134,10 +156,9 @@ def test_spans_that_overlap_are_errors_each_with_the_one_it_overlaps():
     assert {finding.sentence for finding in overlaps} == {"it overlaps with span 0, which ends at 10"}
 
 
-def test_gaps_an_order_and_units_of_their_own_are_warned_of():
+def test_gaps_and_an_order_are_warned_of():
     recipe = flexformat(phase(**{AIR: [(20, 22, 21), (2, 18, 20)], LIGHT: [(0, 24, 0)]}))
-    assert findings(recipe | {"phases": [recipe["phases"][0] | {"variable_units": {AIR: "degF"}}]}) == [
-        ("warning", f"/phases/0/variable_units/{AIR}"),
+    assert findings(recipe) == [
         ("warning", f"/phases/0/step/{AIR}/1/start_time"),
         ("warning", f"/phases/0/step/{AIR}/0/start_time"),
         ("warning", f"/phases/0/step/{AIR}"),
@@ -146,7 +167,9 @@ def test_gaps_an_order_and_units_of_their_own_are_warned_of():
 
 
 def test_a_variable_that_a_later_phase_does_not_name_and_one_without_spans_are_warned_of():
-    assert findings(flexformat(DAY, phase(**{AIR: [(0, 1, 20)]}))) == [("warning", "/phases/1/step")]
+    assert findings(flexformat(DAY, phase(name="q", **{AIR: [(0, 1, 20)]}))) == [
+        ("warning", "/phases/1/step")
+    ]
     assert findings(flexformat(phase(**{AIR: [(0, 1, 20)], LIGHT: []}))) == [
         ("warning", f"/phases/0/step/{LIGHT}")
     ]
@@ -158,8 +181,7 @@ def test_a_variable_that_a_later_phase_does_not_name_and_one_without_spans_are_w
 @given(FLEXFORMAT, st.data())
 def test_set_points_are_those_of_the_recipe_unrolled(recipe, data):
     plan, _ = interpret(recipe)
-    spans, end = unrolled(recipe)
-    edges = [float(begin) for begin, _, _ in spans]
+    edges, end = unrolled(recipe)
     elapsed = data.draw(
         st.one_of(
             st.sampled_from(edges),
@@ -179,10 +201,10 @@ def test_times_that_no_float_can_hold_exactly_make_no_difference_but_at_their_ve
                 span |= {"start_time": span["start_time"] * odd, "end_time": span["end_time"] * odd}
     recipe = flexformat(*phases)
     plan, _ = interpret(recipe)
-    spans, end = unrolled(recipe)
+    edges, end = unrolled(recipe)
     elapsed = part * plan.duration
     assert plan.duration == pytest.approx(float(end), rel=1e-12)
-    if all(abs(begin - elapsed) > 1e-6 * end for begin, _, _ in spans):
+    if all(abs(edge - elapsed) > 1e-6 * end for edge in edges):
         assert plan.set_points(elapsed) == slow_and_obvious(recipe, elapsed)
     assert plan.set_points(plan.duration) == slow_and_obvious(recipe, end)
 
@@ -195,15 +217,30 @@ def test_after_the_end_it_stays_as_it_was_at_the_end_and_never_begins_anew(recip
     assert plan.phase_at(plan.duration * (1 + more)) == len(recipe["phases"]) - 1
 
 
-def test_a_gap_holds_the_last_value_also_from_one_cycle_to_the_next():
+def test_a_gap_releases_the_set_point_in_each_cycle():
     plan, _ = interpret(flexformat(phase(2, **{AIR: [(2, 4, 20), (6, 8, 22)], LIGHT: [(0, 10, 0)]})))
     assert [plan.set_points(hour * 3600).get(AIR) for hour in (0, 2, 5, 7, 9, 11, 12, 19, 20, 99)] == [
-        *(None, 20, 20, 22, 22),
-        *(22, 20, 22, 22, 22),
+        *(None, 20, None, 22, None),
+        *(None, 20, None, None, None),
     ]
 
 
-def test_milliseconds_are_milliseconds():
-    plan, _ = interpret(flexformat(phase(3, "milliseconds", **{AIR: [(0, 500, 20), (500, 1000, 21)]})))
+def test_a_gap_of_a_light_is_warned_of_with_the_hours_lit_a_day():
+    recipe = flexformat(phase(20, **{LIGHT: [(6, 18, 8000)], AIR: [(0, 24, 20)]}))
+    *_, lit = [finding.sentence for finding in check(recipe)]
+    assert lit == "light_illuminance is lit 12 h a day: the light is off in the gaps"
+    plan, _ = interpret(recipe)
+    assert sum(LIGHT in plan.set_points(hour * 3600.0) for hour in range(20 * 24)) == 240
+
+
+def test_a_variable_that_a_later_phase_does_not_name_stays_as_its_phase_left_it():
+    days = phase(1, **{LIGHT: [(6, 18, 8000)], AIR: [(0, 24, 20)]})
+    plan, _ = interpret(flexformat(days, phase(1, name="q", air_humidity=[(0, 24, 60)])))
+    assert plan.set_points(30 * 3600) == {AIR: 20, "air_humidity": 60}
+
+
+@pytest.mark.parametrize("unit", ["milliseconds", "ms"])
+def test_milliseconds_are_milliseconds(unit):
+    plan, _ = interpret(flexformat(phase(3, unit, **{AIR: [(0, 500, 20), (500, 1000, 21)]})))
     assert plan.duration == 3.0
     assert [plan.set_points(at)[AIR] for at in (0.0, 0.499, 0.5, 1.25, 2.75, 3.0)] == [20, 20, 21, 20, 21, 21]

@@ -202,7 +202,7 @@ def test_all_findings_come_at_once():
     ("change", "place", "sentence"),
     [
         ({"course": {AIR: points((1, 20), (0, 21))}}, f"/course/{AIR}/1/at", "run by their time"),
-        ({"daily": {LIGHT: points(("07:00", 1), ("06:00", 2))}}, f"/daily/{LIGHT}/1/at", "run by their"),
+        ({"daily": {LIGHT: points(("07:00", 0), ("06:00", 2_000))}}, f"/daily/{LIGHT}/1/at", "run by"),
         ({"course": {AIR: points((0, 20, "ramp"))}}, f"/course/{AIR}/0/to_next", "no next set point"),
         ({"course": {AIR: points((1, 20))}}, f"/course/{AIR}", "a gap from 0 to 1, in which the last value"),
         ({"cycle": 3}, "/cycle", "3 is longer than the duration, 2"),

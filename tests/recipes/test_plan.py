@@ -42,6 +42,7 @@ TRACKS = st.sampled_from(
         LATE,
         Track([Point(4.0, 1.0), Point(8.0, 2.0, Shape.RAMP)], 10.0),
         Track([Point(2.0, 3.0, Shape.SINE), Point(3.0, 4.0)], 5.0),
+        Track([Point(0.0, None), Point(3.0, 4.0), Point(6.0, None)], 8.0),
         Track([Point(21_600.0, 5.0), Point(64_800.0, 6.0, Shape.RAMP)], 86_400.0, is_daily=True),
     ]
 )
@@ -78,8 +79,9 @@ def walked_back(plan, variable, elapsed, time_of_day):
     for phase in reversed(plan.phases[: number + 1]):
         if variable in phase.tracks:
             clock = time_of_day - (elapsed - position)
-            value = phase.tracks[variable].value(position - phase.begin, phase.duration, clock)
-            if value is not None:
+            track = phase.tracks[variable]
+            value = track.value(position - phase.begin, phase.duration, clock)
+            if value is not None or track.points[0].value is None:
                 return value
         elif phase.releases:
             return None

@@ -60,7 +60,7 @@ function (newDoc) {
     checkValue(place + "/value", span.value);
   }
   function checkStepPhase(place, phase) {
-    var units = UNITS.concat(["milliseconds"]);
+    var units = UNITS.concat(["milliseconds", "ms"]);
     checkText(place + "/name", phase.name);
     demand(isNumber(phase.cycles) && phase.cycles >= 1 && Math.floor(phase.cycles) === phase.cycles,
       place + "/cycles", "a whole number of cycles, 1 or more", phase.cycles);

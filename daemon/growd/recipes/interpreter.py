@@ -9,6 +9,7 @@ import msgspec
 
 from growd.bus.errors import shown
 from growd.recipes import flexformat, phased, simple
+from growd.recipes.doubts import doubts
 from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import Finding, Severity, error, errors, warning, warnings
 
@@ -57,8 +58,11 @@ def check(recipe: Any, reach: Reach | None = None) -> list[Finding]:
             found[finding.severity].append(finding)
         elif finding.severity is Severity.ERROR:
             break
-    if reach is not None and not found[Severity.ERROR]:
-        found[Severity.WARNING].extend(_check_reach(recipe, reach))
+    if not found[Severity.ERROR]:
+        form = FORMATS[recipe["format"]]
+        found[Severity.WARNING].extend(doubts(recipe, form.plan(recipe), form.places(recipe)))
+        if reach is not None:
+            found[Severity.WARNING].extend(_check_reach(recipe, reach))
     findings = found[Severity.ERROR] + found[Severity.WARNING]
     if len(findings) > MAX_FINDINGS:
         last = Finding(findings[MAX_FINDINGS].severity, "", f"there is more to say than these {MAX_FINDINGS}")

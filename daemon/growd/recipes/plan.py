@@ -34,12 +34,16 @@ class Shape(StrEnum):
         return min(max(begin, end), max(min(begin, end), begin * (1.0 - gone) + end * gone))
 
 
+Written = tuple[float | None, Shape, float | None]
+"""A set point as a recipe has it: value, way to the next one, and value of the next one unless it holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A set point: from `at` (seconds after the beginning of the cycle) on."""
+    """A set point: from `at` (seconds after the beginning of the cycle) on. `None` releases the variable."""
 
     at: float
-    value: float
+    value: float | None
     shape: Shape = Shape.HOLD
 
 
@@ -49,39 +53,66 @@ class Track:
     `points` are in the order of their time; of several at one time the last holds. The cycle is repeated as
     long as the phase lasts. It begins with the phase; with `is_daily` it is the day, as clocks on the wall
     have it.
+
+    `is_whole` is whether it says something at every time of the phase, if only that the variable is released.
     """
 
     def __init__(self, points: Sequence[Point], cycle: float, *, is_daily: bool = False) -> None:
         self.points = tuple(sorted(points, key=lambda point: point.at))  # stable
         self.cycle = DAY_S if is_daily else cycle
         self.is_daily = is_daily
+        self.is_whole = is_daily or self.points[0].at <= 0.0
         self._times = [point.at for point in self.points]
 
     def value(self, since: float, end: float, time_of_day: float) -> float | None:
-        """The value `since` seconds after the beginning of a phase of `end` seconds; None before the first.
+        """The value `since` seconds after the beginning of a phase of `end` seconds.
 
-        At the end of the phase it is that of the end of a cycle, and not of the beginning of another.
+        None where it is released, and before the first set point. At the end of the phase it is that of the
+        end of a cycle, and not of the beginning of another.
         """
-        if self.is_daily:
-            return self._at(time_of_day % DAY_S, goes_on=True, came_round=True)
-        time = math.fmod(since, self.cycle)  # exact
-        if since >= end and time < ROUNDING * self.cycle:
-            time = self.cycle
-        goes_on = since - time + self.cycle < end * (1.0 - ROUNDING)
-        return self._at(time, goes_on=goes_on, came_round=since > time)
-
-    def _at(self, time: float, *, goes_on: bool, came_round: bool) -> float | None:
-        """At a time of the cycle, to which another one comes after (`goes_on`) or came before."""
-        passed = bisect_right(self._times, time)
-        if not passed and not came_round:
+        time, passed, goes_on = self._place(since, end, time_of_day)
+        if passed is None:
             return None
-        point = self.points[passed - 1]  # before the first, the last of the round before
-        if point.shape is Shape.HOLD or (passed == len(self.points) and not goes_on):
+        point = self.points[passed - 1]
+        if point.value is None or self._holds(point, passed, goes_on=goes_on):
             return point.value
         following = self.points[passed % len(self.points)]
         gone = (time - point.at) % self.cycle
         way = (following.at - point.at) % self.cycle or self.cycle
-        return point.shape.between(point.value, following.value, min(1.0, gone / way))
+        end_value = point.value if following.value is None else following.value
+        return point.shape.between(point.value, end_value, min(1.0, gone / way))
+
+    def written(self, since: float, end: float, time_of_day: float) -> Written | None:
+        """The set point in force, as the recipe has it; None before the first. Arguments as for `value`."""
+        _, passed, goes_on = self._place(since, end, time_of_day)
+        if passed is None:
+            return None
+        point = self.points[passed - 1]
+        if self._holds(point, passed, goes_on=goes_on):
+            return point.value, Shape.HOLD, None
+        return point.value, point.shape, self.points[passed % len(self.points)].value
+
+    def _holds(self, point: Point, passed: int, *, goes_on: bool) -> bool:
+        return point.shape is Shape.HOLD or (passed == len(self.points) and not goes_on)
+
+    def _place(self, since: float, end: float, time_of_day: float) -> tuple[float, int | None, bool]:
+        """The time of the cycle, how many points have passed in it, and whether another cycle follows.
+
+        None have passed before the first point; 0 means the last point of the cycle before.
+        """
+        if self.is_daily:
+            time = time_of_day % DAY_S
+            return time, bisect_right(self._times, time), True
+        time = math.fmod(since, self.cycle)  # exact
+        if since >= end and time < ROUNDING * self.cycle:
+            time = self.cycle
+        goes_on = since - time + self.cycle < end * (1.0 - ROUNDING)
+        passed = bisect_right(self._times, time)
+        return time, passed if passed or since > time else None, goes_on
+
+
+_RELEASED: Final = Track([Point(0.0, None)], 1.0)
+_NOWHERE: Final = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -106,8 +137,8 @@ class Phase:
         track = self.tracks.get(variable)
         if track is None:
             return self.releases
-        # of a day there always is one, and the end of a course is the same whatever the clock shows
-        return track.value(self.end - self.begin, self.duration, 0.0) is not None
+        # the end of a course is the same whatever the clock shows
+        return track.is_whole or track.written(self.end - self.begin, self.duration, 0.0) is not None
 
 
 class Plan:
@@ -160,19 +191,41 @@ class Plan:
 
         It is that of the phase, else as the last phase that says something of it left it.
         """
+        track, place = self._speaking(variable, elapsed, time_of_day, earlier)
+        return None if track is None else track.value(*place)
+
+    def written(
+        self,
+        variable: str,
+        elapsed: float,
+        time_of_day: float = 0.0,
+        earlier: Callable[[float], float] | None = None,
+    ) -> Written | None:
+        """The set point in force as the recipe has it; None before the first. Arguments as for `value`.
+
+        It stays the same along a ramp and where the recipe repeats it, and differs once the recipe changes
+        the variable. After a release it is that of a value of None.
+        """
+        track, place = self._speaking(variable, elapsed, time_of_day, earlier)
+        return None if track is None else track.written(*place)
+
+    def _speaking(
+        self, variable: str, elapsed: float, time_of_day: float, earlier: Callable[[float], float] | None
+    ) -> tuple[Track | None, tuple[float, float, float]]:
+        """The track that says what a variable is, None if there is none, and the place to ask it for."""
         if elapsed < 0:
-            return None
+            return None, _NOWHERE
         for phase, position in self._telling(variable, min(elapsed, self.duration)):
             track = phase.tracks.get(variable)
             if track is not None:
                 gone = elapsed - position
                 at = earlier(position) if earlier is not None and gone > 0 else time_of_day - gone
-                value = track.value(position - phase.begin, phase.duration, at)
-                if value is not None:
-                    return value
+                place = position - phase.begin, phase.duration, at
+                if track.is_whole or track.written(*place) is not None:
+                    return track, place
             elif phase.releases:
-                return None
-        return None
+                return _RELEASED, _NOWHERE
+        return None, _NOWHERE
 
     def _telling(self, variable: str, position: float) -> Iterator[tuple[Phase, float]]:
         """The phase at a position, and the last one before that settles a variable, as it was at its end."""

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
+from growd.recipes.doubts import check_openag_unit
 from growd.recipes.findings import check_time, check_value, check_variable, error, warning
 from growd.recipes.plan import Phase, Plan, Point, Track
 
@@ -50,12 +51,24 @@ def check(recipe: dict[str, Any]) -> Iterator[Finding]:
             yield finding
     if sound and operations:
         yield from _check_order(operations)
+    for number, variable in _first(operations):
+        yield from check_openag_unit(f"/operations/{number}", variable, "a simple recipe can't name the unit")
 
 
 def places(recipe: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
     """The place of each set point, its variable and value."""
     for number, (_, variable, value) in enumerate(recipe["operations"]):
         yield f"/operations/{number}", variable, float(value)
+
+
+def _first(operations: list[Any]) -> Iterator[tuple[int, str]]:
+    """Where each variable is set first."""
+    seen: set[str] = set()
+    for number, operation in enumerate(operations):
+        variable = operation[1] if isinstance(operation, list) and len(operation) > 1 else None
+        if isinstance(variable, str) and variable not in seen:
+            seen.add(variable)
+            yield number, variable
 
 
 def _check_operation(place: str, operation: Any) -> Iterator[Finding]:

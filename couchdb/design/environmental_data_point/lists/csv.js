@@ -17,8 +17,11 @@ function (head, req) {
     "water_dissolved_oxygen": "mg/L",
     "water_level_low": "switch",
     "water_level_high": "switch",
-    "nutrient_flora_duo_a": "fraction",
-    "nutrient_flora_duo_b": "fraction"
+    "nutrient_flora_duo_a": "ml/h",
+    "nutrient_flora_duo_b": "ml/h",
+    "air_flush": "CFM",
+    "air_oxygen": "percent",
+    "marker": "number"
   };
   function columns(text) {
     var asked;

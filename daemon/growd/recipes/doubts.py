@@ -1,0 +1,121 @@
+"""Warnings on a valid recipe that is probably not what its author meant."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.errors import shown
+from growd.recipes.findings import warning
+from growd.recipes.plan import DAY_S, Shape
+from growd.recipes.units import UNLIKE_OPENAG
+from growd.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.recipes.findings import Finding
+    from growd.recipes.plan import Phase, Plan, Track
+
+LIGHT: Final = frozenset({"light_illuminance", "light_ppfd"}) | {
+    name for name in VARIABLES if name.startswith("light_intensity_")
+}
+HOT_DEGC: Final = 45.0
+"""No crop is grown above this temperature; most room temperatures in degrees Fahrenheit are."""
+
+FRACTIONS: Final = {"light_illuminance": 100.0, "light_ppfd": 1.0, "air_humidity": 1.0}
+"""A recipe whose largest value is not above this probably gives a percentage or a fraction."""
+
+HOUR_S: Final = 3_600.0
+
+
+def doubts(recipe: dict[str, Any], plan: Plan, places: Iterator[tuple[str, str, float]]) -> Iterator[Finding]:
+    """All doubts about a recipe without errors; `places` are place, variable and value of its set points."""
+    yield from _check_leftovers(recipe)
+    yield from _check_names(recipe)
+    yield from _check_values(places)
+    yield from _check_dark(plan, "/operations" if recipe["format"] == "simple" else "/phases")
+
+
+def check_openag_unit(place: str, variable: str, remedy: str) -> Iterator[Finding]:
+    """That a variable without a named unit had the same one in openag_brain."""
+    theirs = UNLIKE_OPENAG.get(variable)
+    if theirs is not None:
+        own = VARIABLES[variable].unit
+        yield warning(place, f"{variable} is taken in {own}; openag_brain took it in {theirs}; {remedy}")
+
+
+def _check_leftovers(recipe: dict[str, Any]) -> Iterator[Finding]:
+    name = "phases" if recipe["format"] == "simple" else "operations"
+    if name in recipe:
+        yield warning(f"/{name}", f"a recipe of format {recipe['format']} has no {name}; they are ignored")
+
+
+def _check_names(recipe: dict[str, Any]) -> Iterator[Finding]:
+    if recipe["format"] == "simple":
+        return
+    seen: dict[str, int] = {}
+    for number, phase in enumerate(recipe["phases"]):
+        name = phase.get("name")
+        if name and seen.setdefault(name, number) != number:
+            words = f"phase {seen[name] + 1} has this name too: skip_to_phase {shown(name)} goes to that one"
+            yield warning(f"/phases/{number}/name", words)
+
+
+def _check_values(places: Iterator[tuple[str, str, float]]) -> Iterator[Finding]:
+    """Once for each variable: temperatures in degF, shares where there should be lux or percent."""
+    highest: dict[str, tuple[float, str]] = {}
+    for place, variable, value in places:
+        if variable not in highest or value > highest[variable][0]:
+            highest[variable] = value, place
+    for variable, (value, place) in highest.items():
+        unit = VARIABLES[variable].unit
+        if unit == "degC" and value > HOT_DEGC:
+            celsius = (value - 32) * 5 / 9
+            words = f"{value:g} degC is too hot for a crop; {value:g} degF would be {celsius:.3g} degC"
+            yield warning(place, words)
+        elif 0 < value <= FRACTIONS.get(variable, 0.0):
+            words = f"no {variable} of this recipe is above {value:g} {unit}; is that a share of something?"
+            yield warning(place, words)
+
+
+def _check_dark(plan: Plan, place: str) -> Iterator[Finding]:
+    """Once for each variable of light: that it goes dark at least once a day."""
+    for variable in sorted(LIGHT & set(plan.variables)):
+        for number, phase in enumerate(plan.phases):
+            lit = _longest_lit(plan, phase, variable)
+            if lit >= DAY_S:
+                where = place if place == "/operations" else f"{place}/{number}"
+                words = f"{variable} is lit 24 h a day, for {lit / HOUR_S:.4g} h without a dark one"
+                yield warning(where, words)
+                break
+
+
+def _longest_lit(plan: Plan, phase: Phase, variable: str) -> float:
+    """The longest time without dark in a phase, in seconds."""
+    track = phase.tracks.get(variable)
+    if track is None:
+        return phase.duration if _is_held_lit(plan, phase, variable) else 0.0
+    is_repeated = track.is_daily or track.cycle < phase.duration
+    stretches = list(_stretches(track, track.points[0].at + track.cycle if is_repeated else phase.duration))
+    if is_repeated and all(is_lit for _, is_lit in stretches):
+        return phase.duration
+    longest = lit = 0.0
+    for seconds, is_lit in chain(stretches, stretches if is_repeated else ()):
+        lit = lit + seconds if is_lit else 0.0
+        longest = max(longest, lit)
+    return min(longest, phase.duration)
+
+
+def _is_held_lit(plan: Plan, phase: Phase, variable: str) -> bool:
+    """Whether a phase without the variable keeps it lit, whatever the time of day."""
+    return all((plan.value(variable, phase.begin, hour * HOUR_S) or 0) > 0 for hour in range(24))
+
+
+def _stretches(track: Track, end: float) -> Iterator[tuple[float, bool]]:
+    """How long each set point of a track lasts, and whether it is lit."""
+    points = track.points
+    for point, following in zip(points, points[1:] + points[:1], strict=True):
+        until = end if point is points[-1] else following.at
+        is_rising = point.shape is not Shape.HOLD and (following.value or 0) > 0
+        yield until - point.at, is_rising or (point.value or 0) > 0

@@ -1,0 +1,82 @@
+"""Recipes that can run and are probably a mistake: each is warned of once, and runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from growd.recipes.interpreter import check
+from support.recipe_strategies import findings
+
+LIGHT, AIR = "light_illuminance", "air_temperature"
+DAY_S = 86_400
+
+
+def simple(*operations):
+    return {"format": "simple", "operations": [list(operation) for operation in operations]}
+
+
+def phased(*phases):
+    return {"format": "phased", "phases": [{"duration": 3, "time_units": "days"} | each for each in phases]}
+
+
+def daily(*points):
+    return {"daily": {LIGHT: [{"at": at, "value": value} for at, value in points]}}
+
+
+def course(cycle, *points):
+    return {"course": {LIGHT: [{"at": at, "value": value} for at, value in points]}, "cycle": cycle}
+
+
+NIGHT = daily(("06:00", 8000), ("22:00", 0))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "place", "sentence"),
+    [
+        (simple((0, AIR, 75), (60, AIR, 70)), "/operations/0", "75 degF would be 23.9 degC"),
+        (simple((0, LIGHT, 80), (60, LIGHT, 0)), "/operations/0", "no light_illuminance of this recipe is"),
+        (simple((0, "air_humidity", 0.8), (60, "air_humidity", 0.7)), "/operations/0", "share of something?"),
+        (
+            simple((0, LIGHT, 8000), (3 * DAY_S, LIGHT, 0)),
+            "/operations",
+            "lit 24 h a day, for 72 h without a dark one",
+        ),
+        (
+            simple((0, LIGHT, 8000), (DAY_S, LIGHT, 9000), (2 * DAY_S, AIR, 20)),
+            "/operations",
+            "for 48 h without",
+        ),
+        (phased(daily(("06:00", 8000))), "/phases/0", "for 72 h without"),
+        (phased(NIGHT, course(1, (0, 8000))), "/phases/1", "for 72 h without"),
+        (phased(course(2, (0, 8000), (0.4, 0), (0.5, 8000))), "/phases/0", "for 45.6 h without"),
+        (phased(course(3, (0, 0), (2, 8000)), {"name": "b"}), "/phases/0", "for 24 h without"),
+        (phased(NIGHT | {"name": "a"}, NIGHT | {"name": "a"}), "/phases/1/name", "phase 1 has this name too"),
+        (phased(NIGHT) | {"operations": []}, "/operations", "format phased has no operations"),
+        (simple((0, AIR, 20), (1, AIR, 20)) | {"phases": []}, "/phases", "format simple has no phases"),
+    ],
+)
+def test_what_is_probably_a_mistake_is_warned_of(recipe, place, sentence):
+    (finding,) = check(recipe)
+    assert (finding.severity, finding.pointer) == ("warning", place)
+    assert sentence in finding.sentence
+
+
+def test_a_phase_that_keeps_the_light_of_the_one_before_it_is_warned_of():
+    day = course(1, (0, 0), (0.5, 8000))
+    kept = {"course": {AIR: [{"at": 0, "value": 20}]}}
+    assert findings(phased(day, kept)) == [("warning", "/phases/1")]
+    assert findings(phased(day, kept | {"otherwise": "release"})) == []
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        simple((0, LIGHT, 8000), (57_600, LIGHT, 0), (DAY_S, LIGHT, 8000), (2 * DAY_S - 1, LIGHT, 0)),
+        phased(NIGHT),
+        phased(course(1, (0, 8000), (0.7, 0))),
+        simple((0, AIR, 45), (60, AIR, 20)),
+        simple((0, LIGHT, 0), (60, LIGHT, 101)),
+    ],
+)
+def test_what_is_sound_is_not(recipe):
+    assert check(recipe) == []
