@@ -48,7 +48,7 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
     bus = Bus(RealClock(), Parameters(await local.parameters(), ParameterKeeper(local)))
     topics = [f"chamber/measured/variable_{number}" for number in range(arguments.topics)]
     for topic in topics:
-        bus.topics.declare(topic, FLOAT64.within(0, 40_000, "ppm"))
+        bus.topics.declare(topic, FLOAT64.within(0, 40_000, "ppm"), is_open=True)
     if arguments.parameters:
         values = {f"parameter_{number}": number for number in range(arguments.parameters)}
         await bus.parameters.set("chamber", values)

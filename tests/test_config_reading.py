@@ -272,10 +272,16 @@ def test_a_further_topic_that_can_not_be_is_told_with_its_line(tmp_path: Path):
 "a//b" = "std_msgs/Float64"
 "{taken}" = "std_msgs/Float64"
 "environment_1/note" = "std_msgs/String"
+"environment_1/interlocks/new" = "std_msgs/String"
+"alerts/event" = "std_msgs/String"
 """)
     assert findings(file) == [
         '2: [topics] a//b: the name "a//b" is not valid: it has an empty segment',
         f'3: [topics] {taken}: a topic named "{taken}" exists already',
+        *(
+            f'{line}: [topics] {name}: a topic named "{name}" exists already'
+            for line, name in ((5, "environment_1/interlocks/new"), (6, "alerts/event"))
+        ),
     ]
 
 

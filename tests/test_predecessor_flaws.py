@@ -25,7 +25,7 @@ import pytest
 
 from growd.bus import Bus
 from growd.bus.errors import InvalidValueError
-from growd.bus.messages import FLOAT64, Quality
+from growd.bus.messages import Quality
 from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
 from growd.control.filters import Filter
 from growd.control.pid import Gains, Pid
@@ -229,7 +229,6 @@ class Doser:
 
 async def test_flaw_7_at_the_end_of_the_recipe_the_valve_is_let_go_of():
     async with growing(simple([0, CO2, 5000], [10, CO2, 5000])) as chamber:
-        chamber.bus.topics.declare(f"e/measured/{CO2}", FLOAT64)
         measured = chamber.bus.node("sensor").publisher(f"e/measured/{CO2}")
         doser = Doser(chamber.bus)
         async with running(chamber.clock, doser.controller, doser.valve):

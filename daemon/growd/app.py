@@ -208,7 +208,7 @@ class App:
     def _declare_topics(self, bus: Bus) -> None:
         declare_topics(self.config, bus)
         for name, message_type in self.config.topics.items():
-            bus.topics.declare(name, MESSAGE_TYPES[message_type])
+            bus.topics.declare(name, MESSAGE_TYPES[message_type], is_open=True)
 
     # the store
 

@@ -8,7 +8,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.bus import Bus
-from growd.bus.errors import BusError
+from growd.bus.errors import BusError, NameTakenError
 from growd.bus.messages import MESSAGE_TYPES
 from growd.clock import RealClock
 from growd.config import Finding
@@ -28,7 +28,7 @@ from growd.control.filters import Filter
 from growd.control.light_calibration import PATIENCE_S, LightCalibration
 from growd.control.pid import Gains
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
-from growd.control.topics import declare_environment
+from growd.control.topics import RESERVED, declare_environment
 from growd.devices import SENSOR_KINDS, SensorDevice, line_of
 from growd.outputs import light_device, relay_device
 from growd.safeguards import ILLUMINANCE, Safeguards
@@ -71,12 +71,16 @@ def declare_topics(config: Config, bus: Bus) -> None:
 
 
 def unfit_topics(config: Config) -> Iterator[Finding]:
-    """Further topics with a name that none can have, or that is one of an environment's already."""
+    """Further topics with a name that none can have, or that belongs to growd."""
     bus = Bus(RealClock())
     declare_topics(config, bus)
     for name, message_type in config.topics.items():
+        environment, _, rest = name.removeprefix("/").partition("/")
         try:
-            bus.topics.declare(name, MESSAGE_TYPES[message_type])
+            is_reserved = environment in config.chambers() and rest.partition("/")[0] in RESERVED
+            if is_reserved or environment == "alerts":
+                raise NameTakenError("topic", name)
+            bus.topics.declare(name, MESSAGE_TYPES[message_type], is_open=True)
         except BusError as error:
             yield Finding(("topics", name), str(error))
 

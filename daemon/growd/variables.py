@@ -8,7 +8,7 @@ from math import inf
 
 @dataclass(frozen=True)
 class Variable:
-    """One environment variable.
+    """One environment variable; `is_output` where it is what an actuator does, which nobody measures.
 
     `minimum` and `maximum` bound what is physically possible and what a client may ask for, in `unit`.
     `precision` is the number of decimals worth storing. A measured point is stored between the minimum and
@@ -29,6 +29,7 @@ class Variable:
     relative_band: float = 0.01
     jump: float = inf
     relative_jump: float = 0.0
+    is_output: bool = False
 
 
 VARIABLES: dict[str, Variable] = {
@@ -37,13 +38,13 @@ VARIABLES: dict[str, Variable] = {
         Variable("air_carbon_dioxide", "ppm", 0, 40_000, 0, absolute_band=2, jump=150, relative_jump=0.2),
         Variable("air_temperature", "degC", -40, 85, 2, absolute_band=0.1, jump=3),
         Variable("air_humidity", "percent", 0, 100, 1, absolute_band=0.5, jump=15),
-        Variable("air_carbon_dioxide_valve_on", "switch", 0, 1, 0),
-        Variable("air_flush_on", "switch", 0, 1, 0),
+        Variable("air_carbon_dioxide_valve_on", "switch", 0, 1, 0, is_output=True),
+        Variable("air_flush_on", "switch", 0, 1, 0, is_output=True),
         Variable("light_illuminance", "lux", 0, 200_000, 1, absolute_band=1, jump=500, relative_jump=0.5),
         Variable("light_ppfd", "umol/m2/s", 0, 5_000, 1, absolute_band=1),
-        Variable("light_intensity_white", "fraction", 0, 1, 3),
-        Variable("light_intensity_red", "fraction", 0, 1, 3),
-        Variable("light_intensity_blue", "fraction", 0, 1, 3),
+        Variable("light_intensity_white", "fraction", 0, 1, 3, is_output=True),
+        Variable("light_intensity_red", "fraction", 0, 1, 3, is_output=True),
+        Variable("light_intensity_blue", "fraction", 0, 1, 3, is_output=True),
         Variable("water_temperature", "degC", -5, 60, 2, absolute_band=0.1),
         Variable("water_potential_hydrogen", "pH", 0, 14, 2, absolute_band=0.02),
         Variable("water_electrical_conductivity", "mS/cm", 0, 20, 2, absolute_band=0.02),
@@ -51,11 +52,11 @@ VARIABLES: dict[str, Variable] = {
         Variable("water_dissolved_oxygen", "mg/L", 0, 50, 2, absolute_band=0.05),
         Variable("water_level_low", "switch", 0, 1, 0),
         Variable("water_level_high", "switch", 0, 1, 0),
-        Variable("nutrient_flora_duo_a", "ml/h", 0, 10_000, 2),
-        Variable("nutrient_flora_duo_b", "ml/h", 0, 10_000, 2),
+        Variable("nutrient_flora_duo_a", "ml/h", 0, 10_000, 2, is_output=True),
+        Variable("nutrient_flora_duo_b", "ml/h", 0, 10_000, 2, is_output=True),
         # names of openag_brain, for its recipes and clients: nothing in growd measures or drives them
-        Variable("air_flush", "CFM", 0, 10_000, 1),
+        Variable("air_flush", "CFM", 0, 10_000, 1, is_output=True),
         Variable("air_oxygen", "percent", 0, 100, 2, absolute_band=0.05),
-        Variable("marker", "number", -1e9, 1e9, 3),
+        Variable("marker", "number", -1e9, 1e9, 3, is_output=True),
     )
 }

@@ -15,6 +15,7 @@ from growd.bus.errors import (
     InvalidNameError,
     InvalidValueError,
     NameTakenError,
+    NotOpenError,
     UnknownNameError,
 )
 from growd.bus.messages import FLOAT64, INT64, STRING, VECTOR3, Message, Quality
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 CO2 = "environment_1/raw/air_carbon_dioxide"
 LIGHT = "environment_1/raw/light_illuminance"
+WANTED = "environment_1/desired/air_carbon_dioxide"
 
 
 @pytest.fixture
@@ -40,6 +42,12 @@ def bus(clock: ManualClock) -> Bus:
 @pytest.fixture
 def co2(bus: Bus) -> Publisher:
     return bus.node("scd30").advertise(CO2, FLOAT64.within(0, 40_000, "ppm"))
+
+
+@pytest.fixture
+def wanted(bus: Bus) -> str:
+    """A topic that is open to clients."""
+    return bus.topics.declare(WANTED, FLOAT64.within(0, 40_000, "ppm"), is_open=True).name
 
 
 @pytest.fixture
@@ -78,12 +86,37 @@ async def test_a_message_carries_time_quality_node_and_number(bus, clock, co2):
     assert type(first.value) is float
 
 
-async def test_messages_of_several_publishers_are_counted_together(bus, co2):
-    with bus.node("filter").subscribe(CO2) as subscription:
-        co2.publish(400)
-        bus.node("http").publish_arguments(CO2, [401])
+async def test_messages_of_several_publishers_are_counted_together(bus, wanted):
+    with bus.node("controller").subscribe(wanted) as subscription:
+        bus.node("recipe_runner").publisher(wanted).publish(400)
+        bus.node("http").publish_arguments(wanted, [401])
         seen = [await subscription.get() for _ in range(2)]
-    assert [(message.number, message.node) for message in seen] == [(1, "scd30"), (2, "http")]
+    assert [(message.number, message.node) for message in seen] == [(1, "recipe_runner"), (2, "http")]
+
+
+def test_a_client_can_not_publish_on_a_topic_that_a_node_owns(bus, co2):
+    with pytest.raises(NotOpenError, match="it belongs to the node scd30"):
+        bus.node("http").publish_arguments(CO2, [400])
+    assert bus.topics.get(CO2).last is None
+    assert bus.topics.get(CO2).publishers == ["scd30"]
+
+
+def test_a_topic_is_open_or_owned_and_not_both(bus, co2, wanted):
+    with pytest.raises(NameTakenError):
+        bus.topics.declare(CO2, co2.topic.type, is_open=True)
+    with pytest.raises(NameTakenError):
+        bus.node("co2").advertise(wanted, bus.topics.get(wanted).type)
+
+
+def test_a_node_opens_a_topic_that_it_acts_on(bus):
+    bus.topics.declare("commanded/fan", FLOAT64, note="there is no fan")
+    with pytest.raises(NotOpenError, match="there is no fan"):
+        bus.node("http").publish_arguments("commanded/fan", [1])
+    changes = bus.topics.changes
+    bus.node("fan").open("commanded/fan")
+    assert bus.topics.changes > changes
+    assert bus.find_node("http").publish_arguments("commanded/fan", [1]).value == 1.0
+    assert not bus.topics.get("commanded/fan").note
 
 
 @pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE, Quality.WARM_UP])
@@ -112,34 +145,35 @@ async def test_a_value_that_does_not_fit_changes_nothing(bus, co2, value, qualit
     assert co2.publish(401).number == 2
 
 
-async def test_arguments_that_do_not_fit_change_nothing(bus, co2):
-    with bus.node("filter").subscribe(CO2) as subscription:
+async def test_arguments_that_do_not_fit_change_nothing(bus, wanted):
+    client = bus.node("http")
+    with bus.node("controller").subscribe(wanted) as subscription:
         with pytest.raises(InvalidArgumentsError, match="takes 1 argument"):
-            bus.find_node("scd30").publish_arguments(CO2, [1, 2])
+            client.publish_arguments(wanted, [1, 2])
         with pytest.raises(InvalidValueError, match="got 40001"):
-            bus.find_node("scd30").publish_arguments(CO2, [40_001])
+            client.publish_arguments(wanted, [40_001])
         assert values(subscription) == []
-    assert bus.topics.get(CO2).last is None
+    assert bus.topics.get(wanted).last is None
 
 
-async def test_true_and_false_are_numbers_on_a_float_topic(bus, co2):
-    node = bus.find_node("scd30")
-    assert [node.publish_arguments(CO2, [argument]).value for argument in (True, False)] == [1.0, 0.0]
+async def test_true_and_false_are_numbers_on_a_float_topic(bus, wanted):
+    node = bus.node("http")
+    assert [node.publish_arguments(wanted, [argument]).value for argument in (True, False)] == [1.0, 0.0]
 
 
-async def test_who_is_refused_does_not_become_a_publisher(bus, co2):
+async def test_who_is_refused_does_not_become_a_publisher(bus, wanted):
     client = bus.node("http")
     with pytest.raises(InvalidValueError):
-        client.publish_arguments(CO2, ["bright"])
-    assert bus.topics.get(CO2).publishers == ["scd30"]
-    client.publish_arguments(CO2, [400])
-    assert bus.topics.get(CO2).publishers == ["http", "scd30"]
+        client.publish_arguments(wanted, ["bright"])
+    assert bus.topics.get(wanted).publishers == []
+    client.publish_arguments(wanted, [400])
+    assert bus.topics.get(wanted).publishers == ["http"]
 
 
 async def test_a_message_of_several_fields_is_an_object(bus):
-    node = bus.node("imu")
-    publisher = node.advertise("tilt", VECTOR3)
-    assert node.publish_arguments("tilt", [1, 2, 3]).value == {"x": 1.0, "y": 2.0, "z": 3.0}
+    bus.topics.declare("tilt", VECTOR3, is_open=True)
+    publisher = bus.node("imu").publisher("tilt")
+    assert bus.node("http").publish_arguments("tilt", [1, 2, 3]).value == {"x": 1.0, "y": 2.0, "z": 3.0}
     assert publisher.publish({"x": 1, "z": 3, "y": 2}).value == {"x": 1.0, "y": 2.0, "z": 3.0}
 
 

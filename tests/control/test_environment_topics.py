@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from growd.bus import Bus
-from growd.bus.errors import InvalidValueError, UnknownNameError
+from growd.bus.errors import InvalidValueError, NotOpenError, UnknownNameError
 from growd.control.topics import declare_environment
 from growd.variables import VARIABLES
 from support.clock import ManualClock
@@ -16,13 +16,36 @@ def bus():
     return bus
 
 
-def test_every_variable_can_be_desired_and_commanded_and_only_sensed_ones_measured(bus):
+def test_every_variable_can_be_desired_and_commanded_and_only_sensed_ones_are_raw(bus):
     names = set(bus.topics.names())
     for variable in VARIABLES:
         assert {f"e/desired/{variable}", f"e/commanded/{variable}"} <= names
-    assert [name for name in names if name.startswith(("e/raw", "e/measured"))] != []
     assert {name for name in names if "/raw/" in name} == {"e/raw/air_carbon_dioxide"}
-    assert {name for name in names if "/measured/" in name} == {"e/measured/air_carbon_dioxide"}
+
+
+def test_what_no_sensor_measures_can_be_measured_by_hand_and_what_an_output_does_can_not(bus):
+    node = bus.node("client")
+    assert node.publish_arguments("e/measured/water_potential_hydrogen", [6.1]).value == 6.1
+    with pytest.raises(InvalidValueError, match="from 0 to 14 pH"):
+        node.publish_arguments("e/measured/water_potential_hydrogen", [15])
+    with pytest.raises(NotOpenError):
+        node.publish_arguments("e/measured/air_carbon_dioxide", [400])
+    with pytest.raises(UnknownNameError):
+        node.publish_arguments("e/measured/light_intensity_red", [1])
+
+
+def test_what_has_no_output_can_not_be_commanded(bus):
+    client = bus.node("client")
+    with pytest.raises(NotOpenError, match="e has no output for air_temperature"):
+        client.publish_arguments("e/commanded/air_temperature", [1])
+    bus.topics.open("e/commanded/air_temperature")
+    assert client.publish_arguments("e/commanded/air_temperature", [-1]).value == -1.0  # it cools
+
+
+def test_clients_can_not_speak_for_the_recipe_runner(bus):
+    for topic in ("desired/recipe_start", "desired/recipe_end"):
+        with pytest.raises(NotOpenError):
+            bus.node(f"client of {topic}").publish_arguments(f"e/{topic}", ["basil"])
 
 
 def test_it_can_be_declared_twice(bus):
@@ -38,20 +61,12 @@ def test_it_can_be_declared_twice(bus):
         ("e/commanded/light_intensity_red", [-0.1], "from 0 to 1 fraction"),
         ("e/commanded/air_temperature", [-1.1], "from -1 to 1 fraction"),
         ("e/commanded/light_channels", [0.1, 1.1, 0.1], "y: expected float64 from 0 to 1 fraction, got 1.1"),
-        ("e/desired/recipe_start", [1], "expected string"),
+        ("e/notes", [1], "expected string of at most 2000 characters"),
     ],
 )
 def test_a_value_out_of_the_topics_range_is_refused(bus, topic, arguments, sentence):
     client = bus.node("client")
+    bus.topics.open(topic)
     with pytest.raises(InvalidValueError, match=sentence):
         client.publish_arguments(topic, arguments)
     assert bus.topics.get(topic).last is None
-
-
-def test_cooling_is_a_negative_command(bus):
-    assert bus.node("client").publish_arguments("e/commanded/air_temperature", [-1]).value == -1.0
-
-
-def test_a_variable_that_no_sensor_gives_has_no_measured_topic(bus):
-    with pytest.raises(UnknownNameError):
-        bus.topics.get("e/measured/air_temperature")

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
+from growd.bus.errors import NotOpenError
 from growd.bus.messages import Quality
 from growd.config import Chamber, Config, Light, Relay, Sensor
 from growd_hwsim.faults import Fault
@@ -181,8 +182,9 @@ class TestCarbonDioxideCeiling:
             await on.clock.advance(KNOWN_S)
             on.machine.faults.inject(Fault("absent", "scd30"))
             await on.until(lambda: on.has_tripped(f"{CO2}_unknown"), 10)
-            for _ in range(20):
+            with pytest.raises(NotOpenError, match="environment_1/samplers/air"):
                 on.people["client"].publish_arguments(f"environment_1/raw/{CO2}", [500])
+            for _ in range(20):
                 on.command("client", VALVE_ON, 1)
                 await on.clock.advance(1.0)
             assert on.rig.last(f"measured/{CO2}").quality is Quality.OK

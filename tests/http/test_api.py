@@ -8,7 +8,7 @@ import json
 import pytest
 
 from growd.bus.fields import Field, Kind
-from growd.bus.messages import Quality
+from growd.bus.messages import FLOAT64, Quality
 from growd.http.api import Limits
 from support.daemon import CALIBRATE, CO2, LIGHT, POSITION, START, STOP, TOPICS, serving
 from support.waiting import PATIENCE_S, until
@@ -221,6 +221,20 @@ class TestTopics:
         assert (last.value, last.node, last.quality, last.number) == (value, "http", Quality.OK, 1)
         assert type(last.value) is type(value)
         assert "http" in (await daemon.ask("GET", f"/topic/{topic}")).json["pubs"]
+
+    async def test_a_topic_of_a_node_refuses_clients_and_names_the_node(self, daemon):
+        answer = await daemon.ask("POST", f"/topic/{CO2}", json=[400])
+        assert (answer.status, answer.json["error"]) == (403, "not_open")
+        assert answer.json["ERROR"].endswith("it belongs to the node scd30")
+        assert daemon.bus.topics.get(CO2).last is None
+
+    async def test_the_answer_says_why_a_message_has_no_effect(self, daemon):
+        daemon.bus.topics.declare("e/desired/x", FLOAT64, is_open=True, note="nothing in e controls x")
+        answer = await daemon.ask("POST", "/topic/e/desired/x", json=[1])
+        assert answer.json == {"message": "Posted message to topic", "hint": "nothing in e controls x"}
+        daemon.bus.topics.open("e/desired/x")
+        answer = await daemon.ask("POST", "/topic/e/desired/x", json=[1])
+        assert answer.json == {"message": "Posted message to topic"}
 
     @pytest.mark.parametrize(("said", "value"), [("true", 1.0), ("false", 0.0), ("0.7", 0.7)])
     async def test_the_control_panels_names_and_switches(self, daemon, said, value):

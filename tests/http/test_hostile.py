@@ -28,16 +28,16 @@ from growd.http.origins import Guard, WebPolicy
 from growd.http.server import Server
 from growd.http.tls import Certificate
 from support import raw_http
-from support.daemon import CO2, NAMES, serving
+from support.daemon import LIGHT, NAMES, serving
 from support.tls_door import TLS, client_context
 from support.waiting import until
 
 NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: x\r\n\r\n"
 UPGRADE = NODES[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"
-STREAM = b"GET /_svc/api/0.0.1/topic_stream/%b HTTP/1.1\r\nHost: x\r\n\r\n" % CO2.encode()
+STREAM = b"GET /_svc/api/0.0.1/topic_stream/%b HTTP/1.1\r\nHost: x\r\n\r\n" % LIGHT.encode()
 CHUNKED = (
     b"POST /_svc/api/0.0.1/topic/%b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    b"Transfer-Encoding: chunked\r\n\r\n" % CO2.encode()
+    b"Transfer-Encoding: chunked\r\n\r\n" % LIGHT.encode()
 )
 
 # Over TLS much of what is sent stays with the test's own client, a thousand handshakes take long, and who is
@@ -454,7 +454,7 @@ class TestPipelining:
             async with raw_client(daemon.port) as client:
                 await client.send(NODES * 100)
                 assert [(await client.answer()).status for _ in range(100)] == [200] * 100
-            daemon.sensor[CO2].publish(400)
+            daemon.sensor[LIGHT].publish(400)
             for client in streams:
                 assert b"400" in await anext(client.chunks())
 
@@ -476,7 +476,7 @@ class TestUnread:
             body = connection._current_request.content
             await client.send(b"x" * size)
             await until(lambda: body.total_bytes == size and body._size == 0)
-            daemon.sensor[CO2].publish(400)
+            daemon.sensor[LIGHT].publish(400)
             assert b"400" in await anext(client.chunks())
             await client.send(b"x" + NODES)  # which begins behind it
             await until(lambda: connection.has_more)
@@ -532,7 +532,7 @@ class TestSlowStreams:
     async def test_who_reads_nothing_is_bounded_and_others_get_all(self, daemon):
         count, pad = 1_000, "x" * 200
         topic = "environment_1/desired/recipe_start"
-        request = STREAM.replace(CO2.encode(), topic.encode())
+        request = STREAM.replace(LIGHT.encode(), topic.encode())
         async with raw_client(daemon.port) as deaf, raw_client(daemon.port) as other:
             narrow(deaf.writer.transport)
             for client in (deaf, other):
@@ -559,7 +559,7 @@ class TestSlowStreams:
     async def test_over_tls_it_is_not_much_more(self, daemon):
         count, pad = 1_000, "x" * 1_000
         topic = "environment_1/desired/recipe_start"
-        request = STREAM.replace(CO2.encode(), topic.encode())
+        request = STREAM.replace(LIGHT.encode(), topic.encode())
         deaf = await asyncio.to_thread(deaf_client, daemon.port, request)
         with deaf:
             async with raw_client(daemon.port) as other:

@@ -18,7 +18,7 @@ from growd.bus.messages import FLOAT64, MESSAGE_TYPES
 from growd.bus.names import normalise
 from growd.http.api import OPERATIONS, ROUTES
 from growd.http.openapi import NAME_PATTERN, field_schema
-from support.daemon import CALIBRATE, LIGHT, START, STOP, TOPICS
+from support.daemon import CALIBRATE, CO2, LIGHT, START, STOP, TOPICS
 
 # the same values each time, however busy the machine is
 JSON = st.recursive(
@@ -122,6 +122,17 @@ class TestDocument:
         found = [schema for _, schema in arrays(document["paths"])]
         assert len(found) > 5
         assert all("items" in schema for schema in found)
+
+    async def test_only_topics_that_clients_may_publish_on_have_a_post(self, daemon, document):
+        owned, wanted = document["paths"][f"/topic/{CO2}"], document["paths"][f"/topic/{LIGHT}"]
+        assert "post" not in owned
+        assert owned["get"]["x-message"]["prefixItems"][0]["x-unit"] == "ppm"
+        assert (
+            wanted["post"]["requestBody"]["content"]["application/json"]["schema"]
+            == (wanted["get"]["x-message"])
+        )
+        daemon.bus.topics.open(CO2)
+        assert "post" in (await daemon.ask("GET", "/openapi.json")).json["paths"][f"/topic/{CO2}"]
 
     async def test_operations_have_names_of_their_own(self, document):
         names = [

@@ -37,6 +37,7 @@ TOPICS = {
     "environment_2/measured/air_carbon_dioxide": FLOAT64,
     "somewhere_else/measured/air_carbon_dioxide": FLOAT64,
     "environment_1/events": EVENT,
+    "environment_1/notes": STRING,
 }
 
 
@@ -166,6 +167,13 @@ async def test_a_command_is_stored_as_it_changes_and_its_end_as_null(rig):
     points = await rig.stored()
     assert told(points) == [("commanded", "air_temperature", value) for value in (0.5, 0.7, None, 0.7)]
     assert [point["is_manual"] for point in points] == [False, False, False, True]
+
+
+async def test_a_note_is_an_event_given_by_hand(rig):
+    await rig.publish("environment_1/notes", "watered", node=rig.bus.node("http"))
+    (point,) = await rig.stored()
+    assert (point["category"], point["variable"], point["value"]) == ("event", "note", "watered")
+    assert point["is_manual"] is True
 
 
 async def test_each_event_is_a_point_of_its_kind(rig):

@@ -142,7 +142,9 @@ class Daemon:
     def __post_init__(self) -> None:
         self.runner = Runner(self.bus)
         sensor = self.bus.node("scd30")
-        self.sensor = {name: sensor.advertise(name, kind) for name, kind in TOPICS.items()}
+        for name, kind in TOPICS.items():
+            self.bus.topics.declare(name, kind, is_open=name != CO2)
+        self.sensor = {name: sensor.publisher(name) for name in TOPICS}
         sensor.declare("sensors/scd30/interval", Field("interval", Kind.FLOAT64, 2, 1_800, "s", default=5.0))
         sensor.declare("environment_1/current_recipe", Field("id", Kind.STRING, default=""), read_only=True)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SHOWN: Final = 80  # characters of a value in a sentence
 MAX_BITS: Final = 1024  # of an integer in a sentence; Python refuses to write out very large ones
@@ -61,6 +64,21 @@ class ReadOnlyError(BusError, PermissionError):
         super().__init__(f"the parameter {shown(name)} is set by the node {node} alone")
         self.name = name
         self.node = node
+
+
+class NotOpenError(BusError, PermissionError):
+    """A topic that clients may not publish on: `owners` are the nodes that do, none where nothing uses it."""
+
+    def __init__(self, name: str, owners: Sequence[str], note: str = "") -> None:
+        if note:
+            reason = note
+        elif owners:
+            reason = f"it belongs to the node{'s' if len(owners) > 1 else ''} {', '.join(owners)}"
+        else:
+            reason = "it belongs to growd"
+        super().__init__(f"clients can't publish on the topic {shown(name)}: {reason}")
+        self.name = name
+        self.owners = tuple(owners)
 
 
 class ConflictError(BusError, ValueError):

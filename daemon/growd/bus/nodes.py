@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from growd.bus.errors import NameTakenError, UnknownNameError
+from growd.bus.errors import NameTakenError, NotOpenError, UnknownNameError
 from growd.bus.messages import Quality
 from growd.bus.names import normalise
 from growd.bus.params import Parameters
@@ -74,8 +74,18 @@ class Node:
         self._preparations: dict[str, Callable[[], Awaitable[None]]] = {}
 
     def advertise(self, topic: str, message_type: MessageType) -> Publisher:
-        """Become a publisher of a topic, which is made if it does not exist."""
-        return self._publisher(self._bus.topics.declare(topic, message_type).name)
+        """Become a publisher of a topic of growd's own, which is made if it does not exist.
+
+        `NameTakenError` if clients may publish on it: whoever reads it trusts its sender.
+        """
+        declared = self._bus.topics.declare(topic, message_type)
+        if declared.is_open:
+            raise NameTakenError("topic", declared.name)
+        return self._publisher(declared.name)
+
+    def open(self, topic: str) -> None:
+        """Let clients publish on a topic that this node acts on."""
+        self._bus.topics.open(topic)
 
     def publisher(self, topic: str) -> Publisher:
         """A publisher on a topic that exists; `UnknownNameError` if it does not."""
@@ -86,8 +96,11 @@ class Node:
         """Publish from constructor arguments in order, as a client of the API gives them.
 
         The node is a publisher of the topic from the first that fit; what is refused leaves nothing behind.
+        Raises `NotOpenError` where only growd's own nodes publish.
         """
         channel = self._bus.topics.get(topic)
+        if not channel.is_open:
+            raise NotOpenError(channel.name, channel.publishers, channel.note)
         value = channel.type.construct(arguments)
         self.publisher(channel.name)
         return channel.deliver(value, self._bus.clock.time(), Quality.OK, self.name)

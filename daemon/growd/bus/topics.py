@@ -20,11 +20,17 @@ _OK: Final = Quality.OK  # an enum's member is looked up slowly, and each messag
 
 
 class Topic:
-    """A channel of messages of one type."""
+    """A channel of messages of one type.
 
-    def __init__(self, name: str, message_type: MessageType) -> None:
+    Clients may publish on it while it `is_open`; otherwise only the nodes that advertise it. `note` says, for
+    a person, why a message on it has no effect; "" where it has one.
+    """
+
+    def __init__(self, name: str, message_type: MessageType, *, is_open: bool, note: str) -> None:
         self.name = name
         self.type = message_type
+        self.is_open = is_open
+        self.note = note
         self.last: Message | None = None
         self.count = 0
         self._publishers: Counter[str] = Counter()
@@ -196,20 +202,33 @@ class Topics:
     def __init__(self) -> None:
         self._topics: dict[str, Topic] = {}
         self._names: list[str] = []
+        self.changes = 0  # how often a topic came or was opened
 
     def __len__(self) -> int:
         return len(self._topics)
 
-    def declare(self, name: str, message_type: MessageType) -> Topic:
-        """Make the topic, or return it if it exists with this very type."""
+    def declare(
+        self, name: str, message_type: MessageType, *, is_open: bool = False, note: str = ""
+    ) -> Topic:
+        """Make the topic, or return it if it exists with this very type.
+
+        With `is_open`, clients may publish on it: `NameTakenError` if it exists and belongs to a node.
+        """
         name = normalise(name)
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics[name] = Topic(name, message_type)
+            topic = self._topics[name] = Topic(name, message_type, is_open=is_open, note=note)
             insort(self._names, name)
-        elif topic.type != message_type:
+            self.changes += 1
+        elif topic.type != message_type or (is_open and not topic.is_open):
             raise NameTakenError("topic", name)
         return topic
+
+    def open(self, name: str) -> None:
+        """Let clients publish on a topic from now on, which has an effect; see `Topic`."""
+        topic = self.get(name)
+        topic.is_open, topic.note = True, ""
+        self.changes += 1
 
     def get(self, name: str) -> Topic:
         """The topic of this name; `UnknownNameError` if there is none."""

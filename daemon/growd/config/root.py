@@ -104,7 +104,8 @@ class Config(Chamber, frozen=True):
     """How operators are told."""
 
     topics: dict[str, MessageTypeName] = msgspec.field(default_factory=dict)
-    """Further topics, for clients to speak to each other, each with its message type."""
+    """Further topics on which clients may publish, each with its message type. A value on
+    `<environment>/measured/<name>` is stored as a data point."""
 
     chamber: dict[Name, Chamber] = msgspec.field(default_factory=dict)
     """Further environments by their ids, each with the sections of a chamber beneath its own name, such as

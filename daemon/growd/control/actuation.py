@@ -283,6 +283,7 @@ class LightActuator(Actuator):
             guard=guard,
         )
         self._channels = self.node.advertise(light_channels(environment), CHANNEL_LEVELS)
+        self.node.open(self._all_channels_topic)
 
     @property
     def _output(self) -> Publisher:

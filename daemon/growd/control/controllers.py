@@ -53,6 +53,8 @@ class Controller(ABC):
         self._clock = bus.clock
         self._output = self.node.publisher(commanded(environment, variable))
         self._desired_topic = desired(environment, variable)
+        self.node.open(self._output.topic.name)
+        self.node.open(self._desired_topic)
         self._end_topic = desired(environment, "recipe_end")
         self._inputs = tuple(dict.fromkeys((self._desired_topic, *more_inputs)))
         self._override_time = self._number("override", override_s, 0, 86_400, "s")
@@ -178,7 +180,7 @@ class LightController(Controller):
     ) -> None:
         variable = "light_illuminance"
         self._measured_topic = measured(environment, variable)
-        is_measured = self._measured_topic in bus.topics.names()  # not in a chamber without a light sensor
+        is_measured = not bus.topics.get(self._measured_topic).is_open  # in a chamber with a light sensor
         inputs = (self._measured_topic,) if is_measured else ()
         super().__init__(bus, environment, variable, override_s=override_s, more_inputs=inputs)
         self._full_scale = self._number("full_scale", full_scale_lux, 1, 1_000_000, "lux")

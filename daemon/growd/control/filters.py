@@ -86,7 +86,7 @@ class Filter:
             return
         try:
             self._check(sample.value)
-        except InvalidValueError:  # a client may publish on raw too, and raw has no range
+        except InvalidValueError:  # raw has no range
             self._last_arrival = now
             self._publish(None, Quality.FAULT)
             return

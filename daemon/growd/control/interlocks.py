@@ -127,7 +127,6 @@ class Interlocks:
         self._saving = asyncio.Lock()
         self._wall = SteadyWall(bus.clock)
         self._set_point_topic = desired(environment, CARBON_DIOXIDE)
-        self._sources = tuple(f"{environment}/{folder}/" for folder in ("samplers", "combiners"))
         self._topics = {
             raw(environment, variable, device): (variable, device)
             for variable, devices in sensors.items()
@@ -232,7 +231,7 @@ class Interlocks:
             for each in self._interlocks:
                 if isinstance(each, NoRise):
                     each.want(value)
-        elif message.node.startswith(self._sources):
+        else:
             variable, device = self._topics[message.topic]
             now = self._clock.monotonic()
             self._readings.take(variable, device, value, now)

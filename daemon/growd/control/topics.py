@@ -28,6 +28,15 @@ EVENT: Final = MessageType(
 )
 """Something that happened once: a fault, a recovery or an interlock, of which device, and in words."""
 
+NOTE: Final = MessageType(STRING.name, (Field("data", Kind.STRING, max_length=2_000),))
+"""A line of a grower's journal."""
+
+RESERVED: Final = frozenset({
+    "autotune", "calibration", "diagnostics", "events", "interlocks", "light_channels", "notes", "raw",
+    "recipe_state", "switches",
+})  # fmt: skip
+"""The segments behind an environment's id whose topics growd's own nodes advertise."""
+
 
 def raw(environment: str, variable: str, device: str = "") -> str:
     """The topic of a variable as its sensor gives it; with `device`, of one among several sensors of it."""
@@ -64,6 +73,11 @@ def events(environment: str) -> str:
     return f"{environment}/events"
 
 
+def notes(environment: str) -> str:
+    """The topic of what people note: each is kept with the data, as an event of the kind `note`."""
+    return f"{environment}/notes"
+
+
 def light_channels(environment: str) -> str:
     """The topic of what the light's outputs really are: white, red, blue as x, y, z, each 0..1."""
     return f"{environment}/light_channels"
@@ -80,21 +94,29 @@ def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> No
     `desired` has the variable's range, `commanded` is 0..1 for light and switches and -1..1 otherwise (cool
     to heat). `raw` has no range: the sampler says what is out of range. Commanding `light_channels` with
     [white, red, blue] sets the three at one moment. Repeating it changes nothing.
+
+    Clients may publish on `desired`, on `notes`, on `measured` of what no sensor measures (a pH strip), and
+    on `commanded` once a controller or actuator has opened it.
     """
     declare = bus.topics.declare
+    sensed = frozenset(sensed)
     for variable in VARIABLES.values():
-        limits = (variable.minimum, variable.maximum, variable.unit)
-        declare(desired(environment, variable.name), FLOAT64.within(*limits))
-        lowest = 0 if variable.name.startswith("light_") or variable.unit == "switch" else -1
-        declare(commanded(environment, variable.name), FLOAT64.within(lowest, 1, "fraction"))
-    for name in sensed:
-        variable = VARIABLES[name]
-        declare(raw(environment, name), FLOAT64)
-        declare(
-            measured(environment, name), FLOAT64.within(variable.minimum, variable.maximum, variable.unit)
-        )
+        name = variable.name
+        ranged = FLOAT64.within(variable.minimum, variable.maximum, variable.unit)
+        idle = f"nothing in {environment} controls {name}, so its set point is recorded and has no effect"
+        declare(desired(environment, name), ranged, is_open=True, note=idle)
+        lowest = 0 if name.startswith("light_") or variable.unit == "switch" else -1
+        missing = f"{environment} has no output for {name}"
+        declare(commanded(environment, name), FLOAT64.within(lowest, 1, "fraction"), note=missing)
+        if name in sensed:
+            declare(raw(environment, name), FLOAT64)
+            declare(measured(environment, name), ranged)
+        elif not variable.is_output:
+            declare(measured(environment, name), ranged, is_open=True)
     for name in ("recipe_start", "recipe_end"):
         declare(desired(environment, name), STRING)
     declare(events(environment), EVENT)
+    declare(notes(environment), NOTE, is_open=True)
     declare(light_channels(environment), CHANNEL_LEVELS)
-    declare(commanded(environment, "light_channels"), CHANNEL_LEVELS)
+    no_lamp = f"{environment} has no lamp"
+    declare(commanded(environment, "light_channels"), CHANNEL_LEVELS, note=no_lamp)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     Page = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 VERSION: Final = "0.0.1"
+_POSTED: Final = {"message": "Posted message to topic"}
 _log = logging.getLogger(__name__)
 
 
@@ -91,7 +92,7 @@ class Api:
         self._descriptions: dict[
             bool, bytes
         ] = {}  # the OpenAPI document, generic or with this chamber's names
-        self._described = (-1, -1)  # how many topics and changes of services it has seen
+        self._described = (-1, -1)  # how many changes of topics and services it has seen
 
     def reconfigure(self, limits: Limits) -> None:
         """Go by other limits from the next request on."""
@@ -232,7 +233,8 @@ class Api:
 
     async def publish(self, call: Call) -> web.StreamResponse:
         self.node.publish_arguments(call.name, call.body)
-        return json_answer({"message": "Posted message to topic"})
+        note = self.bus.topics.get(call.name).note
+        return json_answer({**_POSTED, "hint": note} if note else _POSTED)
 
     async def stream_topic(self, call: Call) -> web.StreamResponse:
         with self.access.lasting(call.request) if self.access is not None else nullcontext():
@@ -272,7 +274,7 @@ class Api:
         return described if self.access is None else secured(described)
 
     async def get_openapi(self, call: Call) -> web.StreamResponse:
-        now = (len(self.bus.topics), self.bus.services.changes)  # topics stay as they were declared
+        now = (self.bus.topics.changes, self.bus.services.changes)
         if self._described != now:
             self._descriptions, self._described = {}, now
         generic = call.query["generic"]
@@ -306,7 +308,7 @@ OPERATIONS: Final = (
     Operation(
         "POST", "topic", "topic", "Publish a message", Api.publish,
         body=Body((list,), doc="the arguments of the message type's constructor, in order"),
-        answer="posted", refusals=(404,),
+        answer="posted", refusals=(403, 404),
     ),
     Operation(
         "GET", "topic_stream", "topic", "A topic's messages over an open connection", Api.stream_topic,

@@ -18,6 +18,7 @@ from growd.bus.errors import (
     InvalidNameError,
     InvalidValueError,
     NotKeptError,
+    NotOpenError,
     ReadOnlyError,
     UnknownNameError,
 )
@@ -29,6 +30,7 @@ STATUS_OF: Final[tuple[tuple[type[BusError], int, str], ...]] = (
     (InvalidValueError, 400, "invalid_value"),
     (InvalidArgumentsError, 400, "invalid_arguments"),
     (ReadOnlyError, 403, "read_only"),
+    (NotOpenError, 403, "not_open"),
     (ConflictError, 409, "conflict"),
     (CapacityError, 507, "capacity"),
     (BusyError, 503, "busy"),

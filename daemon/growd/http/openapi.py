@@ -35,14 +35,21 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "service": _object(request_type={"type": "string"}, node={"type": "string"}, args=_NAMES),
     "reply": _object(success={"const": True}, message={"type": "string"}),
     "topic": _object(type={"type": "string"}, subs=_NAMES, pubs=_NAMES),
-    "posted": _object(message={"type": "string"}),
+    "posted": {
+        "type": "object",
+        "properties": {
+            "message": {"type": "string"},
+            "hint": {"type": "string", "description": "why the message has no effect, if it has none"},
+        },
+        "required": ["message"],
+    },
     "data": _object(result={}, time={"type": "number"}, quality=_QUALITY, node={"type": "string"}),
     "node": _object(node_name={"type": "string"}, pubs=_NAMES, subs=_NAMES, srvs=_NAMES, params=_NAMES),
     "stream": stream_schema(),
 }
 REFUSALS = {
     400: "A name, a body or a value that does not fit, or a call that was refused",
-    403: "A parameter that only its own node sets",
+    403: "A parameter that only its own node sets, or a topic on which only growd's nodes publish",
     404: "Nothing of this name",
     408: "The body did not come to its end",
     409: "What stands above or beneath the parameter does not allow it",
@@ -206,7 +213,10 @@ def _service(service: Service) -> dict[str, Any]:
 
 
 def _topic(topic: Topic) -> dict[str, Any]:
-    """The path of one topic: what it is, and how a message of its type is published."""
+    """The path of one topic: what it is, and how a message is published, where clients may do that.
+
+    `x-message` is the message as an array of its type's constructor arguments.
+    """
     identifier = topic.name.replace("/", "_")
     arguments = [field_schema(field) for field in topic.type.fields]
     body = {
@@ -218,21 +228,24 @@ def _topic(topic: Topic) -> dict[str, Any]:
         "minItems": len(arguments),
         "maxItems": len(arguments),
     }
-    return {
+    operations: dict[str, Any] = {
         "get": {
             "summary": f"What {topic.name} is",
             "operationId": f"get_topic_{identifier}",
             "tags": ["topic"],
             "responses": _responses("topic", {404}),
-        },
-        "post": {
+            "x-message": body,
+        }
+    }
+    if topic.is_open:
+        operations["post"] = {
             "summary": f"Publish a {topic.type.name}",
             "operationId": f"publish_{identifier}",
             "tags": ["topic"],
             "requestBody": {"required": True, "content": {JSON_TYPE: {"schema": body}}},
             "responses": _responses("posted", {400, 404, *BODY_REFUSALS}),
-        },
-    }
+        }
+    return operations
 
 
 def _arguments(service: Service) -> list[dict[str, Any]]:

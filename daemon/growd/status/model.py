@@ -60,7 +60,8 @@ class InterlockStatus(msgspec.Struct, frozen=True):
 class Reading(msgspec.Struct, frozen=True):
     """The last message on a topic: the value (None where it says that there is none) and how old it is.
 
-    `by` is who gave it: "recipe" or "hand" for a set point, "control" or "hand" for a command, else the node.
+    `by` is who gave it: "recipe" or "hand" for a set point, "control" or "hand" for a command, "hand" for
+    what was measured by hand, else the node.
     """
 
     value: float | None
@@ -83,6 +84,11 @@ class VariableStatus(msgspec.Struct, frozen=True):
     desired: Reading | None
     commanded: Reading | None
     hand_left_s: float
+
+    @property
+    def is_known(self) -> bool:
+        """Whether somebody has said anything of it."""
+        return any(each is not None for each in (self.measured, self.desired, self.commanded))
 
 
 class RecipeStatus(msgspec.Struct, frozen=True):

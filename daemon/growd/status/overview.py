@@ -62,12 +62,10 @@ class Overview:
 
     def _variables(self) -> Iterator[VariableStatus]:
         """Those that are measured, or that somebody wants or commands."""
-        topics = {*self._bus.topics.names()}
         for environment in self._environments:
             for variable in VARIABLES.values():
                 told = self._variable(environment, variable)
-                is_sensed = measured(environment, variable.name) in topics
-                if is_sensed or told.desired is not None or told.commanded is not None:
+                if self._is_sensed(environment, variable.name) or told.is_known:
                     yield told
 
     def _variable(self, environment: str, variable: Variable) -> VariableStatus:
@@ -79,11 +77,17 @@ class Overview:
             environment,
             variable.name,
             variable.unit,
-            None if as_is is None else _reading(as_is, now, as_is.node),
+            None if as_is is None else _reading(as_is, now, _giver(as_is, environment)),
             None if wanted is None else _reading(wanted, now, _giver(wanted, environment)),
             None if done is None else _reading(done, now, _commander(done, left)),
             left,
         )
+
+    def _is_sensed(self, environment: str, variable: str) -> bool:
+        try:
+            return not self._bus.topics.get(measured(environment, variable)).is_open
+        except UnknownNameError:
+            return False
 
     def _hand_left_s(self, environment: str, variable: str) -> float:
         parameter = self._bus.parameters.declared(f"{environment}/controllers/{variable}/override_left")
@@ -120,6 +124,6 @@ def _commander(message: Message, hand_left_s: float) -> str:
 
 
 def _giver(message: Message, environment: str) -> str:
-    """Who gave a set point."""
+    """Who gave a set point or a measured value."""
     known = {CLIENTS: "hand", f"{environment}/recipe_runner": "recipe"}
     return known.get(message.node, message.node)

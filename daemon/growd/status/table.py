@@ -147,7 +147,7 @@ def _variable_row(each: VariableStatus) -> tuple[str, ...]:
         f"{each.environment}/{each.variable}",
         _value(measured),
         each.unit,
-        measured.quality if measured is not None else "-",
+        _quality(measured),
         lasted(measured.age_s) if measured is not None else "-",
         _value(wanted),
         wanted.by if wanted is not None and wanted.value is not None else "-",
@@ -157,6 +157,12 @@ def _variable_row(each: VariableStatus) -> tuple[str, ...]:
 
 def _value(reading: Reading | None) -> str:
     return "-" if reading is None or reading.value is None else f"{reading.value:.6g}"
+
+
+def _quality(reading: Reading | None) -> str:
+    if reading is None:
+        return "-"
+    return f"{reading.quality}, by hand" if reading.by == "hand" else reading.quality
 
 
 def _command(each: VariableStatus) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 COMMANDED: Final = "commanded"
 QUALITY: Final = "quality"
 EVENT: Final = "event"
+NOTE: Final = "note"
 
 # The recipe runner keeps these two itself, in one transaction with the run they belong to.
 _KEPT_BY_THE_RUNNER: Final = frozenset({"recipe_start", "recipe_end"})
@@ -49,7 +50,7 @@ class Recorder:
     - `commanded`: as measured, in the category `commanded`; null when the command ends.
 
     And `<environment>/events`: each is a point of the category `event`, whose variable is the kind, and the
-    value what it was of, and in words.
+    value what it was of, and in words. And `<environment>/notes`, what people note: an event `note`.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Recorder:
             "desired": self._of_desired,
             COMMANDED: self._of_commanded,
             EVENT: self._of_event,
+            NOTE: self._of_note,
         }
         sources = {source.topic: (source, makers[source.category]) for source in self._sources()}
 
@@ -144,6 +146,9 @@ class Recorder:
             text = f"{event['source']}: {event['message']}"
             yield self._maker.make(source.environment, event["kind"], text, message.time, category=EVENT)
 
+    def _of_note(self, source: _Source, message: Message) -> Iterator[DataPoint]:
+        yield self._point(source, message.value, message, category=EVENT, is_manual=True)
+
     def _rule_of(self, source: _Source) -> StorageRule:
         if source.topic not in self._rules:
             self._rules[source.topic] = self._rule_for(source.known_as())
@@ -195,6 +200,8 @@ def _source(environment: str, topic: Topic) -> _Source | None:
     category, _, variable = topic.name.removeprefix(f"{environment}/").partition("/")
     if category == "events" and not variable:
         return _Source(topic.name, environment, EVENT, "")
+    if category == "notes" and not variable:
+        return _Source(topic.name, environment, NOTE, NOTE)
     is_value = len(topic.type.fields) == 1 and variable not in _KEPT_BY_THE_RUNNER
     if not is_value or not variable or category not in {"measured", "desired", COMMANDED}:
         return None

@@ -52,25 +52,25 @@ HEADINGS: Final = ("name", "type", "range", "default", "about")
 
 def message_fields(client: Client, topic: str) -> list[FieldInfo]:
     """The arguments of the constructor of a topic's type, in order; none if the daemon does not tell."""
-    schema = _body(client, "topic", topic)
+    schema = _path(client, "topic", topic).get("get", {}).get("x-message", {})
     return [_field(one.get("title", ""), one, required=True) for one in schema.get("prefixItems", ())]
 
 
 def service_fields(client: Client, service: str) -> list[FieldInfo]:
     """The arguments of a service, in order; none if the daemon does not tell."""
-    by_name: dict[str, Any] = next(iter(_body(client, "service", service).get("anyOf", ())), {})
+    content = _path(client, "service", service).get("post", {}).get("requestBody", {}).get("content", {})
+    schema = content.get("application/json", {}).get("schema", {})
+    by_name: dict[str, Any] = next(iter(schema.get("anyOf", ())), {})
     required = by_name.get("required", ())
     properties = by_name.get("properties", {})
     return [_field(name, schema, required=name in required) for name, schema in properties.items()]
 
 
-def _body(client: Client, resource: str, name: str) -> dict[str, Any]:
-    """The schema of what is posted there."""
-    paths = client.get("openapi.json", kind=dict[str, Any]).get("paths", {})
-    operation = paths.get(f"/{resource}/{quote(name.removeprefix('/'))}", {}).get("post", {})
-    content = operation.get("requestBody", {}).get("content", {})
-    schema: dict[str, Any] = content.get("application/json", {}).get("schema", {})
-    return schema
+def _path(client: Client, resource: str, name: str) -> dict[str, Any]:
+    """What the daemon's OpenAPI document says of one name."""
+    paths: dict[str, Any] = client.get("openapi.json", kind=dict[str, Any]).get("paths", {})
+    found: dict[str, Any] = paths.get(f"/{resource}/{quote(name.removeprefix('/'))}", {})
+    return found
 
 
 def _field(name: str, schema: dict[str, Any], *, required: bool) -> FieldInfo:

@@ -188,6 +188,8 @@ def pub(
         answer = client.post("topic", name, arguments, kind=dict[str, Any])
         if as_json:
             print_json(answer)
+        elif "hint" in answer:
+            tell(answer["hint"])
         if rate is not None:
             _repeat(client, name, arguments, 1 / rate)
 
