@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.app import DEVICE_CHECKS
+from growd.app import DEVICE_CHECKS, DOUBTS
 from growd.config import Config, ConfigError, load
 from growd.config.lines import lines_of
+from growd.config.profiles import PROFILES, profile_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ name = "air"
 kind = "scd30"
 
 [[sensor]]
-name = "more_air"
+name = "gas"
 kind = "scd31"
 
 [[relay]]
@@ -53,6 +54,19 @@ name = "x"
 """
 
 
+TWO_SENSORS = """\
+[[sensor]]
+name = "a"
+kind = "scd30"
+[[sensor]]
+name = "b"
+kind = "scd30"
+bus = 3
+[combine]
+air_temperature = "median"
+"""
+
+
 def findings(path: Path, *settings: str, **environ: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         load(path, settings, environ=environ, checks=DEVICE_CHECKS)
@@ -67,9 +81,12 @@ def test_all_that_is_wrong_is_told_at_once_with_its_line(tmp_path: Path):
         "2: [http] prot: unknown option; is it port?",
         "3: [http] host: must be text that is not empty, got 5",
         "6: [light] gamma: must be a number from 0.2 to 5, got 'bright'",
-        '17: [sensor] 1.kind: must be one of "bh1750", "mhz16", "mhz19", "scd30", "tsl2591", got \'scd31\'',
+        '17: [sensor] gas.kind: must be one of "bh1750", "mhz16", "mhz19", "scd30", "tsl2591", got \'scd31\'',
         "25: [relay] name: valve is given 2 times",
-        "26: [relay] pin: environment_1/valve and environment_1/valve are both on GPIO 23",
+        (
+            "26: [relay] pin: environment_1/valve and environment_1/valve are both on GPIO 23; "
+            "give one of them another"
+        ),
         "30: [chamber.shelf_2.interlock] ceiling_pmm: unknown option; is it ceiling_ppm?",
     ]
     assert wifi.startswith("32: [wifi]: unknown section; known are sensor, light, relay")
@@ -93,7 +110,7 @@ def test_conflicts_between_devices_are_all_told_with_their_lines(tmp_path: Path)
     assert findings(file) == [
         "4: [sensor] address: a and b are both at 0x23 on bus 1",
         "7: [sensor] address: a and c are both at 0x23 on bus 1",
-        "12: [store] variable.air_humidty: there is no variable of this name",
+        "12: [store] variable.air_humidty: there is no variable of this name; did you mean air_humidity?",
     ]
 
 
@@ -253,8 +270,8 @@ def test_no_number_is_infinite_or_none(tmp_path: Path):
         "hysteresis = inf\n[store.variable.air_temperature]\nabsolute_band = inf\n"
     )
     assert findings(file) == [
-        "5: [alert] 0.above: must be a number, got nan",
-        "6: [alert] 0.hysteresis: must be a number from 0, got inf",
+        "5: [alert] warm.above: must be a number, got nan",
+        "6: [alert] warm.hysteresis: must be a number from 0, got inf",
         "8: [store] variable.air_temperature.absolute_band: must be a number from 0, got inf",
     ]
 
@@ -292,3 +309,89 @@ def test_a_variable_for_one_option_stands_above_one_for_all_of_its_table():
     }
     rule = load(None, environ=environ).store.variable["air_humidity"]
     assert (rule.relative_band, rule.absolute_band) == (0.5, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[[sensor]]\nname = co2\n",
+            'growd.toml:2: is not TOML: Invalid value; text needs quotation marks: name = "co2"',
+        ),
+        ("[http\n", "growd.toml:1: is not TOML: Expected ']'"),
+        (
+            "[[sensor]]\nname = 'a'\nkind = 'scd30'\naddress = '0x61'\n",
+            "; write 0x61 without quotation marks",
+        ),
+        ("[[relay]]\nname = 'f'\npin = 40\nvariable = 'air_flush_on'\n", "pin 40 of the header is GPIO 21"),
+        ("[[notify]]\nname = 'm'\nkind = 'email'\nrecipients = 'a@b'\n", '; write recipients = ["a@b"]'),
+        ("[[chamber]]\nname = 'x'\n", "such as [[chamber.shelf_2.sensor]]"),
+        (
+            "[combine]\nair_co2 = 'first'\n",
+            "there is no variable of this name; did you mean air_carbon_dioxide?",
+        ),
+        ("[store.variable.temperature]\nabsolute_band = 1\n", "did you mean air_temperature?"),
+        (
+            "[[sensor]]\nname = 'a'\nkind = 'scd30'\nport = '/dev/ttyS0'\n",
+            "a is a scd30; it is for mhz19, mhz16 only",
+        ),
+    ],
+)
+def test_a_mistake_that_is_often_made_is_told_with_what_to_write(tmp_path: Path, text: str, words: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file, environ={}, checks=DEVICE_CHECKS)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[[sensor]]\nname = 'a'\nkind = 'tsl2591'\naddress = 0x39\n",
+            "a is at 0x39, but a tsl2591 has 0x29",
+        ),
+        (
+            "light = {hardware_pwm = true, channel = [{name='red', pin=12}, {name='white', pin=18}]}\n",
+            "GPIO 12 and GPIO 18 share one PWM channel on a Raspberry Pi 1 to 4",
+        ),
+        (
+            TWO_SENSORS,
+            "[combine] air_temperature: of two sensors the first one counts",
+        ),
+    ],
+)
+def test_a_doubtful_configuration_is_loaded_with_a_warning(tmp_path: Path, text: str, words: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(text)
+    warnings: list[str] = []
+    load(file, environ={}, checks=DEVICE_CHECKS, doubts=DOUBTS, warn=warnings.append)
+    assert [words in warning for warning in warnings] == [True]
+
+
+def test_no_configuration_that_ships_is_doubtful():
+    for profile in PROFILES:
+        warnings: list[str] = []
+        load(profile_path(profile), environ={}, checks=DEVICE_CHECKS, doubts=DOUBTS, warn=warnings.append)
+        assert warnings == []
+
+
+def test_relative_files_are_those_beside_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    (folder / "secret").write_text("x")
+    file = folder / "growd.toml"
+    hook = "[[notify]]\nname = 'h'\nkind = 'webhook'\nurl = 'http://h'\n"
+    file.write_text(f"{hook}secret_file = 'secret'\n[couchdb]\ncredentials_file = 'sub/login'\n")
+    monkeypatch.chdir(tmp_path)
+    config = load(file.relative_to(tmp_path), environ={})
+    assert config.notify[0].secret_file == str(folder / "secret")
+    assert config.couchdb.credentials_file == str(folder / "sub/login")
+    given = tmp_path / "credentials"
+    given.mkdir()
+    (given / "secret").write_text("y")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(given))  # systemd's come first
+    assert load(file, environ={}).notify[0].secret_file == "secret"
+    file.write_text(f"{hook}secret_file = 'elsewhere'\n")
+    assert load(file, environ={}).notify[0].secret_file == "elsewhere"

@@ -216,7 +216,10 @@ class TestSeveralSensorsOfOneVariable:
             Config(combine={"air_carbon_dioxide": "median"}),
             "[combine] air_carbon_dioxide: only a variable of two",
         ),
-        (Config(combine={"air_pressure": "first"}), "[combine] air_pressure: only a variable of two sensors"),
+        (
+            Config(combine={"air_pressure": "first"}),
+            "[combine] air_pressure: there is no variable of this name",
+        ),
         (
             Config(relay=(replace(VALVE, needs="water_level_low"),)),
             "[relay] needs: valve needs water_level_low",

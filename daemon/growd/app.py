@@ -20,7 +20,7 @@ from growd.bus.messages import MESSAGE_TYPES
 from growd.bus.params import Parameters
 from growd.clock import AcceleratedClock, Clock, RealClock
 from growd.config import ConfigError, Finding, refuse
-from growd.config.doubts import high_limits
+from growd.config.doubts import high_limits, odd_addresses, shared_pwm
 from growd.devices import shared_places
 from growd.fault_services import FaultServices
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials, read_trust
@@ -30,7 +30,7 @@ from growd.http.tls import CertificateError
 from growd.liveness import Liveness
 from growd.operations import Operations
 from growd.outputs import check_lamps
-from growd.plant import Plants, declare_topics, unfit_topics, unmeasured_variables
+from growd.plant import Plants, declare_topics, median_of_two, unfit_topics, unmeasured_variables
 from growd.recipe_runners import recipe_runners, run_documents
 from growd.reloading import Reloader, has_terminal
 from growd.service_manager import ServiceManager
@@ -295,7 +295,7 @@ DEVICE_CHECKS: Final = (shared_places, unmeasured_variables, unfit_topics, unsou
 """What only those who know the devices and this machine can tell of a configuration."""
 
 
-DOUBTS: Final[tuple[Doubt, ...]] = (high_limits,)
+DOUBTS: Final[tuple[Doubt, ...]] = (high_limits, odd_addresses, shared_pwm, median_of_two)
 """They find what is valid but probably a mistake; `growd check`, the log and `growd status` show warnings."""
 
 

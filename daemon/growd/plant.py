@@ -22,7 +22,7 @@ from growd.control.carbon_dioxide import (
     CarbonDioxideController,
     DosedSwitchController,
 )
-from growd.control.combining import Combiner
+from growd.control.combining import ENOUGH_TO_VOTE, Combiner
 from growd.control.controllers import DirectController, LightController
 from growd.control.filters import Filter
 from growd.control.light_calibration import PATIENCE_S, LightCalibration
@@ -33,7 +33,7 @@ from growd.devices import SENSOR_KINDS, SensorDevice, line_of
 from growd.outputs import light_device, relay_device
 from growd.safeguards import ILLUMINANCE, Safeguards
 from growd.supervisor import Supervisor
-from growd.variables import VARIABLES
+from growd.variables import VARIABLES, similar_variable
 from growd.worker import WorkerError, Workers
 from growd_drivers.errors import DriverError, NotReadyError
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from growd import config
     from growd.bus.nodes import Node
-    from growd.config import Chamber, Config
+    from growd.config import Chamber, Config, Source
     from growd.control.interlocks import Interlocks, Memory
     from growd.outputs import OutputDevice
     from growd.worker import Worker
@@ -92,14 +92,16 @@ def unmeasured_variables(config: Config) -> Iterator[Finding]:
     known = {*VARIABLES, *(name.rpartition("/")[2] for name in config.topics)}
     for name in config.store.variable:
         if name not in known:
-            yield Finding(("store", "variable", name), "there is no variable of this name")
+            yield Finding(("store", "variable", name), _no_variable(name))
 
 
 def _unmeasured_in(config: Config, environment: str) -> Iterator[Finding]:
     chamber, path = config.chambers()[environment], functools.partial(config.path, environment)
     measured = sensed(chamber)
     for variable in chamber.combine:
-        if len(sensors_of(chamber, variable)) < 2:  # noqa: PLR2004  several
+        if variable not in VARIABLES:
+            yield Finding((*path("combine"), variable), _no_variable(variable))
+        elif len(sensors_of(chamber, variable)) < 2:  # noqa: PLR2004  several
             reason = "only a variable of two sensors or more can be combined"
             yield Finding((*path("combine"), variable), reason)
     for number, relay in enumerate(chamber.relay):
@@ -108,6 +110,21 @@ def _unmeasured_in(config: Config, environment: str) -> Iterator[Finding]:
             yield Finding((*path("relay"), number, "needs"), needed)
     if chamber.light.needs_sensor and "light_illuminance" not in measured:
         yield Finding((*path("light"), "needs_sensor"), "no sensor measures light_illuminance")
+
+
+def median_of_two(config: Config, _: Source) -> Iterator[Finding]:
+    """A median of two sensors, of which neither can outvote the other: the first one counts."""
+    for environment, chamber in config.chambers().items():
+        for variable, method in chamber.combine.items():
+            if method == "median" and len(sensors_of(chamber, variable)) < ENOUGH_TO_VOTE:
+                path = (*config.path(environment, "combine"), variable)
+                reason = 'of two sensors the first one counts; add a third for a median, or write "first"'
+                yield Finding(path, reason)
+
+
+def _no_variable(name: str) -> str:
+    meant = similar_variable(name)
+    return "there is no variable of this name" + (f"; did you mean {meant}?" if meant else "")
 
 
 def sensors_of(chamber: Chamber, variable: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from math import inf
 
@@ -31,6 +32,16 @@ class Variable:
     relative_jump: float = 0.0
     is_output: bool = False
 
+
+def similar_variable(name: str) -> str:
+    """The variable that was probably meant by an unknown name, "" for none."""
+    if name in _SHORT:
+        return _SHORT[name]
+    ending = [known for known in VARIABLES if known.endswith(f"_{name}")]
+    return next(iter(ending or difflib.get_close_matches(name, VARIABLES, 1)), "")
+
+
+_SHORT = {"co2": "air_carbon_dioxide", "air_co2": "air_carbon_dioxide", "light": "light_illuminance"}
 
 VARIABLES: dict[str, Variable] = {
     variable.name: variable

@@ -239,7 +239,9 @@ def _pins(config: Config) -> Iterator[Finding]:
     for environment, chamber in config.chambers().items():
         for path, user, pin in _outputs_of(config, environment, chamber):
             if pin in taken:
-                yield Finding(path, f"{user} and {taken[pin]} are both on GPIO {pin}")
+                yield Finding(
+                    path, f"{user} and {taken[pin]} are both on GPIO {pin}; give one of them another"
+                )
             taken.setdefault(pin, user)
 
 

@@ -24,6 +24,13 @@ _DOUBTFUL_FROM: Final = {
 """From these values on, a limit of the valve hardly protects anybody."""
 
 
+_ADDRESSES: Final = {"scd30": (0x61,), "bh1750": (0x23, 0x5C), "tsl2591": (0x29,)}
+"""I2C addresses that the data sheets give (SCD30 interface description 1.1, BH1750FVI, TSL2591)."""
+
+_ONE_PWM: Final = ({12, 18}, {13, 19})
+"""Pins with one PWM channel between them on a Raspberry Pi 1 to 4 (BCM2711 ARM Peripherals, section 5.3)."""
+
+
 def high_limits(config: Config, _: Source) -> Iterator[Finding]:
     """Limits of interlocks far above their defaults, where there is an output that they protect from."""
     for environment, chamber in config.chambers().items():
@@ -35,3 +42,28 @@ def high_limits(config: Config, _: Source) -> Iterator[Finding]:
             if value >= most:
                 reason = f"{value:g} is far above the default of {default:g}; set it below {most:g}"
                 yield Finding((*path, option), reason)
+
+
+def odd_addresses(config: Config, _: Source) -> Iterator[Finding]:
+    """Addresses that a sensor of this kind does not have."""
+    for environment, chamber in config.chambers().items():
+        for number, sensor in enumerate(chamber.sensor):
+            known = _ADDRESSES.get(sensor.kind, ())
+            if sensor.address and known and sensor.address not in known:
+                path = (*config.path(environment, "sensor"), number, "address")
+                usual = " or ".join(f"0x{address:02X}" for address in known)
+                reason = f"{sensor.name} is at 0x{sensor.address:02X}, but a {sensor.kind} has {usual}"
+                yield Finding(path, f"{reason}; correct it, unless the bus has an address translator")
+
+
+def shared_pwm(config: Config, _: Source) -> Iterator[Finding]:
+    """Channels of lamps that most models of the Pi can't dim apart; growd would not start there."""
+    lamps = [chamber.light for chamber in config.chambers().values()]
+    pins = {
+        channel.pin for light in lamps if light.enabled and light.hardware_pwm for channel in light.channel
+    }
+    for pair in _ONE_PWM:
+        if pair <= pins:
+            both = " and ".join(f"GPIO {pin}" for pin in sorted(pair))
+            reason = f"{both} share one PWM channel on a Raspberry Pi 1 to 4; move one of them to another pin"
+            yield Finding(("light", "hardware_pwm"), reason)

@@ -30,11 +30,15 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault: where, and what would be right. Entries of a list are numbered where nothing names them."""
+    """One fault: where, and what would be right.
+
+    Where `is_numbered`, an entry of a list is shown by its name, `entry`, or by its number (from 0).
+    """
 
     path: Path
     reason: str
     is_numbered: bool = False
+    entry: str = ""
 
     @property
     def sentence(self) -> str:
@@ -47,7 +51,9 @@ class Finding:
         depth = 3 if self.path[:1] == (_CHAMBER,) else 1
         section = ".".join(map(str, self.path[:depth]))
         option = ".".join(
-            str(part) for part in self.path[depth:] if self.is_numbered or not isinstance(part, int)
+            self.entry or str(part) if isinstance(part, int) else part
+            for part in self.path[depth:]
+            if self.is_numbered or not isinstance(part, int)
         )
         return f"[{section}] {option}".rstrip()
 
@@ -73,7 +79,9 @@ def of_other_kinds(
     article = "an" if entry.kind[0] in "aeiou" else "a"
     for option, kinds in kinds_with.items():
         if entry.kind not in kinds and getattr(entry, option) != defaults[option]:
-            reason = f"{entry.name} is {article} {entry.kind}; it is for {', '.join(kinds)} only"
+            reason = (
+                f"{entry.name} is {article} {entry.kind}; it is for {', '.join(kinds)} only: leave it out"
+            )
             yield Finding((*path, option), reason)
 
 

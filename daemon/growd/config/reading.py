@@ -24,6 +24,7 @@ from growd.config.devices import Light
 from growd.config.findings import ConfigError, Finding, Source
 from growd.config.lines import lines_of
 from growd.config.root import Config
+from growd.config.secrets import secret_path
 from growd.config.types import described
 
 if TYPE_CHECKING:
@@ -40,6 +41,22 @@ _SECRET: Final = ("url",)
 
 _LOGIN: Final = re.compile("//.*@")
 """In an address that stands where it does not belong."""
+
+_FILES: Final = frozenset(
+    {
+        *("credentials_file", "ca_file", "secret_file", "token_file", "password_file"),
+        *("certificate", "key", "faults", "replay"),
+    }
+)
+"""Options that name a file."""
+
+_NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|-?\d+(\.\d+)?")
+
+HEADER_PINS: Final = {29: 5, 31: 6, 32: 12, 33: 13, 35: 19, 36: 16, 37: 26, 38: 20, 40: 21}
+"""GPIO (BCM) numbers of the pins of a Raspberry Pi's header that can be no GPIO number themselves."""
+
+_BARE_TEXT: Final = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_/][^\s\"'#]*)\s*(?:#.*)?")
+"""An option whose text has no quotation marks."""
 
 
 def load(
@@ -66,7 +83,7 @@ def load(
     for setting in settings:
         option, separator, text = setting.partition("=")
         tree.set(option if separator else "", text, f"--set {option}")
-    reader = _Reader()
+    reader = _Reader(tree.values)
     config: Config = reader.struct(tree.values, Config, ())
     findings = reader.findings
     wanted = (conflicts,) if findings else (conflicts, inconsistencies, *checks)
@@ -106,6 +123,35 @@ def _value_of(text: str) -> Any:
     return found["value"] if len(found) == 1 else text  # more than one line is no value
 
 
+def _not_toml(path: pathlib.Path, error: Exception) -> str:
+    """What is wrong, with the line; for text without quotation marks, how to write it."""
+    found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+    if found is None:
+        return f"{path}: is not TOML: {error}"
+    number, reason = int(found[1]), str(error)[: found.start()]
+    line = path.read_text(encoding="utf-8-sig").splitlines()[number - 1]
+    bare = _BARE_TEXT.fullmatch(line)
+    hint = f'; text needs quotation marks: {bare[1]} = "{bare[2]}"' if bare else ""
+    return f"{path}:{number}: is not TOML: {reason}{hint}"
+
+
+def _resolve_files(values: Any, folder: pathlib.Path) -> None:
+    """Make relative names of files absolute: they are relative to the folder of the configuration.
+
+    A bare name that is no file there stays, since it may be one of systemd's credentials (`secret_path`).
+    """
+    if isinstance(values, list):
+        for each in values:
+            _resolve_files(each, folder)
+    elif isinstance(values, dict):
+        for name, value in values.items():
+            if name in _FILES and isinstance(value, str) and value:
+                if "/" in value or (not secret_path(value).exists() and (folder / value).exists()):
+                    values[name] = str(folder.absolute() / value)
+            else:
+                _resolve_files(value, folder)
+
+
 @dataclass
 class _Tree:
     """The values, and where each of them comes from."""
@@ -124,8 +170,9 @@ class _Tree:
         except OSError as error:
             raise ConfigError(f"{self.path}: can't be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
-            raise ConfigError(f"{self.path}: is not TOML: {error}") from None
+            raise ConfigError(_not_toml(self.path, error)) from None
         self._lines = lines_of(text)
+        _resolve_files(self.values, self.path.parent)
 
     def set(self, option: str, text: str, origin: str) -> None:
         """Put one value in; it is TOML, or text where it is not. It may hold a password, and is not shown."""
@@ -172,7 +219,8 @@ class _Tree:
 class _Reader:
     """From the tree to structs; what is wrong is left out, and noted."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
         self.findings: list[Finding] = []
 
     def struct(self, tree: Mapping[str, Any], kind: type[Any], path: Path) -> Any:
@@ -260,10 +308,11 @@ class _Reader:
     def _wrong(self, path: Path, expected: str, value: Any) -> None:
         is_secret = path[-1] in _SECRET or (isinstance(value, str) and _LOGIN.search(value))
         got = "what may hold a password" if is_secret else repr(value)
-        self._note(path, f"must be {expected}, got {got}")
+        self._note(path, f"must be {expected}, got {got}{_hint(path, expected, value)}")
 
     def _unknown(self, name: str, known: list[str], kind: type[Any], path: Path) -> None:
-        is_section = kind is Config or (path[:1] == ("chamber",) and len(path) == 2)  # noqa: PLR2004  chamber, id
+        in_chamber = path[:1] == ("chamber",) and len(path) == 2  # noqa: PLR2004  chamber, id
+        is_section = kind is Config or in_chamber
         like = difflib.get_close_matches(name, known, 1)
         hint = f"; is it {like[0]}?" if like else ""
         what = "section" if is_section else "option"
@@ -271,7 +320,33 @@ class _Reader:
         self._note((*path, name), f"unknown {what}{hint}{listed}")
 
     def _note(self, path: Path, reason: str) -> None:
-        self.findings.append(Finding(path, reason, is_numbered=True))
+        self.findings.append(Finding(path, reason, is_numbered=True, entry=self._entry(path)))
+
+    def _entry(self, path: Path) -> str:
+        """The name of the entry of a list that `path` leads into, "" for none."""
+        place: Any = self._root
+        for part in path:
+            if isinstance(part, int):
+                name = place[part].get("name") if isinstance(place[part], dict) else None
+                return name if isinstance(name, str) and name.isprintable() else ""
+            place = place.get(part) if isinstance(place, dict) else None
+            if place is None:
+                break
+        return ""
+
+
+def _hint(path: Path, expected: str, value: Any) -> str:
+    """How to write the value that was probably meant, "" where that is not clear."""
+    option = path[-1]
+    if isinstance(value, str) and expected.startswith(("a number", "a whole number")):
+        return f"; write {value} without quotation marks" if _NUMBER.fullmatch(value) else ""
+    if isinstance(value, str) and expected.startswith("a list, "):
+        return f'; write {option} = ["{value}"]' if "@" not in value or option == "recipients" else ""
+    if option == "pin" and value in HEADER_PINS:
+        return f"; pins are GPIO (BCM) numbers: pin {value} of the header is GPIO {HEADER_PINS[value]}"
+    if path == ("chamber",) and isinstance(value, list):
+        return "; name the chamber in the section, such as [[chamber.shelf_2.sensor]]"
+    return ""
 
 
 def section_in(kind: Any) -> type[Any] | None:
