@@ -26,8 +26,8 @@ from growd.config.checks import RESERVED
 from growd.config.profiles import profile_path
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
-from growd.store.outbox import LOG_BYTES, LOG_NAME, Outbox
-from growd.store.point_log import PointLog
+from growd.store.outbox import LOG_BYTES, Outbox
+from growd.store.point_log import LOG_NAME, PointLog
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.faults import Fault

@@ -39,6 +39,7 @@ from growd.simulation import release_time, reserve_time, simulated_clock, simula
 from growd.storage import RELOADABLE, Storage
 from growd.store.database import Database
 from growd.store.errors import LocalStoreError
+from growd.store.interlock_memory import InterlockMemory
 from growd.store.local import LocalStore
 from growd.store.parameters import ParameterKeeper
 from growd.store.replication import Replication
@@ -265,7 +266,9 @@ class App:
             if isinstance(hardware, SimulatedHardware):
                 FaultServices(bus, hardware.faults)
             zone = await asyncio.to_thread(self.config.environment.zone)
-            plants = Plants(self.config, bus, hardware, memory=local, complain=self._complain, zone=zone)
+            plants = Plants(
+                self.config, bus, hardware, memory=InterlockMemory(local), complain=self._complain, zone=zone
+            )
             await stack.enter_async_context(plants.running())
             documents = run_documents(bus, local, database)
             async with Supervisor(self._clock) as parts:

@@ -232,3 +232,23 @@ async def test_after_a_reboot_the_clock_counts_where_it_was_right_both_times(the
     later = ManualClock(clock.time() + HOUR_S + 120)
     later.synchronised = now
     assert await is_used_up(memory, later) == remains
+
+
+class LostMemory(ShortMemory):
+    async def state(self, key, default=None):
+        raise ValueError("the file was eaten")
+
+
+async def test_where_it_is_lost_the_worst_is_assumed_and_said_with_the_way_out():
+    async with Scene(LostMemory(), dose_s=DOSE_S).running() as scene:
+        assert scene.dose.reason == (
+            "nobody knows how long the valve was open in the last hour (the file was eaten), so the dose "
+            "counts as used up; the valve may open again an hour after the start"
+        )
+        assert scene.told()
+        assert "the file was eaten" in scene.alarm.reason
+        scene.air.publish(420.0)
+        assert (await scene.reset())["success"]
+        assert not scene.may_open()
+        await scene.clock.advance(HOUR_S + 60)
+        assert scene.may_open()

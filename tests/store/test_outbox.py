@@ -22,8 +22,7 @@ from growd.store import thinning, waiting
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
-from growd.store.outbox import LOG_NAME, Outbox
-from growd.store.point_log import PointLog
+from growd.store.point_log import LOG_NAME, PointLog
 from growd.store.points import DataPoint, PointMaker
 from support.clock import ManualClock
 from support.outbox import add_durably, opened, opened_at
@@ -31,6 +30,8 @@ from support.running import in_tasks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from growd.store.outbox import Outbox
 
 MAKER = PointMaker("0123456789ab")
 

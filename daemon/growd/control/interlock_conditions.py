@@ -109,7 +109,7 @@ class Interlock(ABC):
 
 
 class KeptInterlock(Interlock):
-    """One whose state outlasts a restart. Until `restore` or `start_anew` was called it has tripped."""
+    """One whose state outlasts a restart. Until `restore` was called it has tripped."""
 
     def __init__(self, name: str, holds: Iterable[str], limits: Mapping[str, tuple[float, str]]) -> None:
         super().__init__(name, holds, limits)
@@ -131,10 +131,12 @@ class KeptInterlock(Interlock):
             self._trip_unread(f"what happened before the start can't be read: {why}")
             self.is_quiet = False
 
-    def restore(self, kept: Any, now: float, away: float, *, was_clean: bool) -> bool:
+    def restore(
+        self, kept: Any, now: float, away: float, *, was_clean: bool, lost: str = "it can't be understood"
+    ) -> bool:
         """Go on from what was kept `away` seconds ago (None: nothing), at the end of a run or in its midst.
 
-        False if it can't be understood: the worst is assumed then.
+        False if it can't be understood: the worst is assumed then, for the reason `lost`.
         """
         self._is_restored = True
         self.reason = ""
@@ -143,7 +145,7 @@ class KeptInterlock(Interlock):
             if kept is not None:
                 self._restore(kept, now, away, was_clean=was_clean)
         except (TypeError, ValueError):
-            self._assume_worst(now)
+            self._assume_worst(now, lost)
             return False
         return True
 
@@ -163,7 +165,7 @@ class KeptInterlock(Interlock):
     def _restore(self, kept: Any, now: float, away: float, *, was_clean: bool) -> None: ...
 
     @abstractmethod
-    def _assume_worst(self, now: float) -> None: ...
+    def _assume_worst(self, now: float, why: str) -> None: ...
 
     def _trip_unread(self, reason: str) -> None:
         self.reason = reason
@@ -238,6 +240,7 @@ class DosePerHour(KeptInterlock):
         self._dose = RollingDose()
         self._counted = times.total(0.0)
         self._given = self._given_when_asked = self._given_when_kept = 0.0
+        self._assumed = ""
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         self._count(now)
@@ -246,11 +249,11 @@ class DosePerHour(KeptInterlock):
         dose = self._dose.within_hour(now)
         if dose >= self._limit and not self.reason:
             most = self._in_words(self._limit)
-            self.reason = (
+            self.reason = self._assumed or (
                 f"the valve was open for {self._in_words(dose)} of the last hour, and {most} is the most"
             )
         elif dose < RELEASE_SHARE * self._limit:
-            self.reason = ""
+            self.reason = self._assumed = ""
 
     def kept(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  it lets go by itself
         self._given_when_asked = self._given
@@ -267,8 +270,12 @@ class DosePerHour(KeptInterlock):
         if not was_clean:
             self._dose.add(SAVED_SHARE * self._limit, now)
 
-    def _assume_worst(self, now: float) -> None:
+    def _assume_worst(self, now: float, why: str) -> None:
         self._dose.add(self._limit, now)
+        self._assumed = (
+            f"nobody knows how long the valve was open in the last hour ({why}), so the dose counts as used "
+            "up; the valve may open again an hour after the start"
+        )
 
     def _count(self, now: float) -> None:
         total = self._times.total(now)
@@ -411,8 +418,8 @@ class NoRise(KeptInterlock):
             raise TypeError("a reason that is no text")
         self.reason = self._reason_when_kept = kept
 
-    def _assume_worst(self, now: float) -> None:  # noqa: ARG002
-        self._trip("what was kept of it can't be read, so it may have tripped before the start")
+    def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
+        self._trip(f"it may have tripped before the start: {why}")
 
     def _trip(self, reason: str) -> None:
         if not self.reason:
@@ -474,6 +481,7 @@ class LitTooLong(KeptInterlock):
         self._day = DayHours(zone)
         self._updated = -math.inf
         self._lit = self._lit_when_asked = self._lit_when_kept = 0.0
+        self._assumed = ""
         if hours >= DAY_HOURS:
             self._is_restored, self.reason, self.is_quiet = True, "", False
 
@@ -487,10 +495,13 @@ class LitTooLong(KeptInterlock):
         if not self._is_restored:
             return
         is_over = self._day.seconds(wall) >= self._hours * 3600.0
-        words = (
-            f"the light was on for {self._hours:g} h of this day, which is the most; it may be again tomorrow"
-        )
-        self.reason = words if is_over else ""
+        if not is_over:
+            self.reason = self._assumed = ""
+        elif not self.reason:
+            self.reason = self._assumed or (
+                f"the light was on for {self._hours:g} h of this day, which is the most; it may be again "
+                "tomorrow"
+            )
 
     def kept(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  it lets go by itself
         self._lit_when_asked = self._lit
@@ -508,5 +519,9 @@ class LitTooLong(KeptInterlock):
         if not was_clean:
             self._day.add(SAVED_SHARE * self._hours * 3600.0, 0.0)
 
-    def _assume_worst(self, now: float) -> None:  # noqa: ARG002
+    def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
         self._day.add(self._hours * 3600.0, 0.0)
+        self._assumed = (
+            f"nobody knows how long the light was on today ({why}), so its {self._hours:g} h count as used "
+            "up; it may be on again tomorrow"
+        )

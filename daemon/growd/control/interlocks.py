@@ -71,7 +71,9 @@ class Memory(Protocol):
     """
 
     async def state(self, key: str, default: Any = None) -> Any:
-        """What was kept, or `default`."""
+        """What was kept, or `default` where nothing ever was. Raises ValueError with the reason where it is
+        lost.
+        """
 
     async def save_state(self, key: str, value: Any) -> None:
         """Keep it; it is on the disk when this returns."""
@@ -368,12 +370,13 @@ class Interlocks:
                     each.unreadable(str(error))
                 self._update()
                 await self._clock.sleep(RETRY_S)
-            except ValueError:
-                self._restore(_MALFORMED)
+            except ValueError as error:
+                self._restore(_MALFORMED, str(error))
             else:
                 self._restore(kept)
 
-    def _restore(self, kept: Any) -> None:
+    def _restore(self, kept: Any, lost: str = "what was kept can't be understood") -> None:
+        """`lost` says why the worst is assumed where `kept` is no state."""
         now = self._clock.monotonic()
         if kept is None:
             kept = {**self._wall.kept(), "clean": True, "interlocks": {}}
@@ -385,12 +388,8 @@ class Interlocks:
         except (TypeError, ValueError, KeyError, AttributeError):
             away, was_clean, found = 0.0, False, {}
         for each in self._kept_ones:
-            if not each.restore(found.get(each.name, _MALFORMED), now, away, was_clean=was_clean):
-                logger.error(
-                    "%s/%s: what was kept can't be understood; the worst is assumed",
-                    self.node.name,
-                    each.name,
-                )
+            if not each.restore(found.get(each.name, _MALFORMED), now, away, was_clean=was_clean, lost=lost):
+                logger.error("%s/%s: %s; the worst is assumed", self.node.name, each.name, lost)
         self._is_loaded = True
         self._update()
 

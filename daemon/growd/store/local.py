@@ -11,12 +11,13 @@ import asyncio
 import json
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from growd.store.block_file import sync_folder
 from growd.store.damage import SMALLEST, find_damage, has_schema, salvage, set_aside, with_head_of
 from growd.store.encoding import point_from_json, point_to_json, to_json
 from growd.store.errors import LocalStoreError
+from growd.store.point_log import LOG_NAME
 from growd.store.points import DataPoint, PointMaker
 from growd.worker import Worker
 
@@ -29,6 +30,10 @@ T = TypeVar("T")
 SCHEMA_VERSION: Final = 2
 _MAX_PENDING: Final = 1000
 _TABLES: Final = ("waiting", "rejected", "parameters", "state")
+_DEVICE: Final = "device"
+_LOST: Final = "lost"
+"""Keys of states of this file itself."""
+
 _POINTS: Final = """
 CREATE TABLE waiting (number INTEGER PRIMARY KEY, point TEXT NOT NULL);
 CREATE TABLE rejected (
@@ -63,13 +68,15 @@ def _newer(path: Path, connection: sqlite3.Connection) -> str:
 class LocalStore:
     """An open local file. Make one with `await LocalStore.open(path)` and `await close()` it.
 
-    `notices` says, for a person, what was found damaged when it was opened and what was saved of it.
+    `notices` says, for a person, what was found damaged when it was opened and what was saved of it. `lost`
+    says why something may be missing that was kept, since this file or an earlier start; "" if nothing is.
     """
 
-    def __init__(self, path: Path, worker: Worker, connection: sqlite3.Connection, device: str) -> None:
+    def __init__(self, path: Path, worker: Worker, connection: sqlite3.Connection, opened: _Opened) -> None:
         self.path = path
-        self.device = device
-        self.notices: list[str] = []
+        self.device = opened.device
+        self.lost = opened.lost
+        self.notices = opened.notices
         self._worker = worker
         self._connection = connection
         self._pending: list[_Write] = []
@@ -86,13 +93,11 @@ class LocalStore:
         """
         worker = Worker("sqlite")
         try:
-            connection, device, notices = await worker.run(_open, path)
+            connection, opened = await worker.run(_open, path)
         except BaseException:
             await worker.close()
             raise
-        local = cls(path, worker, connection, device)
-        local.notices = notices
-        return local
+        return cls(path, worker, connection, opened)
 
     async def close(self) -> None:
         """Commit what waits, then close the file. Nothing can be written any more."""
@@ -191,7 +196,15 @@ class _Write:
             self.future.set_result(outcome)
 
 
-def _open(path: Path) -> tuple[sqlite3.Connection, str, list[str]]:
+class _Opened(NamedTuple):
+    """What was found when the file was opened; see `LocalStore`."""
+
+    device: str
+    lost: str
+    notices: list[str]
+
+
+def _open(path: Path) -> tuple[sqlite3.Connection, _Opened]:
     notices = []
     new = _name_of_new(path)
     if new.exists() and not path.exists():
@@ -202,10 +215,14 @@ def _open(path: Path) -> tuple[sqlite3.Connection, str, list[str]]:
         notices.append(_translated(path, _replace, path, damage))
     connection = _connect(path)
     try:
-        return connection, _translated(path, _prepare, connection, path), notices
+        is_new = _translated(path, _prepare, connection, path)
+        device, lost = _translated(path, _known_of, connection)
     except BaseException:
         connection.close()
         raise
+    if is_new and lost:
+        notices.append(f"{lost}: parameters and states begin anew")
+    return connection, _Opened(device, lost, notices)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -245,6 +262,7 @@ def _replace(path: Path, damage: str) -> str:
         source = path if has_schema(path) else with_head_of(new, path, copy)
         connection.execute("BEGIN IMMEDIATE")
         saved = {table: _take_over(connection, source, table) for table in _TABLES}
+        _note_loss(connection, f"{path.name} was damaged")
         connection.execute("COMMIT")
     copy.unlink(missing_ok=True)
     sync_folder(path.parent)
@@ -276,29 +294,38 @@ def _is_usable(table: str, row: tuple[Any, ...]) -> bool:
     return True
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> str:
-    """Bring the file to the schema of this program and return the device id kept in it."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+def _prepare(connection: sqlite3.Connection, path: Path) -> bool:
+    """Bring the file to the schema of this program; whether it was empty."""
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if newer := _newer(path, connection):
         raise LocalStoreError(newer)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     if version < SCHEMA_VERSION:
         connection.execute("BEGIN IMMEDIATE")
-        _create(connection) if version == 0 else _upgrade_from_1(connection)
+        if version:
+            _upgrade_from_1(connection)
+        else:
+            _create(connection)
+            if path.with_name(LOG_NAME).exists():
+                _note_loss(connection, f"{path.name} was missing or empty beside {LOG_NAME}")
         connection.execute("COMMIT")
         sync_folder(path.parent)  # the journal of the change to WAL is gone for good: it would undo all
-    return _device_in(connection)
+    return version == 0
 
 
-def _device_in(connection: sqlite3.Connection) -> str:
-    """The id of the device, drawn now if the file has none."""
-    row = connection.execute("SELECT value FROM state WHERE key = 'device'").fetchone()
-    if row is None:
-        row = (to_json(PointMaker.new_device()),)
-        connection.execute("INSERT INTO state VALUES ('device', ?)", row)
-    device: str = json.loads(row[0])
-    return device
+def _note_loss(connection: sqlite3.Connection, reason: str) -> None:
+    """For good, since a later start may be the first that asks."""
+    connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (_LOST, to_json(reason)))
+
+
+def _known_of(connection: sqlite3.Connection) -> tuple[str, str]:
+    """The id of the device, drawn now if the file has none, and why something may be lost."""
+    rows = dict(connection.execute("SELECT key, value FROM state WHERE key IN (?, ?)", (_DEVICE, _LOST)))
+    if _DEVICE not in rows:
+        rows[_DEVICE] = to_json(PointMaker.new_device())
+        connection.execute("INSERT INTO state VALUES (?, ?)", (_DEVICE, rows[_DEVICE]))
+    return json.loads(rows[_DEVICE]), json.loads(rows.get(_LOST, '""'))
 
 
 def _create(connection: sqlite3.Connection) -> None:

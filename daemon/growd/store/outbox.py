@@ -22,7 +22,7 @@ from growd.store.block_file import BlockFile
 from growd.store.damage import set_aside
 from growd.store.encoding import point_to_json
 from growd.store.errors import LocalStoreError, LogFullError
-from growd.store.point_log import FORMAT, PointLog, newer_format
+from growd.store.point_log import FORMAT, LOG_NAME, PointLog, newer_format
 from growd.store.thinning import WIDTHS, is_expendable, thinned
 from growd.worker import Worker
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-LOG_NAME: Final = "points.log"
 LOG_BYTES: Final = 1024 * 1024
 _MEGABYTE: Final = 1_000_000
 _FRAME_POINTS: Final = 500  # at most in one write of the log

@@ -36,6 +36,7 @@ _MAGIC: Final = b"gLOG"
 """Format 1. A later one has its digit in place of the G, and header and check as they are here."""
 
 FORMAT: Final = 1
+LOG_NAME: Final = "points.log"
 _OVERHEAD: Final = _HEADER.size + _CRC.size
 
 

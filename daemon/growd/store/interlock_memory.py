@@ -1,0 +1,108 @@
+"""What the interlocks remember over restarts: in the local store, and in a small file of its own beside it.
+
+The newer of the two counts, so no damage to one of them turns back what happened, nor does a lost write-ahead
+log. Where what is left can't be known to be the newest, it counts as lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
+
+from growd.atomic_file import write_atomically
+from growd.store.encoding import to_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from growd.store.local import LocalStore
+
+FILE_NAME: Final = "interlocks.json"
+_MOST_BYTES: Final = 1_000_000  # far more than there ever are: a link may lead to what never ends
+
+_Kept = tuple[int, Any]
+"""How many times a state was saved before, and the state."""
+
+
+class InterlockMemory:
+    """The `Memory` of interlocks (`growd.control.interlocks`) on the local store."""
+
+    def __init__(self, local: LocalStore) -> None:
+        self._local = local
+        self._path = local.path.with_name(FILE_NAME)
+        self._reading = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self._found: dict[str, _Kept] | None = None  # in the file at the start; None: it could not be used
+        self._damage = ""
+        self._is_read = False
+        self._states: dict[str, _Kept] = {}
+
+    async def state(self, key: str, default: Any = None) -> Any:
+        """What was saved last, or `default` where nothing ever was.
+
+        Raises ValueError with the reason where it is lost, OSError or `LocalStoreError` where it can't be
+        read.
+        """
+        async with self._reading:
+            if not self._is_read:
+                self._found, self._damage = await asyncio.to_thread(_read, self._path)
+                self._states |= self._found or {}
+                self._is_read = True
+        row = await self._local.state(key)
+        in_file = None if self._found is None else self._found.get(key)
+        in_store = None if row is None else _of_row(row)
+        if in_file is None and (reason := self._why_lost(in_store)):
+            raise ValueError(reason)
+        newest = max((each for each in (in_file, in_store) if each is not None), key=_number, default=None)
+        if newest is None:
+            return default
+        self._states[key] = newest
+        return newest[1]
+
+    async def save_state(self, key: str, value: Any) -> None:
+        """Save it in both places; it is on the disk when this returns. Raises as `state`."""
+        async with self._writing:
+            number = self._states.get(key, (0, None))[0] + 1
+            states = {**self._states, key: (number, value)}
+            await asyncio.to_thread(write_atomically, self._path, _encoded(states))
+            self._states = states
+            await self._local.save_state(key, {"number": number, "value": value})
+
+    def _why_lost(self, in_store: _Kept | None) -> str:
+        """Why a state that is not in the file may have been there, or newer than in the store; "" if not."""
+        if self._damage:
+            return f"{self._path.name} {self._damage}"
+        if in_store is not None:
+            return f"{self._path.name} is missing" if _number(in_store) else ""
+        return self._local.lost if self._found is None else ""
+
+
+def _number(kept: _Kept) -> int:
+    return kept[0]
+
+
+def _of_row(row: Any) -> _Kept:
+    """A state in the local store; one without a number is from before there was the file."""
+    if isinstance(row, dict) and isinstance(number := row.get("number"), int) and "value" in row:
+        return number, row["value"]
+    return 0, row
+
+
+def _encoded(states: dict[str, _Kept]) -> bytes:
+    text = to_json(states).encode()
+    return b"%08x %s\n" % (crc32(text), text)
+
+
+def _read(path: Path) -> tuple[dict[str, _Kept] | None, str]:
+    """The states in the file, None where there is no sound one; what is wrong with it. Raises OSError."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES)
+    except FileNotFoundError:
+        return None, ""
+    check, _, text = content.rstrip(b"\n").partition(b" ")
+    if check != b"%08x" % crc32(text):
+        return None, "is damaged"
+    return {key: (number, value) for key, (number, value) in json.loads(text).items()}, ""

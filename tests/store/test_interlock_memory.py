@@ -1,0 +1,116 @@
+"""What interlocks remember is there after any damage to one file, and said to be lost where it may be old."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from growd.store.interlock_memory import FILE_NAME, InterlockMemory
+from growd.store.local import LocalStore
+from growd.store.point_log import LOG_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+KEY, NAME = "e/interlocks", "growd.sqlite3"
+NOISE = random.Random(1).randbytes(8192)
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[InterlockMemory]:
+    local = await LocalStore.open(folder / NAME)
+    try:
+        yield InterlockMemory(local)
+    finally:
+        await local.close()
+
+
+@pytest.fixture
+async def killed(tmp_path: Path) -> Path:
+    """A data folder as a kill leaves it: 1 was there after a clean end, 2 and 3 were saved since."""
+    folder = tmp_path / "running"
+    folder.mkdir()
+    (folder / LOG_NAME).write_bytes(b"")
+    async with opened(folder) as memory:
+        await memory.save_state(KEY, 1)
+    async with opened(folder) as memory:
+        assert await memory.state(KEY) == 1
+        await memory.save_state(KEY, 2)
+        await memory.save_state(KEY, 3)
+        await asyncio.to_thread(shutil.copytree, folder, tmp_path / "killed")
+    return tmp_path / "killed"
+
+
+def overwritten(content: bytes) -> Callable[[Path], Any]:
+    return lambda file: file.write_bytes(content)
+
+
+DAMAGES: dict[str, Callable[[Path], Any]] = {
+    "nothing": lambda _: None,
+    "text": overwritten(b"this is a text, and no database" * 100),
+    "random": overwritten(NOISE),
+    "zeros": overwritten(bytes(8192)),
+    "empty": overwritten(b""),
+    "deleted": lambda file: file.unlink(),
+    "no WAL": lambda file: file.with_name(f"{NAME}-wal").unlink(),
+    "random WAL": lambda file: file.with_name(f"{NAME}-wal").write_bytes(NOISE),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_no_damage_to_the_store_turns_back_what_is_remembered(killed: Path, damage: str):
+    DAMAGES[damage](killed / NAME)
+    async with opened(killed) as memory:
+        assert await memory.state(KEY) == 3
+        await memory.save_state(KEY, 4)
+    async with opened(killed) as memory:
+        assert await memory.state(KEY) == 4
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        ("text", f"{FILE_NAME} is damaged"),
+        ("random", f"{FILE_NAME} is damaged"),
+        ("zeros", f"{FILE_NAME} is damaged"),
+        ("empty", f"{FILE_NAME} is damaged"),
+        ("deleted", f"{FILE_NAME} is missing"),
+    ],
+)
+async def test_without_its_own_file_it_is_lost_whatever_the_store_has(killed: Path, damage: str, reason: str):
+    DAMAGES[damage](killed / FILE_NAME)
+    for _ in range(2):  # a start that ends before anything is saved makes nothing sound
+        async with opened(killed) as memory:
+            with pytest.raises(ValueError, match=reason):
+                await memory.state(KEY)
+    async with opened(killed) as memory:
+        await memory.save_state(KEY, 5)
+        assert await memory.state(KEY) == 5
+
+
+@pytest.mark.parametrize("damage", ["text", "random", "zeros", "empty", "deleted"])
+async def test_without_both_it_is_lost_as_long_as_anything_tells_of_an_earlier_life(
+    killed: Path, damage: str
+):
+    (killed / FILE_NAME).unlink()
+    DAMAGES[damage](killed / NAME)
+    for _ in range(2):
+        async with opened(killed) as memory:
+            with pytest.raises(ValueError, match=r"growd\.sqlite3 was|interlocks\.json is missing"):
+                await memory.state(KEY)
+
+
+async def test_a_new_installation_has_lost_nothing_and_an_older_one_is_read(tmp_path: Path):
+    async with opened(tmp_path) as memory:
+        assert await memory.state(KEY) is None
+    local = await LocalStore.open(tmp_path / NAME)
+    await local.save_state(KEY, {"clean": True})
+    await local.close()
+    async with opened(tmp_path) as memory:
+        assert await memory.state(KEY) == {"clean": True}
