@@ -11,7 +11,7 @@ import functools
 import logging
 import signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from growd.alerting import alerting, unsound_alerts
 from growd.bus import Bus
@@ -22,7 +22,6 @@ from growd.clock import AcceleratedClock, Clock, RealClock
 from growd.config import ConfigError, Finding, refuse
 from growd.config.doubts import high_limits, odd_addresses, shared_pwm
 from growd.devices import shared_places
-from growd.fault_services import FaultServices
 from growd.folders import StartError, couchdb_folder, own_folder, read_credentials, read_trust
 from growd.front_door import serving
 from growd.http.server import AddressError
@@ -35,7 +34,6 @@ from growd.recipe_runners import recipe_runners, run_documents
 from growd.reloading import Reloader, has_terminal
 from growd.service_manager import ServiceManager
 from growd.service_words import words
-from growd.simulation import release_time, reserve_time, simulated_clock, simulated_hardware
 from growd.storage import RELOADABLE, Storage
 from growd.store.database import Database
 from growd.store.errors import LocalStoreError
@@ -47,7 +45,6 @@ from growd.supervisor import Supervisor
 from growd_drivers.errors import DriverError
 from growd_drivers.hardware import Hardware, open_hardware
 from growd_hwsim.errors import SimulationError
-from growd_hwsim.hardware import SimulatedHardware
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -56,6 +53,7 @@ if TYPE_CHECKING:
     from growd.config import Config
     from growd.config.findings import Doubt
     from growd.store.outbox import Outbox
+    from growd_hwsim.hardware import SimulatedHardware
 
 START_ERRORS: Final = (
     AddressError,
@@ -204,7 +202,11 @@ class App:
 
     async def _chosen_clock(self, local: LocalStore) -> Clock:
         """The machine's clock; for simulated hardware one that may run fast and never goes back."""
-        return await simulated_clock(self.config, local) if self.config.simulator.enabled else RealClock()
+        if not self.config.simulator.enabled:
+            return RealClock()
+        from growd.simulation import simulated_clock  # noqa: PLC0415  only a simulation needs it
+
+        return await simulated_clock(self.config, local)
 
     def _declare_topics(self, bus: Bus) -> None:
         declare_topics(self.config, bus)
@@ -244,9 +246,13 @@ class App:
             async with storage.running(), Supervisor(self._clock) as parts:
                 parts.start("replication", replication.run)
                 if isinstance(self._clock, AcceleratedClock):
+                    from growd.simulation import reserve_time  # noqa: PLC0415  as above
+
                     parts.start("simulated time", functools.partial(reserve_time, local, self._clock))
                 yield storage
         if isinstance(self._clock, AcceleratedClock):
+            from growd.simulation import release_time  # noqa: PLC0415  as above
+
             await release_time(local, self._clock)
 
     def _described(self, database: Database) -> str:
@@ -263,8 +269,10 @@ class App:
         hardware = await asyncio.to_thread(open_configured, self.config, self._clock)
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(asyncio.to_thread, hardware.close)
-            if isinstance(hardware, SimulatedHardware):
-                FaultServices(bus, hardware.faults)
+            if self.config.simulator.enabled:
+                from growd.fault_services import FaultServices  # noqa: PLC0415  as above
+
+                FaultServices(bus, cast("SimulatedHardware", hardware).faults)
             zone = await asyncio.to_thread(self.config.environment.zone)
             plants = Plants(
                 self.config, bus, hardware, memory=InterlockMemory(local), complain=self._complain, zone=zone
@@ -314,6 +322,8 @@ def open_configured(config: Config, clock: Clock) -> Hardware:
     `SimulationError` for a file that the simulator can't use.
     """
     if config.simulator.enabled:
+        from growd.simulation import simulated_hardware  # noqa: PLC0415  as above
+
         hardware: Hardware = simulated_hardware(config, clock)
     else:
         hardware = open_hardware(sleep=clock.sleep_blocking, monotonic=clock.monotonic)

@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from serial import Serial  # type: ignore[attr-defined]  # it has no types
-
 from growd_drivers.errors import BusError, DeviceMissingError, HardwareUnavailableError
 
 if TYPE_CHECKING:
@@ -188,7 +186,9 @@ def _opened(path: str, baud: int, timeout_s: float, consoles: Path) -> SerialLik
             f"{path} is the serial console of the system: switch its login shell off with raspi-config",
             device=path,
         )
-    port: SerialLike = Serial(  # type: ignore[no-untyped-call]  # as above
+    from serial import Serial  # type: ignore[attr-defined]  # noqa: PLC0415  few have a line; it has no types
+
+    port: SerialLike = Serial(  # type: ignore[no-untyped-call]
         path, baud, timeout=timeout_s, write_timeout=timeout_s, exclusive=True
     )
     return port

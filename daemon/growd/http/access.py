@@ -7,9 +7,6 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from growd.config.access import what_is_open
-from growd.http.attempts import Attempts
-from growd.http.authorization import Authorization, Logins
-from growd.http.sessions import MOST_ANSWER, Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +34,10 @@ def guarded(
     """
     http = config.http
     if http.access == "couchdb":
+        # only who asks for logins needs these
+        from growd.http.attempts import Attempts  # noqa: PLC0415
+        from growd.http.authorization import Authorization, Logins  # noqa: PLC0415
+        from growd.http.sessions import MOST_ANSWER, Sessions  # noqa: PLC0415
 
         async def ask(headers: list[tuple[bytes, bytes]]) -> tuple[AnswerHead, bytes]:
             return await gateway.get(_SESSION, headers, most=MOST_ANSWER)

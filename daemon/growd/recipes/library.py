@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.bus.services import SUCCESS
-from growd.recipes.drawing import plan_of
 from growd.recipes.errors import InvalidRecipeError, RefusedError
 from growd.recipes.findings import errors
 from growd.recipes.interpreter import check, interpret
@@ -122,7 +121,7 @@ class Library:
             else:
                 recipe, start = await self.read(recipe_id), self._clock.time()
             await self.interpret(recipe_id, recipe)
-            plan = await asyncio.to_thread(plan_of, recipe_id, recipe, start, self._zone)
+            plan = await asyncio.to_thread(_drawn, recipe_id, recipe, start, self._zone)
         except RefusedError as error:
             return {"success": False, "message": str(error)}
         return {"success": True, "message": f"the plan of {recipe_id}", "plan": plan}
@@ -134,3 +133,9 @@ def _check_id(recipe_id: str) -> None:
             f"recipe_id: expected a text of 1 to {MAX_ID} printable characters that does not begin with _, "
             f"got {recipe_id[:MAX_ID]!r}"
         )
+
+
+def _drawn(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzinfo | None) -> dict[str, Any]:
+    from growd.recipes.drawing import plan_of  # noqa: PLC0415  few ask for a plan
+
+    return plan_of(recipe_id, recipe, start_wall, zone)
