@@ -14,6 +14,7 @@ from support.couch_client import FILES
 from support.program import home_on, started
 from support.terminal import typed
 
+NOWHERE = "http://127.0.0.1:9"
 MOST = 100  # set points that are listed
 DEMO = FILES / "recipes" / "demo_day.json"
 DAYS = FILES / "recipes" / "lettuce_days.json"
@@ -35,7 +36,12 @@ def written(tmp_path):
     return write
 
 
-# --- A file, of which nobody is asked
+@pytest.fixture(autouse=True)
+def no_daemon(monkeypatch):
+    monkeypatch.setenv("GROWD_URL", NOWHERE)
+
+
+# --- A file, without a daemon
 
 
 def test_check_tells_every_error_with_its_place(written):
@@ -46,7 +52,9 @@ def test_check_tells_every_error_with_its_place(written):
         "error    /operations/0/1",
         "error    /operations/1/2",
     ]
-    assert done.stdout.endswith("can not run: 3 errors, 0 warnings.\n")
+    assert done.stdout.endswith("can not run in environment_1 of the configuration: 3 errors, 0 warnings.\n")
+    why = f"growd does not answer at {NOWHERE}/_svc: is it running?"
+    assert done.stderr == f"growd: checked without the daemon: {why}\n"
 
 
 def test_check_asks_what_the_actuators_of_the_configuration_can_do(written):
@@ -56,7 +64,7 @@ def test_check_asks_what_the_actuators_of_the_configuration_can_do(written):
     lamp, heater, told = done.stdout.splitlines()
     assert lamp == "warning  /operations/0: light_illuminance can be driven from 0 to 5000 here, not to 9000"
     assert "nothing here drives air_temperature" in heater
-    assert told == f"{file} can run: 0 errors, 2 warnings."
+    assert told == f"{file} can run in environment_1 of the configuration: 0 errors, 2 warnings."
 
 
 def test_check_asks_what_a_profile_that_ships_can_do(written, monkeypatch):
@@ -72,11 +80,8 @@ def test_check_asks_what_a_profile_that_ships_can_do(written, monkeypatch):
 def test_an_environment_that_there_is_not_is_refused(written, command, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # it does not come to a picture
     done = said(*command, written(WARM), "--environment", "shelf_3")
-    assert (done.exit_code, done.stdout, done.stderr) == (
-        1,
-        "",
-        "growd: there is no environment shelf_3; there is environment_1\n",
-    )
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "growd: there is no environment shelf_3; there is environment_1\n" in done.stderr
 
 
 def test_check_asks_the_environment_that_is_named(written):
@@ -84,9 +89,9 @@ def test_check_asks_the_environment_that_is_named(written):
     done = said("check", written(WARM), *chamber, "--environment", "shelf_2")
     assert "nothing here drives light_illuminance" in done.stdout
     unknown = said("check", written(WARM), *chamber, "--environment", "shelf_3")
-    assert (unknown.exit_code, unknown.stderr) == (
-        1,
-        "growd: there is no environment shelf_3; there is environment_1, shelf_2\n",
+    assert unknown.exit_code == 1
+    assert unknown.stderr.startswith(
+        "growd: there is no environment shelf_3; there is environment_1, shelf_2"
     )
 
 
@@ -97,6 +102,23 @@ def test_findings_come_as_json(written):
         "pointer": "/operations/0/0",
         "sentence": "the offset -1 is negative",
     }
+
+
+TWICE = """{"format": "phased",
+ "phases": [{"duration": 1, "time_units": "days",
+             "course": {"air_temperature": [{"at": 0, "value": 20}]},
+             "c\\u006furse": {}}],
+ "note": "a: {\\"b\\": 1}", "x": [{"a": 1}, {"a": 2}]}"""
+
+
+def test_a_key_that_stands_twice_is_an_error_with_its_line(written):
+    done = said("check", written(TWICE))
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[0] == 'error    /: line 4: the key "course" stands twice in one object'
+    for command in (["show"], ["put"]):
+        refused = said(*command, written(TWICE))
+        assert refused.exit_code != 0
+    assert 'line 4: the key "course"' in said("show", written(TWICE)).stderr
 
 
 def test_show_prints_phases_and_set_points_as_a_table():
@@ -257,5 +279,8 @@ async def test_the_daemon_tells_of_the_recipes_in_its_database(tmp_path, databas
         assert (status, printed.startswith("demo_day (simple), 4 min: from ")) == (0, True)
         status, printed = await ask("check", "nothing_of_the_kind")
         assert (status, printed) == (1, "growd: there is no recipe nothing_of_the_kind\n")
+        status, printed = await ask("check", str(DEMO))
+        here = f"environment_1 of the daemon at {program.address}"
+        assert (status, printed.splitlines()[-1]) == (0, f"{DEMO} can run in {here}: 0 errors, 1 warning.")
         status, printed = await ask("show", "demo_day", "--environment", "elsewhere")
         assert (status, "elsewhere/recipe_plan" in printed) == (1, True)

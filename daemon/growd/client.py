@@ -198,6 +198,21 @@ class Client:
         encoded = msgspec.json.encode(arguments)
         return self._decoded(*self._whole("POST", target("service", service), encoded), kind, also)
 
+    def database(self, method: str, path: str, body: Any = None, *, kind: type[T]) -> T:
+        """The answer of the database behind the daemon; `path` is below the root that it is served at.
+
+        Raises `ClientError`; what the database refuses is a `RefusedError` with its status and reason.
+        """
+        root = self.address.path.rpartition("/")[0]
+        encoded = None if body is None else msgspec.json.encode(body)
+        status, answer = self._whole(method, f"{root}/{path}", encoded)
+        if status >= HTTPStatus.BAD_REQUEST:
+            told = _refusal_of(answer)
+            if status != HTTPStatus.UNAUTHORIZED and told.reason and not told.ERROR:
+                raise RefusedError(told.reason, status, told.error)
+            raise self._refusal(status, answer)
+        return self._decoded(HTTPStatus.OK, answer, kind)
+
     @contextmanager
     def lines(self, path: str, accept: str = "application/x-ndjson") -> Iterator[Iterator[bytes]]:
         """The lines of an answer that has no end, on a connection of its own, as they come.
@@ -224,7 +239,7 @@ class Client:
     def _begin(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
     ) -> http.client.HTTPResponse:
-        """Send a request and read the head of its answer."""
+        """Send a request and read the head of its answer; a path without a slash is of growd's segment."""
         headers = {"Accept": "application/json", "User-Agent": "growd", **headers}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -234,7 +249,8 @@ class Client:
         if self._connection is None:
             self._connection = self._connect()
         try:
-            self._connection.request(method, f"{self.address.path}/{path}", body, headers)
+            whole = path if path.startswith("/") else f"{self.address.path}/{path}"
+            self._connection.request(method, whole, body, headers)
             return self._connection.getresponse()
         except (http.client.RemoteDisconnected, ConnectionError) as error:
             self.close()
@@ -277,10 +293,7 @@ class Client:
             raise NotReachedError(f"what answers at {self.address} is not growd ({error})") from None
 
     def _refusal(self, status: int, body: bytes) -> ClientError:
-        try:
-            told = msgspec.json.decode(body, type=_Refusal)
-        except msgspec.DecodeError:
-            told = _Refusal()
+        told = _refusal_of(body)
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN} and told.error != "read_only":
             return NotAllowedError(self._not_allowed(status, told.reason), status, told.error)
         if not told.ERROR:
@@ -329,6 +342,13 @@ class _Refusal(msgspec.Struct):
     ERROR: str = ""
     error: str = ""
     reason: str = ""
+
+
+def _refusal_of(body: bytes) -> _Refusal:
+    try:
+        return msgspec.json.decode(body, type=_Refusal)
+    except msgspec.DecodeError:
+        return _Refusal()
 
 
 def target(resource: str, name: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The command line around recipes: `growd recipe check`, `show`, `plot` and `schema`."""
+"""`growd recipe`: recipes checked, shown and drawn here; those of `terminal.recipe` are added."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from growd.bus.errors import counted
+from growd.client import ClientError
 from growd.command_options import client_options, json_option, refuse
 from growd.recipe_runners import reach_of
 from growd.recipe_table import draw, lasting, table_of
@@ -22,12 +23,20 @@ from growd.recipes.drawing import plan_of
 from growd.recipes.findings import Finding, errors
 from growd.recipes.interpreter import FORMATS, check
 from growd.recipes.schemas import schema_of
+from growd.terminal.recipe import (
+    COMMANDS,
+    complete_files_and_ids,
+    environment_of,
+    environment_option,
+    read_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import tzinfo
 
     from growd.command_options import Reach
+    from growd.config import Chamber
 
 
 class _Answer(msgspec.Struct):
@@ -42,22 +51,22 @@ class _Answer(msgspec.Struct):
 
 @click.group()
 def recipe() -> None:
-    """Look at recipes before they run.
+    """Check, show, store and run recipes.
 
     WHAT is a FILE with a recipe in JSON (a path that exists, or that ends in .json), or else the id of a
     recipe in the database, for which the running daemon is asked.
     """
 
 
-_what = click.argument("what", metavar="FILE|ID")
-_environment = click.option(
-    "--environment", metavar="ID", help="Of this environment.  [default: the first one]"
-)
+for _command in COMMANDS:
+    recipe.add_command(_command)
+
+_what = click.argument("what", metavar="FILE|ID", shell_complete=complete_files_and_ids)
 
 
 def _common(command: Callable[..., None]) -> Callable[..., None]:
     """The argument and the options that all of them have."""
-    for decorate in (client_options, _environment, _what):
+    for decorate in (client_options, environment_option, _what):
         command = decorate(command)
     return command
 
@@ -68,13 +77,13 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 def check_command(*, what: str, as_json: bool, **where: Any) -> None:
     """Tell all that is wrong with a recipe.
 
-    Each finding has its place as a JSON pointer. A file is checked here, against what the actuators of the
-    configuration can do.
+    Each finding has its place as a JSON pointer. A file is checked for the chamber of the running daemon, or
+    for that of the configuration where no daemon answers; the last line says which.
 
     The exit status is 0 where the recipe can run, with warnings or without; 1 where it has errors or can't be
-    read; 3 where no daemon answers.
+    read; 3 where an ID is given and no daemon answers.
     """
-    findings = _Asked(what, **where).findings()
+    findings, chamber = _Asked(what, **where).findings()
     wrong = len(errors(findings))
     if as_json:
         click.echo(json.dumps([msgspec.to_builtins(finding) for finding in findings], indent=2))
@@ -82,7 +91,7 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
         for finding in findings:
             click.echo(f"{finding.severity:7}  {finding}")
         told = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
-        click.echo(f"{what} {'can not run' if wrong else 'can run'}: {told}.")
+        click.echo(f"{what} {'can not run' if wrong else 'can run'}{chamber}: {told}.")
     sys.exit(1 if wrong else 0)
 
 
@@ -154,48 +163,52 @@ class _Asked:
         self._reach = reach
         self._config = reach.configuration()
         self.zone = self._config.environment.zone()
-        self._environment = environment or self._config.environment.id
-        if self._file is not None and self._environment not in self._config.chambers():
-            known = ", ".join(self._config.chambers())
-            refuse(f"there is no environment {self._environment}; there is {known}")
+        self._environment = environment_of(reach, environment)
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> tuple[list[Finding], str]:
+        """What there is to say of it, and for which chamber it was checked."""
         if self._file is None:
-            return self._ask("check_recipe").findings
-        return check(_read(self._file), reach_of(self._config.chambers()[self._environment]))
+            return self._ask("check_recipe", {"recipe_id": self._what}).findings, ""
+        document, repeated = read_file(self._file)
+        try:
+            found = self._ask("check_recipe", {"recipe": document}).findings
+            chamber = f" in {self._environment} of the daemon at {self._reach.address().origin}"
+        except ClientError as error:
+            found = check(document, reach_of(self._chamber()))
+            chamber = f" in {self._environment} of the configuration"
+            click.echo(f"growd: checked without the daemon: {error}", err=True)
+        return repeated + found, chamber
+
+    def _chamber(self) -> Chamber:
+        chambers = self._config.chambers()
+        if self._environment not in chambers:
+            refuse(f"there is no environment {self._environment}; there is {', '.join(chambers)}")
+        return chambers[self._environment]
 
     def plan(self) -> dict[str, Any]:
         """Of a recipe without errors. One of a file is as it would be if it started now."""
         if self._file is None:
-            plan = self._ask("recipe_plan").plan
+            plan = self._ask("recipe_plan", {"recipe_id": self._what}).plan
             if plan is None:
                 refuse(f"the daemon has no plan of {self._what}")
             return plan
-        document = _read(self._file)
-        wrong = errors(check(document))
+        self._chamber()
+        document, repeated = read_file(self._file)
+        wrong = repeated + errors(check(document))
         if wrong:
             lines = "\n".join(f"  {finding}" for finding in wrong)
             refuse(f"{self._what} can not run, for it has {counted(len(wrong), 'error')}:\n{lines}")
         name = document.get("_id")
         return plan_of(name if isinstance(name, str) else self._file.stem, document, time.time(), self.zone)
 
-    def _ask(self, service: str) -> _Answer:
+    def _ask(self, service: str, arguments: dict[str, Any]) -> _Answer:
+        """Raises `ClientError`; ends the program where the daemon refuses."""
         name = f"{self._environment}/{service}"
         with self._reach.client() as client:
-            answer = client.call(name, {"recipe_id": self._what}, kind=_Answer, also=(400, 404))
+            answer = client.call(name, arguments, kind=_Answer, also=(400, 404))
         if not answer.success:
             refuse(answer.message or answer.reason)
         return answer
-
-
-def _read(file: Path) -> Any:
-    """What the file has, as JSON; where it has none, that ends the program."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        refuse(f"{file} can't be read: {error.strerror}")
-    except (ValueError, RecursionError) as error:
-        refuse(f"{file} is no JSON: {error}")
 
 
 def _heading(plan: dict[str, Any], zone: tzinfo | None) -> str:

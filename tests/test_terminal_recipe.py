@@ -1,0 +1,71 @@
+"""`growd recipe list`, `put`, `start` and the other commands that change something, against a real daemon."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.program import home_on, started
+from support.terminal import typed
+
+GERMINATION = {"duration": 3, "time_units": "days", "name": "germination"}
+RECIPE = {
+    "_id": "two/days",
+    "format": "phased",
+    "phases": [
+        GERMINATION | {"course": {"air_carbon_dioxide": [{"at": 0, "value": 500}]}},
+        GERMINATION | {"name": "growth", "course": {"air_carbon_dioxide": [{"at": 0, "value": 900}]}},
+    ],
+}
+
+
+@pytest.mark.timeout(120)
+async def test_a_recipe_is_stored_listed_run_and_stopped_at_the_terminal(tmp_path, database_server):
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(RECIPE))
+    async with (
+        home_on(database_server, shared=True) as home,
+        started(tmp_path / "data", *home.arguments) as program,
+    ):
+        await program.until_there(f"{home.recipes}/demo_day", home.headers)
+
+        where = ("--url", program.address, "--set", f"couchdb.prefix={home.prefix}")
+
+        user, password = database_server.auth or ("", "")
+        login = {"GROWD_USER": user, "GROWD_PASSWORD": password}
+
+        async def ask(*arguments, status=0):
+            printed = await typed("recipe", *arguments, *where, **login)
+            assert printed.status == status, printed
+            return printed.out + printed.err
+
+        assert "two/days is stored, revision 1-" in await ask("put", str(file))
+        file.write_text(json.dumps(RECIPE | {"name": "better"}))
+        assert "two/days is stored, revision 2-" in await ask("put", str(file))
+        file.write_text(json.dumps(RECIPE | {"phases": []}))
+        refused = await ask("put", str(file), status=1)
+        assert "/phases: there is no phase" in refused
+        assert "is not stored, for it has 1 error" in refused
+
+        assert "the recipe two/days has started" in await ask("start", "two/days", "--offset", "60")
+        assert "is running; stop it first" in await ask("start", "demo_day", status=1)
+        listed = json.loads(await ask("list", "--json"))
+        (mine,) = [each for each in listed if each["recipe"] == "two/days"]
+        assert mine == {
+            "recipe": "two/days",
+            "format": "phased",
+            "duration": 6 * 86_400.0,
+            "state": "running",
+        }
+        assert "goes on with the phase growth" in await ask("skip", "2")
+        assert "has been paused" in await ask("pause")
+        assert "goes on" in await ask("resume")
+        assert "has been stopped" in await ask("stop")
+        assert "no recipe is running" in await ask("stop", status=1)
+        assert [line.split() for line in (await ask("list")).splitlines() if "two" in line] == [
+            ["two/days", "phased", "6", "d"]
+        ]
+        words = {"COMP_WORDS": " ".join(["growd", "recipe", "start", *where, "two"]), "COMP_CWORD": "7"}
+        completed = await typed(_GROWD_COMPLETE="bash_complete", **words, **login)
+        assert completed.out == "plain,two/days\n"
