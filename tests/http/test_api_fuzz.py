@@ -28,8 +28,6 @@ def configuration(base):
                 "coverage": {"unexpected-methods": ["DELETE", "PATCH", "TRACE"]},
                 "stateful": {"enabled": False},
             },
-            # names beyond ASCII may hold what can't be printed, which no pattern tells
-            "operations": [{"include-path-regex": r"\{", "generation": {"codec": "ascii"}}],
         }
     )
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from growd import __version__
 from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
 from growd.bus.messages import Quality
-from growd.bus.names import MAX_NAME
+from growd.bus.names import MAX_NAME, PATTERN
 from growd.http.requests import JSON_TYPE
 from growd.http.stream_formats import FORMATS, stream_schema
 
@@ -81,8 +81,6 @@ LOGIN_REFUSALS: Final = {
     429: "Too many logins failed from this address",
     503: "The database does not say who the user is",
 }
-# Of a name: segments with slashes between, perhaps a slash before. (Not all that can't be printed is told.)
-NAME_PATTERN: Final = r"^/?[^/\u0000-\u001f\u007f-\u009f]+(/[^/\u0000-\u001f\u007f-\u009f]+)*$"
 BODY_REFUSALS: Final = (408, 413, 415, 503)  # of every operation that takes a body
 
 
@@ -284,7 +282,7 @@ def _path_parameter(kind: str) -> dict[str, Any]:
         "in": "path",
         "required": True,
         "description": "a name, which may be a path; a slash may be written as it is or as %2F",
-        "schema": {"type": "string", "pattern": NAME_PATTERN, "maxLength": MAX_NAME},
+        "schema": {"type": "string", "pattern": PATTERN, "maxLength": MAX_NAME},
     }
 
 
