@@ -1,4 +1,4 @@
-"""A chamber whose CO2 is controlled, on a clock that stands still until all is done that falls due.
+"""A chamber whose CO2 or light is controlled, on a clock that stands still until all is done that falls due.
 
 The simulated chamber and SCD30, the daemon's own filter, controllers and actuators on the bus: an hour takes
 seconds, and the same seed gives the same hour. `bench/control.py` measures with it, and tests use it too.
@@ -12,23 +12,26 @@ import itertools
 import math
 import struct
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from growd.bus import Bus
-from growd.control.actuation import SwitchActuator
+from growd.bus.messages import Quality
+from growd.control.actuation import DEFAULT_MIX, LightActuator, SwitchActuator
+from growd.control.controllers import LightController
 from growd.control.filters import Filter
 from growd.control.topics import declare_environment
 from growd_hwsim.chamber import Air, Chamber, ChamberParameters
 from growd_hwsim.chips import scd30
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
     from growd.worker import Worker
 
 ENVIRONMENT = "e"
 CO2 = "air_carbon_dioxide"
+LUX = "light_illuminance"
 VALVE, FAN = "air_carbon_dioxide_valve_on", "air_flush_on"
 SENSOR_S = 2.0  # the interval of an SCD30
 ANSWERS_S = 0.01  # after a command, from when on it can be read
@@ -227,17 +230,8 @@ class Loop:
     async def running(self, controllers: Sequence[Part]) -> AsyncIterator[None]:
         """All parts run around the body."""
         runs = [part.run() for part in (*self.parts, *controllers)]
-        tasks = [asyncio.create_task(run, name="closed loop") for run in (*runs, self._sense())]
-        try:
-            await self.clock.settle()
+        async with _tasks(self.clock, [*runs, self._sense()]):
             yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-        for result in results:
-            if not isinstance(result, asyncio.CancelledError) and isinstance(result, BaseException):
-                raise result
 
     async def _sense(self) -> None:
         """Publish what the chip measures, as its sampler does."""
@@ -268,3 +262,105 @@ class Loop:
     def _move_fan(self, is_on: bool) -> None:  # noqa: FBT001  as above
         self.fan_on = is_on
         self.chamber.set_fan(is_on)
+
+
+@dataclass(frozen=True)
+class Lamp:
+    """How the lamp is configured, and what it is: `strength` is its real light over what growd believes."""
+
+    gamma: float = 2.2
+    ramp_s: float = 5.0
+    minimum_duty: float = 0.0
+    is_switched: bool = False
+    full_scale_lux: float = 20_000.0
+    strength: float = 1.0
+
+
+class LightLoop:
+    """The chamber with its lamp, a light sensor that is read each second, and daylight as it is told."""
+
+    def __init__(self, lamp: Lamp) -> None:
+        self.clock = SteppedClock()
+        self.bus = Bus(self.clock)
+        declare_environment(self.bus, ENVIRONMENT, [LUX])
+        dark = replace(ChamberParameters(), daylight_lux=0.0)
+        self.chamber = Chamber(self.clock.monotonic, dark)
+        self.daylight = 0.0
+        self.quality = Quality.OK  # of what the sensor says
+        self.hold = Hold()
+        self._lamp = lamp
+        self._raw = self.bus.node("sensor").publisher(f"{ENVIRONMENT}/raw/{LUX}")
+        self._client = self.bus.node("client")
+        worker: Worker = Inline()  # type: ignore[assignment]  # all of it that an actuator needs
+        self.parts: list[Part] = [
+            Filter(self.bus, ENVIRONMENT, LUX),
+            LightActuator(
+                self.bus,
+                ENVIRONMENT,
+                write=self._write,
+                worker=worker,
+                ramp_s=lamp.ramp_s,
+                is_switched=lamp.is_switched,
+                guard=self.hold,
+            ),
+            LightController(
+                self.bus,
+                ENVIRONMENT,
+                full_scale_lux=lamp.full_scale_lux,
+                gamma=lamp.gamma,
+                minimum_duty=lamp.minimum_duty,
+                is_switched=lamp.is_switched,
+                mix=DEFAULT_MIX,
+            ),
+        ]
+
+    @property
+    def lux(self) -> float:
+        """What light there really is."""
+        return self.chamber.illuminance_lux() * self._lamp.strength + self.daylight
+
+    @property
+    def level(self) -> float:
+        """What the controller commands."""
+        last = self.bus.topics.get(f"{ENVIRONMENT}/commanded/{LUX}").last
+        return math.nan if last is None or last.value is None else float(last.value)
+
+    def want(self, lux: float | None) -> None:
+        """Give a set point, or release it."""
+        quality = Quality.STALE if lux is None else Quality.OK
+        self._client.publisher(f"{ENVIRONMENT}/desired/{LUX}").publish(lux, quality)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """All parts run around the body."""
+        async with _tasks(self.clock, [*(part.run() for part in self.parts), self._sense()]):
+            yield
+
+    async def _sense(self) -> None:
+        """Publish what the sensor measures, as its sampler does."""
+        while True:
+            await self.clock.sleep(1.0)
+            is_ok = self.quality is Quality.OK
+            self._raw.publish(self.lux if is_ok else None, self.quality)
+
+    def _write(self, channel: str, level: float) -> None:
+        """As `growd_drivers.pwm_light` has it."""
+        least = self._lamp.minimum_duty
+        duty = least + (1 - least) * level**self._lamp.gamma if level > 0 else 0.0
+        self.chamber.set_lamp(channel, duty)
+
+
+@asynccontextmanager
+async def _tasks(clock: SteppedClock, runs: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run all of them around the body. Raises what one of them raised."""
+    tasks = [asyncio.create_task(run, name="closed loop") for run in runs]
+    try:
+        await clock.settle()
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    for result in results:
+        if not isinstance(result, asyncio.CancelledError) and isinstance(result, BaseException):
+            raise result

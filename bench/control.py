@@ -1,4 +1,4 @@
-"""Closed loops of CO2 on the simulated chamber: growd's controller beside the predecessor's formula.
+"""Closed loops of CO2 and light on the simulated chamber: growd's controllers, and the predecessor's formula.
 
 Steps up and down, a sensor that is behind, valves of other sizes, a door, and lamps over plants: what is told
 is the air itself, and with "measured" what the filter says. The reference is the predecessor's PID with the
@@ -11,6 +11,9 @@ Overshoot is the farthest beyond the set point once a step is nine tenths done, 
 where a step is never done so far its target is not met. The error is the largest in the second half of a
 step. Of the seeds (--rounds) the worst counts; --seconds is how long each step lasts, on the chamber's clock.
 --figure draws the courses.
+
+Light has no reference: the predecessor did not control it. The error is what is left five minutes after a
+step, in percent of the set point; where daylight alone exceeds the set point it is what the lamp adds.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closed_loop import CO2, ENVIRONMENT, FAN, VALVE, Loop, Setting
+from closed_loop import CO2, ENVIRONMENT, FAN, VALVE, Lamp, LightLoop, Loop, Setting
 from courses import Course, Plot, draw_courses
 from measuring import Options, Row, limited, machine, main
 
@@ -53,6 +56,10 @@ TUNED_WITHIN_S = 2_000
 SCD30_S = 20.0  # response time (datasheet)
 SIMPLE_PID = "simple_pid"
 HAND = "hand"
+LIT_S = 300.0
+LIGHT_PERCENT = 5.0
+SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)  # of full scale
+DAYLIGHT = (0.0, 0.5, 1.1, 2.0)  # of the set point
 
 
 def accuracy_ppm(ppm: float) -> float:
@@ -361,6 +368,7 @@ def measure(options: Options) -> list[Row]:
             scene = partial(who, seconds=seconds)
             ours, theirs = run(alone, growd, scene), run(alone, simple_pid, scene)
             rows += beside_rows(f"valve held shut {name}, beside simple-pid", ours[0], theirs[0])
+    rows += light_rows()
     if file is not None:
         draw_courses(file, plots, f"{machine()}, {time.strftime('%Y-%m-%d')}")
     return rows
@@ -428,6 +436,38 @@ def disturbances(run: Callable[..., list[Figures]], seconds: float, plots: list[
         ]
     plots.append(Plot("Lamps on, and off", [_course("growd", ours), _course("predecessor", theirs)]))
     return rows
+
+
+def light_rows() -> list[Row]:
+    """The worst error of each scene; no noise, so one round is enough."""
+    from_dark = [
+        asyncio.run(_lit(Lamp(), [share * Lamp.full_scale_lux], daylight))
+        for share in SHARES
+        for daylight in DAYLIGHT
+    ]
+    up_and_down = [share * Lamp.full_scale_lux for share in (0.8, 0.15, 0.01, 0.9, 0.025, 0.1, 0.4)]
+    scenes = {
+        "light, gamma 2.2, not calibrated, daylight 0 to 2 times the set point": max(from_dark),
+        "light, gamma 2.2, up and down": asyncio.run(_lit(Lamp(), up_and_down, 0.0)),
+        "light, gamma 1, up and down": asyncio.run(_lit(Lamp(gamma=1.0), up_and_down, 0.0)),
+        "light, lamp 20 % weaker than configured, up and down": asyncio.run(
+            _lit(Lamp(strength=0.8), up_and_down[1:3] + up_and_down[4:], 0.0)
+        ),
+    }
+    return [limited(f"{name}: error", "%", error, LIGHT_PERCENT, None) for name, error in scenes.items()]
+
+
+async def _lit(lamp: Lamp, set_points: Sequence[float], daylight: float) -> float:
+    """The largest error after each of the set points, in percent; daylight as a share of the set point."""
+    loop, worst = LightLoop(lamp), 0.0
+    async with loop.running():
+        for set_point in set_points:
+            loop.daylight = daylight * set_point
+            loop.want(set_point)
+            await loop.clock.advance(LIT_S)
+            error = abs(loop.lux - max(set_point, loop.daylight))
+            worst = max(worst, 100 * error / set_point)
+    return worst
 
 
 def _course(name: str, figures: Sequence[Figures]) -> Course:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growd.bus.errors import InvalidValueError
-from growd.control.light_curve import CurveField, LightCurve, problem_of, straight
+from growd.control.light_curve import CurveField, LightCurve, power_curve, problem_of
 
 STEPS = st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(1.0, 5_000.0)), min_size=1, max_size=30)
 
@@ -39,7 +39,23 @@ def test_more_light_takes_a_higher_level_within_0_and_1(steps, one, other):
 
 
 def test_the_straight_line_is_proportional():
-    assert straight(20_000.0).level(8_000.0) == pytest.approx(0.4)
+    assert power_curve(20_000.0).level(8_000.0) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("gamma", [0.2, 0.5, 1.0, 2.2, 5.0])
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.3, 0.9, 1.0])
+def test_the_curve_of_gamma_gives_the_level_whose_duty_is_the_light(gamma, share):
+    level = power_curve(20_000.0, gamma).level(20_000 * share)
+    assert level**gamma == pytest.approx(share, abs=0.005)
+
+
+@pytest.mark.parametrize("curve", [power_curve(20_000.0, 2.2, 0.1), LightCurve([[0.5, 9e3], [1, 2e4]], 0.1)])
+def test_less_than_the_least_that_a_lamp_gives_is_that_or_dark_whichever_is_nearer(curve):
+    assert curve.level(900) == 0.0
+    assert 0 < curve.level(1_100) < 0.01
+    assert curve.lux(curve.level(1_100)) == pytest.approx(2_000, rel=0.02)
+    assert curve.lux(curve.level(8_000)) == pytest.approx(8_000)
+    assert curve.lux(0.0) == 0.0
 
 
 @pytest.mark.parametrize(

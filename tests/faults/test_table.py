@@ -61,18 +61,18 @@ OK, DEGRADED, FAILED, WARM = "ok", "degraded", "failed", "warm-up"
 NOTHING, TRUTH, OLD, LIE = "nothing", "the truth", "an old value", "a lie"
 
 OPEN_LOOP: Final = THEN_LUX / FULL_LUX
-TRIM: Final = 0.2
 OUTPUTS: Final[dict[str, Callable[[Moment], bool]]] = {
     "open": lambda moment: moment.is_valve_open,
     "shut": lambda moment: not moment.is_valve_open,
     "trimmed": lambda moment: abs(moment.lamp - OPEN_LOOP) < 0.05,
     "open loop": lambda moment: moment.lamp == pytest.approx(OPEN_LOOP),
-    "misled": lambda moment: abs(moment.lamp - OPEN_LOOP) <= TRIM + 1e-9,
+    "misled": lambda _: True,
     "not known": lambda _: True,
 }
 """The valve is open as it should be, or shut because the air is not known. The lamp is trimmed to the light
-that is measured, or lit open loop, or trimmed by a lie, but no further than the trim may go. What an output
-does that can't be written nobody knows; a lamp that did not obey may have been trimmed so far, too."""
+that is measured, or lit open loop, or misled: where the light sensor lies, the lamp gives anything from dark
+to full light. What an output does that can't be written is not known, and a lamp that did not obey may have
+been misled, too."""
 
 READ_S: Final = 2.0
 """The longest conversion (1.1 s) or the second in which an SCD30 has nothing new, and the next look."""

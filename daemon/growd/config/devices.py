@@ -70,8 +70,8 @@ class Light(Section, frozen=True):
     """The lamp, with one to three channels.
 
     A level of 0 is off; one above it becomes the duty minimum_duty + (1 - minimum_duty) x level ^ gamma.
-    With gamma 1 light is proportional to the level, which the control of illuminance counts on; with 2.2
-    equal steps of the level look equal to the eye.
+    With gamma 1 light is proportional to the level; with 2.2 equal steps of the level look equal to the eye.
+    The control of illuminance takes both options into account.
     """
 
     enabled: bool = True

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
-from growd.control.light_curve import CurveField, LightCurve, straight
+from growd.control.light_curve import CurveField, LightCurve, power_curve
 from growd.control.topics import LIGHT_CHANNELS, commanded, desired, light_channels, measured
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ PERIOD_S: Final = 1.0
 OVERRIDE_S: Final = 600.0
 STEP: Final = 0.02  # of full scale: a set point that moves by more makes the trim wait for the filter
 SETTLE_S: Final = 20.0
-FOLLOWED: Final = 0.02  # of full light: a lamp that is so near its command follows it
+FOLLOWED: Final = 0.02  # of full level: a lamp that is so near its command follows it
+FAR: Final = (
+    0.1  # of full level: more is not the trim's own movement, and the filter has to catch up afterwards
+)
 
 _LIGHT_FIELDS: Final = {f"light_intensity_{channel}": field for channel, field in LIGHT_CHANNELS.items()}
 
@@ -155,13 +159,17 @@ class Controller(ABC):
 class LightController(Controller):
     """Illuminance: `desired` (lux) to a share of full light, 0..1.
 
-    Feed-forward through the lamp's curve (`curve`, as `calibrate_light` measures it; without one the straight
-    line to `full_scale`), and on top a slow trim of the light that is asked for: the integral of the error
-    over `trim_time` seconds, within +-`trim_limit` of full light and never further than the output can
-    follow. The trim waits after a step of the set point, for the filter lags behind, and as long as the lamp
-    (whose channels take `mix` of the command) does not do what it is told: on a ramp, held by an interlock,
-    with a channel set by hand. Without a measured value that is ok and younger than `measured_stale_after_s`
-    it is feed-forward alone. A set point of 0 or none is 0, whatever is measured.
+    The lamp gives what is missing: the level for `desired - elsewhere` on the lamp's curve. The curve is the
+    one that `calibrate_light` measured (`curve`), else that of `gamma` and `minimum_duty` up to `full_scale`.
+    `elsewhere` is the light that does not come from the lamp, or that the curve is wrong by: what is measured
+    less what the curve expects, averaged over `trim_time` (s), and at once while the lamp is dark. This is
+    internal model control: within the lamp's limits it integrates the error, and beyond them (daylight above
+    the set point, a set point above full light) nothing winds up.
+
+    The average waits after a step of the set point, for the filter lags behind, and while the lamp (whose
+    channels take `mix` of the command) does not follow: on a ramp, held by an interlock, with a channel set
+    by hand. Without a measured value that is ok and younger than `measured_stale_after_s`, and for a lamp
+    that `is_switched`, it is feed-forward alone. A set point of 0 or none is 0, whatever is measured.
 
     Parameters under `<environment>/controllers/light_illuminance/`.
     """
@@ -172,8 +180,10 @@ class LightController(Controller):
         environment: str,
         *,
         full_scale_lux: float = 20_000.0,
-        trim_time_s: float = 60.0,
-        trim_limit: float = 0.2,
+        gamma: float = 1.0,
+        minimum_duty: float = 0.0,
+        is_switched: bool = False,
+        trim_time_s: float = 30.0,
         measured_stale_after_s: float = 30.0,
         override_s: float = OVERRIDE_S,
         mix: Mapping[str, float] | None = None,
@@ -181,12 +191,13 @@ class LightController(Controller):
         variable = "light_illuminance"
         self._measured_topic = measured(environment, variable)
         is_measured = not bus.topics.get(self._measured_topic).is_open  # in a chamber with a light sensor
-        inputs = (self._measured_topic,) if is_measured else ()
+        inputs = (self._measured_topic,) if is_measured and not is_switched else ()
         super().__init__(bus, environment, variable, override_s=override_s, more_inputs=inputs)
         self._full_scale = self._number("full_scale", full_scale_lux, 1, 1_000_000, "lux")
         self._trim_time = self._number("trim_time", trim_time_s, 1, 86_400, "s")
-        self._trim_limit = self._number("trim_limit", trim_limit, 0, 1, "fraction")
         self._kept_curve = self.node.declare(f"{self.node.name}/curve", CurveField("curve"))
+        self._gamma = gamma
+        self._minimum_duty = minimum_duty
         self._measured_stale_after = measured_stale_after_s
         self._lamp = bus.topics.get(light_channels(environment))
         self._mix = dict(mix or {})
@@ -194,13 +205,14 @@ class LightController(Controller):
         self._driven: float | None = None
         self._level = 0.0  # what it commanded last by itself
         self._measured: tuple[float, float] | None = None  # lux, when it came
-        self._trim = 0.0
+        self._elsewhere = 0.0
         self._trim_from = 0.0
         self._computed = self._clock.monotonic()
 
     def drive(self, level: float | None) -> None:
         """Command this level in place of the automatic value, for a calibration; None for that one again."""
         self._driven = level
+        self._trim_from = self._clock.monotonic() + SETTLE_S
         if level is not None:
             self._level = level
 
@@ -210,15 +222,18 @@ class LightController(Controller):
 
     def is_followed(self) -> bool:
         """Whether all channels of the lamp are where its last command by itself sends them."""
+        return self._gap() <= FOLLOWED
+
+    def _gap(self) -> float:
+        """How far the lamp's channels are from the last command at most; infinity if they are not known."""
         last = self._lamp.last
         if last is None:  # there is nobody to say so
-            return True
+            return 0.0
         if last.quality is not Quality.OK:
-            return False
-        return all(
-            abs(last.value[LIGHT_CHANNELS[name]] - self._level * share) <= FOLLOWED
-            for name, share in self._mix.items()
-        )
+            return math.inf
+        shares = self._mix.items()
+        gaps = (abs(last.value[LIGHT_CHANNELS[name]] - self._level * share) for name, share in shares)
+        return max(gaps, default=0.0)
 
     def _take_input(self, message: Message) -> None:
         value = _value(message)
@@ -240,30 +255,30 @@ class LightController(Controller):
         now = self._clock.monotonic()
         elapsed = min(now - self._computed, 2 * PERIOD_S)  # after a pause (an override) it goes on softly
         self._computed = now
-        if not self._desired:
-            self._trim = 0.0
-            return 0.0
         curve = self._curve()
-        share = self._desired / curve.full_lux
-        self._update_trim(share, curve.full_lux, elapsed, now)
-        return curve.level((share + self._trim) * curve.full_lux)
+        self._update_elsewhere(curve.lux(self._level), elapsed, now)
+        if not self._desired:
+            return 0.0
+        # anti-windup: a lamp at full light that gives too little cannot give more
+        self._elsewhere = max(self._elsewhere, min(0.0, self._desired - curve.full_lux))
+        return curve.level(self._desired - self._elsewhere)
 
     def _curve(self) -> LightCurve:
         points = self._kept_curve.value
-        return LightCurve(points) if points else straight(self._full_scale.value)
+        if points:
+            return LightCurve(points, self._minimum_duty)
+        return power_curve(self._full_scale.value, self._gamma, self._minimum_duty)
 
-    def _update_trim(self, share: float, full_lux: float, elapsed: float, now: float) -> None:
+    def _update_elsewhere(self, expected_lux: float, elapsed: float, now: float) -> None:
         if self._measured is None or now - self._measured[1] > self._measured_stale_after:
-            self._trim = 0.0
+            self._elsewhere = 0.0
             return
-        if not self.is_followed():
+        gap = self._gap()
+        if gap > FAR:
             self._trim_from = max(self._trim_from, now + SETTLE_S)
-        if now >= self._trim_from:
-            error = share - self._measured[0] / full_lux
-            self._trim += error * elapsed / self._trim_time.value
-        limit: float = self._trim_limit.value
-        # anti-windup: no trim beyond the output that it asks for (there is none left above full light)
-        self._trim = _clamp(self._trim, max(-limit, -share), min(limit, max(0.0, 1.0 - share)))
+        if gap <= FOLLOWED and now >= self._trim_from:
+            share = min(1.0, elapsed / self._trim_time.value) if expected_lux else 1.0
+            self._elsewhere += share * (self._measured[0] - expected_lux - self._elsewhere)
 
 
 class DirectController(Controller):
@@ -300,7 +315,3 @@ class DirectController(Controller):
 
 def _value(message: Message) -> float | None:
     return message.value if message.quality is Quality.OK else None
-
-
-def _clamp(value: float, lowest: float, highest: float) -> float:
-    return max(lowest, min(highest, value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,15 +15,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_POINTS: Final = 64
+STEPS: Final = 64  # of a curve that is calculated: within 0.5 % of it from 1 % of full light on
+DIMMEST: Final = 0.001  # the level of a lamp at its minimum duty
 _PAIR: Final = 2
 
 
 class LightCurve:
-    """Straight lines between points of level (0..1) and light (lux), which both rise, from dark on."""
+    """Straight lines between points of level (0..1) and light (lux), which both rise, from dark on.
 
-    def __init__(self, points: Sequence[Sequence[float]]) -> None:
-        self._levels = [0.0, *(level for level, _ in points if level > 0)]
-        self._lux = [0.0, *(lux for level, lux in points if level > 0)]
+    `least` is the light of the dimmest level above 0, as a share of full light: an LED driver may have a
+    minimum duty. Less than that is either dark or the dimmest level, whichever is nearer.
+    """
+
+    def __init__(self, points: Sequence[Sequence[float]], least: float = 0.0) -> None:
+        self._least_lux = least * points[-1][1]
+        lit = [(level, lux) for level, lux in points if level > 0 and lux > self._least_lux]
+        self._levels = [0.0, *(level for level, _ in lit)]
+        self._lux = [self._least_lux, *(lux for _, lux in lit)]
 
     @property
     def full_lux(self) -> float:
@@ -30,21 +39,27 @@ class LightCurve:
         return self._lux[-1]
 
     def level(self, lux: float) -> float:
-        """The level that gives this light, as far as the lamp does."""
-        return _interpolated(lux, self._lux, self._levels)
+        """The level that gives this light, as far as the lamp can; 0 for no light or less."""
+        if lux <= self._least_lux / 2:
+            return 0.0
+        level = _interpolated(lux, self._lux, self._levels)
+        return max(DIMMEST, level) if self._least_lux else level
 
     def lux(self, level: float) -> float:
         """The light at this level."""
-        return _interpolated(level, self._levels, self._lux)
+        return _interpolated(level, self._levels, self._lux) if level > 0 else 0.0
 
 
-def straight(full_lux: float) -> LightCurve:
-    """The curve of a lamp whose light is proportional to its level."""
-    return LightCurve([(1.0, full_lux)])
+@lru_cache(maxsize=16)
+def power_curve(full_lux: float, gamma: float = 1.0, least: float = 0.0) -> LightCurve:
+    """The curve of an LED with the duty `least + (1 - least) * level ** gamma`, which its light follows."""
+    exponent = max(1.0, 1.0 / gamma)  # even steps of light where the curve is steep near 0
+    levels = [(step / STEPS) ** exponent for step in range(1, STEPS + 1)]
+    return LightCurve([(level, full_lux * (least + (1 - least) * level**gamma)) for level in levels], least)
 
 
 class CurveField(Field):
-    """A parameter that is a curve: pairs [level, lux], or an empty list for the straight line."""
+    """A parameter that is a curve: pairs [level, lux], or an empty list for the one that gamma gives."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, Kind.JSON, default=[])
@@ -59,7 +74,7 @@ class CurveField(Field):
         """What fits, in words."""
         return (
             f"a list of at most {MOST_POINTS} pairs [level, lux] that both rise, the last with level 1, "
-            f"or an empty one for a straight line"
+            f"or an empty one for the curve of gamma"
         )
 
 

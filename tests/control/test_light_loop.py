@@ -1,0 +1,113 @@
+"""Light under control in the simulated chamber: a lamp that nobody has calibrated, and daylight."""
+
+from __future__ import annotations
+
+import pytest
+from closed_loop import Lamp, LightLoop
+
+from growd.bus.messages import Quality
+
+SETTLED_S = 300
+
+
+@pytest.mark.parametrize("set_point", [200, 3_000, 20_000])
+@pytest.mark.parametrize("daylight_share", [0, 0.5, 1.1, 2])
+async def test_a_lamp_of_gamma_2_2_meets_each_set_point_beside_daylight(set_point, daylight_share):
+    loop = LightLoop(Lamp(gamma=2.2, ramp_s=5))
+    loop.daylight = set_point * daylight_share
+    async with loop.running():
+        loop.want(set_point)
+        await loop.clock.advance(SETTLED_S)
+        assert loop.lux == pytest.approx(max(set_point, loop.daylight), rel=0.05)
+        assert (loop.level == 0) == (daylight_share > 1)
+
+
+@pytest.mark.parametrize("strength", [0.9, 1.0, 2.0])
+async def test_after_more_light_and_after_less_it_is_met_as_well(strength):
+    loop = LightLoop(Lamp(strength=strength))
+    async with loop.running():
+        for set_point in (16_000, 3_000, 200, 18_000, 200):
+            loop.want(set_point)
+            await loop.clock.advance(SETTLED_S)
+            assert loop.lux == pytest.approx(set_point, rel=0.05)
+
+
+async def test_the_lamp_makes_up_for_daylight_that_comes_and_goes():
+    loop = LightLoop(Lamp())
+    async with loop.running():
+        loop.want(8_000)
+        for daylight in (0, 4_000, 30_000, 4_000, 0):
+            loop.daylight = daylight
+            await loop.clock.advance(SETTLED_S)
+            assert loop.lux == pytest.approx(max(8_000, daylight), rel=0.05)
+
+
+async def test_daylight_that_was_there_before_the_set_point_is_left_out_at_once():
+    loop = LightLoop(Lamp(ramp_s=0))
+    loop.daylight = 5_000
+    async with loop.running():
+        await loop.clock.advance(60)
+        loop.want(8_000)
+        await loop.clock.advance(2)
+        assert loop.lux == pytest.approx(8_000, rel=0.05)
+        loop.want(4_000)
+        await loop.clock.advance(2)
+        assert loop.level == 0
+
+
+async def test_a_ramp_of_the_set_point_is_followed():
+    loop = LightLoop(Lamp())
+    async with loop.running():
+        for second in range(1_800):
+            loop.want(10 * second)
+            await loop.clock.advance(1)
+            if second > SETTLED_S:
+                assert loop.lux == pytest.approx(10 * second, rel=0.05, abs=100)
+
+
+async def test_what_happened_while_the_lamp_was_held_dark_does_not_come_back_afterwards():
+    loop = LightLoop(Lamp())
+    async with loop.running():
+        loop.want(8_000)
+        await loop.clock.advance(SETTLED_S)
+        loop.hold.set(True)
+        await loop.clock.advance(1_800)
+        assert loop.lux == 0
+        loop.hold.set(False)
+        await loop.clock.advance(10)
+        assert loop.lux == pytest.approx(8_000, rel=0.05)
+
+
+@pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE, Quality.WARM_UP])
+async def test_without_a_sensor_that_can_be_believed_the_lamp_gives_the_set_point_by_itself(quality):
+    loop = LightLoop(Lamp())
+    loop.daylight = 5_000
+    async with loop.running():
+        loop.want(8_000)
+        await loop.clock.advance(SETTLED_S)
+        loop.quality = quality
+        await loop.clock.advance(60)
+        assert loop.lux - loop.daylight == pytest.approx(8_000, rel=0.05)
+
+
+async def test_a_lamp_at_its_least_does_not_blink():
+    loop = LightLoop(Lamp(minimum_duty=0.1))
+    levels = set()
+    async with loop.running():
+        loop.want(1_500)
+        await loop.clock.advance(SETTLED_S)
+        for _ in range(300):
+            await loop.clock.advance(1)
+            levels.add(loop.level > 0)
+    assert levels == {True}
+
+
+async def test_a_switched_lamp_goes_by_the_set_point_alone():
+    loop = LightLoop(Lamp(gamma=1, is_switched=True))
+    async with loop.running():
+        loop.want(12_000)
+        await loop.clock.advance(SETTLED_S)
+        assert loop.lux > 18_000
+        loop.want(8_000)
+        await loop.clock.advance(SETTLED_S)
+        assert loop.lux == 0
