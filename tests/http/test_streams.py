@@ -159,6 +159,12 @@ class TestFormats:
     async def test_the_format_that_accept_prefers(self, accept, content_type):
         assert negotiate(accept).content_type.partition(";")[0] == content_type
 
+    @pytest.mark.parametrize("accept", ["image/png", "application/x-ndjson;q=0", "text/html, */*;q=0"])
+    async def test_a_format_that_no_stream_has_is_refused(self, daemon, accept):
+        answer = await daemon.ask("GET", f"/topic_stream/{CO2}", headers={"Accept": accept})
+        assert answer.status == 406
+        assert "expected one of application/x-ndjson, text/event-stream, text/plain" in answer.json["ERROR"]
+
     async def test_accept_may_come_in_several_headers(self, daemon):
         daemon.sensor[CO2].publish(1)
         async with stream(daemon, Accept="text/plain;q=0.1\r\nAccept: text/event-stream") as events:

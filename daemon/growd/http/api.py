@@ -313,7 +313,7 @@ OPERATIONS: Final = (
     Operation(
         "GET", "topic_stream", "topic", "A topic's messages over an open connection", Api.stream_topic,
         query=(Field("latest", Kind.BOOL, default=True, doc="begin with the last message"),),
-        answer="stream", refusals=(404, 429, 503),
+        answer="stream", refusals=(404, 406, 429, 503),
     ),
     Operation(
         "GET", "topic_data", "topic", "The next message of a topic", Api.next_message,

@@ -51,6 +51,7 @@ REFUSALS = {
     400: "A name, a body or a value that does not fit, or a call that was refused",
     403: "A parameter that only its own node sets, or a topic on which only growd's nodes publish",
     404: "Nothing of this name",
+    406: "The header Accept allows no format that a stream has",
     408: "The body did not come to its end",
     409: "What stands above or beneath the parameter does not allow it",
     413: "The body is too large",

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from growd.bus.errors import shown
 from growd.bus.messages import Quality
+from growd.http.errors import ApiError
 
 if TYPE_CHECKING:
     from growd.bus.messages import Message
@@ -107,9 +109,14 @@ def negotiate(accept: str) -> Format:
     """The format that an Accept header (RFC 9110, section 12.5.1) prefers; JSON lines by default.
 
     Of two that weigh the same, the one that was asked for by its name goes before one that `*/*` allows.
+    Raises `ApiError` (406) where it allows none.
     """
-    ranges = dict(_media_range(part) for part in accept.split(","))
-    return max(FORMATS, key=lambda form: _preference(form, ranges))  # the first of several
+    ranges = dict(_media_range(part) for part in accept.split(",") if "/" in part) or {"*/*": 1.0}
+    best = max(FORMATS, key=lambda form: _preference(form, ranges))  # the first of several
+    if not _preference(best, ranges)[0]:
+        known = ", ".join(form.media[0] for form in FORMATS)
+        raise ApiError(406, "not_acceptable", f"Accept: expected one of {known}, got {shown(accept)}")
+    return best
 
 
 def _media_range(part: str) -> tuple[str, float]:

@@ -10,6 +10,7 @@ import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
+from growd.bus.errors import counted
 from growd.liveness import SHIPPING_S, Liveness
 from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError, StoreError
 
@@ -130,7 +131,8 @@ class Shipper:
             async with asyncio.timeout(deadline):
                 await self._ship_waiting()
         except TimeoutError:
-            _log.info("%d points stay in the outbox until the next start", self._outbox.waiting)
+            waiting = counted(self._outbox.waiting, "point")
+            _log.info("in the outbox until the next start: %s", waiting)
         return self._outbox.waiting
 
     def ship_now(self) -> None:
