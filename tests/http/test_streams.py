@@ -139,7 +139,6 @@ class TestFormats:
             ("application/json", LINES),
             ("application/json, text/plain, */*", LINES),
             ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", LINES),
-            ("image/png", LINES),
             (EVENTS, EVENTS),
             ("text/event-stream, */*", EVENTS),
             ("TEXT/Event-Stream ; charset=utf-8", EVENTS),
