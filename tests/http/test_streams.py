@@ -263,7 +263,7 @@ class TestManyClients:
 
     async def test_messages_that_come_fast_share_a_write_when_many_stream(self, daemon, monkeypatch):
         monkeypatch.setattr("growd.http.streams.LATEST_S", 1e6)
-        monkeypatch.setattr("growd.http.streams.WRITE_S", 1e6)
+        monkeypatch.setattr("growd.http.streams.PAUSE", 1e12)
         async with AsyncExitStack() as stack:
             many = [await stack.enter_async_context(stream(daemon)) for _ in range(AT_ONCE + 1)]
             await open_streams(daemon, AT_ONCE + 1)
@@ -277,9 +277,20 @@ class TestManyClients:
                 assert numbers(await each.next()) == [*range(2, 501)]
             assert numbers(await late.next()) == [500]
 
+    async def test_many_get_each_message_at_once_where_writes_take_little_time(self, daemon, monkeypatch):
+        monkeypatch.setattr("growd.http.streams.LATEST_S", 1e6)
+        monkeypatch.setattr("growd.http.streams.PAUSE", 0.0)
+        async with AsyncExitStack() as stack:
+            many = [await stack.enter_async_context(stream(daemon)) for _ in range(AT_ONCE + 1)]
+            await open_streams(daemon, AT_ONCE + 1)
+            for number in (1, 2, 3):
+                daemon.sensor[CO2].publish(number)
+                for each in many:
+                    assert numbers(await each.next()) == [number]
+
     async def test_few_get_each_message_at_once(self, daemon, monkeypatch):
         monkeypatch.setattr("growd.http.streams.LATEST_S", 1e6)
-        monkeypatch.setattr("growd.http.streams.WRITE_S", 1e6)
+        monkeypatch.setattr("growd.http.streams.PAUSE", 1e12)
         async with AsyncExitStack() as stack:
             few = [await stack.enter_async_context(stream(daemon)) for _ in range(AT_ONCE)]
             await open_streams(daemon, AT_ONCE)

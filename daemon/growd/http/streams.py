@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from growd.http.client_limits import Clients
     from growd.http.stream_formats import Format
 
-# Nearly all that a stream costs is the kernel's work for each write. So few clients get each message at once;
-# for more, messages that come faster than this share a write, which makes them at most 0.1 s late: up to 250
-# clients cost 2 500 writes a second at most, a thousand 10 000.
+# Nearly all that a stream costs is the kernel's work for each write. Few clients get each message at once.
+# After a message to more of them, the topic pauses in proportion to the CPU time that the writes took, and
+# takes a fifth of a core at most. Messages that come during a pause share the next write.
 AT_ONCE: Final = 16  # clients
-WRITE_S: Final = 0.0004  # seconds for each client
-LATEST_S: Final = 0.1
+PAUSE: Final = 4.0  # seconds for each second of CPU
+LATEST_S: Final = 0.1  # the longest pause
 BURST: Final = 4096  # messages of a topic that may come before they are handed on, or while a write is shared
 # What waits in the kernel or in the transport can't be dropped for something newer; and it is memory.
 SEND_BUFFER: Final = 16 * 1024  # bytes
@@ -171,12 +172,14 @@ class _Broadcast:
     async def _run(self) -> None:
         try:
             while True:
-                if await self._something_came():
+                has_come = await self._something_came()
+                began = time.thread_time()
+                if has_come:
                     self._hand_on()
                 else:
                     self._beat()
                 if len(self._clients) > AT_ONCE:
-                    await asyncio.sleep(min(len(self._clients) * WRITE_S, LATEST_S))
+                    await asyncio.sleep(min((time.thread_time() - began) * PAUSE, LATEST_S))
         except ClosedError:
             pass  # the stream has come to its end
         finally:
@@ -225,12 +228,29 @@ class _Line(NamedTuple):
 class _Client:
     """One open stream. What it can't write at once waits; beyond `depth` messages the oldest is dropped."""
 
+    __slots__ = (
+        "_behind",
+        "_chunked",
+        "_closed",
+        "_depth",
+        "_dropped",
+        "_form",
+        "_is_closing",
+        "_protocol",
+        "_transport",
+        "_waiting",
+        "_wake",
+        "_write",
+        "_writer",
+    )
+
     def __init__(self, request: web.BaseRequest, form: Format, depth: int) -> None:
         if request.transport is None:
             raise ConnectionError("the client has gone")
         self._writer = request.writer
         self._protocol = request.protocol
         self._transport = request.transport
+        self._write, self._is_closing = self._transport.write, self._transport.is_closing  # for `take`
         self._chunked = request.version >= (1, 1)
         self._form = form
         self._depth = depth
@@ -251,11 +271,14 @@ class _Client:
             self._waiting.append(_Line(text, 1 if last else 0))
 
     def take(self, lines: list[_Line], chunk: bytes) -> None:
-        """Write these lines, or let them wait. `chunk` is all of them as an HTTP/1.1 chunk."""
-        if not self.keeps_up:
+        """Write these lines, or let them wait. `chunk` is all of them as an HTTP/1.1 chunk.
+
+        Each message to each client passes here, so it looks up little.
+        """
+        if self._behind or self._protocol.writing_paused:
             self._keep(lines)
-        elif not self._transport.is_closing():
-            self._transport.write(chunk if self._chunked else b"".join([line.text for line in lines]))
+        elif not self._is_closing():
+            self._write(chunk if self._chunked else b"".join([line.text for line in lines]))
 
     def close(self) -> None:
         """End the stream after what waits."""
