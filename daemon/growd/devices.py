@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections import deque
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
 from growd.config import Finding
-from growd.control.device_services import DeviceService
+from growd.control.calibration import steady_reading
+from growd.control.device_services import Calibrates, DeviceService
 from growd_drivers import bh1750, mhz19, sc16is750, scd30, tsl2591
+from growd_drivers.errors import DeviceMissingError, NotReadyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +39,10 @@ class SensorKind:
     warm_up_s: float = 0.0
 
 
+CARBON_DIOXIDE: Final = "air_carbon_dioxide"
+_MOST_GAP_S: Final = 30.0  # between two readings, or of two intervals if that is longer
+
+
 def _reference(minimum_ppm: int, maximum_ppm: int) -> Field:
     """The argument of a calibration."""
     doc = "the carbon dioxide in the air that the sensor is in"
@@ -45,6 +52,12 @@ def _reference(minimum_ppm: int, maximum_ppm: int) -> Field:
 def _calibrated(ppm: int) -> str:
     """What a calibration has done."""
     return f"from now on the air that it is in counts as {ppm} ppm"
+
+
+_OF_SCD30: Final = Calibrates(steady_s=120.0, most_interval_s=5.9)
+"""Two minutes in a stable environment, measured each 2 s (Interface Description 1.4.6): see `_open_scd30`."""
+
+_MHZ19_STEADY_S: Final = 1200.0  # "at least 20 minutes" (MH-Z19B manual 1.0, "Notes")
 
 
 def _open_scd30(hardware: Hardware, sensor: Sensor, address: int) -> Any:
@@ -115,6 +128,7 @@ def _mhz19(device: str) -> SensorKind:
                 "std_srvs/Trigger",
                 _calibrate_zero_mhz19,
                 doc="Take the air for fresh air, for good. The sensor must have been in it for 20 minutes.",
+                calibrates=Calibrates(_MHZ19_STEADY_S, reference_ppm=mhz19.ZERO_POINT_PPM),
             ),
             DeviceService(
                 "calibrate_span",
@@ -122,6 +136,7 @@ def _mhz19(device: str) -> SensorKind:
                 _calibrate_span_mhz19,
                 (_reference(mhz19.MINIMUM_SPAN_PPM, mhz19.RANGES_PPM[-1]),),
                 doc="After the zero point, for good. The sensor must have been in the air for 20 minutes.",
+                calibrates=Calibrates(_MHZ19_STEADY_S, scales=True),
             ),
             DeviceService(
                 "set_automatic_baseline",
@@ -129,6 +144,7 @@ def _mhz19(device: str) -> SensorKind:
                 _set_baseline_mhz19,
                 (Field("data", Kind.BOOL, doc="whether the lowest value of a day counts as fresh air"),),
                 doc="Switch the automatic baseline, which is wrong in a closed or enriched chamber.",
+                is_automatic=True,
             ),
         ),
         warm_up_s=mhz19.WARM_UP_S,
@@ -151,6 +167,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
                 _calibrate_scd30,
                 (_reference(scd30.MINIMUM_REFERENCE_PPM, scd30.MAXIMUM_REFERENCE_PPM),),
                 doc="Forced recalibration, for good. The air must have been steady for two minutes before.",
+                calibrates=_OF_SCD30,
             ),
         ),
     ),
@@ -214,6 +231,10 @@ class SensorDevice:
         self._hardware = hardware
         self._sensor = sensor
         self._driver: Any = None
+        self._recent: deque[tuple[float, float]] = deque()
+        calibrations = [each.calibrates.steady_s for each in self._kind.services if each.calibrates]
+        self._look_back_s = max(calibrations, default=0.0)
+        self._gap_s = max(_MOST_GAP_S, 2 * sensor.interval_s)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -224,14 +245,24 @@ class SensorDevice:
     def services(self) -> tuple[DeviceService, ...]:
         """What the device can be asked to do; their calls may raise `DriverError`."""
         return tuple(
-            replace(service, call=functools.partial(self._serve, service.call))
+            replace(
+                service,
+                call=functools.partial(self._serve, service.call),
+                steady=self._steady,
+            )
             for service in self._kind.services
         )
 
     def read(self) -> dict[str, float]:
         """One reading, by variable, in the unit of `growd.variables`. Raises `DriverError`."""
-        sample = self._opened().read()
-        return {variable: getattr(sample, field) for field, variable in self._kind.variables.items()}
+        try:
+            sample = self._opened().read()
+        except DeviceMissingError:
+            self._recent.clear()  # it may have lost its power
+            raise
+        reading = {variable: getattr(sample, field) for field, variable in self._kind.variables.items()}
+        self._remember(reading)
+        return reading
 
     def _opened(self) -> Any:
         if self._driver is None:
@@ -240,4 +271,43 @@ class SensorDevice:
         return self._driver
 
     def _serve(self, call: Callable[..., str], **arguments: Any) -> str:
+        self._recent.clear()  # what it measured before may not be what it measures then
         return call(self._opened(), **arguments)
+
+    def _remember(self, reading: Mapping[str, float]) -> None:
+        """Readings of CO2, for as long as a calibration wants to look back."""
+        if CARBON_DIOXIDE not in reading:
+            return
+        now = self._hardware.monotonic()
+        if self._recent and now - self._recent[-1][0] > self._gap_s:
+            self._recent.clear()
+        self._recent.append((now, reading[CARBON_DIOXIDE]))
+        while now - self._recent[0][0] > self._look_back_s + self._gap_s:
+            self._recent.popleft()
+
+    def _steady(self, wanted: Calibrates) -> float:
+        """The CO2 that it says now. Raises `NotReadyError` where it is not ready for a calibration."""
+        if self._sensor.interval_s > wanted.most_interval_s:
+            raise self._not_ready(
+                f"measures too seldom for a calibration: set its interval_s to {wanted.most_interval_s:.0f} "
+                "or less in the configuration, and start growd anew"
+            )
+        now = self._hardware.monotonic()
+        last = [(came, ppm) for came, ppm in self._recent if now - came <= wanted.steady_s + self._gap_s]
+        lasted = now - last[0][0] if last and now - last[-1][0] <= self._gap_s else 0.0
+        if lasted < wanted.steady_s:
+            raise self._not_ready(
+                f"has to measure for {wanted.steady_s:.0f} s without a gap before it is calibrated, "
+                f"{wanted.steady_s - lasted:.0f} s more"
+            )
+        reading = steady_reading([ppm for _, ppm in last])
+        if reading is None:
+            values = [ppm for _, ppm in last]
+            raise self._not_ready(
+                f"went from {min(values):.0f} to {max(values):.0f} ppm in the last {wanted.steady_s:.0f} s: "
+                "the air has to be steady for a calibration"
+            )
+        return reading
+
+    def _not_ready(self, reason: str) -> NotReadyError:
+        return NotReadyError(f"{self.name} {reason}", device=self._sensor.kind)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from growd import config
     from growd.bus.nodes import Node
     from growd.config import Chamber, Config, Source
+    from growd.control.calibration import Calibrations
     from growd.control.interlocks import Interlocks, Memory
     from growd.outputs import OutputDevice
     from growd.worker import Worker
@@ -428,10 +429,17 @@ class Plant:
                     NOT_READY_LIMIT_S + SENSOR_KINDS[sensor.kind].warm_up_s, sensor.interval_s
                 ),
                 services=device.services,
+                calibrations=self._calibrations(device),
                 shared=self._shared(),
             )
             sampler.node.describe("line", functools.partial(self._told_of_line, line))
             yield sampler
+
+    def _calibrations(self, device: SensorDevice) -> Calibrations | None:
+        """Who is asked before the device is calibrated: the interlocks, where they go by it."""
+        if self._interlocks is None or not self._interlocks.judges(device.name):
+            return None
+        return self._interlocks
 
     def _told_of_line(self, name: str) -> dict[str, Any]:
         """For people: the bus or serial line of a sensor, and what had to be done to it."""

@@ -100,7 +100,8 @@ class Safeguards:
         limits = self.chamber.interlock
         held = self._switched & ({VALVE, FAN} if limits.ceiling_starts_fan else {VALVE})
         if CARBON_DIOXIDE in self.sensors and held:
-            yield Ceiling(readings, held, limits.ceiling_ppm, limits.ceiling_hysteresis_ppm)
+            sensors = self.sensors[CARBON_DIOXIDE]
+            yield Ceiling(readings, held, limits.ceiling_ppm, limits.ceiling_hysteresis_ppm, sensors)
 
     def _needed(self) -> dict[str, set[str]]:
         """The outputs that need a variable to be known, by that."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from growd.control.calibration import Calibration
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
 
@@ -16,9 +18,28 @@ if TYPE_CHECKING:
     from growd.bus import Node
     from growd.bus.fields import Field
     from growd.clock import Clock
+    from growd.control.calibration import Calibrations
     from growd.worker import Worker
 
 logger = logging.getLogger(__name__)
+
+_AUTOMATIC = (
+    "the automatic baseline takes the lowest value of a day for fresh air, which hides CO2 that never falls "
+    "so low, also from the interlocks; where it is right, set self_calibration = true in the configuration"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrates:
+    """What a calibration takes: readings of steady air for `steady_s` seconds, by a sensor that is read each
+    `most_interval_s` seconds at most. `reference_ppm` is for one that has no argument `reference`; for
+    `scales` see `Calibration`.
+    """
+
+    steady_s: float
+    most_interval_s: float = math.inf
+    reference_ppm: float = 0.0
+    scales: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +47,10 @@ class DeviceService:
     """One thing that a device can be asked to do.
 
     `call` is blocking, takes the checked arguments by name and returns in words what it has done. What it
-    raises from OSError, RuntimeError or ValueError is the reason of a refusal.
+    raises from OSError, RuntimeError or ValueError is the reason of a refusal. One that `calibrates` a CO2
+    sensor to its argument `reference` has `steady`, which is blocking and returns the reading in steady air
+    (ppm), or raises as `call`. One that `is_automatic` calibrates whenever it likes while its argument `data`
+    is true.
     """
 
     name: str
@@ -34,6 +58,9 @@ class DeviceService:
     call: Callable[..., str]
     arguments: tuple[Field, ...] = ()
     doc: str = ""
+    calibrates: Calibrates | None = None
+    steady: Callable[[Calibrates], float] | None = None
+    is_automatic: bool = False
 
 
 class DeviceServices:
@@ -42,7 +69,8 @@ class DeviceServices:
     All are administrative: most outlast growd, in the device itself.
 
     They have their own `DeviceCalls`: a call does not collide with a reading that is under way, but comes
-    after it. One at a time; each within `limit_s` seconds of the clock.
+    after it. One at a time; each within `limit_s` seconds of the clock. `calibrations` is asked before each
+    calibration, if there is anybody to ask.
     """
 
     def __init__(
@@ -54,8 +82,10 @@ class DeviceServices:
         worker: Worker,
         clock: Clock,
         limit_s: float,
+        calibrations: Calibrations | None = None,
     ) -> None:
         self._node = node
+        self._calibrations = calibrations
         self._device = device
         self._calls = DeviceCalls(device, worker, clock, limit_s)
         for service in services:
@@ -75,14 +105,36 @@ class DeviceServices:
     async def _serve(self, service: DeviceService, **arguments: Any) -> dict[str, Any]:
         if self._calls.is_pending:
             return _refused(f"{self._device} is still busy with what it was asked before")
+        if service.is_automatic and arguments["data"] and self._calibrations is not None:
+            return _refused(_AUTOMATIC)
         try:
-            message = await self._calls.run(functools.partial(service.call, **arguments))
+            refusal, message = await self._done(service, arguments)
         except DeviceTimeoutError as error:
             return _refused(f"{error}; what was asked of it may still be done")
         except DEVICE_ERRORS as error:
             return _refused(str(error) or type(error).__name__)
+        if refusal:
+            return _refused(refusal)
         logger.info("%s: %s", self._node.name, message)
         return {"success": True, "message": message}
+
+    async def _done(self, service: DeviceService, arguments: dict[str, Any]) -> tuple[str, str]:
+        """Why it was refused, or else what was done."""
+        call = functools.partial(service.call, **arguments)
+        if service.calibrates is None or service.steady is None:
+            return "", await self._calls.run(call)
+        reference: float = arguments.get("reference", service.calibrates.reference_ppm)
+        reading = await self._calls.run(service.steady, service.calibrates)
+        calibration = Calibration(reading, reference, service.calibrates.scales)
+        refusal = calibration.why_not()
+        if not refusal and self._calibrations is not None:
+            refusal = await self._calibrations.begin_calibration(self._device, calibration)
+        if refusal:
+            return refusal, ""
+        message = await self._calls.run(call)
+        if self._calibrations is not None:
+            self._calibrations.end_calibration(self._device, calibration)
+        return "", message
 
 
 def _refused(message: str) -> dict[str, Any]:

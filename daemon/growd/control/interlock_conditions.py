@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.control.calibration import MOST_PPM, SHUT_S, UNKNOWN, Correction
 from growd.control.open_times import DayHours, OpenTimes, RollingDose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import tzinfo
+
+    from growd.control.calibration import Calibration
 
 CARBON_DIOXIDE: Final = "air_carbon_dioxide"
 TEMPERATURE: Final = "air_temperature"
@@ -39,7 +42,10 @@ HELD_LIMIT: Final = 2.0  # and times the limit, for CO2 that is almost there ris
 DAY_HOURS: Final = 24.0
 QUIET_S: Final = 300.0  # of an input that is not known yet: the longest warm-up, an MH-Z19's, takes 240 s
 _NEVER: Final[tuple[float | None, float]] = (None, 0.0)
+UNREAD: Final = "what happened before the start has not been read yet"
 CONFIRMED: Final = 2  # readings above the temperature, so that a spike switches no light
+
+_UNCALIBRATED: Final = Correction()
 
 
 class Readings:
@@ -107,6 +113,15 @@ class Interlock(ABC):
     def reset(self) -> None:  # noqa: B027  most let go by themselves
         """Let go, as someone asks."""
 
+    def why_no_calibration(self, device: str, calibration: Calibration, now: float) -> str:  # noqa: ARG002
+        """Why a sensor of CO2 may not be calibrated so now, or ""."""
+        return ""
+
+    @property
+    def problem(self) -> str:
+        """What somebody should see to though it has not tripped, or ""."""
+        return ""
+
 
 class KeptInterlock(Interlock):
     """One whose state outlasts a restart. Until `restore` was called it has tripped."""
@@ -114,7 +129,7 @@ class KeptInterlock(Interlock):
     def __init__(self, name: str, holds: Iterable[str], limits: Mapping[str, tuple[float, str]]) -> None:
         super().__init__(name, holds, limits)
         self._is_restored = False
-        self._trip_unread("what happened before the start has not been read yet")
+        self._trip_unread(UNREAD)
         self.is_quiet = True
 
     @property
@@ -171,33 +186,128 @@ class KeptInterlock(Interlock):
         self.reason = reason
 
 
-class Ceiling(Interlock):
+class Ceiling(KeptInterlock):
     """CO2 above what people may breathe: the valve is shut, the exhaust fan runs.
 
-    One sensor that says so is enough. It lets go when all that are known are below by the hysteresis.
+    One sensor that says so is enough, or would say so without its calibrations: what a calibration took away
+    is added again, here and for nobody else, and a restart does not forget it. It lets go when all that are
+    known are below by the hysteresis. `sensors` are the names of the sensors of CO2.
     """
 
     def __init__(
-        self, readings: Readings, holds: Iterable[str], ceiling_ppm: float, hysteresis_ppm: float
+        self,
+        readings: Readings,
+        holds: Iterable[str],
+        ceiling_ppm: float,
+        hysteresis_ppm: float,
+        sensors: Sequence[str],
     ) -> None:
         limits = {"limit": (ceiling_ppm, "ppm"), "hysteresis": (hysteresis_ppm, "ppm")}
+        self._is_high = False
         super().__init__("carbon_dioxide_ceiling", holds, limits)
         self._readings = readings
         self._ceiling = ceiling_ppm
         self._release = ceiling_ppm - hysteresis_ppm
+        self._sensors = tuple(sensors)
+        self._corrections: dict[str, Correction] = {}
+        self._asked = self._on_disk = self._corrections
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
-        values = self._readings.known(CARBON_DIOXIDE, now).values()
-        highest = max(values, default=None)
+        values = self._readings.known(CARBON_DIOXIDE, now)
+        judged = {device: self._judged(device, value) for device, value in values.items()}
+        highest = max(judged, key=judged.__getitem__, default=None)
         if highest is None:
             return  # it stays as it is: the valve is shut anyway while CO2 is not known
-        if highest >= self._ceiling and not self.reason:
-            self.reason = f"{CARBON_DIOXIDE} is {highest:.0f} ppm, and {self._ceiling:g} ppm is the most"
-        elif highest < self._release:
-            self.reason = ""
+        if judged[highest] >= self._ceiling and not self._is_high:
+            self._is_high, self.is_quiet = True, False
+            self.reason = self._words(values[highest], judged[highest])
+        elif judged[highest] < self._release and self._is_high:
+            self._is_high, self.reason = False, ""
+            if not self._is_restored:
+                self._trip_unread(UNREAD)
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
-        return 1.0 if output == FAN else 0.0
+        if output == FAN:
+            return 1.0 if self._is_high else level
+        return 0.0
+
+    def judges(self, device: str) -> bool:
+        """Whether it goes by this sensor."""
+        return device in self._sensors
+
+    def why_no_calibration(self, device: str, calibration: Calibration, now: float) -> str:  # noqa: ARG002
+        if not self._is_restored:
+            return self.reason
+        if not calibration.lowers or self._of(device).after(calibration).is_within():
+            return ""
+        return (
+            f"all calibrations of {device} would take away more than {MOST_PPM:g} ppm or half of its "
+            "readings, or are not known: replace the sensor, and give the new one another name in [[sensor]]"
+        )
+
+    def calibrated(self, device: str, calibration: Calibration) -> None:
+        """Note that a sensor has been, or may have been, calibrated."""
+        self._corrections = {**self._corrections, device: self._of(device).after(calibration)}
+
+    def forget(self, corrections: Mapping[str, Correction]) -> None:
+        """Go back to these, for the last calibration is not done."""
+        self._corrections = dict(corrections)
+
+    @property
+    def corrections(self) -> Mapping[str, Correction]:
+        """What calibrations did, by sensor."""
+        return self._corrections
+
+    @property
+    def problem(self) -> str:
+        unknown = [name for name in self._sensors if self._corrections.get(name) == UNKNOWN]
+        if not unknown:
+            return ""
+        return (
+            f"what calibrations did to {' and '.join(unknown)} is not known any more, so the ceiling takes "
+            f"the readings for up to {MOST_PPM:g} ppm or half too low; check the sensor in fresh air, then "
+            "give it another name in [[sensor]]"
+        )
+
+    def kept(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  it lets go by itself
+        self._asked = self._corrections
+        return {name: each.lines for name, each in self._corrections.items()}
+
+    def note_kept(self) -> None:
+        self._on_disk = self._asked
+
+    def is_worth_keeping(self) -> bool:
+        return self._corrections != self._on_disk
+
+    def _restore(self, kept: Any, now: float, away: float, *, was_clean: bool) -> None:  # noqa: ARG002
+        if not isinstance(kept, dict):
+            raise TypeError("corrections that are no table")
+        self._corrections = {name: Correction.restored(lines) for name, lines in kept.items()}
+        self._on_disk = self._corrections
+        self._is_high = False
+
+    def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
+        self._corrections = dict.fromkeys(self._sensors, UNKNOWN)
+        self._is_high = False
+
+    def _trip_unread(self, reason: str) -> None:
+        if not self._is_high:
+            super()._trip_unread(reason)
+
+    def _of(self, device: str) -> Correction:
+        return self._corrections.get(device, _UNCALIBRATED)
+
+    def _judged(self, device: str, value: float) -> float:
+        """What is judged of a reading; that of several sensors together is one of theirs."""
+        if not self._is_restored:
+            return UNKNOWN.judged(value)
+        if not device and len(self._sensors) == 1:
+            device = self._sensors[0]
+        return self._of(device).judged(value)
+
+    def _words(self, value: float, judged: float) -> str:
+        without = f", or {judged:.0f} ppm without its calibrations" if judged > value else ""
+        return f"{CARBON_DIOXIDE} is {value:.0f} ppm{without}, and {self._ceiling:g} ppm is the most"
 
 
 class OpenTooLong(Interlock):
@@ -254,6 +364,16 @@ class DosePerHour(KeptInterlock):
             )
         elif dose < RELEASE_SHARE * self._limit:
             self.reason = self._assumed = ""
+
+    def why_no_calibration(self, device: str, calibration: Calibration, now: float) -> str:  # noqa: ARG002
+        self._count(now)
+        shut = 0.0 if self._times.is_open else self._dose.since(now)
+        if shut >= SHUT_S:
+            return ""
+        return (
+            f"the valve has been shut for {shut:.0f} s, and a calibration takes air that has been steady for "
+            f"{SHUT_S:.0f} s: stop the recipe or release the set point, and wait"
+        )
 
     def kept(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  it lets go by itself
         self._given_when_asked = self._given
@@ -461,6 +581,8 @@ class TooWarm(Interlock):
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         value = self._readings.of(TEMPERATURE, now)
+        if value is None:
+            self._recent.clear()  # one from before an outage confirms none after it
         if value is None or len(self._recent) < CONFIRMED:
             return  # it stays as it is: a lamp that was too warm is not lit because its sensor fails
         if min(self._recent) >= self._limit and not self.reason:

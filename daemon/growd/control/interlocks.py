@@ -13,6 +13,8 @@ from growd.bus.messages import MessageType, Quality
 from growd.control.interlock_conditions import (
     CARBON_DIOXIDE,
     TEMPERATURE,
+    UNREAD,
+    Ceiling,
     KeptInterlock,
     NoRise,
     TooWarm,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
+    from growd.control.calibration import Calibration
     from growd.control.interlock_conditions import Interlock, Readings
     from growd.control.open_times import OpenTimes
 
@@ -112,6 +115,7 @@ class Interlocks:
         self._holding = {
             output: tuple(each for each in self._interlocks if output in each.holds) for output in outputs
         }
+        self._ceiling = next((each for each in self._interlocks if isinstance(each, Ceiling)), None)
         self._readings = readings
         self._memory = memory
         self._memory_key = f"{environment}/interlocks"
@@ -137,6 +141,7 @@ class Interlocks:
         self._events = self.node.advertise(events(environment), EVENT)
         self._outputs = {each.name: self._publisher(environment, each) for each in self._interlocks}
         self.node.describe("interlocks", self._information)
+        self.node.describe("problems", self._problems)
 
     def track(self, times: OpenTimes, outputs: Iterable[str]) -> None:
         """Have `times` told of what is written to these outputs."""
@@ -212,6 +217,34 @@ class Interlocks:
     def watch(self, nudge: Callable[[], None]) -> None:
         """See `Guard.watch`."""
         self._nudges.append(nudge)
+
+    def judges(self, device: str) -> bool:
+        """Whether an interlock goes by the CO2 that this sensor says."""
+        return self._ceiling is not None and self._ceiling.judges(device)
+
+    async def begin_calibration(self, device: str, calibration: Calibration) -> str:
+        """See `Calibrations`. What lowers the readings is on the disk before it is done."""
+        if self._ceiling is None or not self._is_loaded:
+            return UNREAD
+        self._update()
+        now = self._clock.monotonic()
+        refusals = (each.why_no_calibration(device, calibration, now) for each in self._interlocks)
+        if (refusal := next(filter(None, refusals), "")) or not calibration.lowers:
+            return refusal
+        async with self._saving:
+            before = self._ceiling.corrections
+            self._ceiling.calibrated(device, calibration)
+            try:
+                await self._save()
+            except _UNKEPT as error:
+                self._ceiling.forget(before)
+                return f"{device} is not calibrated, for that can't be kept: {error}"
+        return ""
+
+    def end_calibration(self, device: str, calibration: Calibration) -> None:
+        """See `Calibrations`. What raises the readings is kept with the next look."""
+        if self._ceiling is not None and not calibration.lowers:
+            self._ceiling.calibrated(device, calibration)
 
     # what they go by
 
@@ -296,6 +329,11 @@ class Interlocks:
         """For people: each interlock, as on its topic."""
         told = [each for each in self._interlocks if each.name in self._told]
         return [{"name": f"{self.node.name}/{each.name}", **self._state(each)} for each in told]
+
+    def _problems(self) -> list[dict[str, Any]]:
+        """For people: what they should see to."""
+        problems = [each.problem for each in self._interlocks if each.problem]
+        return [{"text": f"{self.node.name}: {text}", "is_failure": False} for text in problems]
 
     def _nudge(self) -> None:
         for nudge in self._nudges:

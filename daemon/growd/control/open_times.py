@@ -109,6 +109,11 @@ class RollingDose:
         self._forget(now)
         return math.fsum(amount for _, amount in self._bins)
 
+    def since(self, now: float) -> float:
+        """For how many seconds at least nothing was given; infinite where nothing was in the last hour."""
+        self._forget(now)
+        return max(0.0, now - self._bins[-1][0] - BIN_S) if self._bins else math.inf
+
     def kept(self, now: float) -> list[list[float]]:
         """To be kept over a restart: the age of each bin in seconds, and what was given in it."""
         self._forget(now)

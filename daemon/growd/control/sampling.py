@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from growd.bus import Bus
+    from growd.control.calibration import Calibrations
     from growd.control.device_services import DeviceService
     from growd.liveness import Heartbeat
     from growd.worker import Worker
@@ -55,7 +56,7 @@ class Sampler:
 
     All times in seconds of the bus's clock. The interval is the parameter
     `<environment>/samplers/<device>/interval`. The device's `services` stand beside it, within
-    `read_timeout_s` each.
+    `read_timeout_s` each; `calibrations` is asked before one that calibrates.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Sampler:
         not_ready_limit_s: float = NOT_READY_LIMIT_S,
         retries: Retries = RETRIES,
         services: Iterable[DeviceService] = (),
+        calibrations: Calibrations | None = None,
         shared: Collection[str] = (),
     ) -> None:
         self.node = bus.node(f"{environment}/samplers/{device}")
@@ -82,7 +84,13 @@ class Sampler:
         self._read = read
         self._calls = DeviceCalls(device, worker, bus.clock, read_timeout_s)
         self._services = DeviceServices(
-            self.node, device, services, worker=worker, clock=bus.clock, limit_s=read_timeout_s
+            self.node,
+            device,
+            services,
+            worker=worker,
+            clock=bus.clock,
+            limit_s=read_timeout_s,
+            calibrations=calibrations,
         )
         self._health = Health(self.node, environment, device, bus.clock)
         self._checks = {variable: _field(variable).checker() for variable in variables}

@@ -1,0 +1,254 @@
+"""Calibrations of CO2 sensors: refused where they may be a mistake, and never a way past the ceiling."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from growd.config import Config, Interlock, Light, Relay, Sensor
+from growd.control.calibration import UNKNOWN, Calibration, Correction, steady_reading
+from growd_hwsim.faults import Fault
+from support.jumping import rigged
+from support.memory import ShortMemory
+
+SCD30 = Sensor(name="air", kind="scd30")
+MHZ19 = Sensor(name="air", kind="mhz19", port="/dev/serial0")
+VALVE = Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
+CO2, CEILING = "air_carbon_dioxide", "carbon_dioxide_ceiling"
+STEADY_S, SHUT_S = 120.0, 1200.0
+PPM = st.floats(380, 8_000)
+
+
+def chamber(*sensors, **options):
+    return Config(sensor=sensors or (SCD30,), relay=(VALVE,), light=Light(enabled=False), **options)
+
+
+class Stage:
+    def __init__(self, rig):
+        self.rig = rig
+        self.clock, self.bus = rig.clock, rig.bus
+        self.client = self.bus.node("client")
+
+    async def advance(self, seconds):
+        await self.clock.advance(seconds)
+
+    def air(self, ppm):
+        """Room and chamber have so much CO2, and none is lost."""
+        model = self.rig.machine.chamber
+        model.parameters = dataclasses.replace(
+            model.parameters, ambient_carbon_dioxide_ppm=ppm, leak_per_h=600, growing_area_m2=1e-6
+        )
+
+    def valve(self, value):
+        self.client.publish_arguments(f"environment_1/commanded/{VALVE.variable}", [value])
+
+    @property
+    def measured(self):
+        return self.rig.last(f"measured/{CO2}").value
+
+    @property
+    def has_tripped(self):
+        return self.rig.last(f"interlocks/{CEILING}").value["tripped"]
+
+    @property
+    def problems(self):
+        return [each["text"] for each in self.bus.find_node("environment_1/interlocks").details()["problems"]]
+
+    async def calibrate(self, reference=None, service="calibrate"):
+        arguments = {} if reference is None else {"reference": reference}
+        call = self.bus.services.get(f"environment_1/samplers/air/{service}").call(arguments)
+        task = asyncio.create_task(call)
+        await self.clock.settle()
+        answer = await task
+        return "" if answer["success"] else answer["message"]
+
+
+@asynccontextmanager
+async def stage(config=None, memory=None):
+    async with rigged(config or chamber(), memory) as rig:
+        on = Stage(rig)
+        on.air(420)
+        yield on
+
+
+async def test_an_scd30_has_measured_steady_air_for_two_minutes_every_2_s():
+    async with stage() as on:
+        await on.advance(60)
+        assert (await on.calibrate(450)).startswith("air has to measure for 120 s without a gap before")
+        await on.advance(STEADY_S)
+        assert await on.calibrate(450) == ""
+        await on.advance(30)
+        assert on.measured == pytest.approx(450, abs=10)
+        assert "has to measure for 120 s" in await on.calibrate(450)  # it measures anew
+        await on.advance(STEADY_S)
+        on.air(1_000)
+        await on.advance(30)
+        assert "in the last 120 s: the air has to be steady" in await on.calibrate(950)
+        on.rig.machine.faults.inject(Fault("absent", "scd30"))
+        await on.advance(20)
+        on.rig.machine.faults.clear()
+        await on.advance(100)
+        assert "has to measure for 120 s" in await on.calibrate(950)
+
+
+async def test_an_scd30_that_is_read_too_seldom_is_not_calibrated():
+    async with stage(chamber(replace(SCD30, interval_s=8.0))) as on:
+        await on.advance(3 * STEADY_S)
+        assert "set its interval_s to 6 or less" in await on.calibrate(450)
+
+
+async def test_a_reference_far_below_the_reading_is_refused_with_the_way_there():
+    async with stage() as on:
+        on.air(1_000)
+        await on.advance(SHUT_S)
+        refusal = await on.calibrate(420)
+        assert "says 1000 ppm, and a reference of 420 ppm is more than 250 ppm below" in refusal
+        assert "in steps, first to 75" in refusal
+        assert on.measured == pytest.approx(1_000, abs=10)
+        assert await on.calibrate(760) == ""
+
+
+async def test_the_valve_was_shut_for_twenty_minutes_before():
+    async with stage() as on:
+        await on.advance(STEADY_S + 10)
+        on.valve(1)
+        await on.advance(1)
+        assert "the valve has been shut for 0 s" in await on.calibrate(400)
+        on.valve(0)
+        await on.advance(SHUT_S - 60)
+        assert "stop the recipe or release the set point, and wait" in await on.calibrate(400)
+        await on.advance(180)
+        assert await on.calibrate(400) == ""
+
+
+async def test_after_a_kill_nobody_knows_when_the_valve_was_open_last():
+    memory = ShortMemory()
+    async with stage(memory=memory) as on:
+        await on.advance(10)
+        running = dict(memory.texts)
+    memory.texts = running
+    async with stage(memory=memory) as on:
+        await on.advance(2 * STEADY_S)
+        assert "the valve has been shut for" in await on.calibrate(400)
+        await on.advance(SHUT_S)
+        assert await on.calibrate(400) == ""
+
+
+async def test_the_ceiling_goes_by_what_the_sensor_would_say_without_calibrations_over_a_restart_too():
+    memory, config = ShortMemory(), chamber(interlock=Interlock(ceiling_ppm=1_500.0))
+    async with stage(config, memory) as on:
+        on.air(1_200)
+        await on.advance(SHUT_S)
+        assert await on.calibrate(1_050) == ""
+        killed = dict(memory.texts)
+        await on.advance(30)
+        assert (on.has_tripped, on.measured) == (False, pytest.approx(1_050, abs=10))
+        on.air(1_530)
+        await on.advance(60)
+        assert on.has_tripped
+        assert "or 15" in on.rig.last(f"interlocks/{CEILING}").value["reason"]
+        assert on.measured == pytest.approx(1_380, abs=10)
+        chip = on.rig.machine.scd30.memory
+    memory.texts = killed
+    async with stage(config, memory) as on:
+        on.rig.machine.scd30.memory = chip
+        on.air(1_530)
+        await on.advance(60)
+        assert on.has_tripped
+
+
+async def test_a_calibration_that_may_not_have_been_done_counts_as_done_where_it_lowers():
+    memory = ShortMemory()
+    async with stage(memory=memory) as on:
+        on.air(1_000)
+        await on.advance(SHUT_S)
+        on.rig.machine.faults.inject(Fault("nak", "scd30"))
+        assert await on.calibrate(800) != ""
+        on.rig.machine.faults.clear()
+        memory.fails = True
+        await on.advance(STEADY_S + 60)
+        assert "is not calibrated, for that can't be kept: the disk is gone" in await on.calibrate(800)
+        memory.fails = False
+        on.air(4_830)
+        await on.advance(120)
+        assert on.has_tripped
+
+
+async def test_calibrations_take_away_so_much_at_most_and_once_nobody_knows_that_is_assumed():
+    memory = ShortMemory()
+    memory.texts["environment_1/interlocks"] = "no JSON"
+    async with stage(memory=memory) as on:
+        await on.advance(2 * SHUT_S)
+        (problem,) = on.problems
+        assert "calibrations did to air is not known any more" in problem
+        assert "another name in [[sensor]]" in problem
+        assert "would take away more than 1000 ppm or half" in await on.calibrate(401)
+        on.air(2_530)
+        await on.advance(60)
+        assert on.has_tripped
+    other = chamber(replace(SCD30, name="new"))
+    async with stage(other, memory) as on:
+        on.air(2_530)
+        await on.advance(60)
+        assert not on.has_tripped
+        assert on.problems == []
+
+
+async def test_an_mhz19_has_been_in_the_air_for_twenty_minutes_and_gets_no_automatic_baseline():
+    async with stage(chamber(MHZ19)) as on:
+        on.air(470)
+        await on.advance(SHUT_S)
+        assert "has to measure for 1200 s" in await on.calibrate(service="calibrate_zero")
+        await on.advance(300)
+        assert await on.calibrate(service="calibrate_zero") == ""
+        await on.advance(300)  # it may have been switched on: 400 ppm is what it says then
+        assert on.measured == pytest.approx(400, abs=8)
+        on.air(1_600)
+        await on.advance(2 * SHUT_S)
+        assert await on.calibrate(1_400, service="calibrate_span") == ""
+        await on.advance(60)
+        assert on.measured == pytest.approx(1_400, abs=20)
+        baseline = on.bus.services.get("environment_1/samplers/air/set_automatic_baseline")
+        assert (
+            "set self_calibration = true in the configuration"
+            in (await baseline.call({"data": True}))["message"]
+        )
+        on.air(4_550)
+        await on.advance(120)
+        assert on.has_tripped
+
+
+@given(st.lists(st.tuples(PPM, PPM), max_size=6), PPM)
+def test_a_correction_undoes_any_calibrations_of_a_chip_that_shifts_or_scales(calibrations, air):
+    correction, shift, scale = Correction(), 0.0, 1.0
+    shifting, scaling = correction, correction
+    for true, reference in calibrations:
+        shifting = shifting.after(Calibration(true + shift, reference))
+        shift = reference - true
+        scaling = scaling.after(Calibration(true * scale, reference))
+        scale = reference / true
+    for made, reading in ((shifting, air + shift), (scaling, air * scale)):
+        assert made.judged(reading) >= air * (1 - 1e-9)
+        assert made.judged(reading) >= reading
+
+
+@given(st.lists(st.tuples(PPM, st.floats(0.5, 1.2)), max_size=8), st.floats(0, 20_000))
+def test_what_is_within_the_limit_takes_no_more_away_than_is_assumed_at_worst(calibrations, reading):
+    correction = Correction()
+    for ppm, share in calibrations:
+        correction = correction.after(Calibration(ppm, ppm * share, scales=share > 1))
+    if correction.is_within():
+        assert correction.judged(reading) <= UNKNOWN.judged(reading) + 1e-6
+
+
+def test_where_the_air_rises_slowly_the_end_counts():
+    rising = [400 + number / 2 for number in range(60)]
+    assert steady_reading(rising) == pytest.approx(426, abs=1)
+    assert steady_reading(rising[::-1]) == pytest.approx(414.75)
+    assert steady_reading([400.0, 460.0]) is None
