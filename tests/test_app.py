@@ -47,6 +47,7 @@ SETTINGS = (
     "http.port=0",
     "couchdb.url=http://127.0.0.1:1",  # nobody listens there: the points stay in the local file
     "store.commit_interval_s=60",
+    "light.enabled=true",
 )
 ARGUMENTS = [argument for setting in SETTINGS for argument in ("--set", setting)]
 
@@ -593,7 +594,7 @@ async def test_pins_that_refuse_to_the_end_are_told(
 def test_nobody_is_told_that_outputs_are_safe_when_they_may_not_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_lamp: None
 ):
-    monkeypatch.setattr("growd.run_command.App", Hasty)
+    monkeypatch.setattr("growd.app.App", Hasty)
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     assert result.exit_code == 1
     assert "growd has stopped, but the lamp's outputs may not be safe: light: GPIO 12" in result.stderr
@@ -609,7 +610,7 @@ def test_a_lamp_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             unplugged.set()  # what hangs longer holds up the test
 
     monkeypatch.setattr("growd.plant.DEVICE_CLOSE_S", 0.05)
-    monkeypatch.setattr("growd.run_command.App", Telling)
+    monkeypatch.setattr("growd.app.App", Telling)
     monkeypatch.setattr(PwmLight, "close", lambda _: unplugged.wait())
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     unplugged.set()
@@ -625,7 +626,7 @@ def test_points_that_can_not_be_saved_at_the_end_are_told(tmp_path: Path, monkey
         outbox.fault = "growd.sqlite3: database or disk is full"
         raise LocalStoreError(outbox.fault)
 
-    monkeypatch.setattr("growd.run_command.App", Hasty)
+    monkeypatch.setattr("growd.app.App", Hasty)
     monkeypatch.setattr("growd.storage.Outbox.flush", full)
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     assert result.exit_code == 1

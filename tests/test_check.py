@@ -495,12 +495,12 @@ def test_what_keeps_a_check_from_beginning_is_one_sentence(arguments: list[str],
 
 
 def test_the_simulated_machine_answers_and_its_faults_are_found(tmp_path: Path, jumping: None):
-    status, printed = said("check", "--hardware")
+    status, printed = said("check", "--hardware", "--set", "light.enabled=true")
     assert status == 0, printed
     assert printed.splitlines()[-1] == "3 of 3 devices answer, of simulated hardware."
     faults = tmp_path / "faults.toml"
     faults.write_text('[[fault]]\ndevice = "scd30"\nkind = "absent"\n')
-    status, printed = said("check", "--hardware", "--faults", str(faults))
+    status, printed = said("check", "--hardware", "--set", "light.enabled=true", "--faults", str(faults))
     assert status == 1
     first, *_, last = printed.splitlines()
     assert first.startswith("scd30_1: SCD30 at 0x61 on I2C bus 1 does not answer")

@@ -333,6 +333,17 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path, content: bytes, words:
     assert str(file) in str(error.value)
 
 
+def test_there_is_a_lamp_only_where_the_file_has_one(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[simulator]\nenabled = false\n")
+    assert not load(file).light.enabled
+    for text in ("[light]\n", "[light]\ngamma = 2.2\n", "[[light.channel]]\nname = 'red'\npin = 4\n"):
+        file.write_text(text)
+        assert load(file).light.enabled
+    file.write_text("[light]\nenabled = false\n")
+    assert not load(file).light.enabled
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"nowhere\.toml: can't be read: No such file"):
         load(tmp_path / "nowhere.toml")
@@ -344,6 +355,7 @@ def test_a_user_that_basic_authentication_can_not_carry_is_refused_without_the_p
     assert "secret" not in str(caught.value)
 
 
+LAMP = "[light]\n"
 RELAYS = """
 [[relay]]
 name = "valve"
@@ -373,7 +385,7 @@ def test_relays_are_off_without_commands_unless_said_otherwise(tmp_path: Path):
     ("text", "words"),
     [
         (RELAYS.replace("24", "23"), "[relay] pin: fan and valve are both on GPIO 23"),
-        (RELAYS.replace("24", "12"), "[relay] pin: fan and channel white are both on GPIO 12"),
+        (LAMP + RELAYS.replace("24", "12"), "[relay] pin: fan and channel white are both on GPIO 12"),
         (RELAYS.replace("24", "3"), "[relay] pin: fan and I2C bus 1 are both on GPIO 3"),
         (RELAYS.replace("24", "28"), "[relay] fan.pin: must be a whole number from 0 to 27, got 28"),
         (RELAYS.replace('"fan"', '"valve"'), "[relay] name: valve is given 2 times"),
@@ -525,11 +537,11 @@ def test_further_environments_have_sections_of_their_own(tmp_path: Path):
             "[chamber.shelf_2.sensor] range_ppm: scd30_1 is a scd",
         ),
         (
-            SHELF.replace("21", "12"),
+            LAMP + SHELF.replace("21", "12"),
             "[chamber.shelf_2.relay] pin: shelf_2/valve and channel environment_1/white are both on GPIO 12",
         ),
         (
-            SHELF.replace("20", "13"),
+            LAMP + SHELF.replace("20", "13"),
             "[chamber.shelf_2.light] channel.pin: channel shelf_2/white and channel environment_1/red are ",
         ),
         (SHELF + RELAYS.replace("23", "21"), "shelf_2/valve and environment_1/valve are both on GPIO 21"),

@@ -147,7 +147,7 @@ def test_what_a_variable_or_a_setting_has_wrong_is_told_by_its_name(tmp_path: Pa
     assert findings(file, GROWD_HTTPS__PORT="1")[0].startswith("GROWD_HTTPS__PORT: [https]: unknown section")
     assert findings(file, GROWD_SENSOR__X="1")[0].startswith("GROWD_SENSOR__X: [sensor]: must be a list")
     file.write_text("")
-    (lamps, *_) = findings(file, GROWD_CHAMBER__SHELF_2__LIGHT__GAMMA="2")
+    (lamps, *_) = findings(file, GROWD_LIGHT__GAMMA="2", GROWD_CHAMBER__SHELF_2__LIGHT__GAMMA="2")
     assert lamps.startswith("GROWD_CHAMBER__SHELF_2__LIGHT__GAMMA: [chamber.shelf_2.light] channel.pin: ")
 
 

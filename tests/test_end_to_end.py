@@ -83,7 +83,7 @@ async def points(session: aiohttp.ClientSession, program: Program, home: Home) -
 
 
 async def test_the_device_measures_and_follows_the_light(tmp_path: Path, home: Home):
-    async with started(tmp_path, "--speed", "20", *home.arguments) as program:
+    async with started(tmp_path, "--profile", "sim", "--speed", "20", *home.arguments) as program:
         async with aiohttp.ClientSession(headers=home.headers) as session:
             co2 = await call(session, "GET", f"{program.api}/topic_data/{ENV}/measured/air_carbon_dioxide")
             assert 300 < co2["result"] < 600
@@ -106,7 +106,7 @@ async def test_the_device_measures_and_follows_the_light(tmp_path: Path, home: H
 
 
 async def test_a_kill_in_the_middle_of_a_recipe_loses_nothing_and_doubles_nothing(tmp_path: Path, home: Home):
-    options = ("--speed", "20", *home.arguments)
+    options = ("--profile", "sim", "--speed", "20", *home.arguments)
     async with started(tmp_path, *options) as program, aiohttp.ClientSession(headers=home.headers) as session:
         await call(session, "PUT", f"{program.address}/{home.recipes}/end_to_end", json=RECIPE)
         answer = await call(

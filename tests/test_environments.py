@@ -38,6 +38,7 @@ SHELF = Chamber(
 CONFIG = Config(
     environment=Environment(id=FIRST),
     sensor=(Sensor(name="air", kind="scd30"), Sensor(name="lux", kind="bh1750", interval_s=1.0)),
+    light=Light(),
     chamber={SECOND: SHELF},
 )
 KNOWN_S = 10.0  # from the start until a sensor has measured
@@ -124,6 +125,7 @@ async def test_a_lamp_that_is_not_there_leaves_its_pins_to_the_other():
 
 FILE = f"""
 environment.id = "{FIRST}"
+light.enabled = true
 
 [[chamber.{SECOND}.sensor]]
 name = "scd30_1"

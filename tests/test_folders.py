@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import resource
 import ssl
 from typing import TYPE_CHECKING
 
 import pytest
 
 from growd.config import ConfigError, Replication
-from growd.folders import StartError, own_folder, read_credentials, read_trust
+from growd.data_folder import StartError, own_folder, running_in
+from growd.folders import read_credentials, read_trust
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +26,30 @@ def test_a_folder_is_owned_until_it_is_let_go(tmp_path: Path):
 
 
 def test_a_full_disk_is_said(tmp_path: Path):
-    (tmp_path / "growd.lock").symlink_to("/dev/full")
-    with pytest.raises(StartError, match=re.escape(f"the data folder {tmp_path} can't be written to")):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(StartError, match=re.escape(f"the data folder {tmp_path} can't be written to")):
+            own_folder(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_who_owns_a_folder_is_found_without_the_lock(tmp_path: Path):
+    assert running_in(tmp_path) is None
+    with own_folder(tmp_path):
+        assert running_in(tmp_path) == str(os.getpid())
+    assert running_in(tmp_path) is None
+
+
+@pytest.mark.parametrize("make", ["symlink_to", "hardlink_to"])
+def test_a_lock_that_is_a_link_is_refused_and_its_target_stays(tmp_path: Path, make: str):
+    target = tmp_path / "precious"
+    target.write_text("all of it")
+    getattr(tmp_path / "growd.lock", make)(target)
+    with pytest.raises(StartError, match=r"can't be written to: growd\.lock is a link"):
         own_folder(tmp_path)
+    assert target.read_text() == "all of it"
 
 
 def test_credentials_are_two_lines(tmp_path: Path):

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from growd.app import Running
-from growd.config import Config
+from growd.config import Config, Light
 from growd.run_command import _greeting
+
+
+def test_the_greeting_shows_light_only_where_there_is_a_lamp():
+    running = Running("http://127.0.0.1:5984", "embedded", Path("data"))
+    assert "desired/light_illuminance" in _greeting(Config(light=Light()), running)
+    assert "light" not in _greeting(Config(), running)
 
 
 @pytest.mark.parametrize(("listens", "shown"), [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]")])  # noqa: S104

@@ -265,7 +265,7 @@ def test_an_id_may_be_longer_than_the_name_of_a_file(command, monkeypatch):
 async def test_the_daemon_tells_of_the_recipes_in_its_database(tmp_path, database_server):
     async with (
         home_on(database_server, shared=True) as home,
-        started(tmp_path / "data", *home.arguments) as program,
+        started(tmp_path / "data", "--set=light.enabled=true", *home.arguments) as program,
     ):
         await program.until_there(f"{home.recipes}/lettuce_days", home.headers)
 

@@ -336,8 +336,8 @@ def growd(data: Path, *options: str) -> tuple[str, ...]:
     often = [
         f"--set=store.{each}" for each in ("minimum_interval_s=0", "maximum_interval_s=2", "max_age_s=1")
     ]
-    run = ("run", "--port", "0", "--data", str(data), "--speed", "10", *often, *options)
-    return (sys.executable, FREEZING, *run)
+    run = ("run", "--port", "0", "--data", str(data), "--speed", "10", "--set=light.enabled=true", *often)
+    return (sys.executable, FREEZING, *run, *options)
 
 
 async def address(manager: Manager) -> str:

@@ -21,8 +21,9 @@ from growd.bus.params import Parameters
 from growd.clock import AcceleratedClock, Clock, RealClock
 from growd.config import ConfigError, Finding, refuse
 from growd.config.doubts import high_limits, odd_addresses, shared_pwm
+from growd.data_folder import StartError, own_folder, unusable
 from growd.devices import shared_places
-from growd.folders import StartError, couchdb_folder, own_folder, read_credentials, read_trust
+from growd.folders import couchdb_folder, read_credentials, read_trust
 from growd.front_door import serving
 from growd.http.server import AddressError
 from growd.http.tls import CertificateError
@@ -32,6 +33,7 @@ from growd.outputs import check_lamps
 from growd.plant import Plants, declare_topics, median_of_two, unfit_topics, unmeasured_variables
 from growd.recipe_runners import recipe_runners, run_documents
 from growd.reloading import Reloader, has_terminal
+from growd.safe_outputs import keep_pins, safe_pins
 from growd.service_manager import ServiceManager
 from growd.service_words import words
 from growd.storage import RELOADABLE, Storage
@@ -157,7 +159,7 @@ class App:
 
     async def _start(self, stack: contextlib.AsyncExitStack) -> Running:
         """Start all parts. They end in the opposite order: outputs are safe before anything else goes."""
-        stack.enter_context(await asyncio.to_thread(own_folder, self.data))
+        stack.enter_context(await asyncio.to_thread(self._own_folder))
         local = await LocalStore.open(self.data / "growd.sqlite3")
         stack.push_async_callback(local.close)
         self._clock = await self._chosen_clock(local)
@@ -188,6 +190,17 @@ class App:
         await self._until_ready(database)
         self._manager.words = functools.partial(words, bus, self.config.chambers(), storage.outbox.depth)
         return Running(server.url, self._described(database), self.data)
+
+    def _own_folder(self) -> contextlib.AbstractContextManager[object]:
+        """Lock the data folder, and write down there which outputs `growd safe` has to know. Blocking."""
+        lock = own_folder(self.data)
+        try:
+            if not self.config.simulator.enabled:  # a simulated run leaves the record of real pins alone
+                keep_pins(self.data, safe_pins(self.config))
+        except OSError as error:
+            with lock:
+                raise unusable(self.data, error) from None
+        return lock
 
     async def _until_ready(self, database: Database) -> None:
         """Wait for the database to be set up, but not for ever, and not when asked to stop meanwhile."""

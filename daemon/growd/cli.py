@@ -19,6 +19,7 @@ class Command(NamedTuple):
 
 COMMANDS: Final = {
     "run": Command("growd.run_command:run", "Run the daemon until Ctrl-C."),
+    "safe": Command("growd.safe_command:safe", "Drive all outputs to their safe states, and exit."),
     "check": Command(
         "growd.check_command:check", "Check the configuration, and with --hardware the devices."
     ),

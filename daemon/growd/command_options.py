@@ -83,6 +83,14 @@ set_option = click.option(
     metavar="SECTION.OPTION=VALUE",
     help="Set one option of the configuration. May be given again.",
 )
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=Path("data"),
+    envvar="GROWD_DATA",
+    show_default=True,
+    help="Folder for everything growd keeps.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 faults_option = click.option("--faults", metavar="FILE", help="Faults of the simulated hardware, in TOML.")
 

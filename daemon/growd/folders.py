@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +12,6 @@ from growd.store.replication import Trust
 
 if TYPE_CHECKING:
     from growd.config import Replication
-
-
-class StartError(Exception):
-    """The daemon can't start; the sentence says why and what to do."""
 
 
 def couchdb_folder() -> Path:
@@ -72,32 +65,3 @@ def trusting(where: str, ca_file: str) -> ssl.SSLContext:
         raise ConfigError(f"{where} holds no certificate (PEM)") from None
     except OSError as error:
         raise ConfigError(f"{where} can't be read: {error.strerror}") from None
-
-
-def own_folder(folder: Path) -> contextlib.AbstractContextManager[object]:
-    """Make the data folder and lock it for this process, for as long as the context lasts. Blocking."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / "growd.lock").open("a+")
-    except OSError as error:
-        raise StartError(f"the data folder {folder} can't be written to: {error.strerror}") from None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.seek(0)
-        owner = file.read().strip()
-        file.close()
-        process = f" (process {owner})" if owner else ""
-        raise StartError(
-            f"the data folder {folder} is in use by another growd{process}; "
-            "stop it, or choose another folder with --data"
-        ) from None
-    try:
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-    except OSError as error:  # a full disk
-        with contextlib.suppress(OSError):
-            file.close()  # tries once more to write
-        raise StartError(f"the data folder {folder} can't be written to: {error.strerror}") from None
-    return file

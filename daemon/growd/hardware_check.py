@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
 from growd.devices import SENSOR_KINDS, SensorDevice, line_of
-from growd.outputs import lamp_gpio, relay_device
+from growd.outputs import advice_for_pin, joining, lamp_gpio, relay_device
 from growd.variables import VARIABLES
 from growd.worker import Workers
 from growd_drivers.errors import (
@@ -155,7 +155,7 @@ class _Check:
             return Finding(name, False, f"{place} hangs: it could not be driven within {LIMIT_S:g} s")
         except DEVICE_ERRORS as error:
             sentence = str(error).removeprefix(f"{name.rpartition('/')[2]}: ")
-            return Finding(name, False, _joined(sentence, _advice_for_pin(error)))
+            return Finding(name, False, _joined(sentence, advice_for_pin(error)))
         return Finding(name, True, f"{place} can be driven, and stays {safe}")
 
     async def _advice(self, sensor: Sensor, error: Exception) -> str:
@@ -298,21 +298,7 @@ def _advice_for_strays(addresses: list[int]) -> str:
 def _advice_for_unavailable(sensor: Sensor, error: HardwareUnavailableError) -> str:
     cause = error.__cause__
     if isinstance(cause, PermissionError):
-        return _joining("i2c" if sensor.port is None else "dialout")
+        return joining("i2c" if sensor.port is None else "dialout")
     if isinstance(cause, FileNotFoundError) and sensor.bus != 1:
         return "a bus other than 1 needs an overlay in config.txt, such as dtoverlay=i2c3"
     return ""
-
-
-def _advice_for_pin(error: Exception) -> str:
-    """The GPIO packages have no errors by which to tell: RPi.GPIO names /dev/mem, lgpio the gpiochip."""
-    text = str(error.__cause__ or error)
-    if "busy" in text:
-        return "another program drives it, such as a growd that runs"
-    if "gpiochip" in text or "/dev/mem" in text or isinstance(error.__cause__, PermissionError):
-        return f"add the user growd runs as to the group gpio: {_joining('gpio')}"
-    return ""
-
-
-def _joining(group: str) -> str:
-    return f"`sudo usermod -aG {group} USER`, then log in again"

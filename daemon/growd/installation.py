@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import re
 import shutil
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.atomic_file import write_atomically
 from growd.store.local import newer_schema
 from growd.store.outbox import newer_log
 from growd.store.point_log import LOG_NAME
@@ -358,14 +358,8 @@ def _command(machine: Machine, words: str, *command: str) -> Step:
 
 
 def _write(path: Path, content: str) -> None:
-    """Whole or not at all, also in a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.part")
-    with new.open("w", encoding="utf-8") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    write_atomically(path, content.encode())
 
 
 def _holds(path: Path, content: str) -> bool:

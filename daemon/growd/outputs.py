@@ -125,3 +125,21 @@ def relay_device(hardware: Hardware, relay: config.Relay) -> OutputDevice[Relay]
             safe_on=relay.safe == "on",
         ),
     )
+
+
+def advice_for_pin(error: Exception) -> str:
+    """What to do about a pin that was refused, "" where that is not known.
+
+    The GPIO packages have no errors by which to tell: RPi.GPIO names /dev/mem, lgpio the gpiochip.
+    """
+    text = str(error.__cause__ or error)
+    if "busy" in text:
+        return "another program drives it, such as a growd that runs"
+    if "gpiochip" in text or "/dev/mem" in text or isinstance(error.__cause__, PermissionError):
+        return f"add the user growd runs as to the group gpio: {joining('gpio')}"
+    return ""
+
+
+def joining(group: str) -> str:
+    """The command that adds a user to a group."""
+    return f"`sudo usermod -aG {group} USER`, then log in again"

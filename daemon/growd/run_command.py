@@ -5,19 +5,26 @@ from __future__ import annotations
 import functools
 import logging
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from growd import logs
-from growd.app import DEVICE_CHECKS, DOUBTS, App
-from growd.command_options import config_option, faults_option, hardware_of, refuse, set_option
-from growd.config import Config, ConfigError, load
-from growd.event_loop import allow_open_files, run_on_loop
-from growd.folders import StartError
+from growd.command_options import (
+    config_option,
+    data_option,
+    faults_option,
+    hardware_of,
+    refuse,
+    set_option,
+)
+from growd.config import Config, ConfigError, load, load_outputs
+from growd.data_folder import StartError
+from growd.safe_outputs import make_safe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from growd.app import Running
 
 _log = logging.getLogger(__name__)
@@ -25,14 +32,7 @@ _log = logging.getLogger(__name__)
 
 @click.command()
 @click.option("--port", metavar="N", help="Port to listen on; 0 takes any free one.  [default: 5984]")
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    default=Path("data"),
-    envvar="GROWD_DATA",
-    show_default=True,
-    help="Folder for everything growd keeps.",
-)
+@data_option
 @config_option
 @set_option
 @click.option("--speed", metavar="X", help="How many times as fast as real the simulated chamber runs.")
@@ -50,11 +50,17 @@ def run(
 ) -> None:
     """Run the daemon until Ctrl-C.
 
-    Without a configuration the hardware is simulated and the database is the embedded one.
+    Without a configuration the hardware is simulated and the database is the embedded one. Before anything
+    else all outputs are driven to their safe states, also where the start then fails.
     """
     named = {"http.port": port, "simulator.speed": speed, "simulator.faults": faults}
     given = tuple(f"{option}={value}" for option, value in named.items() if value is not None)
     to_journal = logs.set_up(verbose=verbose)
+    _make_safe(load_outputs(config, settings + given), data)
+    # The rest of growd takes its time to be read, and may fail: the outputs are safe by then.
+    from growd.app import DEVICE_CHECKS, DOUBTS, App  # noqa: PLC0415
+    from growd.event_loop import allow_open_files, run_on_loop  # noqa: PLC0415
+
     allow_open_files()
     try:
         read = functools.partial(load, config, settings + given, checks=DEVICE_CHECKS)
@@ -70,6 +76,19 @@ def run(
         click.echo(f"growd has stopped, but {'; '.join(app.complaints)}", err=True)
         sys.exit(1)
     click.echo("growd has stopped: outputs are safe, points are kept.")
+
+
+def _make_safe(config: Config | None, data: Path) -> None:
+    """The start goes on with whatever pins there are: their actuators keep trying."""
+    if config is not None and config.simulator.enabled:
+        return
+    outcome = make_safe(config, data)
+    for pin in outcome.safe:
+        _log.debug("%s", pin)
+    for failure in outcome.failures:
+        _log.error("an output could not be made safe at the start: %s", failure)
+    if config is None and outcome.safe:
+        _log.warning("the configuration can't be used; the outputs of the last run were made safe")
 
 
 def _greet(config: Config, running: Running, *, to_journal: bool) -> None:
@@ -89,6 +108,11 @@ def _greeting(config: Config, running: Running) -> str:
     chambers = f"\n  chambers   {', '.join(config.chambers())}" if config.chamber else ""
     hardware = hardware_of(config)
     pace = f", {config.simulator.speed:g} times as fast as real" if config.simulator.speed != 1 else ""
+    lux = "light_illuminance"
+    light = f"""\
+  curl -H 'Content-Type: application/json' -d '[8000]' {api}/topic/{environment}/desired/{lux}
+  curl -N {api}/topic_stream/{environment}/measured/{lux}
+"""
     lines = f"""
 growd runs, with {hardware}{pace}.
 
@@ -99,9 +123,7 @@ growd runs, with {hardware}{pace}.
 Try these first, in another terminal:
 
   curl {api}/topic_data/{environment}/measured/air_carbon_dioxide
-  curl -H 'Content-Type: application/json' -d '[8000]' {api}/topic/{environment}/desired/light_illuminance
-  curl -N {api}/topic_stream/{environment}/measured/light_illuminance
-
+{light if config.light.enabled else ""}
 Stop it with Ctrl-C.
 """
     return lines.rstrip()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
 MAXIMUM_PIN = 27
 """BCM 0..27 are on the 40 pin header."""
+
+_CLAIMING: Final = threading.Lock()
+_CLAIM_S: Final = 1.0  # a claim that hangs holds up the others for no longer
 
 
 class PwmLike(Protocol):
@@ -49,15 +53,43 @@ class GpioLike(Protocol):
         """A PWM on an output pin, not yet started."""
 
 
+class GpioModule(GpioLike, Protocol):
+    """The module itself, which knows pins that nobody has set up."""
+
+    def gpio_function(self, channel: int, /) -> int:
+        """What a pin is now; `OUT` for an output, also for one that an earlier process left driven."""
+
+
 def claim_output(gpio: GpioLike, pin: int, level: int, *, device: str) -> None:
     """Make a pin (BCM) an output that is driven to `level` (0 or 1) from its first moment.
 
-    Raises `HardwareUnavailableError` when the GPIO package refuses it.
+    Any thread may call it. Raises `HardwareUnavailableError` when the GPIO package refuses the pin.
     """
-    with refusals(device, pin):
+    with _one_claim_at_a_time(), refusals(device, pin):
         gpio.setwarnings(False)  # of a pin left driven by the last run, which is what we want
         gpio.setmode(gpio.BCM)
         gpio.setup(pin, gpio.OUT, initial=level)
+
+
+def is_output(gpio: GpioModule, pin: int, *, device: str) -> bool:
+    """Whether a pin (BCM) is an output now, whoever made it one. Raises `HardwareUnavailableError`."""
+    with _one_claim_at_a_time(), refusals(device, pin):
+        gpio.setmode(gpio.BCM)
+        return gpio.gpio_function(pin) == gpio.OUT
+
+
+@contextmanager
+def _one_claim_at_a_time() -> Iterator[None]:
+    """The first `setmode` of rpi-lgpio opens the GPIO chip without a lock.
+
+    Two threads in it at a time open two handles, and pins claimed by one are busy for the other for good.
+    """
+    is_locked = _CLAIMING.acquire(timeout=_CLAIM_S)
+    try:
+        yield
+    finally:
+        if is_locked:
+            _CLAIMING.release()
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from growd_drivers.serial_line import SerialLine, open_port
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from growd_drivers.gpio import GpioLike
+    from growd_drivers.gpio import GpioLike, GpioModule
     from growd_drivers.hardware_pwm import PwmFiles
     from growd_drivers.i2c import SMBusLike
     from growd_drivers.serial_line import OpenSerial
@@ -110,10 +110,14 @@ def open_hardware(*, sleep: Callable[[float], None], monotonic: Callable[[], flo
     """
     from smbus2 import SMBus  # noqa: PLC0415  only real hardware opens /dev
 
-    return Hardware(SMBus, open_port, _gpio_module(), sleep=sleep, monotonic=monotonic, clear_bus=clear_bus)
+    return Hardware(SMBus, open_port, gpio_module(), sleep=sleep, monotonic=monotonic, clear_bus=clear_bus)
 
 
-def _gpio_module() -> GpioLike:
+def gpio_module() -> GpioModule:
+    """The module `RPi.GPIO`, of RPi.GPIO or rpi-lgpio.
+
+    Raises `HardwareUnavailableError` on another machine, or where the package is not installed.
+    """
     try:
         from RPi import GPIO  # noqa: PLC0415  it refuses to be imported off a Pi
     except ModuleNotFoundError as error:
@@ -128,5 +132,5 @@ def _gpio_module() -> GpioLike:
             "which knows every model; on another machine choose simulated hardware",
             device="gpio",
         ) from error
-    module: GpioLike = GPIO
+    module: GpioModule = GPIO
     return module

@@ -69,12 +69,15 @@ def heeding_hangups() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def started(data: Path, *arguments: str) -> AsyncIterator[Program]:
+async def started(
+    data: Path, *arguments: str, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Program]:
     """Start growd on a free port and wait for its greeting; killed in the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
         str(GROWD), "run", "--port", "0", "--data", str(data), *arguments,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, **(environment or {})},
     )  # fmt: skip
     try:
         assert process.stdout is not None
@@ -90,11 +93,14 @@ async def started(data: Path, *arguments: str) -> AsyncIterator[Program]:
         process._transport.close()
 
 
-async def failed(*arguments: str) -> tuple[int, str]:
+async def failed(*arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str]:
     """Run growd with arguments that it must refuse: its exit status and all that it printed."""
     process = await asyncio.create_subprocess_exec(
-        str(GROWD), *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-    )
+        str(GROWD), *arguments,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, **(environment or {})},
+    )  # fmt: skip
     printed, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode is not None
     return process.returncode, printed.decode()

@@ -8,7 +8,7 @@ from growd.config.access import Access
 from growd.config.control import CarbonDioxide, Filter, Interlock, Recipe
 from growd.config.devices import Channel, Light, Relay, Sensor
 from growd.config.findings import ConfigError, Finding, Source, refuse
-from growd.config.reading import load
+from growd.config.reading import load, load_outputs
 from growd.config.root import Chamber, Config
 from growd.config.services import (
     Couchdb,
@@ -45,5 +45,6 @@ __all__ = [
     "StorageRule",
     "Store",
     "load",
+    "load_outputs",
     "refuse",
 ]

@@ -75,7 +75,8 @@ class Light(Section, frozen=True):
     """
 
     enabled: bool = True
-    """Whether there is a lamp."""
+    """Whether there is a lamp: true where there is a section [light] that does not say otherwise. Without
+    that section there is none, and no pin is driven for it."""
 
     channel: tuple[Channel, ...] = (
         Channel(name="white", pin=12),

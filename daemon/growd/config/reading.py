@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PREFIX: Final = "GROWD_"
 _BETWEEN: Final = "__"
+_TELLING_OUTPUTS: Final = ("light", "relay", "simulator")
 _NO_LAMP: Final = Light(enabled=False)
 _SECRET: Final = ("url",)
 """Options whose value may hold a password, and is not shown."""
@@ -75,14 +76,8 @@ def load(
     those who know the devices. Where nothing is wrong, `warn` gets a sentence for each finding of `doubts`.
     Blocking. Raises `ConfigError` with everything that is wrong.
     """
-    tree = _Tree(path)
     environ = os.environ if environ is None else environ
-    for name, text in sorted(environ.items()):
-        if name.startswith(ENVIRONMENT_PREFIX):
-            _set_variable(tree, name, text)
-    for setting in settings:
-        option, separator, text = setting.partition("=")
-        tree.set(option if separator else "", text, f"--set {option}")
+    tree = _tree(path, settings, environ)
     reader = _Reader(tree.values)
     config: Config = reader.struct(tree.values, Config, ())
     findings = reader.findings
@@ -94,6 +89,39 @@ def load(
     for sentence in tree.sentences(finding for doubt in doubts for finding in doubt(config, source)):
         warn(sentence)
     return config
+
+
+def load_outputs(path: pathlib.Path | None, settings: tuple[str, ...] = ()) -> Config | None:
+    """The configuration as `load` has it, where all that tells its outputs is sound; the rest may be wrong.
+
+    None where an output may be wrong or missing. Blocking.
+    """
+    try:
+        tree = _tree(path, settings, os.environ)
+    except ConfigError:
+        return None
+    reader = _Reader(tree.values)
+    config: Config = reader.struct(tree.values, Config, ())
+    findings = [*reader.findings, *conflicts(config)]
+    return None if any(_concerns_outputs(finding.path) for finding in findings) else config
+
+
+def _concerns_outputs(path: Path) -> bool:
+    """Whether what is wrong at a path may hide an output: a section of outputs, or one of unknown name."""
+    section = path[2:] if path[0] == "chamber" else path
+    return len(section) <= 1 or section[0] in _TELLING_OUTPUTS
+
+
+def _tree(path: pathlib.Path | None, settings: tuple[str, ...], environ: Mapping[str, str]) -> _Tree:
+    """All that is given, not yet checked. Raises `ConfigError` where it can't be read."""
+    tree = _Tree(path)
+    for name, text in sorted(environ.items()):
+        if name.startswith(ENVIRONMENT_PREFIX):
+            _set_variable(tree, name, text)
+    for setting in settings:
+        option, separator, text = setting.partition("=")
+        tree.set(option if separator else "", text, f"--set {option}")
+    return tree
 
 
 def _set_variable(tree: _Tree, name: str, text: str) -> None:

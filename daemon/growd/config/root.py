@@ -94,9 +94,6 @@ class Config(Chamber, frozen=True):
     sensor: tuple[Sensor, ...] = _SENSORS
     """The sensors of the first environment."""
 
-    light: Light = Light()
-    """The lamp of the first environment."""
-
     alert: tuple[Alert, ...] = ()
     """What operators are told of."""
 

@@ -1,0 +1,97 @@
+"""The data folder, which one growd at a time may use."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+_LOCK_NAME: Final = "growd.lock"
+_PID_WIDTH: Final = 20
+
+
+class StartError(Exception):
+    """The daemon can't start; the sentence says why and what to do."""
+
+
+def own_folder(folder: Path) -> AbstractContextManager[object]:
+    """Make the data folder and lock it for this process, for as long as the context lasts.
+
+    Blocking. Raises `StartError`.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.fdopen(_open_lock(folder, os.O_RDWR | os.O_CREAT), "r+b", buffering=0)
+    except OSError as error:
+        raise unusable(folder, error) from None
+    try:
+        _claim(folder, file.fileno())
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _claim(folder: Path, descriptor: int) -> None:
+    if not _lock(descriptor, fcntl.LOCK_EX):
+        owner = _owner(descriptor)
+        process = f" (process {owner})" if owner else ""
+        raise StartError(
+            f"the data folder {folder} is in use by another growd{process}; "
+            "stop it, or choose another folder with --data"
+        )
+    try:
+        os.pwrite(descriptor, f"{os.getpid():<{_PID_WIDTH}}\n".encode(), 0)
+    except OSError as error:  # a full disk
+        raise unusable(folder, error) from None
+
+
+def unusable(folder: Path, error: OSError) -> StartError:
+    """What to raise where something in the data folder can't be written."""
+    return StartError(f"the data folder {folder} can't be written to: {error.strerror or error}")
+
+
+def running_in(folder: Path) -> str | None:
+    """The process id of the growd that has the data folder, None where none has it. Blocking."""
+    try:
+        descriptor = _open_lock(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return None if _lock(descriptor, fcntl.LOCK_SH) else _owner(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open_lock(folder: Path, flags: int) -> int:
+    """Open the lock file: never by a link, whose target would be written over. Raises OSError."""
+    place = folder / _LOCK_NAME
+    try:
+        descriptor = os.open(place, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, f"{_LOCK_NAME} is a link") from None
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.ELOOP, f"{_LOCK_NAME} is a link or not a file")
+    return descriptor
+
+
+def _lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _owner(descriptor: int) -> str:
+    return os.pread(descriptor, _PID_WIDTH, 0).decode(errors="replace").strip()
