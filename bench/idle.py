@@ -6,6 +6,9 @@ application on the same kind of event loop, started and asked in the same way, t
 resident (RSS) and CPU a mean, both after the process has settled for as long as is measured; the embedded
 database is a process of its own. Wake-ups are voluntary context switches of all threads (proc(5)).
 
+"Process start to outputs safe" is the CPU time at which a start has driven the last of its output pins. The
+pins are those of the profile "food-computer", on a stand-in for RPi.GPIO that notes the time of each write.
+
 Then the same with the profile "food-computer" on simulated hardware, whose own CPU is counted apart
 (`simulated.py`): what is left is what growd itself takes. On a Raspberry Pi there comes to it what the
 kernel takes for I2C, and software PWM where the lamp is dimmed by that.
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import compileall
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -48,7 +52,9 @@ CASES = (  # case, unit, and what it may be at most
     ("CPU an hour", "s", None),
     ("wake-ups", "1/s", None),
 )
+SAFE_CASE = ("process start to outputs safe", "s of CPU", 1.0)
 PROFILE = "food-computer"
+PINS = HERE.parent / "tests" / "support" / "pins"
 PROFILE_CASES = (
     ("first answer", "s", 1.0),
     ("memory", "MB", 60.0),
@@ -64,8 +70,9 @@ def measure(options: Options) -> list[Row]:
         with_database = has("node")
         _compile()
         _growd(data, 0.0, with_database=with_database)  # makes the database; what counts is a later start
-        whole, bare, profile = [], [], []
+        whole, bare, profile, safe = [], [], [], []
         for _ in range(options.rounds):
+            safe.append(_cpu_to_safe())
             whole.append(_growd(data, options.seconds, with_database=with_database))
             bare.append(_bare(options.seconds))
             profile.append(_with_profile(data, options.seconds))
@@ -74,6 +81,8 @@ def measure(options: Options) -> list[Row]:
         for case, unit, limit in CASES
         if (ours := _median(whole, case)) is not None
     ]
+    case, unit, limit = SAFE_CASE
+    rows.append(limited(case, unit, median(safe), limit))
     return rows + [
         limited(f"{PROFILE}: {case}", unit, ours, limit)
         for case, unit, limit in PROFILE_CASES
@@ -121,9 +130,21 @@ def _growd(
 def _command(data: str, port: int, simulation: Path | None) -> list[str]:
     arguments = ["run", "--port", str(port), "--data", data]
     if simulation is None:
-        return [str(GROWD), *arguments]
+        return [str(GROWD), *arguments, "--profile", "sim"]
     chosen = ["--config", str(profile_path(PROFILE)), "--set", "simulator.enabled=true"]
     return [sys.executable, str(HERE / "simulated.py"), str(simulation), *arguments, *chosen]
+
+
+def _cpu_to_safe() -> float:
+    """Seconds of CPU until all outputs are safe, of a start that then fails for want of a data folder."""
+    with tempfile.TemporaryDirectory(prefix="growd-bench-") as folder:
+        pins = Path(folder) / "pins"
+        pins.touch()
+        command = [str(GROWD), "run", "--config", str(profile_path(PROFILE)), "--data", "/proc/growd"]
+        environment = {**os.environ, "PYTHONPATH": str(PINS), "PINS_FILE": str(pins)}
+        subprocess.run(command, check=False, capture_output=True, env=environment)
+        _process, cpu_s, _pin, _level = pins.read_text(encoding="ascii").splitlines()[-1].split()
+        return float(cpu_s)
 
 
 def _with_profile(data: str, seconds: float) -> dict[str, float]:

@@ -148,7 +148,7 @@ def _bytes_of_growd(way: Way, process: Process, folder: Path, seconds: float) ->
     """Bytes for a point in all and of growd alone, and growd's memory in MB, over that many real seconds."""
     prefix = f"growd_bench_{uuid4().hex[:8]}_"
     credentials = folder.with_suffix(".login")
-    command = [str(GROWD), "run", "--data", str(folder), "--speed", str(SPEED)]
+    command = [str(GROWD), "run", "--profile", "sim", "--data", str(folder), "--speed", str(SPEED)]
     command += [*EACH_FIVE_SECONDS, "--set", f"couchdb.url=http://{way.host}:{way.port}"]
     command += ["--set", f"couchdb.prefix={prefix}"]
     if way.credentials:

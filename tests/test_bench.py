@@ -95,7 +95,7 @@ def test_the_bus_stands_beside_bare_queues(tmp_path: Path):
 def test_idle_tells_of_growd_and_of_its_database():
     rows = told(ran(BENCH / "idle.py", *TINY, "--json"))
     alone = {"first answer", "gone after Ctrl-C", "memory", "CPU"}
-    alone |= {"CPU to the first answer", "CPU an hour", "wake-ups"}
+    alone |= {"CPU to the first answer", "CPU an hour", "wake-ups", "process start to outputs safe"}
     database = {"database ready", "memory of the embedded database", "CPU of the embedded database"}
     with_profile = {case for case in rows if case.startswith("food-computer: ")}
     assert rows.keys() - with_profile == (alone | database if shutil.which("node") else alone)

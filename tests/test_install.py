@@ -20,7 +20,15 @@ from click.testing import CliRunner
 from growd import installation
 from growd.cli import main
 from growd.config.profiles import profile_text
-from growd.installation import PLACES, InstallError, Machine, install_steps, source_at, uninstall_steps
+from growd.installation import (
+    PLACES,
+    WATCHDOG,
+    InstallError,
+    Machine,
+    install_steps,
+    source_at,
+    uninstall_steps,
+)
 from growd.store.errors import LocalStoreError
 from growd.store.local import SCHEMA_VERSION, LocalStore
 from growd.store.outbox import Outbox
@@ -77,7 +85,7 @@ def wheel(folder: Path, version: str, more: str = "") -> Path:
     """One without a program in it; `more` is new in its unit and in its configuration."""
     path = folder / f"growd-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        for name in PLACES:
+        for name in (*PLACES, WATCHDOG.name):
             archive.writestr(f"growd/_systemd/{name}", (CHECKOUT / "systemd" / name).read_text() + more)
         archive.writestr("growd/config/shipped/minimal.toml", TEXT + more)
         archive.writestr("growd/config/shipped/food-computer.toml", TEXT)
@@ -280,6 +288,30 @@ def test_what_is_removed_is_what_was_installed(fresh: Fresh, tmp_path: Path, *, 
     if not purge:
         assert fresh.machine.record() == {}
         assert uninstall_steps(fresh.machine, purge=False) == []
+
+
+def test_the_hardware_watchdog_is_set_up_when_asked_for_stays_and_is_removed(fresh: Fresh, tmp_path: Path):
+    file = fresh.root / "etc/systemd/system.conf.d/growd-watchdog.conf"
+    fresh.install(wheel(tmp_path, "1.2.0"))
+    assert not file.exists()
+    fresh.install(wheel(tmp_path, "1.2.0"), with_watchdog=True)
+    assert "RuntimeWatchdogSec=15s\n" in file.read_text()
+    fresh.install(wheel(tmp_path, "1.3.0", "# newer\n"))
+    assert file.read_text().endswith("# newer\n")
+    fresh.uninstall()
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("with_watchdog", [True, False])
+def test_systemd_is_executed_anew_for_the_hardware_watchdog(
+    with_watchdog, fresh: Fresh, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr(Machine, "is_live", True)
+    fresh.install(wheel(tmp_path, "1.2.0"), with_watchdog=with_watchdog)
+    assert (["systemctl", "daemon-reexec"] in fresh.commands) == with_watchdog
+    fresh.commands.clear()
+    fresh.uninstall()
+    assert (["systemctl", "daemon-reexec"] in fresh.commands) == with_watchdog
 
 
 def test_a_socket_that_was_asked_for_once_stays_with_an_upgrade(fresh: Fresh, tmp_path: Path):

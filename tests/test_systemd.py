@@ -82,6 +82,12 @@ def test_the_user_and_its_groups_are_made_where_they_are_not_there(tmp_path: Pat
     assert "SupplementaryGroups=i2c gpio dialout\n" in unit
 
 
+def test_the_service_makes_the_outputs_safe_after_every_end_on_the_same_configuration_and_data():
+    lines = (FOLDER / "growd.service").read_text().splitlines()
+    commands = dict(line.split("=", 1) for line in lines if line.startswith("ExecSt"))
+    assert commands["ExecStopPost"] == commands["ExecStart"].replace("growd run", "growd safe", 1)
+
+
 def test_the_watchdog_is_patient_with_what_growd_takes_as_long():
     unit = (FOLDER / "growd.service").read_text()
     assert "Type=notify\n" in unit

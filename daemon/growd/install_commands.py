@@ -43,6 +43,12 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be
     help=f"The configuration to begin with.  [default: that of the last time, else {PROFILE}]",
 )
 @click.option("--socket", "with_socket", is_flag=True, help="Let systemd hold the address over restarts.")
+@click.option(
+    "--hardware-watchdog",
+    "with_watchdog",
+    is_flag=True,
+    help="Let the Pi's watchdog reset a machine whose kernel hangs (RuntimeWatchdogSec=).",
+)
 @click.option("--allow-downgrade", is_flag=True, help="Install also what is older than what is there.")
 @root_option
 @dry_run_option
@@ -51,6 +57,7 @@ def install(
     source: Path | None,
     profile: str | None,
     with_socket: bool,
+    with_watchdog: bool,
     allow_downgrade: bool,
     root: Path,
     dry_run: bool,
@@ -65,7 +72,7 @@ def install(
         wanted = source_at(source)
         if not allow_downgrade:
             refuse_older(machine, wanted)
-        steps = install_steps(machine, wanted, profile, with_socket=with_socket)
+        steps = install_steps(machine, wanted, profile, with_socket=with_socket, with_watchdog=with_watchdog)
         _carry_out(steps, dry_run=dry_run)
     except InstallError as error:
         refuse(str(error))

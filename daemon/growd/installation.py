@@ -44,6 +44,9 @@ PLACES: Final = {
 }
 """The files of the folder systemd/, and where each belongs."""
 
+WATCHDOG: Final = Path("etc/systemd/system.conf.d/growd-watchdog.conf")
+"""Where the drop-in of systemd's own configuration belongs, which only an option installs."""
+
 PROFILE: Final = "food-computer"
 _SOURCES: Final = ("daemon", "drivers", "hw-sim", "couchdb", "systemd")
 _LOCKS: Final = tuple(f"requirements/{name}.lock" for name in ("build", "run", "pi"))
@@ -195,17 +198,25 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def install_steps(
-    machine: Machine, source: Source, profile: str | None = None, *, with_socket: bool = False
+    machine: Machine,
+    source: Source,
+    profile: str | None = None,
+    *,
+    with_socket: bool = False,
+    with_watchdog: bool = False,
 ) -> list[Step]:
     """What has to be done, in order. Without a `profile` that of the last time, else `PROFILE`.
 
-    A socket that was asked for once stays.
+    A socket or a hardware watchdog that was asked for once stays.
     """
     was = machine.record()
     with_socket |= str(SOCKET_WANTED) in was.get("files", [])
+    with_watchdog |= str(WATCHDOG) in was.get("files", [])
     profile = profile or str(was.get("profile", PROFILE))
     text = source.profile(profile)
     files = {place: source.unit(name) for name, place in PLACES.items()}
+    if with_watchdog:
+        files[WATCHDOG] = source.unit(WATCHDOG.name)
     links = {WANTED: "../growd.service"} | ({SOCKET_WANTED: "../growd.socket"} if with_socket else {})
     record = {
         "version": source.version,
@@ -226,6 +237,7 @@ def install_steps(
         is_news = was.get("digest") != source.digest or not all(step.is_done() for step in steps)
         steps += [
             _command(machine, "have systemd read its units", "systemctl", "daemon-reload"),
+            *([_watchdog_command(machine, "start")] * with_watchdog),
             *(
                 [_command(machine, "open growd's address", "systemctl", "start", "growd.socket")]
                 * with_socket
@@ -244,6 +256,8 @@ def uninstall_steps(machine: Machine, *, purge: bool) -> list[Step]:
     steps += [_removal(machine.at(Path(name))) for name in record.get("files", [])]
     if record and machine.is_live:
         steps.append(_command(machine, "have systemd read its units", "systemctl", "daemon-reload"))
+        if str(WATCHDOG) in record["files"]:
+            steps.append(_watchdog_command(machine, "stop"))
     if purge:
         steps += [_removal(machine.at(CONFIGURATION)), _removal(machine.at(DATA))]
     if record:
@@ -355,6 +369,12 @@ def _removal(path: Path) -> Step:
 
 def _command(machine: Machine, words: str, *command: str) -> Step:
     return Step(f"{words}: {' '.join(command)}", lambda: machine.run(list(command)))
+
+
+def _watchdog_command(machine: Machine, verb: str) -> Step:
+    """Execute systemd anew, which is when it reads its own configuration; services do not notice."""
+    words = f"have systemd {verb} feeding the hardware watchdog"
+    return _command(machine, words, "systemctl", "daemon-reexec")
 
 
 def _write(path: Path, content: str) -> None:

@@ -29,8 +29,9 @@ class PwmLight:
     `minimum_duty + (1 - minimum_duty) * level ** gamma`; the minimum is for LED drivers that flicker below
     some duty. An LED's light is proportional to its duty: with gamma 1 half the level is half the photons,
     with 2.2 it is about half as bright to the eye, and a dimmer whose light is duty ** g becomes linear with
-    1 / g. `inverted` lamps are lit by a low pin. The pins are off from the first moment, and stay driven off
-    after `close`: a pin given back would float, and float an inverted lamp on.
+    1 / g. `inverted` lamps are lit by a low pin. The pins are off from the first moment, and are driven off
+    after `close` until the process ends: a pin given back would float, and float an inverted lamp on. What a
+    pin does after that depends on the kernel (docs/installation.md).
 
     All methods raise `HardwareUnavailableError` when the GPIO package refuses a pin (in use elsewhere).
     """

@@ -16,8 +16,8 @@ class Relay:
     """A switched output on a BCM pin. `active_high` says which level of the pin switches it on.
 
     It is in its safe state (`safe_on`) from the first moment on, after a write that failed if the pin takes
-    that, and after `close`; the pin stays driven then, for one given back floats, and many relay boards
-    switch on at a floating pin.
+    that, and after `close` until the process ends: a pin given back floats, and many relay boards switch on
+    at a floating pin. What a pin does after that depends on the kernel (docs/installation.md).
 
     All methods raise `HardwareUnavailableError` when the GPIO package refuses the pin (in use elsewhere).
     """
