@@ -204,7 +204,8 @@ def database(folder: Path) -> Iterator[Way]:
         credentials = f"Basic {b64encode(user.encode()).decode()}" if parts.username else ""
         yield Way(parts.hostname or "127.0.0.1", parts.port or 5984, credentials, SIZE)
         return
-    command = ["node", str(COUCHDB / "embedded" / "server.mjs"), "--data", str(folder / "data")]
+    server = str(COUCHDB / "embedded" / "server.mjs")
+    command = ["node", server, "--data", str(folder / "data"), "--client-design-documents"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None  # noqa: S101  asked for above
         try:

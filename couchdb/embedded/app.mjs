@@ -48,7 +48,7 @@ const NOT_IMPLEMENTED = [
   '/:db/:endpoint(_sync_shards|_auto_purge|_search_cleanup|_nouveau_cleanup)',
   '/:db/:endpoint(_purge|_purged_infos|_local_docs|_partition|_shards)*',
   '/:db/_compact/:ddoc',
-  '/:db/_design/:ddoc/:endpoint(_info|_show|_update|_rewrite|_search|_search_info|_nouveau|_nouveau_info)*',
+  '/:db/_design/:ddoc/:endpoint(_info|_show|_update|_search|_search_info|_nouveau|_nouveau_info)*',
 ];
 const ENCODED_SLASH = /^\/_(?<kind>design|local)%2f/i; // CouchDB takes these ids in both forms
 
@@ -58,18 +58,26 @@ const LARGEST_SETTING_BYTES = 16 * 1024;
 /**
  * The application over the databases in `folder`, calling itself the server `uuid`.
  *
- * A validation is ended with an error after `functionLimit` milliseconds: an endless one would take the server with it.
+ * `functions` has the `limit` after which a validation is ended with an error, in milliseconds, as an endless one would
+ * take the server with it, and `clientDesigns`: whether clients may write design documents, as the owner may.
+ * `isOwner` tells of the header Authorization whether it is the owner's.
  * `stopping` is an AbortSignal: it ends the feeds, which would else go on for ever.
  */
-export async function createApp({ Pouch, folder, uuid, settings, replicator, functionLimit, stopping }) {
-  const pouchApp = await createPouchApp(Pouch, functionLimit);
+export async function createApp({ Pouch, folder, uuid, settings, replicator, functions, isOwner, stopping }) {
+  const pouchApp = await createPouchApp(Pouch, functions);
   const app = express();
   app.enable('case sensitive routing');
   app.disable('x-powered-by');
   app.disable('etag'); // a sum of the body is not CouchDB's ETag
+  app.use(answerServerOptions);
   app.use(prepare);
+  app.use((req, res, next) => {
+    req.isOwner = isOwner(req.get('Authorization'));
+    next();
+  });
   app.get('/', (req, res) => sendJSON(res, 200, welcome(uuid)));
   app.get('/_up', (req, res) => sendJSON(res, 200, { status: 'ok', seeds: {} }));
+  app.get('/favicon.ico', (req, res) => sendError(res, new HttpError(404, 'not_found', 'missing')));
   app.get('/_all_dbs', async (req, res) => sendJSON(res, 200, await databases(folder)));
   app.use((req, res, next) => nameDatabase(folder, req, res, next).catch(next));
   addServerRoutes(app, pouchApp, new Replications(Pouch, settings, stopping), replicator);
@@ -135,6 +143,7 @@ function addDatabaseRoutes(app, Pouch, pouchApp, stopping) {
   for (const [path, value] of Object.entries(FIXED_SETTINGS)) {
     serve(app, `/:db/${path}`, { get: [(req, res) => sendJSON(res, 200, value)], put: [refuseNotImplemented] });
   }
+  app.all('/:db/_design/:ddoc/_rewrite*', refuseRewrite);
   app.all(NOT_IMPLEMENTED, refuseNotImplemented);
   addDocumentRoutes(app, open, body, pouchApp);
 }
@@ -183,12 +192,18 @@ function refuseNotImplemented(req, res) {
   sendError(res, new HttpError(501, 'not_implemented', `the embedded server has no ${req.method} ${path}; CouchDB has`));
 }
 
+function refuseRewrite(req, res) {
+  const page = `/${req.params.db}/_design/${req.params.ddoc}/index.html`;
+  const reason = `the embedded server has no _rewrite; open the attachments of the design document, such as ${page}`;
+  sendError(res, new HttpError(501, 'not_implemented', reason));
+}
+
 /** Bodies are JSON whatever they are called, as CouchDB has it: `curl -d` calls them a form. */
 function isJSON(req) {
   return !(req.headers['content-type'] ?? '').startsWith('multipart/');
 }
 
-async function createPouchApp(Pouch, functionLimit) {
+async function createPouchApp(Pouch, functions) {
   const pouchApp = expressPouchDB({ mode: 'custom', inMemoryConfig: true, overrideMode: { include: PARTS } });
   pouchApp.couchConfig.registerDefault('couchdb', 'max_document_size', LARGEST_BODY_BYTES);
   pouchApp.disable('etag');
@@ -196,7 +211,8 @@ async function createPouchApp(Pouch, functionLimit) {
   pouchApp.dbWrapper.registerWrapper((name, db, next) => {
     db.setMaxListeners(0); // one for each request under way
     db.on('error', (error) => console.error(`a map function of ${name} failed: ${error?.message ?? error}`));
-    installValidation(db, functionLimit, name === REPLICATOR ? [validateReplicatorDocuments] : []);
+    const builtIn = name === REPLICATOR ? [validateReplicatorDocuments] : [];
+    installValidation(db, { ...functions, builtIn });
     return next();
   });
   await pouchApp.setPouchDB(Pouch);
@@ -210,6 +226,16 @@ function welcome(uuid) {
 
 async function databases(folder) {
   return (await databaseFolders(folder)).map(decodeURIComponent).sort();
+}
+
+/** `OPTIONS *` asks for the server as a whole (RFC 9110 section 9.3.7). */
+function answerServerOptions(req, res, next) {
+  if (req.url !== '*') {
+    next();
+    return;
+  }
+  res.set('Allow', 'GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS');
+  res.status(204).end();
 }
 
 /** What holds for every answer. */

@@ -9,6 +9,7 @@ import { rootCertificates } from 'node:tls';
 import { HttpError } from './http.mjs';
 
 const DEFAULT_TIMEOUT_MS = 30_000;
+const REDIRECTS = [301, 302, 303, 307, 308];
 const IDLE_MS = 3_000; // for a connection to wait for its next use; servers end theirs after 5 s or more
 
 /** Where systems keep the certificates that they trust; the first that is there counts, as in Erlang. */
@@ -53,18 +54,30 @@ export class Ends {
   }
 
   #open(Pouch, { url, headers, auth }) {
-    const fetch = (address, options) => {
+    const fetch = async (address, options) => {
       if (this.#ended) {
         throw new Error('the replication has ended');
       }
+      const agent = ({ protocol }) => this.agents[protocol];
       // compressed, an answer would pass through one stream more than `failing` knows
-      return Pouch.fetch(address, { ...options, compress: false, agent: ({ protocol }) => this.agents[protocol] });
+      const response = await Pouch.fetch(address, { ...options, agent, compress: false, redirect: 'manual' });
+      refuseRedirect(response, url);
+      return response;
     };
     const db = new Pouch(url, { headers, auth, fetch, skip_setup: true }); // else it makes a database that is missing
     db.id = async () => url; // PouchDB would ask the server for its id, and go without when that fails
     const info = db.info.bind(db);
     db.info = () => info().catch(() => ({ update_seq: 0 })); // nobody catches what goes wrong in there
     return db;
+  }
+}
+
+/** A server elsewhere may not send a replication to another address, such as this server's own `_replicator`. */
+function refuseRedirect(response, url) {
+  if (REDIRECTS.includes(response.status)) {
+    response.body.destroy();
+    const words = `${url} answers with a redirect (${response.status}), which is not followed; name the address it leads to`;
+    throw new HttpError(502, 'redirected', words);
   }
 }
 

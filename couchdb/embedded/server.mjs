@@ -1,15 +1,18 @@
-// growd's embedded document database: `node server.mjs --data DIR [--port N] [--function-ms N]`.
+// growd's embedded document database: `node server.mjs --data DIR [--port N] [--client-design-documents]`.
 //
-// Once it listens (on the loopback address only) it prints one line on stdout, `{"port": N}`. Everything else that
-// it has to say goes to stderr, one line each. It ends within a second of SIGTERM, SIGINT or the end of its stdin:
-// a parent that is gone, however it went, closes that. `--function-ms` says after how long a validation is ended.
+// Once it listens (on the loopback address only) it prints one line on stdout, `{"port": N, "password": TEXT}`. With
+// that password, of the user `growd`, the parent writes design documents; others write them only with
+// `--client-design-documents`. Everything else that it has to say goes to stderr, one line each. It ends within a second of SIGTERM, SIGINT or the end of its stdin:
+// a parent that is gone, however it went, closes that. `--function-ms N` says after how long a validation is ended.
 
 import { Console } from 'node:console';
+import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
 
 import { createApp } from './app.mjs';
 import { Replicator } from './replicator.mjs';
@@ -18,26 +21,33 @@ import { lockDataFolder, openPouchDB } from './storage.mjs';
 
 const REQUESTS_MAY_TAKE_MS = 500; // the rest of the second is for closing the databases
 const CLOSING_MAY_TAKE_MS = 300;
-const USAGE = 'server.mjs --data DIR [--port N] [--function-ms N]';
+const OWNER_NAME = 'growd';
+const USAGE = 'server.mjs --data DIR [--port N] [--function-ms N] [--client-design-documents]';
 const OPTIONS = {
   data: { type: 'string' },
   port: { type: 'string', default: '0' },
+  'client-design-documents': { type: 'boolean', default: false },
   'function-ms': { type: 'string', default: '5000' }, // CouchDB's `os_process_timeout`
 };
 
+// a `$regex` of `_find` that backtracks without end goes on in linear time (those with look-around or back references
+// can't: growd ends a server that is silent)
+setFlagsFromString('--enable-experimental-regexp-engine-on-excessive-backtracks');
 globalThis.console = new Console(process.stderr, process.stderr); // libraries log too: stdout has one line only
 
 await main();
 
 async function main() {
-  const { folder, port, functionLimit } = parseArguments();
+  const { folder, port, functions } = parseArguments();
   const state = await lockDataFolder(folder).catch((error) => fail(describeLock(folder, error)));
   const Pouch = openPouchDB(folder);
   const stopping = new AbortController();
   const settings = await Settings.load(state);
   const replicator = new Replicator(Pouch, settings, stopping.signal);
   await replicator.open();
-  const parts = { Pouch, folder, uuid: state.uuid, settings, replicator, functionLimit, stopping: stopping.signal };
+  const password = randomBytes(24).toString('hex');
+  const isOwner = ownerCheck(password);
+  const parts = { Pouch, folder, uuid: state.uuid, settings, replicator, functions, isOwner, stopping: stopping.signal };
   const server = createServer(await createApp(parts));
   server.requestTimeout = 0; // a large upload over a slow line takes as long as it takes
   server.on('error', (error) => fail(`can't listen on 127.0.0.1:${port}: ${error.message}`));
@@ -45,19 +55,28 @@ async function main() {
   await once(server, 'listening');
   replicator.start();
   endWithParent(() => stop(server, Pouch, stopping));
-  process.stdout.write(`${JSON.stringify({ port: server.address().port })}\n`);
+  process.stdout.write(`${JSON.stringify({ port: server.address().port, password })}\n`);
 }
 
 function parseArguments() {
   try {
-    const { data, port, 'function-ms': limit } = parseArgs({ options: OPTIONS }).values;
+    const { data, port, 'function-ms': limit, 'client-design-documents': clientDesigns } = parseArgs({ options: OPTIONS }).values;
     if (data === undefined || !/^\d{1,5}$/.test(port) || !/^[1-9]\d{0,5}$/.test(limit)) {
       throw new Error('--data DIR is needed, and --port and --function-ms take a number');
     }
-    return { folder: path.resolve(data), port: Number(port), functionLimit: Number(limit) };
+    return { folder: path.resolve(data), port: Number(port), functions: { limit: Number(limit), clientDesigns } };
   } catch (error) {
     return fail(`${error.message} (usage: ${USAGE})`);
   }
+}
+
+/** Whether a header Authorization is the owner's (RFC 7617). */
+function ownerCheck(password) {
+  const expected = Buffer.from(`Basic ${btoa(`${OWNER_NAME}:${password}`)}`);
+  return (header = '') => {
+    const given = Buffer.from(header);
+    return given.length === expected.length && timingSafeEqual(given, expected);
+  };
 }
 
 /** End on the signals and when stdin is closed; log what nobody caught. */

@@ -2,6 +2,7 @@
 //
 // https://docs.couchdb.org/en/stable/ddocs/ddocs.html#validate-document-update-functions
 
+import { isDesign, OWNER, reasonAgainst } from './designs.mjs';
 import { CONFLICT, HttpError } from './http.mjs';
 import { compile, compileLimited } from './sandbox.mjs';
 
@@ -13,9 +14,9 @@ const MALFORMED = ['doc_validation', 'badarg', 'TypeError']; // PouchDB calls th
  * Put validation before `db.bulkDocs`, through which PouchDB's put, post, remove and attachments pass as well.
  *
  * One that takes more than `limit` milliseconds is ended with an error. `builtIn` are functions of a list of jobs that
- * go before those of the design documents.
+ * go before those of the design documents. Without `clientDesigns` only the owner writes design documents.
  */
-export function installValidation(db, limit, builtIn = []) {
+export function installValidation(db, { limit, builtIn = [], clientDesigns }) {
   const write = db.bulkDocs.bind(db);
   let functions = null;
   db.bulkDocs = (request, options, callback) => {
@@ -27,6 +28,9 @@ export function installValidation(db, limit, builtIn = []) {
       }
       functions ??= [...builtIn, ...(await loadFunctions(db, limit))];
       const refused = await check(db, functions, docs);
+      if (!clientDesigns && settings.by !== OWNER) {
+        await refuseDesigns(db, docs, refused);
+      }
       const accepted = { ...request, docs: docs.filter((doc) => !refused.has(doc)) };
       const results = await write(accepted, settings).catch((error) => {
         throw Object.assign(error, { status: MALFORMED.includes(error.name) ? 400 : error.status });
@@ -86,6 +90,17 @@ async function check(db, functions, docs) {
   return new Map(failed.map((job) => [job.newDoc, refusal(job.newDoc, job.thrown[0])]));
 }
 
+async function refuseDesigns(db, docs, refused) {
+  const designs = docs.filter(isDesign);
+  const before = await currentDocs(db, designs);
+  for (const doc of designs) {
+    const forbidden = reasonAgainst(doc, before.get(doc._id) ?? null);
+    if (forbidden !== undefined) {
+      refused.set(doc, refusal(doc, { forbidden }));
+    }
+  }
+}
+
 async function currentDocs(db, docs) {
   const keys = docs.map((doc) => doc._id).filter((id) => typeof id === 'string');
   const { rows } = keys.length === 0 ? { rows: [] } : await db.allDocs({ keys, include_docs: true });
@@ -112,8 +127,4 @@ function merge(docs, refused, results) {
 
 function isChecked(doc) {
   return doc !== null && typeof doc === 'object' && !isDesign(doc) && !String(doc._id).startsWith('_local/');
-}
-
-function isDesign(doc) {
-  return String(doc?._id).startsWith('_design/');
 }

@@ -3,6 +3,7 @@
 // https://docs.couchdb.org/en/stable/api/document/common.html
 // https://docs.couchdb.org/en/stable/api/document/attachments.html
 
+import { OWNER } from './designs.mjs';
 import { isRevision } from './guards.mjs';
 import { CONFLICT, HttpError, outsideAddress, queryStrings, sendError, sendJSON } from './http.mjs';
 
@@ -15,7 +16,9 @@ export async function putDocument(req, res, next) {
   await answer(req, res, 201, () => {
     const rev = namedRevision(req, req.body._rev);
     const doc = { ...req.body, _id: req.params.id, ...(rev === undefined ? {} : { _rev: rev }) };
-    return queryStrings(req).get('new_edits') === 'false' ? putReplicated(req.db, doc) : req.db.put(doc);
+    return queryStrings(req).get('new_edits') === 'false'
+      ? putReplicated(req.db, doc)
+      : req.db.put(doc, { by: req.isOwner ? OWNER : null });
   });
 }
 

@@ -239,6 +239,7 @@ class App:
             credentials=read_credentials(couchdb.credentials_file),
             prefix=couchdb.prefix,
             node=couchdb.node,
+            client_design_documents=couchdb.client_design_documents,
         )
 
     async def _replication(self, bus: Bus, local: LocalStore, database: Database) -> Replication:

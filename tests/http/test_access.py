@@ -114,6 +114,11 @@ class TestDecision:
             assert program.printed.count("everybody who reaches 0.0.0.0 may") == 1
             assert "read, write and delete all that is in the database" in program.printed
 
+    def test_open_to_design_documents_says_that_these_run_programs(self):
+        said = what_is_open("192.168.1.5", is_embedded=True, client_design_documents=True)
+        assert "client_design_documents is true, so they may also run programs as growd" in said
+        assert "run programs" not in what_is_open("192.168.1.5", is_embedded=True)
+
     def test_open_with_a_couchdb_says_what_that_asks_for(self, caplog):
         config = Config(http=Http(host="192.168.1.5", access="open"), couchdb=Couchdb(url="http://h:5984"))
         passage = object()

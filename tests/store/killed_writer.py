@@ -172,7 +172,9 @@ async def live(job: dict[str, Any]) -> None:
         await life.tell_found()
         session = await stack.enter_async_context(aiohttp.ClientSession())
         embedded = _embedded(job)
-        couch = Couch(session, lambda: embedded.url if embedded else job["url"], credentials=job["auth"])
+        couch = Couch(
+            session, lambda: embedded.owner_url if embedded else job["url"], credentials=job["auth"]
+        )
         shipper = _shipper(job, couch, outbox, embedded)
         tasks = [asyncio.create_task(part(), name="part") for part in (outbox.run, shipper.run)]
         if embedded:

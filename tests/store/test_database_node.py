@@ -57,6 +57,15 @@ async def test_a_real_server_tells_its_version_without_a_login(
     assert answer == {"kind": "Apache CouchDB", "reachable": True, "address": database_server.url.rstrip("/")}
 
 
+async def test_a_server_that_hung_is_shown_as_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async with node_of(tmp_path, "") as node:
+        assert node.node.information()["problems"] == []
+        monkeypatch.setattr(Database, "hangs", 2)
+        (problem,) = node.node.information()["problems"]
+    assert "stopped answering and was restarted, 2 times" in problem["text"]
+    assert problem["is_failure"] is False
+
+
 async def test_a_server_that_tells_strangers_nothing_is_there(tmp_path: Path):
     seen = []
 

@@ -12,13 +12,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 
 from growd.store.couch import Couch
-from growd.store.embedded import EmbeddedDatabase
+from growd.store.embedded import ASK_EVERY_S, UNANSWERED, EmbeddedDatabase
 from support.clock import ManualClock
 from support.processes import child_with
 from support.running import in_tasks
@@ -30,7 +30,7 @@ SERVER = Path(__file__).parents[2] / "couchdb" / "embedded" / "server.mjs"
 until = ManualClock().until
 
 # Stand-ins for the server, written in Python, so that they can misbehave. They get the same arguments.
-LISTENS = "print('{\"port\": 12345}', flush=True)"
+LISTENS = 'print(\'{"port": 12345, "password": "secret"}\', flush=True)'
 WAITS_FOR_THE_END_OF_STDIN = "sys.stdin.read()"
 SAYS_WHO_IT_IS = "print(f'pid {os.getpid()} session {os.getsid(0)}', file=sys.stderr, flush=True)"
 
@@ -41,7 +41,7 @@ def stand_in(folder: Path, *lines: str) -> Path:
     return script
 
 
-def database(script: Path, data: Path, **options: float) -> EmbeddedDatabase:
+def database(script: Path, data: Path, **options: Any) -> EmbeddedDatabase:
     node = shutil.which("node") if script.suffix == ".mjs" else sys.executable
     assert node
     return EmbeddedDatabase(node, script, data, **({"first_backoff": 0.01, "max_backoff": 0.02} | options))
@@ -151,6 +151,53 @@ async def test_it_is_started_again_after_growing_pauses(tmp_path, caplog):
     ]
 
 
+def is_asked() -> bool:
+    """Whether a question to a child waits for its answer."""
+    return any(task.get_name() == "embedded database: question" for task in asyncio.all_tasks())
+
+
+async def test_one_that_hangs_is_killed_and_replaced(tmp_path, caplog):
+    clock = ManualClock()
+    embedded = database(SERVER, tmp_path / "data", clock=clock)
+    async with running(embedded), aiohttp.ClientSession() as session:
+        couch = Couch(session, lambda: embedded.url)
+        first = await asyncio.wait_for(embedded.ready(), 30)
+        await couch.create("kept")
+        for _ in range(2 * UNANSWERED):
+            await until(lambda: not is_asked())
+            await clock.advance(ASK_EVERY_S)
+        await until(lambda: not is_asked())
+        assert embedded.hangs == 0
+
+        os.kill(child_with(str(tmp_path / "data")), signal.SIGSTOP)  # as an endless function does
+        for _ in range(UNANSWERED + 1):
+            assert embedded.url == first
+            await clock.advance(ASK_EVERY_S)
+        await until(lambda: embedded.starts == 2)
+        assert await couch.exists("kept")
+        assert embedded.hangs == 1
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert errors == ["the embedded database did not answer for 60 s; killed it; next try in 0.01 s"]
+
+
+async def test_one_that_closes_each_connection_is_replaced_too(tmp_path):
+    clock = ManualClock()
+    script = stand_in(
+        tmp_path,
+        "import socket",
+        "listening = socket.create_server(('127.0.0.1', 0))",
+        'print(\'{"port": %d, "password": ""}\' % listening.getsockname()[1], flush=True)',
+        "while True: listening.accept()[0].close()",
+    )
+    embedded = database(script, tmp_path, clock=clock)
+    async with running(embedded):
+        await asyncio.wait_for(embedded.ready(), 10)
+        for _ in range(UNANSWERED):
+            await until(lambda: not is_asked())
+            await clock.advance(ASK_EVERY_S)
+        await until(lambda: embedded.hangs == 1)
+
+
 async def failure(embedded: EmbeddedDatabase, caplog: pytest.LogCaptureFixture) -> str:
     def first_error() -> str | None:
         errors = (record.getMessage() for record in caplog.records if record.levelno == logging.ERROR)
@@ -182,10 +229,10 @@ async def test_the_last_words_of_one_that_did_not_start_are_the_reason(tmp_path,
     assert "ended with status 1 before it listened: the folder is in use" in sentence
 
 
-@pytest.mark.parametrize("line", ["hello", "[]", '{"port": null}', '{"address": 1}'])
+@pytest.mark.parametrize("line", ["hello", "[]", '{"port": 1}', '{"port": null}', '{"address": 1}'])
 async def test_a_first_line_that_is_no_port_is_said(tmp_path, caplog, line):
     script = stand_in(tmp_path, f"print({line!r}, flush=True)", WAITS_FOR_THE_END_OF_STDIN)
-    assert "first line is not its port" in await failure(database(script, tmp_path), caplog)
+    assert "first line has no port and password" in await failure(database(script, tmp_path), caplog)
 
 
 async def test_one_that_never_listens_is_given_up(tmp_path, caplog):

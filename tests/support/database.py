@@ -35,12 +35,16 @@ class DatabaseServer:
 
 @dataclass(frozen=True)
 class EmbeddedProcess:
-    """A running embedded server; its data folder is `data`, what it logged is in `log`."""
+    """A running embedded server; its data folder is `data`, what it logged is in `log`.
+
+    `owner` is the user, with password, who may write design documents.
+    """
 
     process: subprocess.Popen[str]
     url: str
     data: Path
     log: Path
+    owner: tuple[str, str]
 
 
 @pytest.fixture(scope="session")
@@ -53,19 +57,23 @@ def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databa
 
 
 @contextmanager
-def embedded_server(folder: Path, *options: str) -> Iterator[EmbeddedProcess]:
+def embedded_server(
+    folder: Path, *options: str, client_design_documents: bool = True
+) -> Iterator[EmbeddedProcess]:
     """Run the embedded server with its data in `folder`/data; a stray file would show in `folder`/work."""
+    permitted = ["--client-design-documents"] if client_design_documents else []
     work = folder / "work"
     work.mkdir(exist_ok=True)
     log = folder / "log"
-    arguments = ["--data", str(folder / "data"), "--port", "0", *options]
+    arguments = ["--data", str(folder / "data"), "--port", "0", *permitted, *options]
     with log.open("a") as stderr, start_node(*arguments, cwd=work, stderr=stderr) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line, f"the embedded server did not start: {log.read_text()}"
-            url = f"http://127.0.0.1:{json.loads(line)['port']}"
-            yield EmbeddedProcess(process, url, folder / "data", log)
+            told = json.loads(line)
+            url = f"http://127.0.0.1:{told['port']}"
+            yield EmbeddedProcess(process, url, folder / "data", log, ("growd", told["password"]))
         finally:
             process.kill()
 

@@ -76,7 +76,7 @@ def faults_of_access(host: str, access: str, couchdb_url: str) -> Iterator[Findi
         )
 
 
-def what_is_open(host: str, *, is_embedded: bool) -> str:
+def what_is_open(host: str, *, is_embedded: bool, client_design_documents: bool = False) -> str:
     """What `access = "open"` means, in a sentence for the log; empty where only this machine reaches it."""
     if is_loopback(host):
         return ""
@@ -85,6 +85,8 @@ def what_is_open(host: str, *, is_embedded: bool) -> str:
         if is_embedded
         else "try logins at the database, which asks for its own"
     )
+    if is_embedded and client_design_documents:
+        database += "; [couchdb] client_design_documents is true, so they may also run programs as growd"
     return (
         f'[http] access is "open": everybody who reaches {host} may read all values, change set points, '
         f"parameters and recipes, call every service, and {database}"

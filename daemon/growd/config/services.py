@@ -117,6 +117,10 @@ class Couchdb(Section, frozen=True):
     node: Annotated[str, Meta(min_length=1)] = "node"
     """The program Node.js, which the embedded database runs on."""
 
+    client_design_documents: bool = False
+    """Whether clients may write design documents into the embedded database. Their functions run with growd's
+    rights, so whoever may write one can run programs on this machine."""
+
 
 class Replication(Section, frozen=True):
     """What CouchDB copies to and from another server, for as long as both are there; without an address,

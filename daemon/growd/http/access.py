@@ -47,7 +47,11 @@ def guarded(
         api.access = Authorization(config.access, sessions, api.root)
         return Logins(passage, sessions, attempts)
     if http.access == "open":
-        said = what_is_open(http.host, is_embedded=not config.couchdb.url)
+        said = what_is_open(
+            http.host,
+            is_embedded=not config.couchdb.url,
+            client_design_documents=config.couchdb.client_design_documents,
+        )
         if said:
             _log.warning("%s", said)
     return passage

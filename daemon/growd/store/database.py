@@ -41,13 +41,19 @@ class Database:
         credentials: tuple[str, str] | None = None,
         prefix: str = "",
         node: str = "node",
+        client_design_documents: bool = False,
     ) -> None:
         self.names = Databases.prefixed(prefix)
         self._files = files
         self._design_name = design_name
         self._external = URL(url) if url else None
         self._credentials = credentials
-        self._embedded = EmbeddedDatabase(node, files / "embedded" / "server.mjs", data)
+        self._embedded = EmbeddedDatabase(
+            node,
+            files / "embedded" / "server.mjs",
+            data,
+            client_design_documents=client_design_documents,
+        )
         self.prepared = asyncio.Event()  # set by the first `prepare` that succeeds
         self._preparing = asyncio.Lock()  # two at once would each take the other for somebody else
         self._session: aiohttp.ClientSession | None = None
@@ -60,7 +66,7 @@ class Database:
         # second is not taken for the answer to what is asked next (another recipe, say).
         connector = aiohttp.TCPConnector(force_close=True)
         self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
-        base = str(self._external) if self._external is not None else lambda: self._embedded.url
+        base = str(self._external) if self._external is not None else lambda: self._embedded.owner_url
         self.couch = Couch(self._session, base, credentials=self._credentials)
         self.stranger = Couch(self._session, lambda: self.address)
         return self
@@ -72,6 +78,11 @@ class Database:
     @property
     def is_embedded(self) -> bool:
         return self._external is None
+
+    @property
+    def hangs(self) -> int:
+        """How often the embedded server was replaced since it did not answer."""
+        return self._embedded.hangs
 
     @property
     def closed(self) -> frozenset[str]:

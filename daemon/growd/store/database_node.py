@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from growd.bus.errors import counted
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class DatabaseNode:
         self._lock = asyncio.Lock()
         self.node = bus.node("database")
         self.node.describe("database", self._information, prepare=self.look)
+        self.node.describe("problems", self._problems)
 
     async def look(self) -> None:
         """Ask the database who it is, where the last answer is older than `FRESH_S`."""
@@ -67,6 +69,14 @@ class DatabaseNode:
         version = answer.get("version")
         self._version = version if isinstance(version, str) else None
         return None
+
+    def _problems(self) -> list[dict[str, Any]]:
+        """That it hung: shown until growd ends, as a request may have done it on purpose."""
+        if not self._database.hangs:
+            return []
+        times = counted(self._database.hangs, "time")
+        text = f"embedded database stopped answering and was restarted, {times} since growd started"
+        return [{"text": text, "is_failure": False}]
 
     def _information(self) -> dict[str, Any]:
         told: dict[str, Any] = msgspec.to_builtins(

@@ -11,23 +11,32 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Final
 
+from growd.clock import RealClock
 from growd.store.errors import EmbeddedDatabaseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from growd.clock import Clock
+
 _log = logging.getLogger(__name__)
 
 _STEADY: Final = 60.0  # seconds; a child that lived so long did not fail to start
 _MAX_LINE: Final = 8192
 _GRACE: Final = 1.0  # seconds between SIGTERM and SIGKILL
+_OWNER: Final = "growd"  # the user who may write design documents
+ASK_EVERY_S: Final = 10.0
+UNANSWERED: Final = 6
+"""After so many times `ASK_EVERY_S` without an answer the child is replaced: one request can hang it."""
 
 
 class EmbeddedDatabase:
     """Runs `node <script> --data <data> --port 0` and keeps it running.
 
-    The child listens on a loopback port of its own choice and says which in its first line, `{"port": N}`.
+    The child listens on a loopback port of its own choice. Its first line has the port, and the password with
+    which growd writes design documents: `{"port": N, "password": TEXT}`. Their functions run inside the
+    child, so clients write them only with `client_design_documents`.
     Its standard input is a pipe from this process: when growd ends, however it ends, the child reads the end
     of it and leaves too. It has a session of its own, so that Ctrl-C in the terminal reaches growd alone.
     """
@@ -38,31 +47,45 @@ class EmbeddedDatabase:
         script: Path,
         data: Path,
         *,
+        client_design_documents: bool = False,
+        clock: Clock | None = None,
         start_timeout: float = 30.0,
         first_backoff: float = 0.5,
         max_backoff: float = 30.0,
     ) -> None:
-        self._command = (node, str(script), "--data", str(data), "--port", "0")
+        permitted = ("--client-design-documents",) if client_design_documents else ()
+        self._command = (node, str(script), "--data", str(data), "--port", "0", *permitted)
+        self._clock = clock or RealClock()
         self.on_up: Callable[[], None] = lambda: None  # called each time it listens
         self._start_timeout = start_timeout
         self._first_backoff = first_backoff
         self._max_backoff = max_backoff
-        self._url: str | None = None
+        self._port: int | None = None
+        self._password = ""
         self._is_up = asyncio.Event()
         self._last_line = ""
         self._said = ""  # the failure that the log has already, said once until it listens again
         self.starts = 0
+        self.hangs = 0
+        """How often it was replaced since it did not answer."""
 
     @property
     def url(self) -> str | None:
         """Its present address, None while it is down. Another one after each restart."""
-        return self._url
+        return None if self._port is None else f"http://127.0.0.1:{self._port}"
+
+    @property
+    def owner_url(self) -> str | None:
+        """The same with the login that may write design documents."""
+        if self._port is None:
+            return None
+        return f"http://{_OWNER}:{self._password}@127.0.0.1:{self._port}"
 
     async def ready(self) -> str:
         """Its address, once it listens."""
-        while self._url is None:
+        while (url := self.url) is None:
             await self._is_up.wait()
-        return self._url
+        return url
 
     async def run(self) -> None:
         """Start it, and start it again when it ends, after growing pauses. Ended with a cancel."""
@@ -88,19 +111,58 @@ class EmbeddedDatabase:
         assert process.stderr is not None  # noqa: S101  likewise
         log = asyncio.create_task(self._pass_on(process.stderr), name="embedded database: log")
         try:
-            self._url = f"http://127.0.0.1:{await self._read_port(process, log)}"
+            self._port, self._password = await self._read_first_line(process, log)
             self._is_up.set()
             self.starts += 1
             self._said = ""
-            _log.info("the embedded database listens at %s", self._url)
+            _log.info("the embedded database listens at %s", self.url)
             self.on_up()
-            await self._pass_on(process.stdout)
-            raise EmbeddedDatabaseError(f"the embedded database ended with status {await process.wait()}")
+            await self._until_end(process, process.stdout, self._port)
         finally:
-            self._url = None
+            self._port = None
             self._is_up.clear()
             await _end(process)
             await log
+
+    async def _until_end(
+        self, process: asyncio.subprocess.Process, output: asyncio.StreamReader, port: int
+    ) -> None:
+        """Pass on what the child prints, until it ends or is ended since it does not answer: an error."""
+        hangs = asyncio.create_task(self._hangs(port), name="embedded database: questions")
+        ends = asyncio.create_task(self._pass_on(output), name="embedded database: output")
+        try:
+            await asyncio.wait((hangs, ends), return_when=asyncio.FIRST_COMPLETED)
+            if ends.done():
+                status = await process.wait()
+                raise EmbeddedDatabaseError(f"the embedded database ended with status {status}")
+            self.hangs += 1
+            _signal(process, signal.SIGKILL)  # it can't act on a request to end
+            seconds = ASK_EVERY_S * UNANSWERED
+            raise EmbeddedDatabaseError(f"the embedded database did not answer for {seconds:g} s; killed it")
+        finally:
+            hangs.cancel()
+            ends.cancel()
+            await asyncio.wait((hangs, ends))
+
+    async def _hangs(self, port: int) -> None:
+        """Ask the child each `ASK_EVERY_S`; return when it has been silent for too long.
+
+        Counted in questions and not in time: a growd that was stopped itself would else blame the child.
+        """
+        asking: asyncio.Task[bool] | None = None
+        unanswered = 0
+        try:
+            while unanswered < UNANSWERED:
+                asking = asking or asyncio.create_task(_answers(port), name="embedded database: question")
+                await self._clock.sleep(ASK_EVERY_S)
+                unanswered += 1
+                if asking.done():
+                    unanswered = 0 if asking.result() else unanswered
+                    asking = None
+        finally:
+            if asking is not None:
+                asking.cancel()
+                await asyncio.wait([asking])
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         pipe = subprocess.PIPE
@@ -113,7 +175,10 @@ class EmbeddedDatabase:
                 f"the embedded database can't be started with {self._command[0]}: {error.strerror}"
             ) from error
 
-    async def _read_port(self, process: asyncio.subprocess.Process, log: asyncio.Task[None]) -> int:
+    async def _read_first_line(
+        self, process: asyncio.subprocess.Process, log: asyncio.Task[None]
+    ) -> tuple[int, str]:
+        """Its port, and its owner's password."""
         assert process.stdout is not None  # noqa: S101  it is a pipe
         try:
             async with asyncio.timeout(self._start_timeout):
@@ -125,13 +190,16 @@ class EmbeddedDatabase:
                         f"the embedded database ended with status {status} before it listened: "
                         f"{self._last_line or 'it said nothing'}"
                     )
-            return int(json.loads(line)["port"])
+            told = json.loads(line)
+            return int(told["port"]), str(told["password"])
         except TimeoutError as error:
             raise EmbeddedDatabaseError(
                 f"the embedded database did not listen within {self._start_timeout:g} s"
             ) from error
         except (ValueError, KeyError, TypeError) as error:
-            raise EmbeddedDatabaseError("the embedded database's first line is not its port") from error
+            raise EmbeddedDatabaseError(
+                "the embedded database's first line has no port and password"
+            ) from error
 
     async def _pass_on(self, stream: asyncio.StreamReader) -> None:
         """Hand the child's lines to the log, until it closes the stream."""
@@ -149,6 +217,20 @@ class EmbeddedDatabase:
         if text:
             self._last_line = text
             _log.info("embedded database: %s", text)
+
+
+async def _answers(port: int) -> bool:
+    """Whether it answers a request with whatever status, however long that takes."""
+    writer = None
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /_up HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        return bool(await reader.read(1))
+    except OSError:
+        return False
+    finally:
+        if writer is not None:
+            writer.transport.abort()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
