@@ -255,7 +255,7 @@ async def core(config: Config, folder: Path) -> AsyncIterator[tuple[Bus, int]]:
         stack.push_async_callback(server.close)
         outbox = await Outbox.open(local, clock)
         stack.push_async_callback(outbox.close)
-        parts = await stack.enter_async_context(Supervisor(clock))
+        parts = await stack.enter_async_context(Supervisor(clock, bus.liveness))
         parts.start("outbox", outbox.run)
         parts.start("recorder", Recorder(bus, outbox, PointMaker(local.device), [ENVIRONMENT]).run)
         assert server.address is not None  # noqa: S101  it listens

@@ -14,6 +14,7 @@ from growd.front_door import certified, keep_up
 from growd.http.client_limits import ClientLimits, Clients
 from growd.http.origins import Guard
 from growd.http.tls import CertificateError
+from growd.liveness import Liveness
 from growd.reloading import Reloader
 from support.daemon import serving
 from support.raw_http import raw_client
@@ -78,7 +79,7 @@ async def test_a_certificate_as_configured(tmp_path: Path):
     key.chmod(0o600)
     section = Tls(certificate=str(TLS / "server.pem"), key=str(key))
     context = await asyncio.to_thread(client_context)
-    async with certified(section) as certificate, serving(certificate=certificate) as daemon:
+    async with certified(section, Liveness()) as certificate, serving(certificate=certificate) as daemon:
         assert daemon.server.scheme == "https"
         async with raw_client(daemon.port, context=context) as client:
             await client.send(NODES % b"localhost")
@@ -86,11 +87,11 @@ async def test_a_certificate_as_configured(tmp_path: Path):
 
 
 async def test_without_one_there_is_none():
-    async with certified(Tls()) as certificate, serving(certificate=certificate) as daemon:
+    async with certified(Tls(), Liveness()) as certificate, serving(certificate=certificate) as daemon:
         assert daemon.server.scheme == "http"
 
 
 async def test_a_bad_one_stops_the_start(tmp_path: Path):
     with pytest.raises(CertificateError, match="can't be read"):
-        async with certified(Tls(certificate=str(tmp_path / "none"), key="x")):
+        async with certified(Tls(certificate=str(tmp_path / "none"), key="x"), Liveness()):
             pass

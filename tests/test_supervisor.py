@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from growd.liveness import Liveness
 from growd.supervisor import LONGEST_DELAY_S, Supervisor
 from support.clock import ManualClock
 
@@ -24,7 +25,7 @@ async def test_a_part_that_fails_starts_again_and_the_others_go_on(caplog: pytes
             beats.append(clock.monotonic())
             await clock.sleep(1)
 
-    async with Supervisor(clock) as supervisor:
+    async with Supervisor(clock, Liveness()) as supervisor:
         supervisor.start("fails", fail)
         supervisor.start("beats", beat)
         await clock.advance(8)
@@ -47,7 +48,7 @@ async def test_the_pause_is_bounded_and_begins_anew_after_a_long_run():
             await clock.sleep(LONGEST_DELAY_S + 1)
         raise OSError
 
-    async with Supervisor(clock) as supervisor:
+    async with Supervisor(clock, Liveness()) as supervisor:
         supervisor.start("fails", fail_late)
         await clock.advance(600)
 
@@ -63,7 +64,7 @@ async def test_a_part_that_returns_is_done():
     async def once() -> None:
         runs.append(1)
 
-    async with Supervisor(clock) as supervisor:
+    async with Supervisor(clock, Liveness()) as supervisor:
         supervisor.start("once", once)
         await clock.advance(100)
     assert runs == [1]
@@ -79,7 +80,7 @@ async def test_a_part_whose_work_was_cancelled_by_another_starts_again(caplog: p
         asyncio.get_running_loop().call_soon(work.cancel)
         await work
 
-    async with Supervisor(clock) as supervisor:
+    async with Supervisor(clock, Liveness()) as supervisor:
         supervisor.start("waits", wait_for_what_is_cancelled)
         await clock.advance(4)
     assert len(runs) == 3  # after 1 and 2 s
@@ -95,7 +96,7 @@ async def test_a_part_that_is_cancelled_from_outside_does_not_start_again():
         runs.append(asyncio.current_task())
         await asyncio.Event().wait()
 
-    async with Supervisor(clock) as supervisor:
+    async with Supervisor(clock, Liveness()) as supervisor:
         supervisor.start("part", part)
         await clock.advance(1)
         runs[0].cancel()
@@ -114,7 +115,7 @@ async def test_a_part_that_fails_on_its_way_out_does_not_start_again(caplog: pyt
         finally:
             raise OSError("the device is gone")
 
-    async with Supervisor(clock) as supervisor:
+    async with Supervisor(clock, Liveness()) as supervisor:
         supervisor.start("fails", fail_when_cancelled)
         await clock.advance(1)
     assert runs == [1]
@@ -132,7 +133,7 @@ async def test_at_the_end_every_part_has_ended():
             ended.append(asyncio.current_task().get_name())
 
     async def fail_in_the_middle() -> None:
-        async with Supervisor(clock) as supervisor:
+        async with Supervisor(clock, Liveness()) as supervisor:
             supervisor.start("one", part)
             supervisor.start("two", part)
             await clock.advance(1)

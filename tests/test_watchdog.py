@@ -219,7 +219,7 @@ async def test_a_part_that_waits_to_be_started_again_is_not_stuck():
             starts.append(clock.monotonic())
             raise OSError("the disk is full")
 
-    async with Supervisor(clock) as parts:
+    async with Supervisor(clock, liveness) as parts:
         parts.start("part", part)
         for _ in range(300):
             await clock.advance(1)

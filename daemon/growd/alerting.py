@@ -113,7 +113,7 @@ class Alerting:
         """Watch and tell around the body. Raises `ConfigError` for a secret that can't be read."""
         self._next = await self._channels(self._config)
         await self._load()
-        async with Supervisor(self._bus.clock) as parts:
+        async with Supervisor(self._bus.clock, self._bus.liveness) as parts:
             parts.start("alerts", self._run)
             parts.start("alerts: memory", self._remember)
             yield
@@ -134,7 +134,7 @@ class Alerting:
         while True:
             self._anew.clear()
             self._build(self._next)
-            async with Supervisor(self._bus.clock) as parts:
+            async with Supervisor(self._bus.clock, self._bus.liveness) as parts:
                 if self._watch is not None:
                     parts.start("alerts: rules", self._watch.run)
                 for name, delivery in self._deliveries.items():

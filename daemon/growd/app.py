@@ -124,7 +124,7 @@ class App:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 await stack.enter_async_context(manager.attended(self._liveness))
-                signals = await stack.enter_async_context(Supervisor(RealClock()))
+                signals = await stack.enter_async_context(Supervisor(RealClock(), self._liveness))
                 signals.start("SIGHUP", self._attend_hangups)
                 running = await self._start(stack)
                 self._started.set()
@@ -255,9 +255,9 @@ class App:
         storage = Storage(self.config, bus, local, database, self._complain)
         replication = await self._replication(bus, local, database)
         database.when_up(replication.look_now)
-        async with Supervisor(self._clock) as outer:
+        async with Supervisor(self._clock, self._liveness) as outer:
             outer.start("database", database.run)
-            async with storage.running(), Supervisor(self._clock) as parts:
+            async with storage.running(), Supervisor(self._clock, self._liveness) as parts:
                 parts.start("replication", replication.run)
                 if isinstance(self._clock, AcceleratedClock):
                     from growd.simulation import reserve_time  # noqa: PLC0415  as above
@@ -293,7 +293,7 @@ class App:
             )
             await stack.enter_async_context(plants.running())
             documents = run_documents(bus, local, database)
-            async with Supervisor(self._clock) as parts:
+            async with Supervisor(self._clock, self._liveness) as parts:
                 parts.start("recipe_run documents", documents.run)
                 for runner in recipe_runners(
                     self.config,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Config, Http
     from growd.config.tls import Tls
+    from growd.liveness import Liveness
     from growd.operations import Operations
     from growd.reloading import Reloader
     from growd.storage import Storage
@@ -72,7 +73,7 @@ async def serving(
     if api.access is not None:
         reloader.offer("access", apply=api.access.reconfigure)
     try:
-        async with certified(config.tls) as certificate:
+        async with certified(config.tls, bus.liveness) as certificate:
             await server.open(http.host, http.port, passed_sockets(), certificate)
             yield server
     finally:
@@ -102,13 +103,13 @@ def _limits(http: Http) -> Limits:
 
 
 @contextlib.asynccontextmanager
-async def certified(tls: Tls) -> AsyncIterator[Certificate | None]:
+async def certified(tls: Tls, liveness: Liveness) -> AsyncIterator[Certificate | None]:
     """The certificate, if there is to be one, looked after meanwhile. Raises `CertificateError`."""
     if not tls.certificate:
         yield None
         return
     certificate = Certificate(tls, RealClock())
     await certificate.open()
-    async with Supervisor(RealClock()) as parts:
+    async with Supervisor(RealClock(), liveness) as parts:
         parts.start("certificate", certificate.run)
         yield certificate

@@ -159,6 +159,7 @@ class Plants:
         zone: tzinfo | None = None,
     ) -> None:
         self._clock = bus.clock
+        self._liveness = bus.liveness
         self.workers = Workers(bus.clock.monotonic)
         """One thread for each bus, each serial line and each output, whatever environments are on it."""
         self.by_environment = {
@@ -173,7 +174,7 @@ class Plants:
         """Run all parts of all plants around the body. At the end the outputs are safe, and closed."""
         plants = self.by_environment.values()
         try:
-            async with Supervisor(self._clock) as parts:
+            async with Supervisor(self._clock, self._liveness) as parts:
                 for plant in plants:
                     for part in plant.parts():
                         parts.start(part.node.name, part.run)

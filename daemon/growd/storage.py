@@ -79,7 +79,7 @@ class Storage:
             notices = [*self._local.notices, *self.outbox.notices]
             StoreNode(self._bus, self.outbox, self.shipper, notices)
             await self._note_start(notices)
-            async with Supervisor(clock) as parts:
+            async with Supervisor(clock, self._bus.liveness) as parts:
                 parts.start("outbox", self.outbox.run)
                 parts.start("shipper", self.shipper.run)
                 parts.start("recorder", self._recorder.run)

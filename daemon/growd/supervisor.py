@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from growd.clock import Clock
+    from growd.liveness import Liveness
 
 FIRST_DELAY_S: Final = 1.0
 LONGEST_DELAY_S: Final = 60.0
@@ -21,11 +22,12 @@ class Supervisor:
 
     A part is a coroutine function that runs until it is cancelled. One that raises is started again after a
     delay (seconds of the clock) that doubles up to a minute, and begins anew once a run has lasted longer
-    than that; the others go on. Every failure is logged with its traceback, in the log and nowhere else.
+    than that; the others go on. Every failure is logged with its traceback, and counted in `liveness`.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, liveness: Liveness) -> None:
         self._clock = clock
+        self._liveness = liveness
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -53,18 +55,26 @@ class Supervisor:
                 await run()
             except (Exception, asyncio.CancelledError) as error:
                 if not _is_cancelled():  # a cancel may be one of something that the part waited for
+                    self._liveness.failed(name, _cause(error))
                     _log.exception("%s failed; it starts again in %g s", name, delay)
                 elif isinstance(error, asyncio.CancelledError):
                     raise
                 else:
                     _log.exception("%s failed on its way out", name)
-                    return  # a cancel is told once: started again, it would never end
+                    return  # a cancellation is delivered once; restarting here would swallow it
             else:
                 return  # it has nothing more to do
             if self._clock.monotonic() - began > LONGEST_DELAY_S:
                 delay = FIRST_DELAY_S
             await self._clock.sleep(delay)
             delay = min(2 * delay, LONGEST_DELAY_S)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The first error itself, where a task group wraps it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _is_cancelled() -> bool:

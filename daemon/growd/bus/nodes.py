@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from growd.bus.errors import NameTakenError, NotOpenError, UnknownNameError
@@ -14,12 +16,15 @@ from growd.bus.topics import Publisher, Subscription, Topics
 from growd.liveness import Liveness
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from growd.bus.fields import Field
     from growd.bus.messages import Message, MessageType
     from growd.bus.params import Parameter
     from growd.clock import Clock
+
+T = TypeVar("T")
+_log: Final = logging.getLogger(__name__)
 
 
 class Bus:
@@ -68,6 +73,7 @@ class Node:
         self._bus = bus
         self._publishers: dict[str, Publisher] = {}
         self._subscriptions: WeakSet[Subscription] = WeakSet()  # a topic holds those that are not closed
+        self._inboxes: dict[tuple[str, ...], Subscription] = {}
         self._services: list[str] = []
         self._parameters: list[Parameter] = []
         self._details: dict[str, Callable[[], Any]] = {}
@@ -111,6 +117,36 @@ class Node:
         subscription = Subscription(self.name, found, depth)
         self._subscriptions.add(subscription)
         return subscription
+
+    @contextlib.contextmanager
+    def inbox(self, *topics: str, depth: int = 64) -> Iterator[Subscription]:
+        """A subscription for the loop of a component that its supervisor starts again.
+
+        When the body raises, the subscription stays open, and the next inbox for these topics resumes it with
+        the messages that wait. Otherwise it is closed.
+        """
+        messages = self._inboxes.pop(topics, None) or self.subscribe(*topics, depth=depth)
+        try:
+            yield messages
+        except Exception:
+            messages.is_resumed = True
+            self._inboxes[topics] = messages
+            raise
+        finally:
+            if topics not in self._inboxes:
+                messages.close()
+
+    def attempt(self, take: Callable[[Message], T], message: Message) -> T | None:
+        """Call `take` with a message. An exception is logged and counted (`Liveness.failed`), and gives None.
+
+        So one bad message does not end the loop of a component.
+        """
+        try:
+            return take(message)
+        except Exception as error:  # noqa: BLE001  a mistake of the component, whatever it is
+            self._bus.liveness.failed(self.name, error)
+            _log.exception("%s failed at a message on %s and goes on", self.name, message.topic)
+            return None
 
     def serve(
         self,

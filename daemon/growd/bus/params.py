@@ -163,13 +163,17 @@ class Parameters:
             await self._kept(values, node)
 
     async def _kept(self, values: Mapping[str, Any], node: str | None) -> Any:
-        if len(self._waiting) + len(self._under_way) >= MAX_SETS:
+        if len(self._waiting) + len(self._under_way) >= MAX_SETS and self._open_sets() >= MAX_SETS:
             raise BusyError("sets of parameters", MAX_SETS)
         this = _Set(values, node, asyncio.get_running_loop().create_future())
         self._waiting.append(this)
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep_all(), name="parameters: keep what is set")
         return await this.done
+
+    def _open_sets(self) -> int:
+        """Those that have no answer yet: some that are under way together have one before the others."""
+        return sum(not each.done.done() for each in (*self._waiting, *self._under_way))
 
     def declare(self, name: str, field: Field, node: str, *, read_only: bool = False) -> Parameter:
         """Declare a parameter with a type, a range and a default.

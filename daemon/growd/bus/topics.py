@@ -81,6 +81,7 @@ class Subscription:
             raise ValueError(f"a subscription holds at least 1 message, not {depth}")
         self.node = node
         self.dropped = 0
+        self.is_resumed = False  # whether its reader has failed, and another one goes on
         self.topics = tuple(dict.fromkeys(topics))
         self._depth = depth
         self._waiting: deque[Message] = deque()

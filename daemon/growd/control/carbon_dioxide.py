@@ -111,7 +111,7 @@ class CarbonDioxideController(Controller):
     def _take_input(self, message: Message) -> None:
         value = message.value if message.quality is Quality.OK else None
         if message.topic == self._measured_topic:
-            self._measured = None if value is None else (value, self._clock.monotonic())
+            self._measured = None if value is None else (value, self._published_at(message))
         elif message.topic == self._desired_topic:
             self._desired = value
         else:
@@ -236,7 +236,7 @@ class DosedSwitchController(Controller):
             self._command = None
         else:
             share = max(0.0, min(1.0, self._direction * value))
-            self._command = (share, self._clock.monotonic())
+            self._command = (share, self._published_at(message))
 
     def _automatic(self) -> float | None:
         now = self._clock.monotonic()

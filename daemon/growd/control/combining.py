@@ -61,12 +61,12 @@ class Combiner:
     async def run(self) -> None:
         """Combine until cancelled."""
         with (
-            self.node.subscribe(*self._devices) as messages,
+            self.node.inbox(*self._devices) as messages,
             self._liveness.heartbeat(self.node.name, is_idle=lambda: not len(messages)) as heart,
         ):
             async for message in messages:
                 heart.beat()
-                self._take(message)
+                self.node.attempt(self._take, message)
 
     def _take(self, message: Message) -> None:
         device = self._devices[message.topic]

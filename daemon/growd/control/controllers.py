@@ -69,12 +69,13 @@ class Controller(ABC):
 
     async def run(self) -> None:
         """Control until cancelled."""
-        with self.node.subscribe(self._output.topic.name, self._end_topic, *self._inputs) as inbox:
-            self._catch_up()
+        with self.node.inbox(self._output.topic.name, self._end_topic, *self._inputs) as inbox:
+            if not inbox.is_resumed:
+                self._catch_up()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._tick(inbox), name=f"{self.node.name}: tick")
                 async for message in inbox:
-                    if self._take(message):
+                    if self.node.attempt(self._take, message):
                         self._act(inbox)
 
     @property
@@ -100,9 +101,9 @@ class Controller(ABC):
         return self.node.declare(f"{self.node.name}/{name}", field)
 
     def _catch_up(self) -> None:
-        """Hear what was said while nobody listened: this run may follow one that failed.
+        """Take what was published before the first run: set points, and inputs that are not known any more.
 
-        That is the set point, and that an input is not known any more; a value may be old.
+        Other values may be old.
         """
         for topic in self._inputs:
             last = self._bus.topics.get(topic).last
@@ -130,10 +131,14 @@ class Controller(ABC):
             return False
         return True
 
+    def _published_at(self, message: Message) -> float:
+        """Monotonic time; a message may have waited while this controller was down."""
+        return self._clock.monotonic() - max(0.0, self._clock.time() - message.time)
+
     def _act(self, inbox: Subscription) -> None:
         """Publish once for all messages that wait: none of them is answered with a value from before it."""
         while (message := inbox.get_nowait()) is not None:
-            self._take(message)
+            self.node.attempt(self._take, message)
         value = self._overridden()
         if value is None:
             value = self._automatic()
@@ -239,7 +244,7 @@ class LightController(Controller):
         value = _value(message)
         now = self._clock.monotonic()
         if message.topic == self._measured_topic:
-            self._measured = None if value is None else (value, now)
+            self._measured = None if value is None else (value, self._published_at(message))
             return
         if abs((value or 0.0) - (self._desired or 0.0)) > STEP * self._curve().full_lux:
             self._trim_from = now + SETTLE_S

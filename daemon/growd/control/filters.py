@@ -66,7 +66,7 @@ class Filter:
         """Filter until cancelled."""
         self._last_arrival = self._clock.monotonic()
         with (
-            self.node.subscribe(self._input.name) as samples,
+            self.node.inbox(self._input.name) as samples,
             self._liveness.heartbeat(self.node.name, is_idle=lambda: not len(samples)) as heart,
         ):
             last = self._input.last
@@ -76,7 +76,7 @@ class Filter:
                 tasks.create_task(self._watch(), name=f"{self.node.name}: staleness")
                 async for sample in samples:
                     heart.beat()
-                    self._take(sample)
+                    self.node.attempt(self._take, sample)
 
     def _take(self, sample: Message) -> None:
         now = self._clock.monotonic()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 T = TypeVar("T")
+_log: Final = logging.getLogger(__name__)
 
 SCHEMA_VERSION: Final = 2
 _MAX_PENDING: Final = 1000
@@ -185,12 +187,16 @@ class _Write:
         self.committed = committed
 
     def settle(self, outcome: Any) -> None:
-        failed = isinstance(outcome, Exception)
-        if self.committed and not failed:
-            self.committed(outcome)
+        """Give the outcome to whoever waits, or the error of `committed`, which must not end the commits."""
+        if self.committed and not isinstance(outcome, Exception):
+            try:
+                self.committed(outcome)
+            except Exception as error:  # noqa: BLE001  a mistake of the caller, whatever it is
+                _log.exception("a write is committed, but what follows it failed")
+                outcome = error
         if self.future.done():
             return  # whoever waited was cancelled
-        if failed:
+        if isinstance(outcome, Exception):
             self.future.set_exception(outcome)
         else:
             self.future.set_result(outcome)

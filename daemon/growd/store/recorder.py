@@ -93,16 +93,16 @@ class Recorder:
                 self._outbox.add(point)
 
         with (
-            self.node.subscribe(*sources, depth=_DEPTH) as messages,
+            self.node.inbox(*sources, depth=_DEPTH) as messages,
             self._bus.liveness.heartbeat(self.node.name, is_idle=lambda: not len(messages)) as heart,
         ):
             try:
                 async for message in messages:
                     heart.beat()
-                    record(message)
+                    self.node.attempt(record, message)
             finally:
                 while (left := messages.get_nowait()) is not None:
-                    record(left)
+                    self.node.attempt(record, left)
 
     def _sources(self) -> list[_Source]:
         topics = [self._bus.topics.get(name) for name in self._bus.topics.names()]
