@@ -23,6 +23,8 @@ async def test_what_lasts_or_lets_go_or_breaks_takes_an_administrator():
     config = Config(sensor=SENSORS, relay=(VALVE,), combine={"air_carbon_dioxide": "first"})
     async with rigged(config) as rig:
         FaultServices(rig.bus, rig.machine.faults)
+        assert rig.bus.find_node("simulator").details()["hardware"] == "simulated"
+        assert "the hardware is simulated" in rig.bus.problems()[0]["text"]
         offered: list[Service] = [rig.bus.services.get(name) for name in rig.bus.services.names()]
     kinds = {service.name.rpartition("/")[2] for service in offered}
     administrative = {service.name.rpartition("/")[2] for service in offered if service.is_administrative}

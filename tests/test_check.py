@@ -367,6 +367,9 @@ async def test_a_sound_configuration_is_told_with_what_it_names(tmp_path: Path):
 
 
 HIGH_CEILING = """
+[simulator]
+enabled = true
+
 [[relay]]
 name = "valve"
 pin = 23
@@ -381,10 +384,23 @@ def test_a_doubtful_option_is_a_warning_with_its_line_and_refuses_nothing(tmp_pa
     file = tmp_path / "growd.toml"
     file.write_text(HIGH_CEILING)
     status, printed = said("check", "--config", str(file))
-    where = f"warning: {file}:8: [interlock] ceiling_ppm: "
+    where = f"warning: {file}:11: [interlock] ceiling_ppm: "
     expected = f"{where}30000 is far above the default of 5000; set it below 10000"
     assert (status, printed.splitlines()[0]) == (0, expected)
     assert "The configuration is sound" in printed
+
+
+def test_a_file_that_does_not_say_whether_the_hardware_is_simulated_is_warned_of(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[http]\nport = 7000\n")
+    status, printed = said("check", "--config", str(file))
+    assert status == 0
+    expected = (
+        f"warning: {file}: [simulator] enabled: is not set, so the hardware is SIMULATED; set it to false"
+    )
+    assert printed.startswith(expected)
+    file.write_text("[simulator]\nenabled = true\n")
+    assert "warning" not in said("check", "--config", str(file))[1]
 
 
 @pytest.fixture
@@ -394,6 +410,8 @@ def jumping(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 SHELVES = """
+[simulator]
+
 [[sensor]]
 name = "air"
 kind = "scd30"

@@ -364,7 +364,7 @@ def test_a_mistake_that_is_often_made_is_told_with_what_to_write(tmp_path: Path,
 )
 def test_a_doubtful_configuration_is_loaded_with_a_warning(tmp_path: Path, text: str, words: str):
     file = tmp_path / "growd.toml"
-    file.write_text(text)
+    file.write_text(f"{text}\n[simulator]\n")
     warnings: list[str] = []
     load(file, environ={}, checks=DEVICE_CHECKS, doubts=DOUBTS, warn=warnings.append)
     assert [words in warning for warning in warnings] == [True]

@@ -242,5 +242,7 @@ async def test_each_runs_a_recipe_of_its_own_and_a_restart_resumes_both(tmp_path
         assert kinds.count((environment, "recipe_end")) == (environment == SECOND)
         assert kinds.count((environment, "restart")) == 2
         assert (environment, "light_illuminance") in kinds
+    starts = [point["value"] for point in points if point["variable"] == "restart"]
+    assert all(text.endswith(", on simulated hardware") for text in starts)
     values = ("environment", "variable", "is_desired", "category", "timestamp")
     assert len({tuple(map(point.get, values)) for point in points}) == len(points)

@@ -6,7 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from growd.liveness import Liveness
+from growd import service_words
+from growd.bus import Bus
+from growd.bus.messages import FLOAT64, Message
+from growd.liveness import FAILING_S, Liveness
 from growd.supervisor import LONGEST_DELAY_S, Supervisor
 from support.clock import ManualClock
 
@@ -142,3 +145,80 @@ async def test_at_the_end_every_part_has_ended():
     with pytest.raises(KeyError):
         await fail_in_the_middle()
     assert sorted(ended) == ["one", "two"]
+
+
+class Rig:
+    """A component that reads a topic and fails when it is told to."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.liveness = Liveness(monotonic=self.clock.monotonic)
+        self.bus = Bus(self.clock, liveness=self.liveness)
+        self.node = self.bus.node("reader")
+        self.topic = self.bus.node("sensor").advertise("t", FLOAT64)
+        self.is_failing = False
+        self.read: list[float] = []
+
+    async def run(self) -> None:
+        with self.node.inbox("t", depth=3) as messages:
+            if self.is_failing:
+                raise OSError("broken wire")
+            async for message in messages:
+                self.node.attempt(self.take, message)
+                if self.is_failing:
+                    raise OSError("broken wire")
+
+    def take(self, message: Message) -> None:
+        if message.value < 0:
+            raise ValueError("below zero")
+        self.read.append(message.value)
+
+
+async def test_a_component_that_fails_keeps_its_subscription_and_what_waits_in_it():
+    rig = Rig()
+    async with Supervisor(rig.clock, rig.liveness) as supervisor:
+        supervisor.start("reader", rig.run)
+        await rig.clock.settle()
+        rig.is_failing = True
+        rig.topic.publish(1.0)
+        await rig.clock.settle()
+        for value in (2.0, 3.0, 4.0):  # while it is down
+            rig.topic.publish(value)
+        rig.is_failing = False
+        await rig.clock.advance(2)
+        assert rig.read == [1.0, 2.0, 3.0, 4.0]
+        assert rig.topic.topic.subscribers == ["reader"]
+    assert rig.topic.topic.subscribers == []
+
+
+async def test_one_bad_message_does_not_end_a_component_and_is_counted():
+    rig = Rig()
+    async with Supervisor(rig.clock, rig.liveness) as supervisor:
+        supervisor.start("reader", rig.run)
+        await rig.clock.settle()
+        for value in (1.0, -1.0, 2.0):
+            rig.topic.publish(value)
+        await rig.clock.settle()
+    assert rig.read == [1.0, 2.0]
+    (component,) = rig.liveness.components()
+    assert (component.name, component.failures) == ("reader", 1)
+    assert component.last_error == "ValueError: below zero"
+
+
+async def test_a_component_that_fails_more_than_twice_in_ten_minutes_is_a_failure_until_it_is_well_again():
+    rig = Rig()
+    rig.is_failing = True
+    async with Supervisor(rig.clock, rig.liveness) as supervisor:
+        supervisor.start("reader", rig.run)
+        await rig.clock.advance(2)
+        assert len(rig.liveness.components()) == 1
+        assert rig.liveness.failing() == []
+        await rig.clock.advance(2)  # the third time, after 1 and 2 s
+        assert [each.name for each in rig.liveness.failing()] == ["reader"]
+        text = "reader keeps failing, see the log: OSError: broken wire"
+        assert rig.bus.problems() == [{"text": text, "is_failure": True}]
+        words = service_words.words(rig.bus, [], lambda: 0)
+        assert words == f"FAILED: {text}; 0 of 0 devices well; 0 points waiting"
+        rig.is_failing = False
+        await rig.clock.advance(4 + FAILING_S)
+        assert rig.bus.problems() == []

@@ -28,6 +28,7 @@ from growd.front_door import serving
 from growd.http.server import AddressError
 from growd.http.tls import CertificateError
 from growd.liveness import Liveness
+from growd.machine import model_of_this_machine
 from growd.operations import Operations
 from growd.outputs import check_lamps
 from growd.plant import Plants, declare_topics, median_of_two, unfit_topics, unmeasured_variables
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from pathlib import Path
 
-    from growd.config import Config
+    from growd.config import Config, Source
     from growd.config.findings import Doubt
     from growd.store.outbox import Outbox
     from growd_hwsim.hardware import SimulatedHardware
@@ -320,7 +321,22 @@ DEVICE_CHECKS: Final = (shared_places, unmeasured_variables, unfit_topics, unsou
 """What only those who know the devices and this machine can tell of a configuration."""
 
 
-DOUBTS: Final[tuple[Doubt, ...]] = (high_limits, odd_addresses, shared_pwm, median_of_two)
+def _simulated_unasked(config: Config, source: Source) -> Iterator[Finding]:
+    """A file of one's own that does not say on which hardware growd runs."""
+    if source.path is not None and config.simulator.enabled and "simulator" not in source.values:
+        model = model_of_this_machine()
+        here = f"this {model}" if model else "this machine"
+        reason = f"is not set, so the hardware is SIMULATED; set it to false for the hardware of {here}"
+        yield Finding(("simulator", "enabled"), f"{reason}, or to true for the simulation")
+
+
+DOUBTS: Final[tuple[Doubt, ...]] = (
+    _simulated_unasked,
+    high_limits,
+    odd_addresses,
+    shared_pwm,
+    median_of_two,
+)
 """They find what is valid but probably a mistake; `growd check`, the log and `growd status` show warnings."""
 
 

@@ -32,9 +32,18 @@ _DEVICE = Field(
     "device", Kind.STRING, max_length=256, default="", doc="as the fault names it; all without it"
 )
 
+_SIMULATED = {
+    "text": "the hardware is simulated: no sensor is read and no output is switched; "
+    "for real hardware set [simulator] enabled = false",
+    "is_failure": False,
+}
+
 
 class FaultServices:
-    """`simulator/inject_fault` and `simulator/clear_faults`; the node tells which faults there are."""
+    """`simulator/inject_fault` and `simulator/clear_faults`; the node lists the faults.
+
+    It warns, in `growd status`, that the hardware is simulated.
+    """
 
     def __init__(self, bus: Bus, faults: Faults) -> None:
         self._faults = faults
@@ -55,6 +64,8 @@ class FaultServices:
             doc="Take faults away.",
             is_administrative=True,
         )
+        self.node.describe("hardware", lambda: "simulated")
+        self.node.describe("problems", lambda: [_SIMULATED])
         self.node.describe("faults", lambda: [asdict(fault) for fault in faults.active()])
 
     async def _inject(self, **entry: Any) -> dict[str, Any]:

@@ -142,6 +142,11 @@ def read_machine(data: Path, clock: Clock, root: Path = Path("/")) -> MachineSta
     )
 
 
+def model_of_this_machine() -> str | None:
+    """Such as "Raspberry Pi 4 Model B Rev 1.4"; None where the kernel names none. Blocking."""
+    return _text(Path("/proc/device-tree/model"))
+
+
 def _text(path: Path) -> str | None:
     """What stands in a file of the kernel, without what ends it; None where there is none."""
     try:

@@ -92,6 +92,7 @@ class _Families:
         yield from _of_store(status)
         yield from _of_database(status)
         yield from _of_replications(status)
+        yield from _of_problems(status)
         yield from _of_http(self._http)
         if status.machine is not None:
             yield from _of_machine(status.machine)
@@ -254,6 +255,18 @@ def _of_replications(status: Status) -> Iterator[Metric]:
         refused.add_metric(labels, each.refused)
         restarts.add_metric(labels, each.restarts)
     yield from (states, lag, failures, refused, restarts)
+
+
+def _of_problems(status: Status) -> Iterator[Metric]:
+    failures = _counter("component_failures", "How often a part of growd failed and went on.", "component")
+    for each in status.components:
+        failures.add_metric([each.name], each.failures)
+    problems = _gauge("problems", "What `growd status` shows as wrong.", "severity")
+    problems.add_metric(["failure"], len(status.failures))
+    problems.add_metric(["warning"], len(status.warnings))
+    simulated = _gauge("hardware_simulated", "Whether the hardware is simulated.")
+    simulated.add_metric([], float(status.hardware == "simulated"))
+    yield from (failures, problems, simulated)
 
 
 def _of_http(http: HttpFigures) -> Iterator[Metric]:

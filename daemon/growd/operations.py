@@ -59,8 +59,13 @@ class Operations:
         return self._not_ready
 
     def why_unwell(self) -> str:
-        """Whether a loop has not advanced for too long; the log says which, as strangers may ask here."""
-        return "stuck" if self._bus.liveness.stuck() else ""
+        """Whether a loop has not advanced for too long, or a component keeps failing.
+
+        The log and `growd status` say which; strangers may ask here.
+        """
+        if self._bus.liveness.stuck():
+            return "stuck"
+        return "failing" if self._bus.liveness.failing() else ""
 
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """All figures as text, in a format that `accept` (the header) takes, and its content type."""

@@ -15,11 +15,24 @@ _WELL: Final = "ok"
 
 
 def words(bus: Bus, environments: Iterable[str], waiting: Callable[[], int]) -> str:
-    """Such as "2 of 3 devices well; recipe lettuce in phase 2; 0 points waiting"."""
+    """Such as "2 of 3 devices well; recipe lettuce in phase 2; 0 points waiting".
+
+    What has failed comes first: "FAILED: the data folder is gone (and 1 more); 2 of 3 devices well; ...".
+    """
     states = list(_device_states(bus))
     devices = f"{sum(state == _WELL for state in states)} of {counted(len(states), 'device')} well"
     recipes = [_recipe(bus, environment) for environment in environments]
-    return "; ".join([devices, *filter(None, recipes), f"{counted(waiting(), 'point')} waiting"])
+    return "; ".join(
+        [*_failures(bus), devices, *filter(None, recipes), f"{counted(waiting(), 'point')} waiting"]
+    )
+
+
+def _failures(bus: Bus) -> Iterator[str]:
+    """The first of the problems that are failures, and how many more there are."""
+    failures = [problem["text"] for problem in bus.problems() if problem["is_failure"]]
+    if failures:
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        yield f"FAILED: {failures[0]}{more}"
 
 
 def _device_states(bus: Bus) -> Iterator[str]:

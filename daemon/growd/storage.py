@@ -123,7 +123,8 @@ class Storage:
         """
         ended_well = await self._local.state(_ENDED_WELL)
         how = {None: "for the first time", True: "after a clean end", False: "without a clean end before"}
-        happened = [("restart", f"growd started {how[ended_well]}")]
+        simulated = ", on simulated hardware" if self._config.simulator.enabled else ""
+        happened = [("restart", f"growd started {how[ended_well]}{simulated}")]
         happened += [("fault", f"growd: {notice}") for notice in notices]
         now = self._bus.clock.time()
         for environment in self._config.chambers():
@@ -141,6 +142,8 @@ class Storage:
         except LocalStoreError as error:
             _log.warning("the last points can't be saved: %s", error)
         await self.shipper.drain(DRAIN_S)
+        if self._recorder.lost:
+            self._complain(f"{counted(self._recorder.lost, 'message')} could not be recorded")
         if self.outbox.unsaved:
             lost = counted(self.outbox.unsaved, "point")
             self._complain(f"the last {lost} can't be kept and are lost: {self.outbox.fault}")

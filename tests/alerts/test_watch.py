@@ -225,6 +225,20 @@ async def test_what_the_store_suffers_is_told(kind: str, trouble: dict[str, Any]
         assert [phase for phase, _ in await it.look(3_700 // 2)] == ["end"]
 
 
+async def test_a_problem_is_told_once_while_its_numbers_change():
+    problems: list[dict[str, Any]] = [{"text": "a warning", "is_failure": False}]
+    it = scene()
+    it.bus.node("outbox").describe("problems", lambda: problems)
+    async with watching(rule("problem"), on=it):
+        assert await it.look() == []
+        problems.append({"text": "1 message could not be recorded", "is_failure": True})
+        assert await it.look() == [("start", "1 message could not be recorded")]
+        problems[1] = {"text": "2 message could not be recorded", "is_failure": True}
+        assert await it.look() == []
+        problems.clear()
+        assert [phase for phase, _ in await it.look()] == ["end"]
+
+
 async def test_a_replication_that_fails_is_told():
     replications = [{"name": "points", "state": "running", "last_error": ""}]
     it = scene()

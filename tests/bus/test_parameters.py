@@ -568,6 +568,30 @@ async def test_sets_that_wait_for_the_store_are_limited(monkeypatch):
     assert tree.get("a") == 5
 
 
+class OneByOne(HeldStore):
+    """Takes no two leaves at once, and can be held at the second."""
+
+    async def save(self, changes, removed):
+        if len(changes) > 1:
+            raise OSError("too much")
+        if "b" in changes:
+            await super().save(changes, removed)
+
+
+async def test_sets_that_have_their_answer_do_not_count_against_the_limit(monkeypatch):
+    monkeypatch.setattr(params, "MAX_SETS", 2)
+    store = OneByOne()
+    tree = Parameters(store=store)
+    tasks = [asyncio.create_task(tree.set(name, 1)) for name in "ab"]
+    await store.begun.wait()
+    assert [task.done() for task in tasks] == [True, False]
+    tasks.append(asyncio.create_task(tree.set("c", 1)))
+    await asyncio.sleep(0)
+    assert not tasks[2].done()
+    store.go_on.set()
+    assert await asyncio.gather(*tasks) == [1, 1, 1]
+
+
 async def test_sets_that_come_without_end_are_written_before_there_is_no_room_for_more():
     store = HeldStore()
     tree = Parameters(store=store)

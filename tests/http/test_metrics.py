@@ -235,6 +235,22 @@ async def test_it_is_well_while_its_loops_advance(tmp_path: Path, monkeypatch: p
     assert (stuck.status, stuck.body) == (503, b"stuck\n")
 
 
+async def test_a_component_that_keeps_failing_is_told_in_health_status_and_figures(tmp_path: Path):
+    async with rigged(tmp_path) as rig:
+        for _ in range(2):
+            rig.daemon.bus.liveness.failed("recorder", ValueError("an empty name"))
+        assert (await rig.page("health")).status == 200
+        rig.daemon.bus.liveness.failed("recorder", ValueError("an empty name"))
+        health = await rig.page("health")
+        found = await rig.metrics()
+        answer = await rig.daemon.ask("GET", "/node/status")
+    assert (health.status, health.body) == (503, b"failing\n")
+    assert samples(found, "growd_component_failures") == {("recorder",): 3}
+    assert samples(found, "growd_problems")["failure",] == 1
+    status = msgspec.convert(answer.json["status"], Status)
+    assert status.failures == ["recorder keeps failing, see the log: ValueError: an empty name"]
+
+
 # --- The text
 
 

@@ -126,6 +126,19 @@ async def test_whoever_stops_waiting_is_told_of_the_commit_all_the_same(path):
     assert committed == [7]
 
 
+async def test_what_follows_a_commit_and_fails_ends_no_commits(path):
+    store = await LocalStore.open(path)
+
+    def fail(_: object) -> None:
+        raise KeyError("a mistake")
+
+    with pytest.raises(KeyError):
+        await store.write(lambda file: file.execute("INSERT INTO state VALUES ('p', '1')"), fail)
+    await store.save_state("q", 2)
+    assert await kept(store) == {"p": 1, "q": 2}
+    await store.close()
+
+
 async def test_nan_is_not_json(path):
     store = await LocalStore.open(path)
     with pytest.raises(ValueError, match="not JSON compliant"):

@@ -176,6 +176,15 @@ async def test_a_note_is_an_event_given_by_hand(rig):
     assert point["is_manual"] is True
 
 
+async def test_a_message_that_can_be_no_point_is_counted_and_ends_nothing(rig):
+    await rig.publish(EVENTS, {"kind": "", "source": "a", "message": "b"})
+    await rig.publish(CO2, 412.0)
+    assert await rig.values() == [412]
+    assert [each.name for each in rig.bus.liveness.components()] == ["recorder"]
+    assert rig.recorder.lost == 1
+    assert rig.bus.problems() == [{"text": "1 message could not be recorded", "is_failure": True}]
+
+
 async def test_each_event_is_a_point_of_its_kind(rig):
     event = {"kind": "fault", "source": "scd30_1", "message": "no answer"}
     await rig.publish(EVENTS, event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +38,8 @@ _FAILED: Final = 2  # the level of a diagnostic status
 _WORDS: Final = {Quality.FAULT: "its sensor is at fault", Quality.STALE: "nothing new has come"}
 
 
+_NUMBERS: Final = re.compile(r"\d+")
+_MOST_PROBLEMS: Final = 100  # that are remembered
 _NOWHERE: Final = Place()
 
 
@@ -66,6 +69,7 @@ class World:
         self._prepared_at = -inf
         self._lost = 0
         self._lost_at: float | None = None
+        self._seen_problems: dict[str, str] = {}
         self._looks: dict[str, Callable[[settings.Alert], Iterator[Observation]]] = {
             "out_of_band": self._band,
             "no_value": self._values,
@@ -75,6 +79,7 @@ class World:
             "outbox": self._outbox,
             "database": self._database,
             "points_lost": self._losses,
+            "problem": self._problems,
             "replication": self._replications,
             "disk_full": self._disk,
             "too_hot": self._heat,
@@ -278,6 +283,21 @@ class World:
             words = f"fails: {each['last_error']}" if is_failing else f"is {each['state']}"
             level = Level.RAISED if is_failing else Level.CLEAR
             yield Observation(each["name"], level, f"the replication of {each['name']} {words}")
+
+    def _problems(self, _: settings.Alert) -> Iterator[Observation]:
+        """By their texts without the numbers, which may change while a problem lasts."""
+        found = {
+            _NUMBERS.sub("#", problem["text"]): problem["text"]
+            for problem in self._bus.problems()
+            if problem["is_failure"]
+        }
+        for subject, text in found.items():
+            yield Observation(subject, Level.RAISED, text)
+        for subject in self._seen_problems.keys() - found:
+            yield Observation(subject, Level.CLEAR, f"over: {self._seen_problems[subject]}")
+        self._seen_problems |= found
+        for subject in list(self._seen_problems)[:-_MOST_PROBLEMS]:
+            del self._seen_problems[subject]
 
     # the machine
 

@@ -59,6 +59,17 @@ class Bus:
     def node_names(self) -> list[str]:
         return sorted(self._nodes)
 
+    def problems(self) -> list[dict[str, Any]]:
+        """What is wrong now, as `growd status`, its alerts and systemd show it (`text`, `is_failure`).
+
+        Each node lists its own in the detail `problems`; a component that keeps failing is a failure.
+        """
+        listed = [one for name in self.node_names() for one in self._nodes[name].detail("problems") or ()]
+        return listed + [
+            {"text": f"{each.name} keeps failing, see the log: {each.last_error}", "is_failure": True}
+            for each in self.liveness.failing()
+        ]
+
     def forget(self, node: Node) -> None:
         """Take a node off the bus; a later node of the same name is not touched."""
         if self._nodes.get(node.name) is node:
@@ -189,6 +200,11 @@ class Node:
         """Look up what the information on this node tells."""
         for prepare in self._preparations.values():
             await prepare()
+
+    def detail(self, name: str) -> Any:
+        """One of the details, None where this node has none of this name."""
+        detail = self._details.get(name)
+        return None if detail is None else detail()
 
     def details(self) -> dict[str, Any]:
         """What this node tells of itself beyond topics, services and parameters."""

@@ -24,6 +24,7 @@ Kind = Literal[
     "outbox",
     "database",
     "points_lost",
+    "problem",
     "replication",
     "disk_full",
     "too_hot",
@@ -36,8 +37,10 @@ class Alert(Section, frozen=True):
     `out_of_band`: a measured variable is below or above its limits, or too far from its set point.
     `no_value`: nothing that can be believed is measured of it. `device_failed`, `interlock` (has tripped),
     `recipe_ended`, `recipe_stalled` (paused, or it does not go on). `outbox`: many points wait for the
-    database. `database`: it takes none. `points_lost`: lost, refused, or not on the disk. `replication`: it
-    fails. `disk_full`: that of the data folder. `too_hot`: the machine, or it is throttled or lacks power.
+    database. `database`: it takes none. `points_lost`: lost, refused, or not on the disk. `problem`: what
+    `growd status` shows as failed and no other rule watches, such as a part of growd that keeps failing.
+    `replication`: it fails. `disk_full`: that of the data folder. `too_hot`: the machine, or it is throttled
+    or lacks power.
     """
 
     name: Name
@@ -193,6 +196,7 @@ DEFAULT_ALERTS: Final = (
     Alert(name="recipe-stalled", kind="recipe_stalled", for_s=3_600.0),
     Alert(name="database", kind="database", for_s=1_800.0),
     Alert(name="points-lost", kind="points_lost", for_s=0.0, severity="critical"),
+    Alert(name="problem", kind="problem", for_s=60.0, severity="critical"),
     Alert(name="replication", kind="replication", for_s=3_600.0),
     Alert(name="disk-full", kind="disk_full", for_s=120.0, severity="critical"),
     Alert(name="too-hot", kind="too_hot", for_s=120.0),

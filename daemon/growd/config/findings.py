@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from growd.config.alerts import Alert, Notify
@@ -60,10 +61,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a configuration was made from: the values as given, and the variables of the environment."""
+    """What a configuration was made from: values as given, variables of the environment, the file if any."""
 
     values: Mapping[str, Any]
     environ: Mapping[str, str]
+    path: pathlib.Path | None = None
 
 
 if TYPE_CHECKING:

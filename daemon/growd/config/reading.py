@@ -85,7 +85,7 @@ def load(
     findings += [finding for check in wanted for finding in check(config)]
     if findings:
         raise ConfigError(*tree.sentences(findings))
-    source = Source(tree.values, environ)
+    source = Source(tree.values, environ, path)
     for sentence in tree.sentences(finding for doubt in doubts for finding in doubt(config, source)):
         warn(sentence)
     return config

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -113,6 +113,14 @@ class Problem(msgspec.Struct, frozen=True):
     is_failure: bool = False
 
 
+class ComponentStatus(msgspec.Struct, frozen=True):
+    """A part of growd that has failed and goes on: how often since growd started, and why the last time."""
+
+    name: str
+    failures: int
+    last_error: str
+
+
 class ChannelStatus(msgspec.Struct, frozen=True):
     """A way to tell operators of alerts: `waiting` are to be told, `error` says why it fails, if it does."""
 
@@ -141,6 +149,8 @@ class Status(msgspec.Struct, frozen=True):
     replications: list[ReplicationStatus]
     channels: list[ChannelStatus] = []
     problems: list[Problem] = []
+    components: list[ComponentStatus] = []
+    hardware: Literal["real", "simulated"] = "real"
 
     @property
     def failures(self) -> list[str]:

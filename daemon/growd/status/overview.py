@@ -57,7 +57,12 @@ class Overview:
             "store": next((each["store"] for each in details if "store" in each), None),
             "replications": [one for each in details for one in each.get("replications", ())],
             "channels": [one for each in details for one in each.get("channels", ())],
-            "problems": [one for each in details for one in each.get("problems", ())],
+            "problems": self._bus.problems(),
+            "components": [
+                {"name": each.name, "failures": each.failures, "last_error": each.last_error}
+                for each in self._bus.liveness.components()
+            ],
+            "hardware": next((each["hardware"] for each in details if "hardware" in each), "real"),
         }
 
     def _variables(self) -> Iterator[VariableStatus]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from growd.bus.errors import counted
 from growd.bus.messages import Quality
 from growd.store.points import ChangeRule, DataPoint, PointMaker, StorageRule
 from growd.variables import VARIABLES, Variable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.bus.messages import Message
-    from growd.bus.topics import Topic
+    from growd.bus.topics import Subscription, Topic
     from growd.store.outbox import Outbox
 
 COMMANDED: Final = "commanded"
@@ -71,6 +72,14 @@ class Recorder:
         self._rules: dict[str, StorageRule] = {}
         self._qualities: defaultdict[str, Quality] = defaultdict(lambda: Quality.OK)
         self._desired: defaultdict[str, ChangeRule] = defaultdict(ChangeRule)
+        self._messages: Subscription | None = None
+        self._failed = 0
+        self.node.describe("problems", self._problems)
+
+    @property
+    def lost(self) -> int:
+        """Messages of which no point could be made, and those that came faster than they were read."""
+        return self._failed + (self._messages.dropped if self._messages is not None else 0)
 
     def reconfigure(self) -> None:
         """Ask for the rules anew; each variable begins with its next value, which is stored."""
@@ -89,13 +98,18 @@ class Recorder:
 
         def record(message: Message) -> None:
             source, points = sources[message.topic]
-            for point in points(source, message):
-                self._outbox.add(point)
+            try:
+                for point in points(source, message):
+                    self._outbox.add(point)
+            except Exception:
+                self._failed += 1
+                raise
 
         with (
             self.node.inbox(*sources, depth=_DEPTH) as messages,
             self._bus.liveness.heartbeat(self.node.name, is_idle=lambda: not len(messages)) as heart,
         ):
+            self._messages = messages
             try:
                 async for message in messages:
                     heart.beat()
@@ -103,6 +117,11 @@ class Recorder:
             finally:
                 while (left := messages.get_nowait()) is not None:
                     self.node.attempt(record, left)
+
+    def _problems(self) -> list[dict[str, Any]]:
+        if not self.lost:
+            return []
+        return [{"text": f"{counted(self.lost, 'message')} could not be recorded", "is_failure": True}]
 
     def _sources(self) -> list[_Source]:
         topics = [self._bus.topics.get(name) for name in self._bus.topics.names()]
