@@ -40,6 +40,7 @@ class SensorKind:
 
 
 CARBON_DIOXIDE: Final = "air_carbon_dioxide"
+_LEAST_INTERVAL_S: Final = 0.1
 _MOST_GAP_S: Final = 30.0  # between two readings, or of two intervals if that is longer
 
 
@@ -55,20 +56,29 @@ def _calibrated(ppm: int) -> str:
 
 
 _OF_SCD30: Final = Calibrates(steady_s=120.0, most_interval_s=5.9)
-"""Two minutes in a stable environment, measured each 2 s (Interface Description 1.4.6): see `_open_scd30`."""
+"""Two minutes in a stable environment, each 2 s (Interface Description 1.4.6): see `_interval_of_scd30`."""
 
 _MHZ19_STEADY_S: Final = 1200.0  # "at least 20 minutes" (MH-Z19B manual 1.0, "Notes")
 
 
+def _interval_of_scd30(sensor: Sensor) -> int:
+    """The chip measures twice as often as it is read (each 2 to 1800 s: Interface Description 1.4.3), so that
+    a reading that comes a little early does not find it empty-handed.
+    """
+    return min(max(2, int(sensor.interval_s / 2)), 1800)
+
+
+def least_interval_s(sensor: Sensor) -> float:
+    """A sensor that is read more often than it measures would seem to fall silent."""
+    return float(_interval_of_scd30(sensor)) if sensor.kind == "scd30" else _LEAST_INTERVAL_S
+
+
 def _open_scd30(hardware: Hardware, sensor: Sensor, address: int) -> Any:
-    # The chip measures twice as often as it is read (each 2 to 1800 s: interface description, section
-    # 1.4.3), so that a reading that comes a little early does not find it empty-handed.
-    interval = min(max(2, int(sensor.interval_s / 2)), 1800)
     return scd30.Scd30(
         hardware.i2c(sensor.bus),
         sleep=hardware.sleep,
         address=address,
-        interval_s=interval,
+        interval_s=_interval_of_scd30(sensor),
         self_calibration=sensor.self_calibration,
         ambient_pressure_hpa=sensor.ambient_pressure_hpa or 0,
         temperature_offset_degc=sensor.temperature_offset_degc,

@@ -29,7 +29,7 @@ from growd.control.light_calibration import PATIENCE_S, LightCalibration
 from growd.control.pid import Gains
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import RESERVED, declare_environment
-from growd.devices import SENSOR_KINDS, SensorDevice, line_of
+from growd.devices import SENSOR_KINDS, SensorDevice, least_interval_s, line_of
 from growd.outputs import light_device, relay_device
 from growd.safeguards import ILLUMINANCE, Safeguards
 from growd.supervisor import Supervisor
@@ -38,7 +38,7 @@ from growd.worker import WorkerError, Workers
 from growd_drivers.errors import DriverError, NotReadyError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
     from datetime import tzinfo
 
     from growd import config
@@ -424,6 +424,7 @@ class Plant:
                 variables=device.variables,
                 worker=self._workers.named(line, functools.partial(self._hardware.take_over, line)),
                 interval_s=sensor.interval_s,
+                intervals_s=self._intervals(sensor, device.variables),
                 read_timeout_s=self._patient(DEVICE_TIMEOUT_S),
                 not_ready=NotReadyError,
                 not_ready_limit_s=max(
@@ -435,6 +436,11 @@ class Plant:
             )
             sampler.node.describe("line", functools.partial(self._told_of_line, line))
             yield sampler
+
+    def _intervals(self, sensor: config.Sensor, variables: Iterable[str]) -> tuple[float, float]:
+        """Within these a client may set the interval: nothing that goes by the sensor takes it for silent."""
+        most = min(self._stale_after(variable) for variable in variables) / 2
+        return min(least_interval_s(sensor), sensor.interval_s), most
 
     def _calibrations(self, device: SensorDevice) -> Calibrations | None:
         """Who is asked before the device is calibrated: the interlocks, where they go by it."""

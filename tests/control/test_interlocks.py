@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
-from growd.bus.errors import NotOpenError
+from growd.bus.errors import InvalidValueError, NotOpenError
+from growd.bus.messages import Quality
 from growd.config import Chamber, Config, Light, Relay, Sensor
 from growd_hwsim.faults import Fault
 from support.jumping import rigged
@@ -276,6 +277,25 @@ class TestDosePerHour:
 class TestInputUnknown:
     NAME = "air_carbon_dioxide_unknown"
 
+    @pytest.mark.parametrize(("interval_s", "slowest", "too_slow"), [(2.0, 15.0, 15.1), (60.0, 60.0, 90.0)])
+    async def test_no_interval_that_a_client_can_set_makes_the_sensor_seem_silent(
+        self, interval_s, slowest, too_slow
+    ):
+        async with stage(chamber(replace(AIR, interval_s=interval_s))) as on:
+            parameter = "environment_1/samplers/air/interval"
+            with pytest.raises(InvalidValueError, match=f"to {slowest:g} s, got {too_slow:g}"):
+                await on.bus.parameters.set(parameter, too_slow)
+            with pytest.raises(InvalidValueError, match="expected float64 from"):
+                await on.bus.parameters.set(parameter, 0.05)
+            await on.clock.advance(KNOWN_S + 2 * interval_s)
+            on.want(VALVE_ON, 1)
+            for interval in (slowest, interval_s / 2):
+                await on.bus.parameters.set(parameter, max(2.0, interval))
+                for _ in range(300):
+                    await on.clock.advance(1.0)
+                    assert not on.has_tripped(self.NAME)
+                    assert on.rig.last(f"measured/{CO2}").quality is Quality.OK
+
     @pytest.mark.parametrize("fault", ["absent", "hang", "frozen"])
     async def test_the_valve_is_shut_without_fresh_carbon_dioxide_whoever_commands(self, fault):
         async with stage(chamber()) as on:
@@ -417,6 +437,24 @@ class TestLightOverTemperature:
             assert on.air().temperature_degc == pytest.approx(25, abs=0.2)
             await on.clock.advance(2)
             assert on.lit()[0] > 0.3
+
+    async def test_a_reading_from_before_an_outage_confirms_none_after_it(self):
+        limits = replace(UNHINDERED, light_off_degc=26)
+        async with stage(chamber(AIR, LUX, interlock=limits, light=LAMP, relays=())) as on:
+            await on.clock.advance(KNOWN_S)
+            raw = on.bus.find_node("environment_1/samplers/air").publisher(
+                "environment_1/raw/air_temperature"
+            )
+            on.machine.faults.inject(Fault("absent", "scd30"))
+            await on.clock.advance(10)
+            raw.publish(30.0)
+            await on.clock.advance(120)
+            raw.publish(30.0)
+            await on.clock.advance(1)
+            assert not on.has_tripped(self.NAME)
+            raw.publish(30.0)
+            await on.clock.advance(1)
+            assert on.has_tripped(self.NAME)
 
 
 class TestLightHours:

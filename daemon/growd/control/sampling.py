@@ -55,8 +55,9 @@ class Sampler:
     Of a variable in `shared`, which other sensors measure too, the topic is the raw one's of this device.
 
     All times in seconds of the bus's clock. The interval is the parameter
-    `<environment>/samplers/<device>/interval`. The device's `services` stand beside it, within
-    `read_timeout_s` each; `calibrations` is asked before one that calibrates.
+    `<environment>/samplers/<device>/interval`, within `intervals_s`, for the time limits of whoever goes by
+    the readings do not move with it. The device's `services` stand beside it, within `read_timeout_s` each;
+    `calibrations` is asked before one that calibrates.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Sampler:
         variables: Iterable[str],
         worker: Worker,
         interval_s: float = 5.0,
+        intervals_s: tuple[float, float] = (0.1, 86_400.0),
         read_timeout_s: float = 2.0,
         not_ready: type[Exception] = NeverNotReadyError,
         not_ready_limit_s: float = NOT_READY_LIMIT_S,
@@ -102,7 +104,7 @@ class Sampler:
         }
         self._interval = self.node.declare(
             f"{environment}/samplers/{device}/interval",
-            Field("interval", Kind.FLOAT64, 0.1, 86_400, "s", default=interval_s),
+            Field("interval", Kind.FLOAT64, default=interval_s).within(*intervals_s, "s"),
         )
         self._not_ready = not_ready
         self._not_ready_limit = not_ready_limit_s
