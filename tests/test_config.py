@@ -140,8 +140,8 @@ def test_what_can_not_be_replicated_is_said_without_a_password(address: str, opt
 
 def test_options_of_replication_that_exclude_each_other_are_refused():
     https = "replication.url=https://far"
-    both_off = refusal(https, "replication.points=off", "replication.recipes=off")
-    assert "[replication] points: is off as recipes is" in both_off
+    all_off = refusal(https, *(f"replication.{name}=off" for name in ("points", "events", "recipes")))
+    assert "[replication] points: is off as events and recipes are" in all_off
     unverified = refusal(https, "replication.ca_file=/etc/ca.pem", "replication.verify_tls=false")
     assert "[replication] ca_file: is of no use with verify_tls = false" in unverified
 
@@ -149,7 +149,8 @@ def test_options_of_replication_that_exclude_each_other_are_refused():
 def test_replication_is_off_until_an_address_is_given():
     assert load(None).replication.url == ""
     given = load(None, ("replication.url=https://far", "replication.points_database=p/{device}"))
-    assert (given.replication.points, given.replication.recipes) == ("up", "down")
+    wanted = given.replication
+    assert (wanted.points, wanted.events, wanted.recipes) == ("up", "up", "down")
 
 
 @pytest.mark.parametrize("option", ["speed=10", "replay=a.csv", "faults=a.toml"])

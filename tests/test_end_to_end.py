@@ -147,7 +147,7 @@ def assert_each_once(stored: Collection[dict[str, Any]]) -> None:
     """One start and one end of the recipe, and no variable twice at a moment."""
     kinds = Counter(point["variable"] for point in stored)
     assert kinds["recipe_start"] == kinds["recipe_end"] == 1
-    moments = Counter((p["variable"], p["is_desired"], p.get("category"), p["timestamp"]) for p in stored)
+    moments = Counter((p["variable"], p["is_desired"], p["timestamp"]) for p in stored)
     assert moments.most_common(1)[0][1] == 1
 
 
@@ -166,8 +166,4 @@ async def assert_exported(
 
 
 def measured(stored: Collection[dict[str, Any]]) -> set[tuple[str, float, Any]]:
-    return {
-        (p["variable"], p["timestamp"], p["value"])
-        for p in stored
-        if not p["is_desired"] and "category" not in p
-    }
+    return {(p["variable"], p["timestamp"], p["value"]) for p in stored if not p["is_desired"]}

@@ -230,9 +230,11 @@ async def test_each_runs_a_recipe_of_its_own_and_a_restart_resumes_both(tmp_path
         await client.until(f"{SECOND}/measured/light_illuminance", lambda lux: lux < 1_000)
         await client.until(f"{FIRST}/measured/light_illuminance", is_near(LUX[FIRST]))
         assert await client.recipes() == {FIRST: both[FIRST], SECOND: ""}
-        url = f"{program.address}/{home.points}/_all_docs?include_docs=true"
-        async with session.get(url) as response:
-            stored = [row["doc"] for row in (await response.json())["rows"]]
+        stored = []
+        for database in (home.points, home.events):
+            url = f"{program.address}/{database}/_all_docs?include_docs=true"
+            async with session.get(url) as response:
+                stored += [row["doc"] for row in (await response.json())["rows"]]
         status, words = await program.end(signal.SIGTERM)
         assert status == 0, words
     points = [document for document in stored if "environment" in document]

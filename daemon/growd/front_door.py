@@ -60,8 +60,10 @@ async def serving(
     """Listen around the body. Raises `AddressError` and `CertificateError`."""
     http = config.http
     gateway = Gateway(lambda: database.address, closed=database.closed)
-    exports = Exports(gateway, database.names.points, http.name)
-    fresh = Freshness(exports, database.names.points, storage.shipper.reading)
+    points = database.names.points, database.names.events
+    building = None if database.is_embedded else database.index_build
+    exports = Exports(gateway, points, http.name, building)
+    fresh = Freshness(exports, points, storage.shipper.reading)
     clients = Clients(ClientLimits.of(http))
     api = Api(bus, bus.node("http"), f"_{http.name}", _limits(http), clients=clients)
     guard = Guard(WebPolicy.of(http))

@@ -102,6 +102,7 @@ class Storage:
             self.outbox,
             clock,
             database=self._database.names.points,
+            events=self._database.names.events,
             prepare=self._database.prepare,
             liveness=self._bus.liveness,
             **_batches(self._config.store),

@@ -56,6 +56,7 @@ class Shell:
         self.own = {
             "CLOUD": server.url,
             "POINTS": f"cloud_{tag}_points",
+            "EVENTS": f"cloud_{tag}_events",
             "RECIPES": f"cloud_{tag}_recipes",
             "DEVICE": PointMaker.new_device(),
             "READER": f"reader_{tag}",
@@ -67,7 +68,7 @@ class Shell:
         self._folder = folder
 
     def databases(self) -> list[str]:
-        return [self.own["POINTS"], self.own["RECIPES"], f"points_{self.own['DEVICE']}"]
+        return [self.own["POINTS"], self.own["EVENTS"], self.own["RECIPES"], f"points_{self.own['DEVICE']}"]
 
     async def run(self, *blocks: str) -> str:
         """What they print; a command that fails fails the test."""
@@ -238,7 +239,7 @@ async def test_a_device_that_is_enrolled_replicates_into_its_partition(
     password = await set_up(shell)
     device = shell.own["DEVICE"]
     await here.couch.bulk_docs(here.names.points, points(device, *range(20)))
-    wanted = Replication(url=cloud.url, points_database=shell.own["POINTS"], recipes="off")
+    wanted = Replication(url=cloud.url, points_database=shell.own["POINTS"], events="off", recipes="off")
     options = {"credentials": (device, password), "pace": Pace(look_s=0.1)}
     replication = Replicating(Bus(RealClock()), here, wanted, device, **options)
     try:

@@ -371,7 +371,7 @@ class Soak:
         batch = await self._outbox.next_batch(100_000)
         for document in (waiting.document for waiting in batch):
             variable, value, time = document["variable"], document["value"], document["timestamp"]
-            if not document["is_desired"] and "category" not in document:
+            if not document.get("is_desired", True):
                 self.stored[variable] += 1
                 since = time - self.rig.clock.time() + self.now()
                 assert self.truth.is_met(variable, value, time), (document, self.story(since))

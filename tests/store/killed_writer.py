@@ -219,6 +219,7 @@ def _shipper(job: dict[str, Any], couch: Couch, outbox: Outbox, embedded: Embedd
         outbox,
         RealClock(),
         database=names.points,
+        events=names.events,
         prepare=prepare if job["prepare"] else None,
         batch=20,
         max_batch=50,

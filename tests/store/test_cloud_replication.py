@@ -88,6 +88,7 @@ class Site:
             "points_database": self.points,
             "recipes_database": self.recipes,
             "recipes": "off",
+            "events": "off",
         } | options
         wanted = Wanted(url=url or self.far_server.url, **options)
         device = device or self.device
@@ -276,8 +277,10 @@ async def test_a_change_of_the_settings_is_found_at_the_next_start(site: Site):
     def target(documents: dict[str, Any]) -> Any:
         return documents["points"]["target"]
 
-    all_of_them = {"points", "recipes_down", "recipes_up"}
-    first = await documents_with(lambda present: present.keys() == all_of_them, recipes="both")
+    all_of_them = {"points", "events", "recipes_down", "recipes_up"}
+    first = await documents_with(lambda present: present.keys() == all_of_them, recipes="both", events="up")
+    here, far = (first["events"][end]["url"].rpartition("/")[2] for end in ("source", "target"))
+    assert (here, far) == (site.database.names.events, "environmental_event")
     again = await documents_with(lambda present: present.keys() == {"points"})
     assert again["points"]["_rev"] == first["points"]["_rev"]
     chosen = {"$in": ["a"]}

@@ -81,6 +81,8 @@ async def test_bootstrap_makes_databases_designs_and_samples(couch, databases):
     assert {"by_variable", "by_timestamp", "all_vars"} <= design["views"].keys()
     assert "csv" in design["lists"]
     assert "by_variable" in design["filters"]
+    events = await couch.get(databases.events, "_design/svc")
+    assert events["lists"] == design["lists"]
     assert await couch.exists(databases.environment)
     recipes = await couch.all_docs(databases.recipes, include_docs=True)
     samples = [row["doc"] for row in recipes if not row["id"].startswith("_design/")]

@@ -81,6 +81,21 @@ async def test_a_server_that_tells_strangers_nothing_is_there(tmp_path: Path):
     assert seen == [None]  # a wrong password would be counted, and lock out
 
 
+async def test_indexes_that_it_builds_are_told_once_its_login_is_known_to_be_good(tmp_path: Path):
+    task = {"type": "indexer", "database": "points", "design_document": "_design/svc"}
+    tasks = [task | {"changes_done": 1, "total_changes": 4}]
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response(tasks if request.path == "/_active_tasks" else {"version": "3.5.0"})
+
+    async with answering(answer) as url, node_of(tmp_path, url) as node:
+        assert "indexes" not in await told(node)
+        node._database.prepared.set()
+        node._asked_at = None
+        (index,) = (await told(node))["indexes"]
+    assert (index["database"], index["percent"], index["left"]) == ("points", 25, 3)
+
+
 async def test_a_server_that_is_not_there_is_told_with_the_reason(tmp_path: Path, own_port: int):
     async with node_of(tmp_path, f"http://127.0.0.1:{own_port}") as node:
         answer = await told(node)

@@ -90,15 +90,14 @@ def test_pages_of_large_rows_have_few():
 
 
 def test_the_first_query_has_what_the_caller_asked_for():
-    selection = Selection("%5B1%5D", ("endkey=[2]", "inclusive_end=false"), ("update=lazy",), True, 3, 7)
+    selection = Selection("%5B1%5D", ("endkey=[2]", "inclusive_end=false"), True, 3, 7)
     assert Pages(selection).query() == (
-        "reduce=false&limit=7&endkey=[2]&inclusive_end=false&descending=true"
-        "&startkey=%5B1%5D&skip=3&update=lazy"
+        "reduce=false&limit=7&endkey=[2]&inclusive_end=false&descending=true&startkey=%5B1%5D&skip=3"
     )
 
 
 def test_later_queries_begin_at_the_last_row_and_leave_the_index_alone():
-    selection = Selection("%5B1%5D", ("endkey=[2]",), ("update=lazy",), False, 3, 100)
+    selection = Selection("%5B1%5D", ("endkey=[2]",), False, 3, 100)
     way = Pages(selection, Position('["ä",1.5]', "a+b"))
     assert way.query() == (
         "reduce=false&limit=101&endkey=[2]"

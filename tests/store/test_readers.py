@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import aiohttp
 import pytest
 from faulty_server import FaultyServer, never, status
 from yarl import URL
 
+from growd.http.export import Exports
 from growd.http.freshness import Freshness
 from growd.store import shipper as module
+from growd.store.bootstrap import Databases
 from growd.store.couch import Couch
 from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
+from support.couch_client import Client, client_of, install_design
 from support.gateway_server import gateway_to
 from support.outbox import add_durably, opened_at
 from support.running import in_tasks
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from growd.store.outbox import Outbox
+    from support.database import DatabaseServer
 
 MAKER = PointMaker("0123456789ab")
 
@@ -137,14 +142,14 @@ async def door(points: str) -> AsyncIterator[tuple[str, list[str]]]:
     noted: list[str] = []
 
     @asynccontextmanager
-    async def reading() -> AsyncIterator[None]:
+    async def reading(_begins_now: bool) -> AsyncIterator[None]:  # noqa: FBT001  as Freshness calls it
         noted.append("begin")
         try:
             yield
         finally:
             noted.append("end")
 
-    async with gateway_to(None, behind=lambda gateway: Freshness(gateway, points, reading)) as port:
+    async with gateway_to(None, behind=lambda gateway: Freshness(gateway, [points], reading)) as port:
         yield f"http://127.0.0.1:{port}", noted
 
 
@@ -162,3 +167,59 @@ async def test_any_other_request_is_none(path):
         async with session.get(URL(address + path, encoded=True)) as answer:
             assert answer.status == 503  # there is no database
         assert noted == []
+
+
+# --- As a control panel reads: what there is by a view that may be stale, then what changes from now on
+
+PANEL_VIEW = (
+    "_design/svc/_view/by_timestamp?startkey=%5B%22e%22%2C%7B%7D%5D&endkey=%5B%22e%22%5D&descending=true"
+)
+PANEL_FEED = "_changes?feed=longpoll&include_docs=true&heartbeat=true&since=now"
+
+
+@asynccontextmanager
+async def panel_on(rig: Rig, server: DatabaseServer) -> AsyncIterator[Client]:
+    """A client of a front door before a database with growd's views, into which points are shipped."""
+    names = Databases.prefixed(f"test_{uuid4().hex[:8]}_")
+    async with (
+        client_of(server.url, server.auth) as direct,
+        gateway_to(
+            server.url,
+            behind=lambda gateway: Freshness(
+                Exports(gateway, [names.points], "svc"), [names.points], rig.shipper.reading
+            ),
+        ) as port,
+        client_of(f"http://127.0.0.1:{port}/{names.points}", server.auth) as panel,
+    ):
+        rig.shipper._couch = Couch(direct.session, server.url, credentials=server.auth)
+        rig.shipper._database = names.points
+        await direct("PUT", f"/{names.points}")
+        try:
+            await install_design(direct, f"/{names.points}", "environmental_data_point")
+            yield panel
+        finally:
+            await direct("DELETE", f"/{names.points}")
+
+
+async def shown(panel: Client, asked: str) -> list[float]:
+    answer = await panel("GET", f"/{PANEL_VIEW}{asked}")
+    return [row["value"]["value"] for row in answer.json["rows"]]
+
+
+@pytest.mark.parametrize("asked", ["&stale=update_after", "&stale=ok", "&update=false", "&update=lazy"])
+async def test_a_view_that_may_be_stale_has_the_points_of_until_five_seconds_ago(rig, database_server, asked):
+    async with panel_on(rig, database_server) as panel:
+        for value in (1, 2):  # not only the first time, when there is no index yet
+            await rig.measure(value)
+            await rig.clock.advance(5)
+            assert (await shown(panel, asked))[0] == value
+
+
+async def test_nothing_falls_between_a_view_and_the_feed_that_begins_after_it(rig, database_server):
+    async with panel_on(rig, database_server) as panel, asyncio.timeout(20):
+        await rig.measure(1)
+        await rig.clock.advance(4.9)
+        assert await shown(panel, "&stale=update_after") == []  # not five seconds old
+        await rig.clock.advance(0.2)
+        answer = await panel("GET", f"/{PANEL_FEED}")  # by now it is
+    assert [row["doc"]["value"] for row in answer.json["results"]] == [1]

@@ -104,7 +104,7 @@ async def scheduler() -> AsyncIterator[Scheduler]:
 
 @asynccontextmanager
 async def replicating(scheduler: Scheduler, folder: Path, **pace: float) -> AsyncIterator[Replication]:
-    wanted = Wanted(url=scheduler.url, recipes="off", points_database="cloud")
+    wanted = Wanted(url=scheduler.url, recipes="off", events="off", points_database="cloud")
     async with Database(files=folder, data=folder, design_name="svc", url=scheduler.url) as database:
         quick = Pace(**{"look_s": 0.02, "probe_s": 0.02} | pace)
         replication = Replication(Bus(RealClock()), database, wanted, DEVICE, pace=quick)

@@ -271,6 +271,59 @@ async def test_an_account_that_may_only_write_points_is_enough(rig, caplog):
     assert caplog.text.count("can't set up the database: 401 for PUT /db") == 1
 
 
+def mixed(values: range) -> list[DataPoint]:
+    """A measured point and a command of each value; of the commands the value is above 1000."""
+    return [
+        made
+        for point in points(values)
+        for made in (point, MAKER.make("e", "air_humidity", 1000 + point.value, 1e9, category="commanded"))
+    ]
+
+
+async def test_commands_qualities_and_events_go_into_a_database_of_their_own(rig):
+    await add_durably(rig.outbox, mixed(range(3)))
+    await rig.ship_all(rig.shipper())
+    assert rig.server.paths == ["/db/_bulk_docs", "/environmental_event/_bulk_docs"]
+    assert rig.written() == [0, 1, 2, 1000, 1001, 1002]
+    forms = [{"category", "is_desired"} & rig.server.stored[one].keys() for one in rig.server.writes]
+    assert forms == [{"is_desired"}] * 3 + [{"category"}] * 3
+
+
+async def test_a_database_that_fails_after_the_other_took_its_part_costs_and_doubles_nothing(rig):
+    rig.server.script.extend([FaultyServer.serve_step, status(503), answer_lost])
+    await add_durably(rig.outbox, mixed(range(3)))
+    await rig.ship_all(rig.shipper())
+    assert rig.written() == [0, 1, 2, 1000, 1001, 1002]
+    assert len(rig.server.paths) == 4
+    assert await rig.outbox.rejected() == []
+
+
+@pytest.mark.parametrize("code", [401, 403, 404])
+async def test_an_account_that_may_not_write_events_loses_and_delays_no_point(rig, code):
+    async def prepare() -> None:
+        raise CouchRefusedError("401 for PUT /environmental_event", 401, "unauthorized", "no admin")
+
+    async def serve_points(server: FaultyServer, request: web.Request, body: Any) -> web.StreamResponse:
+        refused = request.path.startswith("/environmental_event")
+        return await (status(code) if refused else FaultyServer.serve_step)(server, request, body)
+
+    rig.server.script.extend([serve_points] * 20)
+    await add_durably(rig.outbox, mixed(range(2)))
+    shipper = rig.shipper(prepare=prepare)
+    async with in_tasks(shipper):
+        await rig.clock.until(lambda: rig.written() == [0, 1])
+        await add_durably(rig.outbox, points(range(2, 4)))  # with the commands of before
+        await rig.until_shipped(shipper)
+    assert rig.written() == [0, 1, 2, 3]
+    aside = await rig.outbox.rejected()
+    assert {(one.point.value, str(code) in one.reason) for one in aside} == {(1000, True), (1001, True)}
+    rig.server.script.clear()
+    await rig.outbox.retry_rejected()
+    shipper.ship_now()
+    await rig.ship_all(shipper)
+    assert {*rig.written()[4:]} == {1000, 1001}
+
+
 async def test_a_long_pause_ends_when_the_database_is_known_to_be_back(rig):
     rig.server.script.append(status(503))
     await add_durably(rig.outbox, points(range(3)))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
+    from growd.http.export import Building
     from growd.http.gateway import Whole
     from support.raw_http import Peer
 
@@ -59,9 +60,9 @@ class Noting(Gateway):
         self.pages: list[str] = []
         self.answered = asyncio.Event()
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest, instead: bytes | None = None) -> web.StreamResponse:
         self.handed_on.append(request.raw_path)
-        return await super().handle(request)
+        return await super().handle(request, instead)
 
     async def ask(self, request: web.BaseRequest, target: bytes, **how: Any) -> Whole:
         self.pages.append(target.decode())
@@ -71,8 +72,8 @@ class Noting(Gateway):
 class NotingExports(Exports):
     """Tells when a request was answered to its end, or broken off."""
 
-    def __init__(self, gateway: Noting, database: str) -> None:
-        super().__init__(gateway, database, "svc")
+    def __init__(self, gateway: Noting, database: str, building: Building | None) -> None:
+        super().__init__(gateway, [database], "svc", building)
         self._noting = gateway
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -94,13 +95,15 @@ class Door:
 
 @asynccontextmanager
 async def front_door(
-    upstream: str, database: str = POINTS, *, stall_limit: float = 300
+    upstream: str, database: str = POINTS, *, stall_limit: float = 300, building: Building | None = None
 ) -> AsyncIterator[Door]:
     """The daemon's server before the database server at `upstream`, whose points are in `database`."""
     bus = Bus(RealClock(), Parameters(store=MemoryStore()))
     gateway = Noting(upstream, stall_limit)
     guard = Guard(WebPolicy(hosts=NAMES))
-    server = Server(Api(bus, bus.node("http"), "_svc"), NotingExports(gateway, database), guard=guard)
+    server = Server(
+        Api(bus, bus.node("http"), "_svc"), NotingExports(gateway, database, building), guard=guard
+    )
     await server.open("127.0.0.1", 0)
     assert server.address is not None
     try:

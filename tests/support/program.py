@@ -163,6 +163,10 @@ class Home:
         return f"{self.prefix}environmental_data_point"
 
     @property
+    def events(self) -> str:
+        return f"{self.prefix}environmental_event"
+
+    @property
     def recipes(self) -> str:
         return f"{self.prefix}recipes"
 

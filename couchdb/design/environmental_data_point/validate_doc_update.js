@@ -16,5 +16,7 @@ function (newDoc) {
   demand("is_desired", typeof newDoc.is_desired === "boolean", "true or false");
   demand("value", newDoc.value === null || ["number", "string", "boolean"].indexOf(typeof newDoc.value) >= 0,
     "a number, a string, true, false or null");
+  demand("category", newDoc.category === undefined || ["measured", "desired"].indexOf(newDoc.category) >= 0,
+    "measured, desired or left out (others go into environmental_event)");
   demand("timestamp", typeof newDoc.timestamp === "number", "a number, UNIX time in seconds");
 }

@@ -285,13 +285,15 @@ def _replication(replication: Replication) -> Iterator[Finding]:
     if parts.query or parts.fragment:
         reason = f"is the address of a server, without ? and #, got {without_login(replication.url)}"
         yield Finding((where, "url"), reason)
-    if (replication.points, replication.recipes) == ("off", "off"):
-        yield Finding((where, "points"), "is off as recipes is; with nothing to copy, leave url out")
+    if {replication.points, replication.events, replication.recipes} == {"off"}:
+        yield Finding(
+            (where, "points"), "is off as events and recipes are; with nothing to copy, leave url out"
+        )
     if replication.ca_file and parts.scheme != "https":
         yield Finding((where, "ca_file"), f"is for an https url, got {without_login(replication.url)}")
     if replication.ca_file and not replication.verify_tls:
         yield Finding((where, "ca_file"), "is of no use with verify_tls = false; choose one of them")
-    for option in ("points_database", "recipes_database"):
+    for option in ("points_database", "events_database", "recipes_database"):
         name = getattr(replication, option)
         if not _DATABASE_NAME.fullmatch(name.replace("{device}", "0" * 12)):
             yield Finding(

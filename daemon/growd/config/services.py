@@ -146,15 +146,21 @@ class Replication(Section, frozen=True):
     points: Literal["up", "off"] = "up"
     """Points go up to the other server."""
 
+    events: Literal["up", "off"] = "up"
+    """Commands, qualities and events go up to the other server."""
+
     recipes: Literal["down", "both", "off"] = "down"
     """Recipes come down, or go both ways; down, so that no device changes what all others get."""
 
     environments: tuple[Name, ...] = ()
-    """Only the points of these go up; with none named, all."""
+    """Only the points and events of these go up; with none named, all."""
 
     points_database: Annotated[str, Meta(max_length=128)] = "environmental_data_point"
     """The database there. "{device}" stands for the device's id: with it each device has a database of its
     own, without it they share one, which may be partitioned."""
+
+    events_database: Annotated[str, Meta(max_length=128)] = "environmental_event"
+    """The database there of commands, qualities and events, named in the same way."""
 
     recipes_database: Annotated[str, Meta(max_length=128)] = "recipes"
     """The database of recipes there."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from growd.http.framing import AnswerHead, Headers
-from growd.http.gateway import Relay, send
+from growd.http.gateway import Relay, error_answer, first_segment, send
 from growd.http.headers import HOP_BY_HOP, answer_headers
 from growd.http.upstream_errors import AnswerTooLargeError, GatewayError
 from growd.store.csv_format import USUAL_COLUMNS, CsvFormat
@@ -26,12 +26,23 @@ from growd.store.errors import PageError
 from growd.store.pages import LARGEST_PAGE, Newest, Pages, Selection, slices
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Coroutine,
+        Mapping,
+        Sequence,
+    )
 
     from aiohttp import web
 
     from growd.http.gateway import Gateway, Whole
     from growd.store.csv_format import Row
+    from growd.store.index_builds import IndexBuild
+
+    Building = Callable[[str], Awaitable[IndexBuild | None]]
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +51,15 @@ _REDUCED: Final = "by_variable"  # the view that has a reduce
 _VIEWS: Final = frozenset({_REDUCED, "by_timestamp", "by_category", "all_vars"})
 _EVERY_POINT: Final = "4"  # the group level at which each key is a group
 _PIECE: Final = 32 * 1024  # bytes that are sent at once
+PATIENCE_S: Final = 0.5  # for the first rows, until it is asked whether their index is being built
+_LONGEST_PATIENCE_S: Final = 5.0
+SHORT_BUILD: Final = 2_000  # changes: an index that lacks no more is waited for
+_RETRY_S: Final = 30  # where the database does not say how long a build takes
+_LONGEST_RETRY_S: Final = 600
+# How a view is asked for rows from an index that is not brought up first.
+_STALE: Final = frozenset(
+    {"stale=ok", "stale=update_after", "update=lazy", "update=false", "stable=true", "stable=false"}
+)
 _NO_MORE: Final = 2**63  # bytes of a page that can't have fewer rows
 # A request with one of these asks for more than a table. A method may stand in one of them.
 _NOT_OURS: Final = frozenset(
@@ -55,6 +75,8 @@ _NOT_OURS: Final = frozenset(
     }
 )
 _NOT_ASKED: Final = frozenset({b"accept-encoding"})
+# A probe is no repetition of the client's request, so its conditions do not apply.
+_CONDITIONS: Final = frozenset(name.lower().encode() for name in _NOT_OURS)
 # of the view's answer, what is not true of the table
 _OF_THE_VIEW: Final = HOP_BY_HOP | {
     b"cache-control",
@@ -97,42 +119,95 @@ class Plan:
     format: CsvFormat
 
 
-class Exports:
-    """Answers for exports what the list function would, and hands everything else on through `gateway`.
+class IndexBuildingError(Exception):
+    """The index of what is asked for is being built, which takes longer than a client would wait."""
 
-    `database` holds the points; `design` is the name of its design document. A client that takes nothing for
-    `gateway.stall_limit` seconds is let go.
+    def __init__(self, build: IndexBuild) -> None:
+        super().__init__(f"{build}. Try again later.")
+        self.retry_s = min(max(build.seconds_left or _RETRY_S, 1), _LONGEST_RETRY_S)
+
+
+class Exports:
+    """Answers CSV exports in place of the list function, and hands everything else on through `gateway`.
+
+    `databases` hold points; `design` is the name of their design document. Their views are always answered
+    from an index that is brought up first, for points wait before they are shipped, and an index may be as
+    old as the last reader. While an index is built from many changes, exports get 503 with the progress that
+    `building` tells. A client that takes nothing for `gateway.stall_limit` seconds is let go.
     """
 
-    def __init__(self, gateway: Gateway, database: str, design: str) -> None:
+    def __init__(
+        self, gateway: Gateway, databases: Sequence[str], design: str, building: Building | None = None
+    ) -> None:
         self._gateway = gateway
-        self._views = f"/{database}/_design/{design}/_view/".encode()
-        self._lists = f"/{database}/_design/{design}/_list/csv/"
+        self._databases = frozenset(databases)
+        self._building = building
+        self._views = {
+            f"/{database}/_design/{design}/_list/csv/": f"/{database}/_design/{design}/_view/"
+            for database in databases
+        }
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
+        database = first_segment(request)
+        if database not in self._databases:
+            return await self._gateway.handle(request)
+        try:
+            answer = await self._answered(request, database)
+        except IndexBuildingError as error:
+            retry = {"Retry-After": str(error.retry_s)}
+            return error_answer(request, 503, "index_building", str(error), retry)
+        return answer or await self._gateway.handle(request, fresh_target(request.raw_path))
+
+    async def _answered(self, request: web.BaseRequest, database: str) -> web.StreamResponse | None:
+        """The answer to an export; None where it is the database's to give. Raises `IndexBuildingError`."""
+        target = request.raw_path
+        views = next((views for lists, views in self._views.items() if target.startswith(lists)), None)
+        if request.method != "GET" or views is None:
+            return None
         plan = self._plan(request)
-        return await (self._gateway.handle(request) if plan is None else self._export(request, plan))
+        if plan is not None:
+            export = _Export(self._gateway, request, plan, (views + plan.view).encode())
+            return await self._export(export, database)
+        if self._building is not None:
+            probe = f"{views}by_timestamp?limit=0".encode()
+            asked = self._gateway.ask(request, probe, most=LARGEST_PAGE, dropped=_NOT_ASKED | _CONDITIONS)
+            with suppress(GatewayError):
+                await self._unless_building(asked, database)
+        return None
 
     def _plan(self, request: web.BaseRequest) -> Plan | None:
         target = request.raw_path
-        if request.method != "GET" or not target.startswith(self._lists) or not target.isascii():
+        if not target.isascii() or request.body_exists or any(name in request.headers for name in _NOT_OURS):
             return None
-        if request.body_exists or any(name in request.headers for name in _NOT_OURS):
-            return None
-        view, _, query = target.removeprefix(self._lists).partition("?")
+        view, _, query = target.partition("/_list/csv/")[2].partition("?")
         return plan_of(view, query)
 
-    async def _export(self, request: web.BaseRequest, plan: Plan) -> web.StreamResponse:
-        export = _Export(self._gateway, request, plan, self._views + plan.view.encode())
+    async def _export(self, export: _Export, database: str) -> web.StreamResponse | None:
         try:
-            first = await export.page()
+            first = await self._unless_building(export.page(), database)
             rows = export.pages.take(first.body) if first.head.status == HTTPStatus.OK else None
         except (GatewayError, PageError):
             rows = None
-        if rows is None:  # the database tells why in its own words
-            return await self._gateway.handle(request)
-        return await export.run(first, rows)
+        # where there are none the database tells why in its own words
+        return None if rows is None else await export.run(first, rows)
+
+    async def _unless_building(self, asked: Coroutine[None, None, Whole], database: str) -> Whole:
+        """The answer, however long it takes, unless the index it needs is being built."""
+        if self._building is None:
+            return await asked
+        task = asyncio.create_task(asked, name="export: first page")
+        patience = PATIENCE_S
+        try:
+            while not (await asyncio.wait([task], timeout=patience))[0]:
+                build = await self._building(database)
+                if build is not None and build.left > SHORT_BUILD:
+                    raise IndexBuildingError(build)
+                patience = min(2 * patience, _LONGEST_PATIENCE_S)
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
 
 
 class _Export:
@@ -234,6 +309,17 @@ class _Export:
         return self.pages.take(page.body)
 
 
+def fresh_target(target: str) -> bytes | None:
+    """A request for a view or list without what asks for an old index; None where nothing asks for that."""
+    path, _, query = target.partition("?")
+    parts = query.split("&")
+    kept = [part for part in parts if part not in _STALE]
+    is_of_a_view = "/_view/" in path or "/_list/" in path
+    if len(kept) == len(parts) or not is_of_a_view or not target.startswith("/"):
+        return None
+    return f"{path}?{'&'.join(kept)}".encode("utf-8", "surrogateescape")
+
+
 def plan_of(view: str, query: str) -> Plan | None:
     """How to answer a request for this view with this query string; None: it is the database's to answer.
 
@@ -260,7 +346,6 @@ def _plan(view: str, given: Mapping[str, str], form: CsvFormat, *, is_grouped: b
     selection = Selection(
         startkey=given.get("startkey", ""),
         rest=_as_given(given, "endkey", "inclusive_end"),
-        freshness=_as_given(given, "stale", "update", "stable"),
         descending=descending,
         skip=0 if is_grouped else skip,
         limit=None if is_grouped else limit,

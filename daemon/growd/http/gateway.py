@@ -89,22 +89,27 @@ class Gateway:
         """End every connection to the database."""
         await self._pool.close()
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request with what the database says to it, or in its form that it says nothing."""
+    async def handle(self, request: web.BaseRequest, instead: bytes | None = None) -> web.StreamResponse:
+        """Answer a request with what the database says to it, or in its form that it says nothing.
+
+        With `instead` the database is asked for that target.
+        """
         name = first_segment(request)
         if name in self._closed:
-            return _error(request, 403, "forbidden", f"{name} is growd's own here and can't be reached.")
+            return error_answer(
+                request, 403, "forbidden", f"{name} is growd's own here and can't be reached."
+            )
         try:
-            return await self._hand_on(request)
+            return await self._hand_on(request, instead)
         except RequestRefusedError as refused:
-            return _error(request, refused.status, refused.error, refused.reason)
+            return error_answer(request, refused.status, refused.error, refused.reason)
         except UpstreamUnreachableError as error:
             _log.debug("%s %s: %s", request.method, request.raw_path, error)
             reason = "The database is down or starts. Try again."
-            return _error(request, 503, "service_unavailable", reason, {"Retry-After": _RETRY_AFTER})
+            return error_answer(request, 503, "service_unavailable", reason, {"Retry-After": _RETRY_AFTER})
         except UpstreamBrokenError as error:
             _log.info("%s %s: %s", request.method, request.raw_path, error)
-            return _error(request, 502, "bad_gateway", f"The database gave no answer: {error}.")
+            return error_answer(request, 502, "bad_gateway", f"The database gave no answer: {error}.")
         except (ConnectionError, TimeoutError):
             return _gone(request)
 
@@ -160,9 +165,9 @@ class Gateway:
             raise UpstreamUnreachableError("the database is not up")
         return Upstream.parse(base)
 
-    async def _hand_on(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _hand_on(self, request: web.BaseRequest, instead: bytes | None) -> web.StreamResponse:
         upstream = self._present_upstream()
-        head, outside = request_head(request, upstream)
+        head, outside = request_head(request, upstream, instead=instead)
         exchange = _Exchange(request, head, outside, self.stall_limit)
         try:
             return await self._converse(exchange, await self._pool.acquire(upstream))
@@ -430,7 +435,7 @@ def _head_bytes(head: AnswerHead, headers: list[tuple[bytes, bytes]]) -> bytes:
     return b"\r\n".join(lines) + b"\r\n\r\n"
 
 
-def _error(
+def error_answer(
     request: web.BaseRequest, status: int, error: str, reason: str, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     """An answer in CouchDB's form of errors."""

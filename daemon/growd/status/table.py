@@ -106,7 +106,8 @@ def _of_database(database: DatabaseStatus) -> str:
     version = f" {database.version}" if database.version else ""
     place = f" at {database.address}" if database.address else ""
     answers = "answers" if database.reachable else f"is not reachable: {database.reason}"
-    return f"database: {database.kind}{version}{place} {answers}"
+    lines = [f"database: {database.kind}{version}{place} {answers}"]
+    return "\n".join([*lines, *(f"  {build}" for build in database.indexes)])
 
 
 def _of_machine(machine: MachineStatus) -> Iterator[str]:

@@ -40,6 +40,7 @@ class Databases:
     recipes: str = "recipes"
     environment: str = "environment"
     runs: str = "recipe_run"
+    events: str = "environmental_event"
 
     @classmethod
     def prefixed(cls, prefix: str) -> Databases:
@@ -53,6 +54,7 @@ class Databases:
             "recipes": self.recipes,
             "environment": self.environment,
             "recipe_run": self.runs,
+            "environmental_event": self.events,
         }
 
 

@@ -152,6 +152,15 @@ class Couch:
                 return None
             raise
 
+    async def active_tasks(self) -> list[Document]:
+        """GET /_active_tasks: what the server is at in the background."""
+        answer = await self._request("GET", "/_active_tasks")
+        return [task for task in answer if isinstance(task, dict)] if isinstance(answer, list) else []
+
+    async def index_info(self, database: str, design: str) -> Document:
+        """GET /{db}/_design/{ddoc}/_info: the state of the index of a design document."""
+        return _object(await self._request("GET", _path(database, f"_design/{design}", "_info")))
+
     async def setting(self, section: str, key: str) -> str | None:
         """A setting of the server's node; None if it is not set (to a default of the server's code)."""
         try:

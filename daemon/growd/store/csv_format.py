@@ -26,8 +26,8 @@ UNITS: Final = {variable.name: variable.unit for variable in VARIABLES.values()}
 _MADE_FROM: Final = {
     "time": ("timestamp",),
     "category": ("category", "is_desired"),
-    "unit": ("unit", "variable"),
-    "quality": ("quality",),
+    "unit": ("unit", "variable", "category"),
+    "quality": ("quality", "category"),
 }
 """What the columns that are no plain fields are made from."""
 
@@ -126,12 +126,16 @@ class CsvFormat:
         if column == "category":
             is_desired = self._getter("is_desired")
             return lambda point: "desired" if _is_true(is_desired(point)) else "measured"
-        if column == "unit":
-            variable = self._getter("variable")
-            return lambda point: UNITS.get(name) if isinstance(name := variable(point), str) else None
-        if column == "quality":
-            return lambda _: "ok"  # a value that is not good is not stored as a measurement
+        if column in {"unit", "quality"}:
+            category = self._getter("category")
+            make = self._unit if column == "unit" else _quality
+            return lambda point: None if _is_apart(category(point)) else make(point)
         return None
+
+    @property
+    def _unit(self) -> Callable[[Point], Any]:
+        variable = self._getter("variable")
+        return lambda point: UNITS.get(name) if isinstance(name := variable(point), str) else None
 
     def _getter(self, name: str) -> Callable[[Point], Any]:
         return attrgetter(self._fields[name])
@@ -259,6 +263,16 @@ def _in_order(members: dict[str, Any]) -> list[str]:
     if not indices:
         return list(members)
     return sorted(indices, key=int) + [name for name in members if name not in set(indices)]
+
+
+def _quality(_: Point) -> str:
+    """Of a measured or desired value: one that is not good is not stored as a measurement."""
+    return "ok"
+
+
+def _is_apart(category: Any) -> bool:
+    """Whether a point is neither measured nor desired, so that its variable's unit is not its own."""
+    return isinstance(category, str) and category not in {"measured", "desired"}
 
 
 def _is_true(value: Any) -> bool:

@@ -11,14 +11,20 @@ from yarl import URL
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
 from growd.store.embedded import EmbeddedDatabase
-from growd.store.errors import CouchUnavailableError
+from growd.store.errors import CouchError, CouchUnavailableError
+from growd.store.index_builds import index_build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from growd.store.index_builds import IndexBuild
+
 READY_S: Final = 60.0
 """How long the embedded server may take until whoever waits for it is told that it is not there."""
+
+PROGRESS_S: Final = 0.4
+"""How long it may take to say how far an index is."""
 
 _PASSWORDS: Final = frozenset({"_replicator", "_node"})
 """Where a server keeps the passwords of replications, and its own settings."""
@@ -126,6 +132,14 @@ class Database:
         async with self._preparing:
             await bootstrap(self.couch, self._files, self._design_name, self.names)
         self.prepared.set()
+
+    async def index_build(self, database: str) -> IndexBuild | None:
+        """How far the index of growd's views in it is; None where it is not being built, or nobody says."""
+        try:
+            async with asyncio.timeout(PROGRESS_S):
+                return await index_build(self.couch, database, self._design_name)
+        except (TimeoutError, CouchError):
+            return None
 
     async def _until_ready(self) -> None:
         """Raises `CouchUnavailableError`: one that never comes up is to be told, and no standstill."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.bus.errors import counted
-from growd.store.errors import CouchRefusedError, CouchUnavailableError
+from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError
+from growd.store.index_builds import IndexBuild, index_builds
 
 if TYPE_CHECKING:
     from growd.bus import Bus
@@ -24,7 +25,8 @@ _PATIENCE_S: Final = 2.0  # for its answer: whoever asks growd waits for it
 class DatabaseStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """The database server: "embedded" or "Apache CouchDB", and its address without a login.
 
-    `reason` is why it is not reachable. What is not known is None, and left out as JSON.
+    `reason` is why it is not reachable. What is not known is None, and left out as JSON. `indexes` are those
+    that it builds at present.
     """
 
     kind: str
@@ -32,6 +34,7 @@ class DatabaseStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     address: str | None = None
     version: str | None = None
     reason: str | None = None
+    indexes: tuple[IndexBuild, ...] = ()
 
 
 class DatabaseNode:
@@ -41,6 +44,7 @@ class DatabaseNode:
         self._database = database
         self._version: str | None = None  # as long as it is not reachable, the last that was
         self._reason: str | None = "nobody has asked it yet"
+        self._indexes: tuple[IndexBuild, ...] = ()
         self._asked_at: float | None = None
         self._lock = asyncio.Lock()
         self.node = bus.node("database")
@@ -53,6 +57,7 @@ class DatabaseNode:
             if self._asked_at is not None and time.monotonic() - self._asked_at < FRESH_S:
                 return
             self._reason = await self._asked()
+            self._indexes = await self._building() if self._reason is None else ()
             self._asked_at = time.monotonic()
 
     async def _asked(self) -> str | None:
@@ -78,6 +83,16 @@ class DatabaseNode:
         text = f"embedded database stopped answering and was restarted, {times} since growd started"
         return [{"text": text, "is_failure": False}]
 
+    async def _building(self) -> tuple[IndexBuild, ...]:
+        # an embedded one answers nothing while it builds an index; a wrong login would be counted
+        if self._database.is_embedded or not self._database.prepared.is_set():
+            return ()
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return tuple(await index_builds(self._database.couch))
+        except (TimeoutError, CouchError):
+            return ()
+
     def _information(self) -> dict[str, Any]:
         told: dict[str, Any] = msgspec.to_builtins(
             DatabaseStatus(
@@ -86,6 +101,7 @@ class DatabaseNode:
                 self._database.address,
                 self._version,
                 self._reason,
+                self._indexes,
             )
         )
         return told

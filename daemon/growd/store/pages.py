@@ -53,12 +53,11 @@ class Selection:
     """Which rows of a view, in the words of its query string.
 
     `startkey` is percent-encoded JSON, empty for none. `rest` are the other parameters of the range (endkey,
-    inclusive_end), and `freshness` those of the first page alone (stale, update, stable), as `name=value`.
+    inclusive_end), as `name=value`.
     """
 
     startkey: str = ""
     rest: tuple[str, ...] = ()
-    freshness: tuple[str, ...] = ()
     descending: bool = False
     skip: int = 0
     limit: int | None = None
@@ -90,7 +89,7 @@ class Pages:
             parts.append(f"startkey={selection.startkey}")
         if selection.skip:
             parts.append(f"skip={selection.skip}")
-        return "&".join([*parts, *selection.freshness])
+        return "&".join(parts)
 
     def take(self, answer: bytes) -> list[msgspec.Raw]:
         """The new rows of the answer to `query`, as JSON. `PageError` where it can't be the next page."""

@@ -23,8 +23,8 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One value of one variable at one time; `timestamp` is wall time in UNIX seconds.
 
     `id` is the document's `_id`, fixed when the point is made, so that sending the point again can never
-    store it twice. `category` is "" for what is measured or desired, which `is_desired` tells apart; points
-    of another one are stored beside those and are in none of their views.
+    store it twice. `category` is "" for measured and desired points, which `is_desired` tells apart.
+    Commands, qualities and events have a category of their own and go into a database of their own.
 
     As JSON it is an array of its fields in this order: it is kept so until the database has it.
     """
@@ -39,17 +39,17 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     category: str = ""
 
     def document(self) -> dict[str, Any]:
-        """The point as the database stores it: `_id`, the six members that clients know, any category."""
-        document = {
+        """The point as its database stores it: `is_desired`, or `category` in that of events."""
+        kind = {"category": self.category} if self.category else {"is_desired": self.is_desired}
+        return {
             "_id": self.id,
             "environment": self.environment,
             "variable": self.variable,
-            "is_desired": self.is_desired,
+            **kind,
             "is_manual": self.is_manual,
             "value": self.value,
             "timestamp": self.timestamp,
         }
-        return document | {"category": self.category} if self.category else document
 
 
 class PointMaker:

@@ -84,20 +84,23 @@ def id_prefix(device: str) -> str:
 
 def jobs(wanted: Replication, names: Databases, device: str) -> list[Job]:
     """What the configuration asks for."""
-    points = wanted.points_database.replace("{device}", device)
     recipes = wanted.recipes_database.replace("{device}", device)
-    found = []
-    if wanted.points == "up":
-        found.append(
-            Job(
-                "points",
-                device,
-                goes_up=True,
-                here=names.points,
-                far=points,
-                selector=_of_environments(wanted.environments),
-            )
+    series = (
+        ("points", wanted.points, names.points, wanted.points_database),
+        ("events", wanted.events, names.events, wanted.events_database),
+    )
+    found = [
+        Job(
+            name,
+            device,
+            goes_up=True,
+            here=here,
+            far=far.replace("{device}", device),
+            selector=_of_environments(wanted.environments),
         )
+        for name, direction, here, far in series
+        if direction == "up"
+    ]
     if wanted.recipes != "off":
         found.append(
             Job("recipes_down", device, goes_up=False, here=names.recipes, far=recipes, selector=_RECIPES)

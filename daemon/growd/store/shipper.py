@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 
 _NOT_FOUND: Final = 404
 _SERVER_ERROR: Final = 500
+_REFUSED: Final = frozenset({401, 403, _NOT_FOUND})  # a database, and not a document in it
 # A whole batch answered so may be the fault of one document in it: JSON that the database can't take, and a
 # document or body too large (docs.couchdb.org/en/3.5.x/config/couchdb.html, `max_document_size`).
 _ABOUT_CONTENT: Final = frozenset({400, 413})
@@ -49,6 +50,10 @@ class Shipper:
     lost): forgotten. Refused: set aside with the reason. When a whole batch is refused for what may be in it,
     it is halved until the document is found, and that one is set aside only once the same server took
     another: a server that takes nothing is unwell, and all points wait.
+
+    Measured and desired points go into `database`, those of another category into `events`. Where the server
+    takes the first and refuses growd the second (the account may not make it or write to it), what belongs
+    there is set aside and holds up no point.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class Shipper:
         clock: Clock,
         *,
         database: str = "environmental_data_point",
+        events: str = "environmental_event",
         prepare: Callable[[], Awaitable[None]] | None = None,
         liveness: Liveness | None = None,
         batch: int = 500,
@@ -77,6 +83,7 @@ class Shipper:
         self._advanced: Callable[[], None] = lambda: None
         self._is_resting = False
         self._database = database
+        self._events = events
         self._prepare = prepare
         self._batch = batch
         self._max_batch = max_batch
@@ -145,21 +152,28 @@ class Shipper:
         self._wake.set()
 
     @contextlib.asynccontextmanager
-    async def reading(self) -> AsyncIterator[None]:
+    async def reading(self, begins_now: bool = False) -> AsyncIterator[None]:  # noqa: FBT001, FBT002  a fact
         """Somebody reads the points, and is to see all that was measured until `watched_age` seconds ago.
 
-        Begins once the database has what is older, and no later than after `CATCH_UP_S` real seconds.
+        Begins once the database has what is older, and no later than after `CATCH_UP_S` real seconds. What a
+        feed that `begins_now` is to see leaves only once it has had that time to begin.
         """
         self._readers += 1
-        self._outbox.added.set()  # those that wait are due sooner from now on
+        due: asyncio.TimerHandle | None = None
+        if begins_now:
+            due = asyncio.get_running_loop().call_later(CATCH_UP_S, self._outbox.added.set)
+        else:
+            self._outbox.added.set()  # those that wait are due sooner from now on
         try:
-            if self._is_behind(self._watched_age) and self.fault is None:
+            if not begins_now and self._is_behind(self._watched_age) and self.fault is None:
                 self._caught_up.clear()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CATCH_UP_S):
                         await self._caught_up.wait()
             yield
         finally:
+            if due is not None:
+                due.cancel()
             self._readers -= 1
 
     async def _until_due(self) -> None:
@@ -192,8 +206,8 @@ class Shipper:
         """Ship all that waits. False, and `fault` says why, if that did not go."""
         try:
             await self._prepare_once()
-            while points := await self._outbox.next_batch(self._max_batch):
-                await self._ship(points)
+            while batch := await self._outbox.next_batch(self._max_batch):
+                await self._ship_batch(batch)
         except StoreError as error:
             self._note_failure(error)
             return False
@@ -212,23 +226,44 @@ class Shipper:
             if str(error) != self._refusal:
                 _log.warning("can't set up the database: %s", error)
             self._refusal = str(error)
+        else:
+            self._refusal = ""
         self._prepared = True
 
-    async def _ship(self, points: list[WaitingPoint]) -> None:
+    async def _ship_batch(self, batch: list[WaitingPoint]) -> None:
+        """Each point into its database; the measured and desired ones first."""
+        events = [waiting for waiting in batch if waiting.point.category]
+        points = [waiting for waiting in batch if not waiting.point.category]
+        took_points = await self._ship(points) if points else False
+        if not events:
+            return
+        try:
+            await self._ship(events, any_stored=took_points)
+        except CouchRefusedError as error:
+            is_missing = error.status == _NOT_FOUND
+            if not took_points or error.status not in _REFUSED or (is_missing and not self._refusal):
+                raise
+            _log.warning("%d commands, qualities and events are set aside: %s", len(events), error)
+            for event in events:
+                await self._outbox.reject(event, str(error))
+
+    async def _ship(self, points: list[WaitingPoint], *, any_stored: bool = False) -> bool:
+        """Send points of one database. Whether it has stored some, or the server has (`any_stored`)."""
         try:
             outcomes = await self._send(points)
         except CouchError as error:
             # One answer 500 is the server's trouble more often than a document's.
             if not _may_be_content(error) or 0 < self._server_errors < _ATTEMPTS:
                 raise
-            await self._ship_in_parts(points)
-        else:
-            await self._settle(points, outcomes)
+            return await self._ship_in_parts(points, any_stored=any_stored)
+        return await self._settle(points, outcomes) or any_stored
 
     async def _send(self, points: list[WaitingPoint]) -> dict[str, Document]:
+        """Points that all belong into one database."""
         self._advanced()
+        database = self._events if points[0].point.category else self._database
         try:
-            outcomes = await self._couch.bulk_docs(self._database, [point.document for point in points])
+            outcomes = await self._couch.bulk_docs(database, [point.document for point in points])
         except CouchUnavailableError as error:
             self._server_errors = self._server_errors + 1 if error.status == _SERVER_ERROR else 0
             raise
@@ -240,11 +275,10 @@ class Shipper:
         self._server_errors = 0
         return outcomes
 
-    async def _ship_in_parts(self, points: list[WaitingPoint]) -> None:
+    async def _ship_in_parts(self, points: list[WaitingPoint], *, any_stored: bool) -> bool:
         """Halve the batch until the documents that it is refused for stand alone; set them aside."""
         parts = deque(_halves(points))
         suspects: list[WaitingPoint] = []
-        any_stored = False
         while parts:
             part = parts.popleft()
             try:
@@ -263,6 +297,7 @@ class Shipper:
                 await self._settle(part, outcomes)
         for point in suspects:
             await self._ship_suspect(point)
+        return any_stored
 
     async def _ship_suspect(self, point: WaitingPoint) -> None:
         """Once more alone, now that the server took others: it may have been unwell a moment before."""
@@ -275,7 +310,8 @@ class Shipper:
         else:
             await self._settle([point], outcomes)
 
-    async def _settle(self, points: list[WaitingPoint], outcomes: dict[str, Document]) -> None:
+    async def _settle(self, points: list[WaitingPoint], outcomes: dict[str, Document]) -> bool:
+        """Forget what is stored and set aside what is refused; whether any is stored."""
         stored = [point for point in points if _is_stored(outcomes[point.id])]
         refused = [point for point in points if not _is_stored(outcomes[point.id])]
         await self._outbox.mark_stored(stored)
@@ -291,6 +327,7 @@ class Shipper:
         if unsettled:
             raise CouchUnavailableError(f"the database could not store {unsettled} of {len(points)} points")
         self._note_success()
+        return bool(stored)
 
     def _is_settled(self, point: WaitingPoint, outcome: Document, *, any_stored: bool) -> bool:
         """Whether a refusal is for good. One that may pass is, after a few tries in which others passed."""

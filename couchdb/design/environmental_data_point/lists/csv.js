@@ -61,14 +61,16 @@ function (head, req) {
     if (found !== null) {
       return found;
     }
+    var category = own(point, "category");
+    var isApart = typeof category === "string" && category !== "measured" && category !== "desired";
     if (column === "category") {
       return own(point, "is_desired") ? "desired" : "measured";
     }
-    if (column === "unit") {
+    if (column === "unit" && !isApart) {
       var variable = own(point, "variable");
       return typeof variable === "string" ? own(units, variable) : null;
     }
-    return column === "quality" ? "ok" : null;
+    return column === "quality" && !isApart ? "ok" : null;
   }
   function line(cells) {
     send(cells.map(cell).join(",") + "\r\n");

@@ -1,0 +1,6 @@
+function (doc) {
+  if (typeof doc.environment === "string" && typeof doc.category === "string" && typeof doc.variable === "string" &&
+      typeof doc.timestamp === "number") {
+    emit([doc.environment, doc.category, doc.variable, doc.timestamp], doc);
+  }
+}
