@@ -124,6 +124,7 @@ class Site:
         for couch, name in (
             (self.here, self.database.names.points),
             (self.here, self.database.names.recipes),
+            (self.here, self.database.names.events),
             (self.far, self.points),
             (self.far, self.recipes),
         ):
@@ -143,6 +144,7 @@ async def site(
         for couch, name in (
             (site.here, database.names.points),
             (site.here, database.names.recipes),
+            (site.here, database.names.events),
             (site.far, site.points),
             (site.far, site.recipes),
         ):
@@ -342,7 +344,7 @@ async def test_a_document_that_is_gone_or_changed_is_made_anew(site: Site, chang
 
 async def test_a_job_that_failed_for_good_is_begun_anew(site: Site):
     made = await site.add(1)
-    (job,) = jobs(Wanted(url="http://far", recipes="off"), site.database.names, site.device)
+    (job,) = jobs(Wanted(url="http://far", recipes="off", events="off"), site.database.names, site.device)
     here = Server(site.database.address, site.database.credentials)
     same = job.document(here, Server(site.far_server.url, site.far_server.auth))
     del same["growd"]
@@ -529,7 +531,9 @@ async def test_a_certificate_is_believed_where_the_configuration_says_so(site: S
 
 async def test_the_lag_is_exact_while_it_is_small_and_an_upper_bound_else(site: Site, monkeypatch):
     (job,) = jobs(
-        Wanted(url="http://far", recipes="off", environments=("a",)), site.database.names, site.device
+        Wanted(url="http://far", recipes="off", events="off", environments=("a",)),
+        site.database.names,
+        site.device,
     )
     await site.add(1, 2, environment="a")
     await site.add(3, 4, 5, environment="b")
@@ -543,7 +547,9 @@ async def test_the_lag_is_exact_while_it_is_small_and_an_upper_bound_else(site: 
 
 async def test_what_follows_and_concerns_nobody_is_no_lag(site: Site):
     (job,) = jobs(
-        Wanted(url="http://far", recipes="off", environments=("a",)), site.database.names, site.device
+        Wanted(url="http://far", recipes="off", events="off", environments=("a",)),
+        site.database.names,
+        site.device,
     )
     lag = Lag(job)
     await site.add(1, 2, environment="b")

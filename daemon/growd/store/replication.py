@@ -151,7 +151,10 @@ class Replication:
             await self._verify_certificates(watches)
             is_in_order = await self._reconcile(watches)
             for watch in watches:
-                await watch.look()
+                try:
+                    await watch.look()
+                except CouchRefusedError as error:  # its own database, which may be missing
+                    watch.lost(error, is_new=is_new)
         except CouchError as error:
             self._is_verified = False
             for watch in watches:
