@@ -251,7 +251,11 @@ async def answering(
 @pytest.mark.parametrize(
     ("code", "body", "words"),
     [
-        (404, "{}", "is not growd \\(HTTP status 404\\)"),
+        (
+            404,
+            "{}",
+            "is not growd \\(HTTP status 404\\); a growd whose .* --url http://127.0.0.1:[0-9]+/_NAME",
+        ),
         (302, "", "is not growd \\(HTTP status 302\\)"),
         (200, "<html>", "is not growd \\(JSON is malformed"),
         (200, '{"couchdb": "Welcome"}', "is not growd \\(Object missing required field `status`"),

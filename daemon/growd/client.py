@@ -297,7 +297,12 @@ class Client:
         if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN} and told.error != "read_only":
             return NotAllowedError(self._not_allowed(status, told.reason), status, told.error)
         if not told.ERROR:
-            return NotReachedError(f"what answers at {self.address} is not growd (HTTP status {status})")
+            hint = ""
+            if status == HTTPStatus.NOT_FOUND:
+                hint = f"; a growd whose [http] name is NAME takes --url {self.address.root}/_NAME"
+            return NotReachedError(
+                f"what answers at {self.address} is not growd (HTTP status {status}){hint}"
+            )
         return RefusedError(told.ERROR, status, told.error)
 
     def _not_allowed(self, status: int, reason: str) -> str:

@@ -15,7 +15,7 @@ from growd.http.client_request import SECURITY_HEADERS
 from growd.http.errors import ApiError
 from growd.http.origins import Guard, WebPolicy
 from support.daemon import CO2, LIGHT, NAMES, START, STOP, serving
-from support.exporting import front_door
+from support.exporting import POINTS, front_door
 from support.raw_http import RawUpstream, answering, raw_client
 
 API = b"/_svc/api/0.0.1"
@@ -357,6 +357,73 @@ class TestCors:
     async def test_without_names_nothing_is_said_of_it(self, daemon):
         answer = await ask(daemon, b"GET", NODES, b"Origin: http://x")
         assert not re.search(rb"Access-Control|Vary", b"".join(name for name, _ in answer.headers))
+
+
+DOCUMENT = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n%bContent-Length: 2\r\n\r\n{}"
+
+
+class TestCorsOfTheDatabase:
+    """`origins` holds for what comes from the database as well."""
+
+    @pytest.mark.parametrize("method", [b"PUT", b"DELETE", b"COPY", b"GET"])
+    async def test_named_pages_are_given_leave_without_asking_the_database(self, method):
+        async with serving(policy=NAMED) as daemon:
+            asked = (b"Origin: " + PANEL.encode(), b"Access-Control-Request-Method: " + method)
+            leave = await ask(daemon, b"OPTIONS", b"/recipes/a", *asked)
+            assert leave.status == 204
+            assert method in leave.value(b"Access-Control-Allow-Methods").split(b", ")
+            assert b"If-Match" in leave.value(b"Access-Control-Allow-Headers").split(b", ")
+            assert leave.value(b"Access-Control-Allow-Origin") == PANEL.encode()
+            assert daemon.database.targets == []
+
+    @pytest.mark.parametrize(
+        ("policy", "origin", "own", "expected"),
+        [
+            (NAMED, PANEL, b"", [PANEL.encode()]),
+            (NAMED, "https://evil.example", b"", []),
+            (NAMED, PANEL, b"Access-Control-Allow-Origin: https://c.example\r\n", [b"https://c.example"]),
+            (ANY, "https://evil.example", b"", [b"*"]),
+            (WebPolicy(hosts=NAMES), PANEL, b"", []),
+        ],
+    )
+    async def test_answers_say_who_may_read_them(self, policy, origin, own, expected):
+        async with (
+            RawUpstream(answering(DOCUMENT % own)) as upstream,
+            front_door(upstream.url, policy=policy) as door,
+            raw_client(door.port) as client,
+        ):
+            await client.send(request(b"GET", b"/recipes/a", b"Origin: " + origin.encode()))
+            answer = await client.answer()
+        assert answer.values(b"Access-Control-Allow-Origin") == expected
+        has_credentials = answer.value(b"Access-Control-Allow-Credentials") == b"true"
+        assert has_credentials == (expected == [PANEL.encode()])
+
+    async def test_so_does_the_csv_that_growd_makes(self):
+        rows = b'{"total_rows":0,"offset":0,"rows":[]}'
+        page = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(rows), rows)
+        target = b"/%b/_design/svc/_list/csv/by_variable?reduce=false" % POINTS.encode()
+        async with (
+            RawUpstream(answering(page)) as upstream,
+            front_door(upstream.url, policy=NAMED) as door,
+            raw_client(door.port) as client,
+        ):
+            await client.send(request(b"GET", target, b"Origin: " + PANEL.encode()))
+            answer = await client.answer()
+        assert answer.value(b"Content-Type").startswith(b"text/csv")
+        assert answer.values(b"Access-Control-Allow-Origin") == [PANEL.encode()]
+
+    async def test_growds_own_errors_do_as_well(self):
+        async with front_door("http://127.0.0.1:9", policy=NAMED) as door, raw_client(door.port) as client:
+            await client.send(request(b"GET", b"/recipes/a", b"Origin: " + PANEL.encode()))
+            answer = await client.answer()
+        assert (answer.status, answer.value(b"Access-Control-Allow-Origin")) == (503, PANEL.encode())
+
+    async def test_any_page_may_read_and_not_write(self):
+        async with serving(policy=ANY) as daemon:
+            for method, status in ((b"GET", 204), (b"PUT", 200)):
+                asked = (FOREIGN, b"Access-Control-Request-Method: " + method)
+                leave = await ask(daemon, b"OPTIONS", b"/recipes/a", *asked)
+                assert leave.status == status  # 200 is the database's, which gives no leave
 
 
 class TestSecurityHeaders:

@@ -95,12 +95,17 @@ class Door:
 
 @asynccontextmanager
 async def front_door(
-    upstream: str, database: str = POINTS, *, stall_limit: float = 300, building: Building | None = None
+    upstream: str,
+    database: str = POINTS,
+    *,
+    stall_limit: float = 300,
+    building: Building | None = None,
+    policy: WebPolicy | None = None,
 ) -> AsyncIterator[Door]:
     """The daemon's server before the database server at `upstream`, whose points are in `database`."""
     bus = Bus(RealClock(), Parameters(store=MemoryStore()))
     gateway = Noting(upstream, stall_limit)
-    guard = Guard(WebPolicy(hosts=NAMES))
+    guard = Guard(policy or WebPolicy(hosts=NAMES))
     server = Server(
         Api(bus, bus.node("http"), "_svc"), NotingExports(gateway, database, building), guard=guard
     )

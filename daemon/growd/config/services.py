@@ -61,8 +61,8 @@ class Http(Section, frozen=True):
     localhost, the machine's name, the same with .local, and `host` need not be named."""
 
     origins: tuple[str, ...] = ()
-    """Whose pages may use the API, such as "https://panel.example:8443", besides those that this address
-    serves itself; "*" lets pages of every site read what takes no login."""
+    """Whose pages may use the API and the database, such as "https://panel.example:8443", besides those that
+    this address serves itself; "*" lets pages of every site read what takes no login."""
 
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies that are believed for whom they ask (X-Forwarded-For); those on this

@@ -33,6 +33,15 @@ class AnswerHeaders:
         """The headers as an HTTP/1.1 head has them."""
         return "".join(f"{name}: {value}\r\n" for name, value in self.pairs)
 
+    @cached_property
+    def cors(self) -> tuple[tuple[bytes, bytes], ...]:
+        """Those that say which pages may read the answer: answers of the database get them as well."""
+        return tuple(
+            (name.encode(), value.encode())
+            for name, value in self.pairs
+            if name == hdrs.VARY or name.startswith("Access-Control-")
+        )
+
 
 _USUAL: Final = AnswerHeaders()
 
@@ -53,6 +62,11 @@ class ClientRequest(web.BaseRequest):
         headers.extend(self.answer_headers.pairs)
         if hdrs.CACHE_CONTROL not in headers:
             headers[hdrs.CACHE_CONTROL] = NO_STORE
+
+
+def cors_of(request: web.BaseRequest) -> tuple[tuple[bytes, bytes], ...]:
+    """The headers with which an answer of the database says which pages may read it."""
+    return request.answer_headers.cors if isinstance(request, ClientRequest) else ()
 
 
 def client_of(request: web.BaseRequest) -> str | None:

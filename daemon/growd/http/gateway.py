@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from growd.http.client_request import cors_of
 from growd.http.headers import Outside, answer_headers, request_head
 from growd.http.requests import split_target
 from growd.http.upstream import Answer, Connection, ConnectionPool, Upstream
@@ -347,6 +348,8 @@ class Relay(web.StreamResponse):
         may_tell = request.version >= _HTTP_1_1 and answered.status != _NO_CONTENT
         if self._chunks or (told and may_tell):
             headers = [*headers, (b"Transfer-Encoding", b"chunked")]
+        if b"access-control-allow-origin" not in answered.headers:  # else CouchDB has decided
+            headers = [*headers, *cors_of(request)]
         if not self._persists:
             headers = [*headers, (b"Connection", b"close")]
         elif request.version < _HTTP_1_1:

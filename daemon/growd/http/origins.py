@@ -27,6 +27,13 @@ PREFLIGHT_S: Final = 600  # how long a browser may go by the answer to a preflig
 # Those of a body that a form sends, for which browsers ask no leave before (Fetch standard,
 # "CORS-safelisted request-header"); no type is one of them too.
 _FORM_TYPES: Final = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
+_API_METHODS: Final = "GET, HEAD, POST"
+_DATABASE_METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY"
+# What clients of the API and of CouchDB send (https://docs.couchdb.org/en/stable/config/http.html#cors/headers).
+_SENT: Final = (
+    "Authorization, Content-Type, Last-Event-ID, If-Match, If-None-Match, Range, Destination, "
+    "X-Requested-With, X-Couch-Full-Commit, X-CouchDB-WWW-Authenticate"
+)
 _OWN_SITES: Final = frozenset({"same-origin", "none"})  # of Sec-Fetch-Site; none is a person's own doing
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]*))?")
 _AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
@@ -89,11 +96,9 @@ class Guard:
             return None
         if not is_api:
             self._check_form(request, host, origin)
-            return None
-        if origin is None:
+        elif origin is None:
             _check_site(request)
-            return None
-        return self._admit_page(request, host, origin)
+        return None if origin is None else self._admit_page(request, host, origin, is_api=is_api)
 
     def _check_host(self, host: str) -> None:
         found = _HOST.fullmatch(host)
@@ -111,7 +116,8 @@ class Guard:
     def _check_form(self, request: ClientRequest, host: str | None, origin: str | None) -> None:
         """Of the database's, refuse what a page of another site may send without asking for leave.
 
-        All else a browser asks leave for, which CouchDB gives or not (its section `cors`).
+        Browsers ask before they send anything else: CouchDB's section `cors` decides on pages that `origins`
+        does not name, and the embedded database refuses them.
         """
         if request.method != "POST" or _media_type(request) not in _FORM_TYPES:
             return
@@ -120,20 +126,24 @@ class Guard:
         elif not _is_own(request, host, origin) and origin not in self._named:
             raise _foreign(shown(origin))
 
-    def _admit_page(self, request: ClientRequest, host: str | None, origin: str) -> web.Response | None:
+    def _admit_page(
+        self, request: ClientRequest, host: str | None, origin: str, *, is_api: bool
+    ) -> web.Response | None:
         if len(request.headers.getall(hdrs.ORIGIN)) > 1:
             raise ApiError(400, "bad_request", "there is more than one Origin")
         wanted = request.headers.get("Access-Control-Request-Method", "")
         is_preflight = request.method == "OPTIONS" and bool(wanted)
         if origin in self._named:
             request.answer_headers = self._named[origin]
-            return _leave(request, "GET, HEAD, POST") if is_preflight else None
+            return _leave(request, _API_METHODS if is_api else _DATABASE_METHODS) if is_preflight else None
         if _is_own(request, host, origin):
             return None
         if self._allows_any and (wanted if is_preflight else request.method) in READING:
             request.answer_headers = self._readable
             return _leave(request, "GET, HEAD") if is_preflight else None
-        raise _foreign(shown(origin))
+        if is_api:
+            raise _foreign(shown(origin))
+        return None
 
 
 def _host_of(request: ClientRequest) -> str | None:
@@ -194,7 +204,7 @@ def _cors(origin: str) -> tuple[tuple[str, str], ...]:
     """What lets pages of an origin read; credentials go with those that are named only."""
     allowed = (
         ("Access-Control-Allow-Origin", origin),
-        ("Access-Control-Expose-Headers", "Allow, Retry-After"),
+        ("Access-Control-Expose-Headers", "Allow, ETag, Location, Retry-After, X-Couch-Update-NewRev"),
     )
     return allowed if origin == ANY_ORIGIN else (*allowed, ("Access-Control-Allow-Credentials", "true"))
 
@@ -203,7 +213,7 @@ def _leave(request: ClientRequest, methods: str) -> web.Response:
     """The answer to a preflight (Fetch standard, "CORS-preflight request")."""
     headers = {
         "Access-Control-Allow-Methods": methods,
-        "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
+        "Access-Control-Allow-Headers": _SENT,
         "Access-Control-Max-Age": str(PREFLIGHT_S),
     }
     if request.headers.get("Access-Control-Request-Private-Network") == "true" and "POST" in methods:
