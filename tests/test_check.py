@@ -366,15 +366,16 @@ async def test_a_sound_configuration_is_told_with_what_it_names(tmp_path: Path):
     )
 
 
-HIGH_CEILING = """
-[simulator]
-enabled = true
-
+VALVE = """
 [[relay]]
 name = "valve"
 pin = 23
 variable = "air_carbon_dioxide_valve_on"
-
+"""
+HIGH_CEILING = f"""
+[simulator]
+enabled = true
+{VALVE}
 [interlock]
 ceiling_ppm = 30000
 """
@@ -401,6 +402,59 @@ def test_a_file_that_does_not_say_whether_the_hardware_is_simulated_is_warned_of
     assert printed.startswith(expected)
     file.write_text("[simulator]\nenabled = true\n")
     assert "warning" not in said("check", "--config", str(file))[1]
+
+
+LAMP = '[[light.channel]]\nname = "white"\npin = 12\n'
+BLIND = '[[sensor]]\nname = "lux"\nkind = "bh1750"\n'
+
+
+@pytest.mark.parametrize(
+    ("file", "warnings"),
+    [
+        (VALVE, []),
+        (f'{VALVE}needs = ""', ["[relay] needs: valve may be open while air_carbon_dioxide is not known"]),
+        (f'{VALVE}needs = "air_humidity"', ["[relay] needs: valve may be open while air_carbon_dioxide"]),
+        (
+            f'{BLIND}{VALVE}needs = ""',
+            ["[relay] needs: no sensor measures air_carbon_dioxide, so no ceiling"],
+        ),
+        (
+            f"{VALVE}[interlock]\ndose_s = 3600\nvalve_open_s = 86400\nlight_off_degc = 85\n{LAMP}",
+            [
+                "[interlock] dose_s: 3600 is",
+                "[interlock] valve_open_s: 86400",
+                "[interlock] light_off_degc: 85",
+            ],
+        ),
+        (
+            f"{VALVE}[interlock]\ndose_litres = 60\nvalve_flow_l_min = 1",
+            ["[interlock] dose_litres: 60 l take the open valve an hour"],
+        ),
+        (
+            f'[[sensor]]\nname = "air"\nkind = "scd30"\nself_calibration = true{VALVE}',
+            ["[sensor] self_calibration: air takes the lowest CO2 of a day"],
+        ),
+    ],
+)
+def test_a_valve_without_protection_is_a_warning(tmp_path: Path, file: str, warnings: list[str]):
+    config = tmp_path / "growd.toml"
+    config.write_text(f"[simulator]\nenabled = true\n{file}")
+    status, printed = said("check", "--config", str(config))
+    found = [line.partition(": ")[2] for line in printed.splitlines() if line.startswith("warning: ")]
+    assert (status, len(found)) == (0, len(warnings)), printed
+    for line, expected in zip(found, warnings, strict=True):
+        assert expected in line
+
+
+def test_a_valve_without_a_sensor_of_carbon_dioxide_is_refused_unless_that_is_written(tmp_path: Path):
+    config = tmp_path / "growd.toml"
+    config.write_text(f"{BLIND}{VALVE}")
+    status, printed = said("check", "--config", str(config))
+    assert status == 1
+    assert printed == (
+        f"growd: {config}:5: [relay] needs: valve is a valve for CO2, which no sensor measures; add a "
+        '[[sensor]] for it, or set needs = "" where the valve may open without one\n'
+    )
 
 
 @pytest.fixture

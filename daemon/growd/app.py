@@ -20,7 +20,7 @@ from growd.bus.messages import MESSAGE_TYPES
 from growd.bus.params import Parameters
 from growd.clock import AcceleratedClock, Clock, RealClock
 from growd.config import ConfigError, Finding, refuse
-from growd.config.doubts import high_limits, odd_addresses, shared_pwm
+from growd.config.doubts import high_limits, odd_addresses, self_calibrations, shared_pwm
 from growd.data_folder import StartError, own_folder, unusable
 from growd.devices import shared_places
 from growd.folders import couchdb_folder, read_credentials, read_trust
@@ -31,7 +31,14 @@ from growd.liveness import Liveness
 from growd.machine import model_of_this_machine
 from growd.operations import Operations
 from growd.outputs import check_lamps
-from growd.plant import Plants, declare_topics, median_of_two, unfit_topics, unmeasured_variables
+from growd.plant import (
+    Plants,
+    declare_topics,
+    median_of_two,
+    unfit_topics,
+    unguarded_valves,
+    unmeasured_variables,
+)
 from growd.recipe_runners import recipe_runners, run_documents
 from growd.reloading import Reloader, has_terminal
 from growd.safe_outputs import keep_pins, safe_pins
@@ -333,6 +340,8 @@ def _simulated_unasked(config: Config, source: Source) -> Iterator[Finding]:
 DOUBTS: Final[tuple[Doubt, ...]] = (
     _simulated_unasked,
     high_limits,
+    unguarded_valves,
+    self_calibrations,
     odd_addresses,
     shared_pwm,
     median_of_two,

@@ -29,7 +29,7 @@ from growd.control.light_calibration import PATIENCE_S, LightCalibration
 from growd.control.pid import Gains
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import RESERVED, declare_environment
-from growd.devices import SENSOR_KINDS, SensorDevice, least_interval_s, line_of
+from growd.devices import CARBON_DIOXIDE, SENSOR_KINDS, SensorDevice, least_interval_s, line_of
 from growd.outputs import light_device, relay_device
 from growd.safeguards import ILLUMINANCE, Safeguards
 from growd.supervisor import Supervisor
@@ -109,6 +109,12 @@ def _unmeasured_in(config: Config, environment: str) -> Iterator[Finding]:
         if relay.needs and relay.needs not in measured:
             needed = f"{relay.name} needs {relay.needs}, which no sensor measures"
             yield Finding((*path("relay"), number, "needs"), needed)
+        if relay.variable == VALVE and relay.needs is None and CARBON_DIOXIDE not in measured:
+            needed = (
+                f"{relay.name} is a valve for CO2, which no sensor measures; add a [[sensor]] for it, or set "
+                'needs = "" where the valve may open without one'
+            )
+            yield Finding((*path("relay"), number, "needs"), needed)
     if chamber.light.needs_sensor and "light_illuminance" not in measured:
         yield Finding((*path("light"), "needs_sensor"), "no sensor measures light_illuminance")
 
@@ -126,6 +132,23 @@ def median_of_two(config: Config, _: Source) -> Iterator[Finding]:
 def _no_variable(name: str) -> str:
     meant = similar_variable(name)
     return "there is no variable of this name" + (f"; did you mean {meant}?" if meant else "")
+
+
+def unguarded_valves(config: Config, _: Source) -> Iterator[Finding]:
+    """Valves for CO2 that may be open while nobody can say how much CO2 there is."""
+    for environment, chamber in config.chambers().items():
+        is_measured = CARBON_DIOXIDE in sensed(chamber)
+        for number, relay in enumerate(chamber.relay):
+            if relay.variable != VALVE or relay.needs in (None, CARBON_DIOXIDE):
+                continue
+            if is_measured:
+                reason = f"{relay.name} may be open while {CARBON_DIOXIDE} is not known; leave needs out"
+            else:
+                reason = (
+                    f"no sensor measures {CARBON_DIOXIDE}, so no ceiling shuts {relay.name}; add a "
+                    "[[sensor]] for it, and leave needs out"
+                )
+            yield Finding((*config.path(environment, "relay"), number, "needs"), reason)
 
 
 def sensors_of(chamber: Chamber, variable: str) -> list[str]:
@@ -339,7 +362,7 @@ class Plant:
 
     def _is_carbon_dioxide_controlled(self) -> bool:
         """Whether there are a sensor and a valve for it."""
-        return "air_carbon_dioxide" in sensed(self.chamber) and bool(self._relays_of(VALVE))
+        return CARBON_DIOXIDE in sensed(self.chamber) and bool(self._relays_of(VALVE))
 
     def _relays_of(self, variable: str) -> tuple[str, ...]:
         return tuple(relay.name for relay in self.chamber.relay if relay.variable == variable)
@@ -357,7 +380,7 @@ class Plant:
             fan_band_ppm=settings.fan_band_ppm,
             valves=valves,
             fans=self._relays_of(FAN),
-            measured_stale_after_s=self._stale_after("air_carbon_dioxide"),
+            measured_stale_after_s=self._stale_after(CARBON_DIOXIDE),
             override_s=settings.override_s,
         )
         yield controller

@@ -148,8 +148,9 @@ class Relay(Section, frozen=True):
     """Its safe state. A valve is safe when it is off."""
 
     needs: str | None = None
-    """For a valve that is air_carbon_dioxide where a sensor measures it, and for a fan nothing, unless said
-    otherwise; "" is nothing. A valve must not stay open when nobody can say what the air is like."""
+    """The variable without which it is safe; "" is none. By default air_carbon_dioxide for a valve, which
+    must not stay open while CO2 is not known, and none for a fan. A valve without a sensor of CO2 is refused
+    unless this is "", and then there is a warning."""
 
     stale_after_s: Patience = 10.0
     """Without a command that is younger it is safe."""

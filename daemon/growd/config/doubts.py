@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.config.findings import Source
-    from growd.config.root import Config
+    from growd.config.root import Chamber, Config
 
 VALVE: Final = "air_carbon_dioxide_valve_on"
 
@@ -23,6 +23,7 @@ _DOUBTFUL_FROM: Final = {
 }
 """From these values on, a limit of the valve hardly protects anybody."""
 
+_HOT_DEGC: Final = 50.0  # no crop grows there
 
 _ADDRESSES: Final = {"scd30": (0x61,), "bh1750": (0x23, 0x5C), "tsl2591": (0x29,)}
 """I2C addresses that the data sheets give (SCD30 interface description 1.1, BH1750FVI, TSL2591)."""
@@ -34,14 +35,35 @@ _ONE_PWM: Final = ({12, 18}, {13, 19})
 def high_limits(config: Config, _: Source) -> Iterator[Finding]:
     """Limits of interlocks far above their defaults, where there is an output that they protect from."""
     for environment, chamber in config.chambers().items():
-        if not any(relay.variable == VALVE for relay in chamber.relay):
-            continue
-        path = config.path(environment, "interlock")
-        for option, most in _DOUBTFUL_FROM.items():
-            value, default = getattr(chamber.interlock, option), getattr(Interlock(), option)
+        limits, path = chamber.interlock, config.path(environment, "interlock")
+        doubtful = {"light_off_degc": _HOT_DEGC} if chamber.light.enabled else {}
+        if _has_valve(chamber):
+            doubtful |= _DOUBTFUL_FROM
+        for option, most in doubtful.items():
+            value, default = getattr(limits, option), getattr(Interlock(), option)
             if value >= most:
                 reason = f"{value:g} is far above the default of {default:g}; set it below {most:g}"
                 yield Finding((*path, option), reason)
+        if _has_valve(chamber) and limits.dose_limit_s >= _DOUBTFUL_FROM["dose_s"] > limits.dose_s:
+            reason = f"{limits.dose_litres:g} l take the open valve an hour, so there is no limit; set less"
+            yield Finding((*path, "dose_litres"), reason)
+
+
+def self_calibrations(config: Config, _: Source) -> Iterator[Finding]:
+    """CO2 sensors that calibrate themselves, where a valve raises the CO2."""
+    for environment, chamber in config.chambers().items():
+        for number, sensor in enumerate(chamber.sensor):
+            if sensor.self_calibration and _has_valve(chamber):
+                reason = (
+                    f"{sensor.name} takes the lowest CO2 of a day or week for fresh air, which hides CO2 "
+                    "from the interlocks in a chamber that is not aired; set it to false"
+                )
+                path = (*config.path(environment, "sensor"), number, "self_calibration")
+                yield Finding(path, reason)
+
+
+def _has_valve(chamber: Chamber) -> bool:
+    return any(relay.variable == VALVE for relay in chamber.relay)
 
 
 def odd_addresses(config: Config, _: Source) -> Iterator[Finding]:
