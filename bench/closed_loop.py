@@ -21,7 +21,7 @@ from growd.control.actuation import DEFAULT_MIX, LightActuator, SwitchActuator
 from growd.control.controllers import LightController
 from growd.control.filters import Filter
 from growd.control.topics import declare_environment
-from growd_hwsim.chamber import Air, Chamber, ChamberParameters
+from growd_hwsim.chamber import Chamber, ChamberParameters
 from growd_hwsim.chips import scd30
 
 if TYPE_CHECKING:
@@ -112,31 +112,6 @@ class Inline:
         return False
 
 
-class SlowAir:
-    """The air in the cell of a sensor, which follows that of the chamber through a first-order lag.
-
-    `response_s` is the time to 63 %: 20 s for an SCD30 (datasheet, table 1); 0 is none.
-    """
-
-    def __init__(self, chamber: Chamber, monotonic: Callable[[], float], response_s: float) -> None:
-        self._chamber = chamber
-        self._monotonic = monotonic
-        self._response_s = response_s
-        self._ppm = chamber.air().carbon_dioxide_ppm
-        self._at = monotonic()
-
-    def air(self) -> Air:
-        now, air = self._monotonic(), self._chamber.air()
-        if self._response_s:
-            self._ppm += (air.carbon_dioxide_ppm - self._ppm) * -math.expm1(
-                (self._at - now) / self._response_s
-            )
-        else:
-            self._ppm = air.carbon_dioxide_ppm
-        self._at = now
-        return Air(self._ppm, air.temperature_degc, air.humidity_percent)
-
-
 class Hold:
     """Stands in for the interlocks: an output that is held is 0, and nobody is asked."""
 
@@ -164,10 +139,10 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Setting:
-    """What is controlled: the chamber, and how far behind its sensor is. `fan` says if there is one."""
+    """What is controlled: the chamber, and how far its sensor lags. `fan` says if there is one."""
 
     parameters: ChamberParameters = field(default_factory=ChamberParameters)
-    response_s: float = 0.0
+    response_s: float = scd30.RESPONSE_S.carbon_dioxide_ppm
     fan: bool = True
     time_of_day_s: float = 8 * 3600.0
     seed: int = 1
@@ -189,10 +164,12 @@ class Loop:
         self.openings = 0
         self.open_s = 0.0
         self._opened = 0.0
-        self._air = SlowAir(self.chamber, self.clock.monotonic, setting.response_s)
         self._late = 0.0
         self._chip = scd30.SimulatedScd30(
-            self._air.air, lambda: self.clock.monotonic() + self._late, seed=setting.seed
+            self.chamber.air,
+            lambda: self.clock.monotonic() + self._late,
+            seed=setting.seed,
+            response_s=scd30.RESPONSE_S._replace(carbon_dioxide_ppm=setting.response_s),
         )
         self._raw = self.bus.node("sensor").publisher(f"{ENVIRONMENT}/raw/{CO2}")
         self._client = self.bus.node("client")

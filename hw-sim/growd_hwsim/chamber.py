@@ -173,6 +173,9 @@ class Chamber:
     read.
     """
 
+    is_recorded = False
+    """Whether the air is what a sensor measured, with the sensor's lag in it."""
+
     def __init__(
         self,
         monotonic: Callable[[], float],

@@ -14,7 +14,7 @@ from growd_drivers.sc16is750 import place_of
 from growd_hwsim.chips.bh1750 import SimulatedBh1750
 from growd_hwsim.chips.mhz19 import SimulatedMhz19
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
-from growd_hwsim.chips.scd30 import SimulatedScd30
+from growd_hwsim.chips.scd30 import INSTANT, RESPONSE_S, SimulatedScd30
 from growd_hwsim.chips.tsl2591 import SimulatedTsl2591
 from growd_hwsim.faults import Faults
 from growd_hwsim.gpio import SimulatedGpio
@@ -166,7 +166,9 @@ class SimulatedHardware(Hardware):
 
     def _made(self, chip: WiredChip, chamber: Chamber, monotonic: Callable[[], float], seed: int) -> I2CSlave:
         if chip.kind == SimulatedScd30.name:
-            return SimulatedScd30(functools.partial(self._air, chamber), monotonic, seed=seed)
+            response_s = INSTANT if chamber.is_recorded else RESPONSE_S
+            air = functools.partial(self._air, chamber)
+            return SimulatedScd30(air, monotonic, seed=seed, response_s=response_s)
         if chip.kind in _BEHIND_BRIDGES:
             return self._bridged(chip, chamber, monotonic, seed)
         light_sensors = {sensor.name: sensor for sensor in (SimulatedBh1750, SimulatedTsl2591)}

@@ -63,6 +63,8 @@ class ReplayedChamber(Chamber):
     one has held for as long, the recording begins again where `loop` is set, and else has ended.
     """
 
+    is_recorded = True
+
     def __init__(
         self,
         recording: Recording,

@@ -101,6 +101,36 @@ async def test_it_finds_the_chamber_and_afterwards_the_set_points_hold(
             assert highest - set_point < max(0.03 * step, 30 + 0.03 * set_point)
 
 
+@pytest.mark.parametrize("wait_s", [30, 180])
+@pytest.mark.parametrize("leak_per_h", [0.5, 1.5])
+async def test_it_finds_the_same_while_the_air_still_falls_after_a_recipe(wait_s, leak_per_h):
+    async with rigged(leak_per_h=leak_per_h) as rig:
+        rig.want(CO2, 1000.0)
+        await rig.clock.advance(2_400)
+        rig.publish(f"desired/{CO2}", None, Quality.STALE)
+        await rig.clock.advance(wait_s)
+        assert (await rig.ask())["success"]
+        told = await rig.until_over()
+        assert told["state"] == "done", told["message"]
+        assert told["rise"] == pytest.approx(8.33, rel=0.1)
+        assert told["loss"] == pytest.approx(leak_per_h, rel=0.25)
+
+
+async def test_it_says_so_where_the_air_falls_by_more_than_the_dose_raises_it():
+    async with rigged(leak_per_h=3.0) as rig:
+        rig.want(CO2, 1500.0)
+        await rig.clock.advance(2_400)
+        rig.publish(f"desired/{CO2}", None, Quality.STALE)
+        await rig.clock.advance(180)
+        before = rig.parameters()
+        assert (await rig.ask())["success"]
+        told = await rig.until_over()
+        assert told["state"] == "failed"
+        assert "by itself" in told["message"]
+        assert "wait until it is steady" in told["message"]
+        assert rig.parameters() == before
+
+
 async def test_it_answers_at_once_and_tells_how_it_goes(rig):
     answer = await rig.ask()
     assert answer["success"]
@@ -121,7 +151,7 @@ async def test_what_it_found_stands_in_the_parameters(rig):
     after = rig.parameters()
     assert told["state"] == "done"
     assert all(was != now for was, now in zip(before[:3], after[:3], strict=True))
-    assert after[3] == after[4] == pytest.approx(17 / told["rise"])
+    assert after[3] == after[4] == pytest.approx(33 / told["rise"])
 
 
 @pytest.mark.parametrize(
@@ -335,7 +365,7 @@ def test_a_test_that_was_told_nothing_has_no_response():
 def test_gains_stay_within_reason_for_a_chamber_that_loses_nothing():
     gains = Response(rise_ppm_s=8.0, lag_s=25.0, loss_per_h=0.0).gains()
     assert gains.ti_s == 7200
-    assert gains.kp == pytest.approx(1 / (8 * 50))
+    assert gains.kp == pytest.approx(1 / (15 * 33))  # 15 doses of 33 ppm from end to end
 
 
 def test_a_strong_valve_gets_short_doses_and_a_slow_hand():

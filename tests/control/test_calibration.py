@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from growd.config import Config, Interlock, Light, Relay, Sensor
 from growd.control.calibration import UNKNOWN, Calibration, Correction, steady_reading
+from growd_hwsim.chips.scd30 import INSTANT, SimulatedScd30
 from growd_hwsim.faults import Fault
 from support.jumping import rigged
 from support.memory import ShortMemory
@@ -34,6 +35,9 @@ class Stage:
         self.rig = rig
         self.clock, self.bus = rig.clock, rig.bus
         self.client = self.bus.node("client")
+        for chip in rig.machine.chips.values():
+            if isinstance(chip, SimulatedScd30):
+                chip.response_s = INSTANT
 
     async def advance(self, seconds):
         await self.clock.advance(seconds)

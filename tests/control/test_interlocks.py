@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from growd.bus.errors import InvalidValueError, NotOpenError
 from growd.bus.messages import Quality
 from growd.config import Chamber, Config, Light, Relay, Sensor
+from growd_hwsim.chips.scd30 import INSTANT
 from growd_hwsim.faults import Fault
 from support.jumping import rigged
 from support.memory import ShortMemory
@@ -121,6 +122,7 @@ class TestCarbonDioxideCeiling:
         caplog.set_level(logging.INFO, "growd")
         async with stage(chamber()) as on:
             on.change(valve_flow_l_min=2.0)
+            on.machine.scd30.response_s = INSTANT
             await on.clock.advance(KNOWN_S)
             async with with_events(on) as told:
                 on.want(VALVE_ON, 1)

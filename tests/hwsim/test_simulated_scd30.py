@@ -10,7 +10,7 @@ from smbus2 import i2c_msg
 
 from growd_drivers.i2c import I2CBus
 from growd_hwsim.chamber import Air
-from growd_hwsim.chips.scd30 import SimulatedScd30, crc8, with_crcs
+from growd_hwsim.chips.scd30 import INSTANT, SimulatedScd30, crc8, with_crcs
 from growd_hwsim.i2c import I2CAdapter, I2CKernel, NoAcknowledgeError, smbus_over
 from support.machine import SleepingTime
 
@@ -71,6 +71,32 @@ def test_a_measurement_is_ready_once_an_interval(bench):
     assert not bench.ready()
     bench.clock.advance(2)
     assert bench.ready()
+
+
+def test_a_step_of_the_air_shows_with_the_response_times_of_the_data_sheet(bench):
+    bench.clock.advance(2)
+    bench.carbon_dioxide()
+    bench.air = Air(2000.0, 35.0, 90.0)
+    seen = {}
+    for second in range(2, 122, 2):
+        bench.clock.advance(2)
+        words = bench.ask(READ, 18)
+        values = [words[at : at + 2] + words[at + 3 : at + 5] for at in (0, 6, 12)]
+        seen[second] = [struct.unpack(">f", value)[0] for value in values]
+    assert seen[20][0] == pytest.approx(1632, abs=15)
+    assert seen[10][1] == pytest.approx(31.3, abs=0.2)
+    assert seen[8][2] == pytest.approx(79.0, abs=0.2)
+    assert seen[120] == pytest.approx([2000, 35.0, 90.0], abs=15)
+
+
+def test_a_sensor_that_is_told_to_respond_at_once_does():
+    bench = Bench(response_s=INSTANT)
+    bench.chip.receive(START)
+    bench.clock.advance(2)
+    bench.carbon_dioxide()
+    bench.air = Air(2000.0, 35.0, 90.0)
+    bench.clock.advance(2)
+    assert bench.carbon_dioxide() == pytest.approx(2000, abs=10)
 
 
 def test_measurements_keep_their_pace_after_a_long_pause(bench):

@@ -47,7 +47,7 @@ class CarbonDioxide(Section, frozen=True):
     fan_band_ppm: Annotated[float, Meta(ge=0, le=10_000)] = 30.0
     """From so much above the set point on an exhaust fan helps, where a relay has one."""
 
-    minimum_on_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 2.0
+    minimum_on_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 4.0
     """The shortest dose."""
 
     minimum_off_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 2.0

@@ -31,6 +31,9 @@ behind by 20 s (datasheet, response time); the autotune service finds those of a
 FRESH_AIR_PPM: Final = 420.0
 """Less CO2 than the air outside has can't be reached with it (NOAA, Mauna Loa: 420 ppm in 2023)."""
 
+IN_FLIGHT_S: Final = 120.0
+"""For so long after the valve has shut its last dose may still show: six response times of an SCD30."""
+
 COMMAND_STALE_S: Final = 5.0
 SHORTEST_S: Final = 0.01  # between two looks at the same edge
 
@@ -40,7 +43,8 @@ class CarbonDioxideController(Controller):
 
     A PID (`growd.control.pid`), or with `on_off` full on below the set point by `band` and off at it. Between
     the set point and `fan_band` above it the command is never below 0: there the air's own loss does it, and
-    the fan does not blow out what the valve has just let in. Without fans it never is.
+    the fan does not blow out what the valve has just let in. Without fans it never is. `on_off` overshoots by
+    what is measured late: the fan leaves that alone, and starts from `fan_band` above its peak on.
 
     A set point below fresh air (`FRESH_AIR_PPM`), as of a night without CO2, is one of fresh air to the fan:
     it helps from `fan_band` above that on, and does not run for what it can't reach.
@@ -90,6 +94,8 @@ class CarbonDioxideController(Controller):
         self._measured: tuple[float, float] | None = None  # ppm, when it came
         self._computed: float | None = None  # when the PID was asked last, None after a pause
         self._switched = 0.0  # what hysteresis says: 1, 0 or -1
+        self._dosed_at = -math.inf  # when hysteresis had the valve open last
+        self._overshoot = 0.0  # the most that was measured soon after, in ppm
         self._experiment: tuple[float, float] | None = None  # level, until when
 
     @property
@@ -113,6 +119,8 @@ class CarbonDioxideController(Controller):
         if message.topic == self._measured_topic:
             self._measured = None if value is None else (value, self._published_at(message))
         elif message.topic == self._desired_topic:
+            if value != self._desired:
+                self._dosed_at, self._overshoot = -math.inf, 0.0
             self._desired = value
         else:
             self._given.take(message, self._clock.monotonic())
@@ -159,15 +167,26 @@ class CarbonDioxideController(Controller):
     def _hysteresis(self, desired: float, ppm: float) -> float:
         fan_band: float = self._fan_band.value
         reachable = max(desired, FRESH_AIR_PPM)
+        self._watch_overshoot(reachable + fan_band / 2, ppm)
         if ppm < desired - self._band.value:
             self._switched = 1.0
-        elif ppm > reachable + fan_band and self._has_fan:
+        elif ppm > max(reachable, self._overshoot) + fan_band and self._has_fan:
             self._switched = -1.0
         elif (self._switched > 0 and ppm >= desired) or (
             self._switched < 0 and ppm <= reachable + fan_band / 2
         ):
             self._switched = 0.0
         return self._switched
+
+    def _watch_overshoot(self, much: float, ppm: float) -> None:
+        """Note how far the valve's last dose goes, until all of it has shown and is down to `much` ppm."""
+        now = self._clock.monotonic()
+        if self._switched > 0:
+            self._dosed_at = now
+        if now - self._dosed_at <= IN_FLIGHT_S:
+            self._overshoot = max(self._overshoot, ppm)
+        elif ppm <= much:
+            self._overshoot = 0.0
 
 
 class DosedSwitchController(Controller):
@@ -187,7 +206,7 @@ class DosedSwitchController(Controller):
         environment: str,
         variable: str,
         *,
-        minimum_on_s: float = 2.0,
+        minimum_on_s: float = 4.0,
         minimum_off_s: float = 2.0,
         command_stale_after_s: float = COMMAND_STALE_S,
         override_s: float = OVERRIDE_S,

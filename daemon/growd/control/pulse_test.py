@@ -1,11 +1,13 @@
 """The dose response of a chamber, from one dose of known length, and the gains that follow from it.
 
 A dose lets CO2 in for a while; how far it rises tells what a second of the open valve is worth, how late that
-shows tells how far the measuring is behind, and how it falls again tells the loss of the air. The gains are
-those of the SIMC rules for a first-order process with delay (Skogestad 2003, Simple analytic rules for model
-reduction and PID controller tuning, J. Process Control 13:291), kp = 1 / (rise (tc + delay)), but with the
-process's own time constant as integral time: the shorter one of these rules brings disturbances down sooner
-and overshoots, which a valve that only lets in can't take back.
+shows tells how far the measuring is behind, and how it falls again tells the loss of the air. Where the air
+still changes from before, as after a recipe, it goes on as dx/dt = a - loss x, and that is taken off.
+
+The gains are those of the SIMC rules for a first-order process with delay (Skogestad 2003, Simple analytic
+rules for model reduction and PID controller tuning, J. Process Control 13:291), kp = 1 / (rise (tc + delay)),
+but with the process's own time constant as integral time: the shorter one of these rules brings disturbances
+down sooner and overshoots, which a valve that only lets in can't take back.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ SHUTS_WITHIN_S: Final = 5.0
 COMES_LATE_S: Final = 2.0  # an edge: by the look at the test, and by the controller's own second
 LEAST_RISE_PPM: Final = 40.0  # of which noise and drift are a tenth
 LEAST_SAMPLES: Final = 10  # in each part
+MOST_STEPS: Final = 50  # in which the loss is found
+SAME_LOSS: Final = 1e-7  # in 1/s: a thousandth of one air change in an hour
 MOST_START_PPM: Final = 2_500.0  # a dose on top of more is not needed by anybody
 
 TIME_CONSTANTS_S: Final = (600.0, 7_200.0)
-DOSE_PPM: Final = 17.0  # one dose: 3 % of a step from 420 to 1000 ppm, so that its ripple is half of that
+DOSE_PPM: Final = 33.0  # one dose, whose ripple is half of that: within an SCD30's accuracy (30 ppm + 3 %)
 DOSES_IN_BAND: Final = 15.0  # the ripple of doses must not drive the demand from end to end
 DELAYS: Final = 2.0  # closed-loop time constant and delay together, in delays: as the rules have it
 FASTEST_S: Final = 30.0  # and at least: no crop asks for more
@@ -136,21 +140,38 @@ class PulseTest:
         if self._opened is None or self._closed is None:
             raise TuneError("there was no dose")
         opened, closed = self._opened, self._closed
-        by_itself = _line(self._before_dose())
+        loss = self._loss(closed)
+        by_itself = self._by_itself(loss)
         excess = [(at, ppm - by_itself(at)) for at, ppm in self._samples if at > opened]
-        tail = [(at, ppm) for at, ppm in excess if at >= closed + SETTLE_S]
-        if len(tail) < LEAST_SAMPLES:
-            raise TuneError("too little was measured after the dose")
-        if min(ppm for _, ppm in tail) < LEAST_RISE_PPM / 4:
-            raise TuneError(f"CO2 did not rise by {LEAST_RISE_PPM:.0f} ppm and stay so: is the bottle empty?")
-        logarithm = _line([(at, math.log(ppm)) for at, ppm in tail])
-        loss = logarithm(0.0) - logarithm(1.0)
+        logarithm = _logarithm(excess, closed)
         middle = (opened + closed) / 2
         rise = math.exp(logarithm(middle))
         if rise < LEAST_RISE_PPM:
             raise TuneError(f"CO2 rose by {rise:.0f} ppm only: is the bottle empty, or the valve too small?")
+        drift = by_itself(self._samples[-1][0]) - by_itself(self._dose_at)
+        if abs(drift) > rise:
+            moved = f"{'fell' if drift < 0 else 'rose'} by {abs(drift):.0f} ppm by itself"
+            advice = "wait until it is steady, and try again"
+            raise TuneError(f"CO2 {moved}, more than the {rise:.0f} ppm of the dose: {advice}")
         lag = _lag(excess, opened, closed, rise, loss)
         return Response(rise / (closed - opened), max(1.0, lag), 3600.0 * max(0.0, loss))
+
+    def _loss(self, closed: float) -> float:
+        """The loss in 1/s. The air before the dose decays with it too, so it is found in steps."""
+        loss = 0.0
+        for _ in range(MOST_STEPS):
+            by_itself = self._by_itself(loss)
+            excess = [(at, ppm - by_itself(at)) for at, ppm in self._samples]
+            logarithm = _logarithm(excess, closed)
+            before, loss = loss, max(0.0, logarithm(0.0) - logarithm(1.0))
+            if abs(loss - before) < SAME_LOSS:
+                return loss
+        raise TuneError("CO2 changed too much by itself: wait until it is steady, and try again")
+
+    def _by_itself(self, loss: float) -> Callable[[float], float]:
+        """What the air would do without the dose: it goes where it went before, ever slower by the loss."""
+        line = _line([(_slowed(at - self._dose_at, loss), ppm) for at, ppm in self._before_dose()])
+        return lambda at: line(_slowed(at - self._dose_at, loss))
 
     @property
     def _ends(self) -> float:
@@ -171,6 +192,21 @@ def _line(points: Sequence[tuple[float, float]]) -> Callable[[float], float]:
     spread = math.fsum((x - middle_x) ** 2 for x, _ in points)
     slope = math.fsum((x - middle_x) * (y - middle_y) for x, y in points) / spread if spread else 0.0
     return lambda x: middle_y + slope * (x - middle_x)
+
+
+def _slowed(seconds: float, loss: float) -> float:
+    """Time as a decay sees it: how far that goes in so many seconds, over its rate at 0."""
+    return -math.expm1(-loss * seconds) / loss if loss > 0 else seconds
+
+
+def _logarithm(excess: Sequence[tuple[float, float]], closed: float) -> Callable[[float], float]:
+    """The straight line through the logarithm of the rise. Raises `TuneError` where that is too little."""
+    tail = [(at, ppm) for at, ppm in excess if at >= closed + SETTLE_S]
+    if len(tail) < LEAST_SAMPLES:
+        raise TuneError("too little was measured after the dose")
+    if min(ppm for _, ppm in tail) < LEAST_RISE_PPM / 4:
+        raise TuneError(f"CO2 did not rise by {LEAST_RISE_PPM:.0f} ppm and stay so: is the bottle empty?")
+    return _line([(at, math.log(ppm)) for at, ppm in tail])
 
 
 def _lag(

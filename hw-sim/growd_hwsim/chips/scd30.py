@@ -1,22 +1,22 @@
 """A Sensirion SCD30 as its master sees it.
 
-Source: "Interface Description Sensirion SCD30 Sensor Module", sections given below; noise from the SCD30
-datasheet's repeatability.
+Source: "Interface Description Sensirion SCD30 Sensor Module", sections given below; noise (repeatability) and
+lags (response times) from the SCD30 datasheet, section 1.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from growd_hwsim.chamber import Air
 from growd_hwsim.i2c import I2CSlave, NoAcknowledgeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from growd_hwsim.chamber import Air
 
 START_CONTINUOUS = 0x0010  # 1.4.1, with ambient pressure in hPa or 0
 STOP_CONTINUOUS = 0x0104  # 1.4.2
@@ -33,6 +33,10 @@ SOFT_RESET = 0xD304  # 1.4.10
 FIRMWARE = 0x0342  # 3.66, the description's example
 _ANSWER_AFTER_S = 0.003  # "a delay of more than 3 ms between write and read"
 MAXIMUM_CO2_PPM = 40_000.0
+RESPONSE_S = Air(20.0, 10.0, 8.0)
+"""Response times (63 % of a step) in s of CO2, temperature ("> 10 s") and humidity: datasheet, section 1."""
+INSTANT = Air(0.0, 0.0, 0.0)
+"""The response of a sensor that follows the air at once."""
 _ARGUMENT_RANGES = {
     START_CONTINUOUS: (700, 1400),
     INTERVAL: (2, 1800),
@@ -83,7 +87,8 @@ class SimulatedScd30(I2CSlave):
     """An SCD30 in the air that `air()` tells of, on the time of `monotonic`.
 
     `error_ppm` is this part's own error before recalibration (datasheet: 30 ppm + 3 %). Noise is Gaussian,
-    well inside the datasheet's repeatability (10 ppm, 0.1 degC, 0.1 percent) and cut off at it.
+    well inside the datasheet's repeatability (10 ppm, 0.1 degC, 0.1 percent) and cut off at it. `response_s`
+    has the time constant of each value: the air in the cell follows that around it through a first-order lag.
     """
 
     name = "scd30"
@@ -95,9 +100,13 @@ class SimulatedScd30(I2CSlave):
         *,
         seed: int = 0,
         error_ppm: float = 0.0,
+        response_s: Air = RESPONSE_S,
         memory: Scd30Memory | None = None,
     ) -> None:
         super().__init__()
+        self.response_s = response_s
+        self._cell: Air | None = None
+        self._cell_at = 0.0
         self.memory = memory or Scd30Memory()
         self._air = air
         self._monotonic = monotonic
@@ -179,7 +188,7 @@ class SimulatedScd30(I2CSlave):
 
     def _recalibrate(self, reference_ppm: int) -> None:
         self.memory.forced_recalibration_ppm = reference_ppm
-        self.memory.calibration_ppm = reference_ppm - self._air().carbon_dioxide_ppm - self._error_ppm
+        self.memory.calibration_ppm = reference_ppm - self._air_in_cell().carbon_dioxide_ppm - self._error_ppm
 
     def _begin(self) -> None:
         self._due = self._monotonic() + self.memory.interval_s
@@ -193,8 +202,17 @@ class SimulatedScd30(I2CSlave):
         self._due += interval * ((now - self._due) // interval + 1)
         self._ready = True
 
+    def _air_in_cell(self) -> Air:
+        """The air in the sensor now; that around it is taken to have been the same since the last look."""
+        now, air = self._monotonic(), self._air()
+        cell = air if self._cell is None else self._cell
+        parts = zip(cell, air, self.response_s, strict=True)
+        self._cell = Air(*(_followed(old, new, now - self._cell_at, lag) for old, new, lag in parts))
+        self._cell_at = now
+        return self._cell
+
     def _measured(self) -> bytes:
-        air = self._air()
+        air = self._air_in_cell()
         offset_degc = self.memory.temperature_offset / 100
         ppm = air.carbon_dioxide_ppm + self._error_ppm + self.memory.calibration_ppm + self._jitter(3.0, 10.0)
         temperature = air.temperature_degc - offset_degc + self._jitter(0.03, 0.1)
@@ -205,6 +223,11 @@ class SimulatedScd30(I2CSlave):
 
     def _jitter(self, deviation: float, limit: float) -> float:
         return min(max(self._noise.gauss(0.0, deviation), -limit), limit)
+
+
+def _followed(value: float, target: float, seconds: float, lag_s: float) -> float:
+    """`value` after it has followed `target` for so long through a first-order lag."""
+    return target if lag_s <= 0 else value + (target - value) * -math.expm1(-seconds / lag_s)
 
 
 def _decoded(data: bytes) -> tuple[int, int | None]:
