@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from growd.bus import Bus
-from growd.config import CarbonDioxide, Config, ConfigError, Relay, Sensor, load
+from growd.config import CarbonDioxide, Config, ConfigError, Relay, Sensor, Simulator, load
 from growd.plant import Plants, declare_topics
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
@@ -41,6 +42,18 @@ async def test_its_numbers_are_those_of_the_configuration():
     assert told["air_carbon_dioxide_valve_on"].items() >= {"minimum_on": 3.0, "minimum_off": 4.0}.items()
     assert told["air_flush_on"].items() >= {"minimum_on": 20.0, "minimum_off": 30.0}.items()
     assert f"{CO2}/autotune" in bus.services.names()
+
+
+async def test_gains_that_were_never_tuned_are_a_warning_on_real_hardware():
+    config = Config(relay=(VALVE,))
+    simulated_bus, _ = await plant_of(config)
+    assert "problems" not in simulated_bus.find_node(CO2).details()
+    bus, _ = await plant_of(replace(config, simulator=Simulator(enabled=False)))
+    (problem,) = bus.find_node(CO2).details()["problems"]
+    assert f"call the service {CO2}/autotune" in problem["text"]
+    assert not problem["is_failure"]
+    await bus.parameters.set(f"{CO2}/kp", 0.01)
+    assert bus.find_node(CO2).details()["problems"] == []
 
 
 @pytest.mark.parametrize(

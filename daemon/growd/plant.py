@@ -226,6 +226,7 @@ class Plant:
         self.environment = environment
         self.chamber = config.chambers()[environment]
         self._speed = config.simulator.speed
+        self._is_simulated = config.simulator.enabled
         self._is_one_of_several = bool(config.chamber)
         self._bus = bus
         self._hardware = hardware
@@ -382,6 +383,7 @@ class Plant:
             fans=self._relays_of(FAN),
             measured_stale_after_s=self._stale_after(CARBON_DIOXIDE),
             override_s=settings.override_s,
+            is_simulated=self._is_simulated,
         )
         yield controller
         yield Autotuner(

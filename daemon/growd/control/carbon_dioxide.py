@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
@@ -72,6 +72,7 @@ class CarbonDioxideController(Controller):
         fans: tuple[str, ...] = (),
         measured_stale_after_s: float = 30.0,
         override_s: float = OVERRIDE_S,
+        is_simulated: bool = False,
     ) -> None:
         self._given = _Given(bus, environment, valves, fans)
         self._measured_topic = measured(environment, VARIABLE)
@@ -97,6 +98,8 @@ class CarbonDioxideController(Controller):
         self._dosed_at = -math.inf  # when hysteresis had the valve open last
         self._overshoot = 0.0  # the most that was measured soon after, in ppm
         self._experiment: tuple[float, float] | None = None  # level, until when
+        if not is_simulated:
+            self.node.describe("problems", self._problems)
 
     @property
     def set_point(self) -> float | None:
@@ -113,6 +116,17 @@ class CarbonDioxideController(Controller):
     def experiment(self, level: float | None, seconds: float = 0.0) -> None:
         """Command this level for so long in place of control, or let go of it."""
         self._experiment = None if level is None else (level, self._clock.monotonic() + seconds)
+
+    def _problems(self) -> list[dict[str, Any]]:
+        """The usual gains are those of the simulated chamber: in another one they may overshoot by far."""
+        gains = self._kp.value, self._ti.value, self._td.value
+        if self._on_off.value or gains != (USUAL_GAINS.kp, USUAL_GAINS.ti_s, USUAL_GAINS.td_s):
+            return []
+        text = (
+            f"{self.node.name} has the gains of the simulated chamber and was never tuned, so CO2 may "
+            f"overshoot; call the service {self.node.name}/autotune, or set the gains in [carbon_dioxide]"
+        )
+        return [{"text": text, "is_failure": False}]
 
     def _take_input(self, message: Message) -> None:
         value = message.value if message.quality is Quality.OK else None
