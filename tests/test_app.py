@@ -8,6 +8,7 @@ import dataclasses
 import json
 import logging
 import os
+import shutil
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from growd.config.checks import RESERVED
 from growd.config.profiles import profile_path
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
+from growd.store.local import LocalStore
 from growd.store.outbox import LOG_BYTES, Outbox
 from growd.store.point_log import LOG_NAME, PointLog
 from growd_drivers.errors import HardwareUnavailableError
@@ -631,6 +633,43 @@ def test_points_that_can_not_be_saved_at_the_end_are_told(tmp_path: Path, monkey
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     assert result.exit_code == 1
     assert "points can't be kept and are lost: growd.sqlite3: database or disk is full" in result.stderr
+
+
+async def test_a_data_folder_that_is_deleted_is_a_failure_and_nothing_is_answered_as_kept(tmp_path: Path):
+    data = tmp_path / "data"
+    app = App(load(None, SETTINGS), data)
+    async with serving(app) as client:
+        await asyncio.to_thread(shutil.rmtree, data)
+        async with client.post("param/environment_1/note", json={"value": "x"}) as answer:
+            assert (answer.status, (await answer.json())["error"]) == (503, "not_kept")
+        async with client.get("node/store") as answer:
+            (problem,) = (await answer.json())["problems"]
+    assert problem["is_failure"]
+    assert f"the data folder {data} was deleted or moved" in problem["text"]
+    assert f"the data folder {data} was deleted or moved: what it held may be lost" in app.complaints
+
+
+def test_an_error_on_the_way_down_is_not_told_as_one_of_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    closes = LocalStore.close
+
+    async def close(local: LocalStore) -> None:
+        await closes(local)
+        raise LocalStoreError("growd.sqlite3: disk I/O error")
+
+    monkeypatch.setattr("growd.app.App", Hasty)
+    monkeypatch.setattr(LocalStore, "close", close)
+    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
+    assert result.exit_code == 1
+    assert "growd has stopped, but growd.sqlite3: disk I/O error" in result.stderr
+
+
+def test_a_log_of_points_that_is_a_link_is_refused(tmp_path: Path):
+    (tmp_path / LOG_NAME).symlink_to("/dev/zero")
+    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
+    assert result.exit_code == 1
+    assert f"{LOG_NAME} can't be opened: it is a link" in result.stderr
 
 
 ALARM = "environment_1/interlocks/no_rise_after_dose"

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from growd.command_options import Reach
 from growd.config import Chamber, Channel, Config, Environment, Light, Relay, Sensor
+from growd.control.actuation import LightActuator, SwitchActuator
+from growd.plant import Plant
 from growd.status.asking import status_of
 from growd_hwsim.faults import Fault
 from support.jumping import Rig, rigged
@@ -97,6 +99,34 @@ async def test_a_sensor_that_fails_in_one_is_well_in_the_other():
             for environment in (FIRST, SECOND)
         }
         assert states == {FIRST: "ok", SECOND: "failed"}
+
+
+async def test_all_outputs_are_made_safe_before_any_is_closed_though_one_has_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    steps: list[str] = []
+    make_safe, close = SwitchActuator.make_safe, Plant.close
+
+    async def raise_one(_: LightActuator) -> bool:
+        raise ZeroDivisionError
+
+    async def noted_make_safe(valve: SwitchActuator) -> bool:
+        steps.append(f"safe: {await make_safe(valve)}")
+        return True
+
+    async def noted_close(plant: Plant) -> None:
+        steps.append("close")
+        await close(plant)
+
+    monkeypatch.setattr(LightActuator, "make_safe", raise_one)
+    monkeypatch.setattr(SwitchActuator, "make_safe", noted_make_safe)
+    monkeypatch.setattr(Plant, "close", noted_close)
+    async with rigged(CONFIG) as rig:
+        await rig.clock.advance(KNOWN_S)
+    assert steps == ["safe: True", "close", "close"]
+    assert rig.complaints == [
+        f"in {environment} outputs may not be safe: ZeroDivisionError()" for environment in (FIRST, SECOND)
+    ]
 
 
 async def test_an_output_that_may_not_be_safe_is_told_with_its_environment():

@@ -143,7 +143,9 @@ class App:
                 manager.stopping()
                 _log.info("stopping")
         except START_ERRORS as error:
-            raise StartError(str(error)) from error
+            if not self._started.is_set():
+                raise StartError(str(error)) from error
+            self._complain(str(error))
 
     async def _attend_hangups(self) -> None:
         """SIGHUP is the end of the terminal where there was one, and is gone; else to read the file again."""

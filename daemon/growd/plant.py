@@ -38,7 +38,7 @@ from growd.worker import WorkerError, Workers
 from growd_drivers.errors import DriverError, NotReadyError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
     from datetime import tzinfo
 
     from growd import config
@@ -183,6 +183,7 @@ class Plants:
     ) -> None:
         self._clock = bus.clock
         self._liveness = bus.liveness
+        self._complain = complain
         self.workers = Workers(bus.clock.monotonic)
         """One thread for each bus, each serial line and each output, whatever environments are on it."""
         self.by_environment = {
@@ -202,9 +203,9 @@ class Plants:
                     for part in plant.parts():
                         parts.start(part.node.name, part.run)
                 yield
-            await asyncio.gather(*(plant.make_safe() for plant in plants))
+            await _all_of(self._complain, (plant.make_safe() for plant in plants))
         finally:
-            await asyncio.gather(*(plant.close() for plant in plants))
+            await _all_of(self._complain, (plant.close() for plant in plants))
             await self.workers.close(LAST_READ_S)
 
 
@@ -263,13 +264,13 @@ class Plant:
 
     async def make_safe(self) -> None:
         """Make all outputs safe. Those that run have ended."""
-        await asyncio.gather(*(actuator.make_safe() for actuator in self._actuators))
+        await _all_of(self._tell, (actuator.make_safe() for actuator in self._actuators))
         if self._interlocks is not None:
             await self._interlocks.close()
 
     async def close(self) -> None:
         """Close all outputs, which leaves them safe; those that don't answer are told."""
-        await asyncio.gather(*(self._close(worker, device) for worker, device in self._outputs))
+        await _all_of(self._tell, (self._close(worker, device) for worker, device in self._outputs))
 
     def _safeguards(self) -> Safeguards:
         sensors = {variable: sensors_of(self.chamber, variable) for variable in sensed(self.chamber)}
@@ -501,3 +502,10 @@ class Plant:
 
 def _switch(relay: OutputDevice[Relay], on: bool) -> None:  # noqa: FBT001  what an actuator writes
     relay.use().set(on)
+
+
+async def _all_of(complain: Callable[[str], None], steps: Iterable[Awaitable[object]]) -> None:
+    """Take steps that make outputs safe, all at a time and each to its end, also where another one fails."""
+    for result in await asyncio.gather(*steps, return_exceptions=True):
+        if isinstance(result, BaseException):
+            complain(f"outputs may not be safe: {result!r}")

@@ -77,7 +77,8 @@ class Storage:
             self.shipper = self._new_shipper(clock)
             self._recorder = self._new_recorder()
             notices = [*self._local.notices, *self.outbox.notices]
-            StoreNode(self._bus, self.outbox, self.shipper, notices)
+            store = StoreNode(self._bus, self.outbox, self.shipper, notices)
+            store.node.describe("problems", self._problems)
             await self._note_start(notices)
             async with Supervisor(clock, self._bus.liveness) as parts:
                 parts.start("outbox", self.outbox.run)
@@ -117,6 +118,13 @@ class Storage:
         environments = self._config.chambers()
         return Recorder(self._bus, self.outbox, self._maker, environments, rule_for=rule_for)
 
+    def _problems(self) -> list[dict[str, Any]]:
+        if not self._local.is_gone:
+            return []
+        where = self._local.path.parent
+        text = f"the data folder {where} was deleted or moved; nothing is kept until growd is restarted"
+        return [{"text": text, "is_failure": True}]
+
     async def _note_start(self, notices: list[str]) -> None:
         """Keep with the data that growd began anew, how it had ended, and what was found damaged.
 
@@ -145,11 +153,13 @@ class Storage:
         await self.shipper.drain(DRAIN_S)
         if self._recorder.lost:
             self._complain(f"{counted(self._recorder.lost, 'message')} could not be recorded")
+        await self._note_end(well=not self.outbox.unsaved)
         if self.outbox.unsaved:
             lost = counted(self.outbox.unsaved, "point")
             self._complain(f"the last {lost} can't be kept and are lost: {self.outbox.fault}")
-        else:
-            await self._note_end(well=True)
+        if self._local.is_gone:
+            where = self._local.path.parent
+            self._complain(f"the data folder {where} was deleted or moved: what it held may be lost")
 
     async def _note_end(self, *, well: bool) -> None:
         """A disk that takes nothing stops no start and no end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,26 @@ async def test_a_commit_is_synced_to_the_disk(path):
         return journal, file.execute("PRAGMA synchronous").fetchone()[0]
 
     assert await store.read(settings) == ("wal", 2)  # 2 is FULL
+    await store.close()
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+async def test_nothing_is_kept_in_a_file_that_is_gone(how, tmp_path: Path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    store = await LocalStore.open(folder / "growd.sqlite3")
+    await store.save_state("before", 1)
+    assert not store.is_gone
+    if how == "deleted":
+        shutil.rmtree(folder)
+    else:
+        folder.rename(tmp_path / "elsewhere")
+    if how == "replaced":
+        shutil.copytree(tmp_path / "elsewhere", folder)
+    with pytest.raises(LocalStoreError, match=r"growd\.sqlite3: it was deleted or moved while growd runs"):
+        await store.save_state("after", 2)
+    assert store.is_gone
+    assert await kept(store) == {"before": 1}
     await store.close()
 
 

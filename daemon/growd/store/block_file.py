@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import stat
 from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
@@ -13,6 +15,29 @@ _SECTORS: Final = (512, 4096)
 """What disks and cards take as their smallest write: 512 bytes nearly always, 4096 on some."""
 
 _PIECE: Final = 64 * 1024
+
+
+class Presence:
+    """Whether the file that is open is still the one at `path`.
+
+    The kernel lets a program write to a file that was deleted, or whose folder was moved away. All calls
+    block, for one stat(2).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.is_gone = False
+        """As `check` found it last."""
+        self.path = path
+        self._file = path.stat()
+
+    def check(self) -> None:
+        """Raise FileNotFoundError where it is not."""
+        try:
+            self.is_gone = not os.path.samestat(self.path.stat(), self._file)
+        except FileNotFoundError:
+            self.is_gone = True
+        if self.is_gone:
+            raise FileNotFoundError("it was deleted or moved while growd runs")
 
 
 class BlockFile:
@@ -25,8 +50,9 @@ class BlockFile:
     the disk can't.
     """
 
-    def __init__(self, descriptor: int, size: int, block: int) -> None:
+    def __init__(self, path: Path, descriptor: int, size: int, block: int) -> None:
         self.size = size
+        self.presence = Presence(path)
         self.block = block
         self._descriptor = descriptor
         self._buffer = mmap.mmap(-1, size)  # memory at the start of a page, as direct writes want it
@@ -34,16 +60,15 @@ class BlockFile:
     @classmethod
     def open(cls, path: Path, size: int) -> Self:
         size = _make(path, size)
-        flags = os.O_RDWR | os.O_DSYNC | os.O_CLOEXEC
         try:
-            descriptor = os.open(path, flags | os.O_DIRECT)
+            descriptor = open_own(path, os.O_RDWR | os.O_DSYNC | os.O_DIRECT)
         except OSError:
-            return cls(os.open(path, flags), size, _SECTORS[0])
+            return cls(path, open_own(path, os.O_RDWR | os.O_DSYNC), size, _SECTORS[0])
         for block in _SECTORS:
             if _takes(descriptor, block):
-                return cls(descriptor, size, block)
+                return cls(path, descriptor, size, block)
         os.close(descriptor)
-        return cls(os.open(path, flags), size, _SECTORS[0])
+        return cls(path, open_own(path, os.O_RDWR | os.O_DSYNC), size, _SECTORS[0])
 
     def read(self) -> bytes:
         """All of it."""
@@ -53,6 +78,7 @@ class BlockFile:
 
     def write(self, number: int, data: bytes) -> None:
         """Write `data` at the block of that number; the rest of its last block becomes zeros."""
+        self.presence.check()
         length = -(-len(data) // self.block) * self.block
         self._buffer[:length] = data.ljust(length, b"\0")
         with memoryview(self._buffer) as view, view[:length] as piece:
@@ -67,7 +93,7 @@ class BlockFile:
 
 def _make(path: Path, size: int) -> int:
     """See that the file is there with its full size, and say how large it is."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
     try:
         present = os.fstat(descriptor).st_size // _SECTORS[-1] * _SECTORS[-1]
         if present >= size:
@@ -80,6 +106,20 @@ def _make(path: Path, size: int) -> int:
         os.close(descriptor)
     sync_folder(path.parent)
     return size
+
+
+def open_own(path: Path, flags: int) -> int:
+    """A descriptor of a regular file at `path`; never of what a link there leads to. Raises OSError."""
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a link", str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return descriptor
 
 
 def sync_folder(folder: Path) -> None:

@@ -14,7 +14,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from growd.store.block_file import sync_folder
+from growd.store.block_file import Presence, sync_folder
 from growd.store.damage import SMALLEST, find_damage, has_schema, salvage, set_aside, with_head_of
 from growd.store.encoding import point_from_json, point_to_json, to_json
 from growd.store.errors import LocalStoreError
@@ -79,6 +79,7 @@ class LocalStore:
         self.device = opened.device
         self.lost = opened.lost
         self.notices = opened.notices
+        self._presence = opened.presence
         self._worker = worker
         self._connection = connection
         self._pending: list[_Write] = []
@@ -141,6 +142,11 @@ class LocalStore:
         rows = await self.read(lambda file: file.execute("SELECT name, value FROM parameters").fetchall())
         return {name: json.loads(value) for name, value in rows}
 
+    @property
+    def is_gone(self) -> bool:
+        """The file was deleted or moved, as the last commit found. Nothing that is written lasts."""
+        return self._presence.is_gone
+
     async def state(self, key: str, default: Any = None) -> Any:
         """A small thing to remember, or `default`."""
         row = await self.read(
@@ -166,7 +172,7 @@ class LocalStore:
         functions = [write.function for write in writes]
         outcomes: list[Any]
         try:
-            outcomes = await self._worker.run(_commit_together, self.path, self._connection, functions)
+            outcomes = await self._worker.run(_commit_together, self._presence, self._connection, functions)
         except Exception as error:  # noqa: BLE001  it belongs to those who wait, whatever it is
             outcomes = [error] * len(writes)
         for write, outcome in zip(writes, outcomes, strict=True):
@@ -208,6 +214,7 @@ class _Opened(NamedTuple):
     device: str
     lost: str
     notices: list[str]
+    presence: Presence
 
 
 def _open(path: Path) -> tuple[sqlite3.Connection, _Opened]:
@@ -223,12 +230,13 @@ def _open(path: Path) -> tuple[sqlite3.Connection, _Opened]:
     try:
         is_new = _translated(path, _prepare, connection, path)
         device, lost = _translated(path, _known_of, connection)
+        presence = _translated(path, Presence, path)
     except BaseException:
         connection.close()
         raise
     if is_new and lost:
         notices.append(f"{lost}: parameters and states begin anew")
-    return connection, _Opened(device, lost, notices)
+    return connection, _Opened(device, lost, notices, presence)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -373,18 +381,19 @@ def _translated(path: Path, function: Callable[..., T], *arguments: Any) -> T:
 
 
 def _commit_together(
-    path: Path, connection: sqlite3.Connection, functions: list[Callable[[sqlite3.Connection], Any]]
+    presence: Presence, connection: sqlite3.Connection, functions: list[Callable[[sqlite3.Connection], Any]]
 ) -> list[Any]:
     """Run all in one transaction; the result of each, or the error that undid it alone."""
-    return _translated(path, _run_in_transaction, path, connection, functions)
+    return _translated(presence.path, _run_in_transaction, presence, connection, functions)
 
 
 def _run_in_transaction(
-    path: Path, connection: sqlite3.Connection, functions: list[Callable[[sqlite3.Connection], Any]]
+    presence: Presence, connection: sqlite3.Connection, functions: list[Callable[[sqlite3.Connection], Any]]
 ) -> list[Any]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        outcomes = [_run_in_savepoint(path, connection, function) for function in functions]
+        outcomes = [_run_in_savepoint(presence.path, connection, function) for function in functions]
+        presence.check()
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:  # SQLite ends it by itself on some errors, a full disk among them

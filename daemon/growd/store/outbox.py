@@ -13,12 +13,13 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import os
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.liveness import STORE_S, Liveness
 from growd.store import waiting
-from growd.store.block_file import BlockFile
+from growd.store.block_file import BlockFile, open_own
 from growd.store.damage import set_aside
 from growd.store.encoding import point_to_json
 from growd.store.errors import LocalStoreError, LogFullError
@@ -535,7 +536,8 @@ def _is_kept(point: WaitingPoint) -> bool:
 def newer_log(path: Path) -> str:
     """A sentence where the log at `path` was written by a newer growd, "" where not. Blocking."""
     try:
-        version = newer_format(path.read_bytes())
+        with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
+            version = newer_format(file.read())
     except OSError:
         return ""  # there is none yet, or it is for the start to say what is wrong with it
     if version is None:
