@@ -79,6 +79,7 @@ async def serving(
             await server.open(http.host, http.port, passed_sockets(), certificate)
             yield server
     finally:
+        gateway.end_feeds()
         await server.close()
         await gateway.close()
 

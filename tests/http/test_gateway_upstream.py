@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
 
-from growd.http.upstream import ConnectionPool, Upstream
+from growd.http.upstream import Connection, ConnectionPool, Upstream
 from growd.http.upstream_errors import UpstreamUnreachableError
 from support.raw_http import Peer, RawUpstream
 
@@ -34,6 +35,16 @@ class TestUpstream:
 def never_idle_for_long(monkeypatch):
     """Connections to the database are kept, however late a step of a test comes."""
     monkeypatch.setattr("growd.http.upstream.time", SimpleNamespace(monotonic=lambda: 0.0))
+
+
+def lose_at_once(connection_made):
+    def made_and_lost(connection, transport):
+        connection_made(connection, transport)
+        connection.connection_lost(None)
+        connection.connection_lost = lambda _: None  # once only
+        transport.abort()
+
+    return made_and_lost
 
 
 class TestPool:
@@ -86,6 +97,31 @@ class TestPool:
             await pool.acquire(Upstream.parse(upstream.url))
             await pool.close()
             await upstream.finished()
+
+    async def test_one_that_is_lost_at_once_is_not_held(self, monkeypatch):
+        monkeypatch.setattr(Connection, "connection_made", lose_at_once(Connection.connection_made))
+        pool = ConnectionPool()
+        async with RawUpstream(Peer.gone) as upstream:
+            connection = await pool.acquire(Upstream.parse(upstream.url))
+            await connection.lost
+            assert not pool._open
+            await pool.close()
+
+    async def test_one_that_is_made_after_the_close_ends_as_well(self, monkeypatch):
+        pool = ConnectionPool()
+        closing: list[asyncio.Task[None]] = []
+        made = Connection.connection_made
+
+        def close_first(connection, transport):
+            closing.append(asyncio.ensure_future(pool.close()))
+            asyncio.get_running_loop().call_soon(made, connection, transport)
+
+        monkeypatch.setattr(Connection, "connection_made", close_first)
+        async with RawUpstream(Peer.gone) as upstream:
+            with pytest.raises(UpstreamUnreachableError, match="growd is stopping"):
+                await pool.acquire(Upstream.parse(upstream.url))
+            await upstream.finished()
+            await closing[0]
 
     async def test_an_address_where_nobody_listens(self, own_port):
         with pytest.raises(UpstreamUnreachableError, match="no connection to the database"):

@@ -16,11 +16,13 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.http.client_request import cors_of
+from growd.http.feeds import Feed
 from growd.http.headers import Outside, answer_headers, request_head
 from growd.http.requests import split_target
 from growd.http.upstream import Answer, Connection, ConnectionPool, Upstream
 from growd.http.upstream_errors import (
     AnswerTooLargeError,
+    FeedEndedError,
     RequestRefusedError,
     StaleConnectionError,
     UpstreamBrokenError,
@@ -85,6 +87,18 @@ class Gateway:
         self.stall_limit = stall_limit
         self._upstream = upstream
         self._pool = ConnectionPool(connect_timeout=connect_timeout)
+        self._feeds: set[Connection] = set()
+        self._is_leaving = False
+
+    def end_feeds(self) -> None:
+        """End the open feeds of changes, well-formed where that can be, and refuse further ones.
+
+        A client with a whole answer asks again and learns that growd is gone. One whose answer is cut off may
+        wait for ever.
+        """
+        self._is_leaving = True
+        for connection in [*self._feeds]:
+            connection.fail(FeedEndedError())
 
     async def close(self) -> None:
         """End every connection to the database."""
@@ -180,11 +194,16 @@ class Gateway:
 
     async def _converse(self, exchange: _Exchange, connection: Connection) -> web.StreamResponse:
         try:
+            if exchange.feed is not None:
+                if self._is_leaving:
+                    raise FeedEndedError
+                self._feeds.add(connection)
             answer = await exchange.run(connection)
             if exchange.left_reusable:
                 self._pool.release(connection)
             return answer
         finally:
+            self._feeds.discard(connection)
             if not exchange.left_reusable:
                 connection.abort()
 
@@ -194,6 +213,7 @@ class _Exchange:
 
     def __init__(self, request: web.BaseRequest, head: bytes, outside: Outside, stall_limit: float) -> None:
         self.left_reusable = False
+        self.feed = Feed.of(request.raw_path)
         self._request = request
         self._head = head
         self._outside = outside
@@ -303,10 +323,18 @@ class _Exchange:
                     waiting = []
                 pieces = await answer.read()
                 waiting += relay.framed(pieces)
+                if self.feed is not None:
+                    self.feed.take(pieces)
                 if pieces and not answer.complete:
                     await self._send(waiting)
                     waiting = []
             await self._send([*waiting, relay.end])
+        except FeedEndedError:
+            ending = None if self.feed is None else self.feed.ending_of(answer.head)
+            if ending is None:
+                relay.break_off()
+            else:
+                await self._send([*waiting, *relay.framed([ending] * bool(ending)), relay.end])
         except UpstreamBrokenError as error:
             _log.info("%s %s: %s", self._request.method, self._request.raw_path, error)
             relay.break_off()

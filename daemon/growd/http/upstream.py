@@ -59,11 +59,14 @@ class Upstream:
 class Connection(asyncio.Protocol):
     """One connection to the database. A single task reads and a single task writes at a time."""
 
-    def __init__(self, upstream: Upstream, on_lost: Callable[[Connection], None]) -> None:
+    def __init__(
+        self, upstream: Upstream, on_made: Callable[[Connection], None], on_lost: Callable[[Connection], None]
+    ) -> None:
         self.upstream = upstream
         self.idle_since: float | None = None
         self._loop = asyncio.get_running_loop()  # asked for once: each question is a system call
         self.lost = self._loop.create_future()
+        self._on_made = on_made
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._received: deque[bytes] = deque()
@@ -156,6 +159,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own is none by its type
+        self._on_made(self)
 
     def data_received(self, data: bytes) -> None:
         self._received.append(data)
@@ -260,6 +264,7 @@ class ConnectionPool:
         self._idle: deque[Connection] = deque()
         self._max_idle = max_idle
         self._ssl: ssl.SSLContext | None = None
+        self._is_closed = False
 
     async def acquire(self, upstream: Upstream, *, fresh: bool = False) -> Connection:
         """A connection to use for one request. `UpstreamUnreachableError` if there is none to be had."""
@@ -278,6 +283,7 @@ class ConnectionPool:
 
     async def close(self) -> None:
         """End all connections and wait until their sockets are closed."""
+        self._is_closed = True
         self._idle.clear()
         connections = list(self._open)
         for connection in connections:
@@ -305,17 +311,27 @@ class ConnectionPool:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: Connection(upstream, self._forget), upstream.host, upstream.port, ssl=context
+                    lambda: Connection(upstream, self._keep, self._forget),
+                    upstream.host,
+                    upstream.port,
+                    ssl=context,
                 )
         except OSError as error:  # TimeoutError and ssl.SSLError are OSErrors
             raise UpstreamUnreachableError(f"no connection to the database: {error}") from error
-        self._open.add(connection)
+        if self._is_closed:
+            raise UpstreamUnreachableError("growd is stopping")
         return connection
 
     async def _ssl_context(self) -> ssl.SSLContext:
         if self._ssl is None:  # it reads the system's certificates from disk
             self._ssl = await asyncio.to_thread(ssl.create_default_context)
         return self._ssl
+
+    def _keep(self, connection: Connection) -> None:
+        """Own it from the moment it is open: it may be lost before `_connect` hears of it."""
+        self._open.add(connection)
+        if self._is_closed:
+            connection.abort()
 
     def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)

@@ -23,6 +23,10 @@ class AnswerTooLargeError(GatewayError):
     """The database's answer is larger than what may be held of it."""
 
 
+class FeedEndedError(UpstreamUnreachableError):
+    """growd stops, and with it the feeds of the database."""
+
+
 class RequestRefusedError(GatewayError, ValueError):
     """A request that can't be handed on. `status`, `error` and `reason` are those of the answer."""
 
