@@ -12,7 +12,7 @@ import json
 import statistics
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -126,8 +126,8 @@ def filled(way: Way, name: str | None, number: int, *, has_last: bool) -> Iterat
         yield name
         return
     name = f"growd_bench_{uuid4().hex}"
-    ask(way, "PUT", f"/{name}")
     try:
+        ask(way, "PUT", f"/{name}")
         design = read_design(COUCHDB / "design" / "environmental_data_point", "svc", has_last)
         ask(way, "PUT", f"/{name}/_design/svc", design)
         for start in range(0, number, BATCH):
@@ -135,6 +135,12 @@ def filled(way: Way, name: str | None, number: int, *, has_last: bool) -> Iterat
             ask(way, "POST", f"/{name}/_bulk_docs", {"docs": docs})
         yield name
     finally:
+        drop(way, name)
+
+
+def drop(way: Way, name: str) -> None:
+    """Delete a database, if it was made. After an interrupt an embedded server may be gone with its data."""
+    with suppress(ConnectionError, RuntimeError):
         ask(way, "DELETE", f"/{name}")
 
 

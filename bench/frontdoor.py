@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from base64 import b64encode
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from measuring import (
     HERE,
+    Measured,
     Options,
     Process,
     Row,
@@ -128,7 +129,7 @@ class Small:
     path: str
     connections: int
 
-    def against(self, door: Way, reference: Way, options: Options) -> tuple[float, float, float]:
+    def against(self, door: Way, reference: Way, options: Options) -> Measured:
         return pairs(
             lambda: door.rate(self.path, options.seconds, self.connections),
             lambda: reference.rate(self.path, options.seconds, self.connections),
@@ -152,12 +153,13 @@ def measure(options: Options) -> list[Row]:
         server("core", "--upstream", f"http://{direct.host}:{direct.port}") as daemon,
     ):
         door = replace(direct, host="127.0.0.1", port=daemon.port)
-        direct.ask("PUT", DATABASE)
-        direct.ask("PUT", DOCUMENT, b'{"value": 410.25, "unit": "ppm"}')
         try:
+            direct.ask("PUT", DATABASE)
+            direct.ask("PUT", DOCUMENT, b'{"value": 410.25, "unit": "ppm"}')
             return [*_small(door, direct, Path(name), options), *_large(door, direct, daemon, options)]
         finally:
-            direct.ask("DELETE", DATABASE)
+            with suppress(ConnectionError):  # an interrupt may have ended an embedded server before
+                direct.ask("DELETE", DATABASE)
 
 
 def _small(door: Way, direct: Way, folder: Path, options: Options) -> list[Row]:

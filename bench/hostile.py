@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from measuring import API, Options, Process, Row, main, server
+from measuring import API, Options, Process, Row, main, server, spread_of
 from raw_client import AnswerError, Connection, head, request
 
 from growd.event_loop import allow_open_files
@@ -370,7 +370,8 @@ def _round(attack: Attack, growd: Process, client: ProcessPoolExecutor, seconds:
 
 
 def _waits(attack: Attack, rounds: list[Round]) -> Row:
-    ratio = statistics.median(each.attacked / each.quiet for each in rounds)
+    ratios = [each.attacked / each.quiet for each in rounds]
+    ratio = statistics.median(ratios)
     worst = max(each.attacked for each in rounds)
     return Row(
         f"p99: {attack.name} (worst round: {worst:.3g} ms)",
@@ -380,6 +381,7 @@ def _waits(attack: Attack, rounds: list[Round]) -> Row:
         ratio,
         f"at most {ALLOWED:g} times the quiet value",
         ratio <= ALLOWED,
+        spread_of(ratios),
     )
 
 

@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -23,21 +24,26 @@ import urllib.request
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from growd.event_loop import allow_open_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 HERE = Path(__file__).resolve().parent
 API = "/_svc/api/0.0.1"
 CALL_S = 600.0  # a service that measures takes its time
+GROWD = Path(sys.executable).with_name("growd")
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table. `target` in words; `met` is true where there is none."""
+    """One line of a table. `target` in words; `met` is true where there is none.
+
+    `spread` is how far the rounds lie apart, as a share of their median; 0 where it is not known.
+    """
 
     case: str
     unit: str
@@ -46,6 +52,16 @@ class Row:
     ratio: float | None
     target: str
     met: bool
+    spread: float = 0.0
+
+
+class Measured(NamedTuple):
+    """The medians of growd and its reference, that of the ratios of a round, and half the range of those."""
+
+    growd: float
+    reference: float
+    ratio: float
+    spread: float = 0.0  # as a share of the ratio
 
 
 @dataclass(frozen=True)
@@ -57,25 +73,36 @@ class Options:
     arguments: argparse.Namespace
 
 
-def pairs(
-    ours: Callable[[], float], reference: Callable[[], float], rounds: int
-) -> tuple[float, float, float]:
-    """Measure both, turn by turn: the medians of each and the median of the ratios of a round."""
+def pairs(ours: Callable[[], float], reference: Callable[[], float], rounds: int) -> Measured:
+    """Measure both, turn by turn."""
     taken = [(ours(), reference()) for _ in range(rounds)]
-    return (
+    ratios = [mine / other for mine, other in taken]
+    ratio = statistics.median(ratios)
+    return Measured(
         statistics.median(mine for mine, _ in taken),
         statistics.median(other for _, other in taken),
-        statistics.median(mine / other for mine, other in taken),
+        ratio,
+        spread_of(ratios),
     )
 
 
+def spread_of(values: Sequence[float]) -> float:
+    """Half the range of what the rounds gave, as a share of their median."""
+    middle = statistics.median(values)
+    return (max(values) - min(values)) / 2 / middle if middle else 0.0
+
+
 def compared(
-    case: str, unit: str, measured: tuple[float, float, float], *, at_least: float | None = None
+    case: str,
+    unit: str,
+    measured: Measured | tuple[float, float, float],
+    *,
+    at_least: float | None = None,
 ) -> Row:
     """A row of what `pairs` measured; `at_least` is the ratio asked for."""
-    ours, reference, ratio = measured
+    ours, reference, ratio, spread = Measured(*measured)
     target = "" if at_least is None else f"at least {at_least:g} of the reference"
-    return Row(case, unit, ours, reference, ratio, target, at_least is None or ratio >= at_least)
+    return Row(case, unit, ours, reference, ratio, target, at_least is None or ratio >= at_least, spread)
 
 
 def limited(
@@ -186,6 +213,17 @@ def server(script: str, *arguments: object) -> Iterator[Process]:
         process.stdout.close()
 
 
+def until_answer(url: str, every_s: float = 0.005) -> float:
+    """When `url` first answers 200, in monotonic time. `TimeoutError` after a minute."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        with suppress(OSError):  # nobody listens yet, or the answer is an error (`HTTPError`)
+            urllib.request.urlopen(url, timeout=5).close()  # noqa: S310  our own loopback server
+            return time.monotonic()
+        time.sleep(every_s)
+    raise TimeoutError(url)
+
+
 @dataclass(frozen=True)
 class Answered:
     """How many requests were answered, and how many a second."""
@@ -267,6 +305,18 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def end_at_signals() -> None:
+    """Have signals end this process as an exception does, so that what it made is removed."""
+
+    def end(number: int, _: object) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_IGN)  # a second one must not break off the removal
+        sys.exit(128 + number)
+
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, end)
+
+
 def main(
     measure: Callable[[Options], list[Row]],
     *,
@@ -287,6 +337,7 @@ def main(
     if add_arguments is not None:
         add_arguments(parser)
     arguments = parser.parse_args()
+    end_at_signals()
     allow_open_files()  # thousands of connections need them
     rows = measure(Options(arguments.rounds, arguments.seconds, arguments))
     if arguments.json:

@@ -17,8 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from base64 import b64decode
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,9 +25,23 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import aiohttp
-from export import EMBEDDED_POINTS, POINTS, ask, compare, filled, point
+from export import EMBEDDED_POINTS, POINTS, ask, compare, drop, filled, point
 from frontdoor import COUCHDB, Way, database
-from measuring import API, Options, Process, Row, compared, held_port, limited, listener, main, pairs, server
+from measuring import (
+    API,
+    GROWD,
+    Options,
+    Process,
+    Row,
+    compared,
+    held_port,
+    limited,
+    listener,
+    main,
+    pairs,
+    server,
+    until_answer,
+)
 
 from growd.clock import RealClock
 from growd.event_loop import run_on_loop
@@ -44,7 +56,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-GROWD: Final = Path(sys.executable).with_name("growd")
 BATCH: Final = 500
 SHIPPED: Final = 10_000  # points that piled up
 PUTS: Final = 100  # points, one at a time
@@ -163,7 +174,7 @@ def _bytes_of_growd(way: Way, process: Process, folder: Path, seconds: float) ->
     ):
         try:
             growd = Process(program.pid, port)
-            _until_answer(growd.url(f"{API}/param"))
+            until_answer(growd.url(f"{API}/param"))
             _until_batch(way, points, 1)
             first = (_number_of(way, points), growd.written(), process.written())
             time.sleep(seconds)
@@ -173,8 +184,10 @@ def _bytes_of_growd(way: Way, process: Process, folder: Path, seconds: float) ->
             memory = growd.rss_mb()
         finally:
             program.terminate()
-    for name in ("environmental_data_point", "recipes", "environment"):
-        ask(way, "DELETE", f"/{prefix}{name}")
+            program.wait()
+            for name in ask(way, "GET", "/_all_dbs"):
+                if name.startswith(prefix):
+                    drop(way, name)
     number, ours, theirs = (after - before for before, after in zip(first, last, strict=True))
     return (ours + theirs) / number, ours / number, memory
 
@@ -208,8 +221,8 @@ def _index(way: Way, rounds: int, *, has_last: bool) -> list[Row]:
 
 def _indexed(way: Way, number: int, *, has_last: bool) -> float:
     name = f"growd_bench_{uuid4().hex}"
-    ask(way, "PUT", f"/{name}")
     try:
+        ask(way, "PUT", f"/{name}")
         for start in range(0, number, BATCH):
             ask(way, "POST", f"/{name}/_bulk_docs", {"docs": [point(n) for n in range(start, start + BATCH)]})
         began = time.monotonic()
@@ -217,7 +230,7 @@ def _indexed(way: Way, number: int, *, has_last: bool) -> float:
         ask(way, "GET", f"/{name}/_design/svc/_view/by_variable?reduce=false&limit=1")
         return number / (time.monotonic() - began)
     finally:
-        ask(way, "DELETE", f"/{name}")
+        drop(way, name)
 
 
 def _export(way: Way, options: Options, *, has_last: bool) -> list[Row]:
@@ -261,18 +274,6 @@ def _login_of(way: Way) -> str:
     """User and password, in a line each."""
     encoded = way.credentials.removeprefix("Basic ")
     return b64decode(encoded).decode().replace(":", "\n", 1)
-
-
-def _until_answer(url: str) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=1):  # noqa: S310  ours
-                return
-        except (urllib.error.URLError, ConnectionError):
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.05)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

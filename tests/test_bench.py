@@ -6,6 +6,7 @@ import json
 import os
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ from typing import Any
 
 import all as every
 import brokers
+import export
+import frontdoor
 import measuring
 import pytest
 import simulated
@@ -23,7 +26,7 @@ from measuring import Process, Row
 BENCH = measuring.HERE
 SCRIPTS = every.scripts()
 TINY = ("--rounds", "1", "--seconds", "0.05")
-FORM = {"case", "unit", "growd", "reference", "ratio", "target", "met"}
+FORM = {"case", "unit", "growd", "reference", "ratio", "target", "met", "spread"}
 COUNTING = '''"""Counts {what}."""
 
 from measuring import Row, main
@@ -201,7 +204,7 @@ def test_all_tells_what_was_not_met_and_fails(folder: Path):
     assert done.stderr.splitlines()[-1] == "hens: eggs: not at most 2 pieces"
     assert json.loads(done.stdout)["rows"] == [
         {"case": "hens: eggs", "unit": "pieces", "growd": 3, "reference": None, "ratio": None,
-         "target": "at most 2 pieces", "met": False}
+         "target": "at most 2 pieces", "met": False, "spread": 0.0}
     ]  # fmt: skip
 
 
@@ -215,6 +218,86 @@ def test_a_benchmark_that_fails_keeps_nobody_back_but_nothing_is_written(folder:
     assert "| eggs | 3 pieces |" in done.stdout
     assert "broken: failed" in done.stderr.splitlines()
     assert (folder / "note.md").read_text() == before
+
+
+def earlier(*rows: Row) -> dict[str, every.Figures]:
+    """Figures of these rows of `hens`, by way of a table."""
+    return every.read_figures(f"### hens\n\nCounts hens.\n\n{measuring.table(rows)}\n")
+
+
+def compared_with(now: Row, before: Row) -> list[str]:
+    return every.worse([every.Result(Path("hens.py"), [now])], earlier(before))
+
+
+def row(
+    value: float, ratio: float | None = None, unit: str = "eggs/s", spread: float = 0.0, case: str = "a"
+) -> Row:
+    return Row(case, unit, value, None if ratio is None else 100, ratio, "at most 1 s", True, spread)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "said"),
+    [
+        (row(50, 0.5), row(1_234, 0.8), ["hens: a: ratio 0.5, was 0.8 (-38%, noise 11%)"]),
+        (row(90, 0.73), row(80, 0.8), []),
+        (row(50, 0.5, spread=0.4), row(80, 0.8), []),
+        (row(1, 1.2), row(1, 0.8), []),
+        (row(0.6, unit="s"), row(0.5, unit="s"), ["hens: a: 0.6 s, was 0.5 (+20%, noise 10%)"]),
+        (row(0.3, unit="s"), row(0.5, unit="s"), []),
+        (row(12, unit="1/s"), row(10, unit="1/s"), ["hens: a: 12 1/s, was 10 (+20%, noise 10%)"]),
+        (row(9, 3.0, "ms", case="fox (worst round: 9 ms)"), row(3, 1.0, "ms", case="fox (worst round: 3 ms)"),
+         ["hens: fox: ratio 3, was 1 (+200%, noise 11%)"]),
+        (row(8, 0.079, "bytes"), row(7, 0.0749, "bytes"), []),  # a table has 0.07
+        (row(9, case="new"), row(1, case="old"), []),
+    ],
+)  # fmt: skip
+def test_a_row_is_worse_where_it_lost_more_than_noise(now: Row, before: Row, said: list[str]):
+    assert compared_with(now, before) == said
+
+
+def test_the_figures_of_the_documentation_are_read():
+    figures = every.read_figures((BENCH.parent / "docs" / "performance.md").read_text(encoding="utf-8"))
+    assert {name.partition(":")[0] for name in figures} >= {"api", "bus", "hostile", "idle", "streams"}
+    assert figures["idle: memory"].growd == pytest.approx(55, rel=0.2)
+
+
+def test_all_compares_those_that_are_named_with_a_file(folder: Path):
+    add(folder, "hens", "return [Row('eggs', 'pieces', options.rounds, None, None, '', True)]")
+    add(folder, "broken", "raise SystemExit(3)")
+    note = folder / "note.md"
+    before = ran(folder / "all.py", "hens", "--rounds", "2")
+    note.write_text(before.stdout)
+    same = ran(folder / "all.py", "hens", "--rounds", "2", "--compare", str(note))
+    assert (same.returncode, "was" in same.stderr) == (0, False)
+    more = ran(folder / "all.py", "hens", "--rounds", "3", "--compare", str(note))
+    assert more.returncode == 1
+    assert more.stderr.splitlines()[-1] == "hens: eggs: 3 pieces, was 2 (+50%, noise 10%)"
+    unknown = ran(folder / "all.py", "cows")
+    assert (unknown.returncode, "there is no benchmark cows" in unknown.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["export", "frontdoor"])
+def test_an_interrupted_benchmark_removes_its_database(name: str, tmp_path: Path):
+    with frontdoor.database(tmp_path) as way:
+        environment = os.environ | {"GROWD_TEST_COUCHDB": f"http://{way.host}:{way.port}"}
+        running = subprocess.Popen(
+            [sys.executable, BENCH / f"{name}.py", "--rounds", "1000"], env=environment
+        )
+        try:
+            until = time.monotonic() + 60
+            while not made_by_benchmarks(way) and time.monotonic() < until:
+                time.sleep(0.01)
+            assert made_by_benchmarks(way)
+            running.terminate()
+            assert running.wait(60) == 128 + signal.SIGTERM
+        finally:
+            running.kill()
+            running.wait()
+        assert made_by_benchmarks(way) == []
+
+
+def made_by_benchmarks(way: frontdoor.Way) -> list[str]:
+    return [name for name in export.ask(way, "GET", "/_all_dbs") if name.startswith("growd_bench_")]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +329,7 @@ def test_pairs_are_taken_turn_by_turn_and_compared_round_by_round():
         order.append("reference")
         return next(others)
 
-    assert measuring.pairs(mine, reference, 3) == (3.0, 5.0, 0.5)
+    assert measuring.pairs(mine, reference, 3) == (3.0, 5.0, 0.5, 1.5)  # ratios of 0.5, 2 and 0.5
     assert order == ["ours", "reference"] * 3
 
 
