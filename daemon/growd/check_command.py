@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 @config_option
 @set_option
 @faults_option
-@click.option("--hardware", is_flag=True, help="Ask each device whether it is there.")
+@click.option("--hardware", is_flag=True, help="Ask each device whether it answers.")
 def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None, hardware: bool) -> None:
-    """Say whether the configuration is sound, and what it names.
+    """Check the configuration, and list the devices that it names.
 
     The files with logins, secrets and certificates that it names are read, too. With --hardware each sensor
     is set up and read, and each output is claimed at its safe value, which it keeps. growd must not run

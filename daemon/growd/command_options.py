@@ -58,7 +58,7 @@ _file_option = click.option(
     type=click.Path(path_type=Path),
     callback=_file_or_profile,
     metavar="FILE",
-    help="Configuration, in TOML.",
+    help="Configuration file, in TOML.",
 )
 _profile_option = click.option(
     "--profile",
@@ -67,7 +67,7 @@ _profile_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=_keep_profile,
-    help="A configuration that ships, where no file is given.",
+    help="A configuration that comes with growd, used without --config.",
 )
 
 
@@ -81,7 +81,7 @@ set_option = click.option(
     "settings",
     multiple=True,
     metavar="SECTION.OPTION=VALUE",
-    help="Set one option of the configuration. May be given again.",
+    help="Set one option of the configuration. Repeatable.",
 )
 data_option = click.option(
     "--data",
@@ -180,17 +180,21 @@ _CLIENT_OPTIONS: Final = (
         envvar="GROWD_URL",
         help="Address of the daemon.  [env: GROWD_URL; default: http://127.0.0.1:5984/_svc]",
     ),
-    click.option("--user", metavar="NAME", help="Who asks; the password is asked for.  [env: GROWD_USER]"),
+    click.option(
+        "--user", metavar="NAME", help="User to log in as; asks for the password.  [env: GROWD_USER]"
+    ),
     click.option(
         "--password-file",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="The password stands here, or in GROWD_PASSWORD.",
+        help="File with the password, in place of GROWD_PASSWORD.",
     ),
     click.option(
         "--ca", type=click.Path(path_type=Path), metavar="FILE", help="Certificates to trust, for https."
     ),
-    click.option("--insecure", is_flag=True, help="Take any certificate: whoever answers may be another."),
+    click.option(
+        "--insecure", is_flag=True, help="Accept any certificate. Unsafe: another server may answer."
+    ),
 )
 _NAMES: Final = ("config", "settings", "url", "user", "password_file", "ca", "insecure")
 

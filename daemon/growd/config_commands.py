@@ -14,7 +14,11 @@ def config() -> None:
 
 
 @config.command("sample")
-@click.option("--profile", type=click.Choice(PROFILES), help="One that ships, in place of all options.")
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    help="A configuration that comes with growd, in place of all options.",
+)
 def print_sample(*, profile: str | None) -> None:
     """Print a configuration in TOML, in which every option stands with its default, as a comment."""
     click.echo(sample() if profile is None else profile_text(profile), nl=False)

@@ -32,7 +32,7 @@ root_option = click.option(
     metavar="FOLDER",
     help="Folder with the file system of the machine, such as a card that is mounted.  [default: /]",
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Print each step without doing it.")
 
 
 @click.command()
@@ -49,7 +49,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be
     is_flag=True,
     help="Let the Pi's watchdog reset a machine whose kernel hangs (RuntimeWatchdogSec=).",
 )
-@click.option("--allow-downgrade", is_flag=True, help="Install also what is older than what is there.")
+@click.option("--allow-downgrade", is_flag=True, help="Allow an older version than the installed one.")
 @root_option
 @dry_run_option
 def install(

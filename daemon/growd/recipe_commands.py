@@ -75,7 +75,7 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 @_common
 @json_option
 def check_command(*, what: str, as_json: bool, **where: Any) -> None:
-    """Tell all that is wrong with a recipe.
+    """Check a recipe: print all errors and warnings.
 
     Each finding has its place as a JSON pointer. A file is checked for the chamber of the running daemon, or
     for that of the configuration where no daemon answers; the last line says which.

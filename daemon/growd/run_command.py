@@ -35,9 +35,9 @@ _log = logging.getLogger(__name__)
 @data_option
 @config_option
 @set_option
-@click.option("--speed", metavar="X", help="How many times as fast as real the simulated chamber runs.")
+@click.option("--speed", metavar="X", help="Run the simulated chamber X times as fast as real.")
 @faults_option
-@click.option("--verbose", is_flag=True, help="Say more in the log.")
+@click.option("--verbose", is_flag=True, help="Log more.")
 def run(
     *,
     port: str | None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @client_options
 @json_option
 def status(*, reach: Reach, as_json: bool) -> None:
-    """Tell how the running daemon is: devices, variables, recipes, interlocks, points, database and machine.
+    """Show the state of devices, variables, recipes, interlocks, points, database and machine.
 
     The exit status is 0 where all does what it is there for, with warnings or without; 1 where a device has
     failed, an interlock waits for a reset, or points can't be kept or were lost; 3 where no daemon answers,

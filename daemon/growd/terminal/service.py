@@ -47,7 +47,7 @@ def list_command(*, reach: Reach, prefix: str, as_json: bool) -> None:
 @output_options
 @client_options
 def info(*, reach: Reach, name: str, as_json: bool) -> None:
-    """Tell which node serves a service, and its arguments with their units and ranges."""
+    """Show which node serves a service, and its arguments with their units and ranges."""
     with reach.client() as client:
         found = look_up(client, "service", name, kind=_Service)
         fields = service_fields(client, name)

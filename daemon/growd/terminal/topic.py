@@ -76,7 +76,7 @@ def list_command(*, reach: Reach, prefix: str, verbose: bool, as_json: bool) -> 
 @output_options
 @client_options
 def info(*, reach: Reach, name: str, as_json: bool) -> None:
-    """Tell the type of a topic with its units and ranges, and who publishes and subscribes."""
+    """Show the type of a topic with its units and ranges, and who publishes and subscribes."""
     with reach.client() as client:
         found = look_up(client, "topic", name, kind=_Topic)
         fields = message_fields(client, name)
