@@ -73,6 +73,19 @@ async def test_parameters_are_dumped_and_loaded_again(tmp_path: Path):
         assert daemon.bus.parameters.get("lamp") == {"gain": 3.0, "left": 0.0}
 
 
+async def test_a_parameter_is_deleted_and_a_typo_needs_new():
+    async with serving() as daemon:
+        declared = Field("gain", Kind.FLOAT64, default=1.0)
+        daemon.bus.node("lamp").declare("lamp/gain", declared)
+        refused = await at(daemon, "param", "set", "lamp/gian", "2")
+        assert (refused.status, "did you mean gain?" in refused.err) == (1, True)
+        assert (await at(daemon, "param", "set", "--new", "lamp/gian", "2")).out == "2\n"
+        assert (await at(daemon, "param", "delete", "lamp/gian")).out == ""
+        await at(daemon, "param", "set", "lamp/gain", "2")
+        assert (await at(daemon, "param", "delete", "lamp/gain")).out == "1.0\n"
+        assert daemon.bus.parameters.get("lamp") == {"gain": 1.0}
+
+
 @pytest.mark.parametrize("text", ["{", "[1]"])
 async def test_a_dump_that_is_none_is_refused(tmp_path: Path, text: str):
     async with serving() as daemon:

@@ -189,9 +189,14 @@ class Client:
         """
         return self._decoded(*self._whole("GET", target(resource, name), None), kind)
 
-    def post(self, resource: str, name: str, body: Any, *, kind: type[T]) -> T:
+    def post(self, resource: str, name: str, body: Any, *, kind: type[T], query: str = "") -> T:
         """The answer to a POST of the API, with `body` as JSON. Raises `ClientError`."""
-        return self._decoded(*self._whole("POST", target(resource, name), msgspec.json.encode(body)), kind)
+        place = target(resource, name) + (f"?{query}" if query else "")
+        return self._decoded(*self._whole("POST", place, msgspec.json.encode(body)), kind)
+
+    def delete(self, resource: str, name: str, *, kind: type[T]) -> T:
+        """The answer to a DELETE of the API. Raises `ClientError`."""
+        return self._decoded(*self._whole("DELETE", target(resource, name), None), kind)
 
     def call(self, service: str, arguments: Any, *, kind: type[T], also: tuple[int, ...] = (400,)) -> T:
         """The answer of a service; a refusal with one of the statuses `also` too. Raises `ClientError`."""

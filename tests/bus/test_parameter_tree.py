@@ -116,6 +116,22 @@ class ParameterTree(RuleBasedStateMachine):
             self.kept |= {leaf: new for leaf, new in leaves(after).items() if at_or_beneath(leaf, name)}
 
     @rule(name=few_names)
+    def delete(self, name: str) -> None:
+        self.store.fails = False
+        flat = leaves(self.model)
+        standing = {leaf for leaf in flat if at_or_beneath(leaf, name)}
+        if not standing or (standing & self.declared and name not in self.declared):
+            with pytest.raises((UnknownNameError, ConflictError)):
+                self.loop.run_until_complete(self.tree.delete(name))
+            return
+        default = 0 if name in self.declared else None
+        assert self.loop.run_until_complete(self.tree.delete(name)) == default
+        self.model = nested({leaf: old for leaf, old in flat.items() if leaf not in standing})
+        if default is not None:
+            self.model = nested(leaves(self.model) | {name: default})
+        self.kept = {leaf: old for leaf, old in self.kept.items() if leaf not in standing}
+
+    @rule(name=few_names)
     def declare(self, name: str) -> None:
         """A node declares a parameter: what it meets gives way, unless that is declared as well."""
         flat = leaves(self.model)
@@ -169,7 +185,10 @@ class ParameterTree(RuleBasedStateMachine):
             place = place.setdefault(segment, Branch())
             if not isinstance(place, Branch):
                 return None
-        place[last] = modelled(name, value)
+        new = modelled(name, value)
+        if isinstance(place.get(last), Branch) and not isinstance(new, Branch):
+            return None
+        place[last] = new
         flat = leaves(after)
         return after if all(fits(flat.get(declared)) for declared in self.declared) else None
 

@@ -15,6 +15,7 @@ from growd.bus.errors import (
     InvalidValueError,
     NameTakenError,
     ReadOnlyError,
+    UndeclaredError,
     UnknownNameError,
 )
 from growd.bus.fields import Field, Kind
@@ -62,8 +63,6 @@ async def test_an_object_is_a_branch_and_setting_it_replaces_what_stood_there():
     assert tree.names() == ["a/b", "a/c/d"]
     await tree.set("a", {"c": 3})
     assert everything(tree) == {"a/c": 3}
-    await tree.set("a", 4)
-    assert everything(tree) == {"a": 4}
     await tree.set("a", {"b": {}})
     assert everything(tree) == {"a/b": {}}
 
@@ -128,9 +127,9 @@ async def test_the_number_of_parameters_is_limited(monkeypatch):
         await tree.set("f", 5)
     await tree.set("e", 5)  # one that is there can still be changed
     await tree.set("a", {"x": 1, "y": 2})
-    await tree.set("a", 6)
+    await tree.set("a", {"z": 6})
     await tree.set("f", 7)
-    assert everything(tree) == {"a": 6, "d": 3, "e": 5, "f": 7}
+    assert everything(tree) == {"a/z": 6, "d": 3, "e": 5, "f": 7}
 
 
 # Declared parameters
@@ -208,6 +207,7 @@ async def test_a_name_that_gave_way_and_came_back_stays_kept():
     store.texts = {"control": "5"}
     tree = Parameters(store.kept(), store)
     tree.undeclare(tree.declare("control/gain", GAIN, "controller"))
+    await tree.delete("control")
     await tree.set("control", 6)
     await tree.set("other", 7)
     assert store.kept() == everything(tree) == {"control": 6, "other": 7}
@@ -279,7 +279,7 @@ async def test_a_store_that_fails_changes_nothing():
     tree = Parameters({"a/b": 1}, store)
     gain = tree.declare("gain", GAIN, "controller")
     store.fails = True
-    for name, value in (("a", 2), ("a/b", 3), ("new", 4), ("gain", 5)):
+    for name, value in (("a", {"c": 2}), ("a/b", 3), ("new", 4), ("gain", 5)):
         with pytest.raises(OSError, match="disk full"):
             await tree.set(name, value)
     assert everything(tree) == {"a/b": 1, "gain": 1.0}
@@ -454,7 +454,7 @@ async def test_a_declaration_made_while_the_store_writes_holds():
         ({"gain": 2.0}, "gain", 99, "gain", ReadOnlyError),
         ({}, "gain", 99, "gain", ReadOnlyError),
         ({}, "gain/b", 5, "gain", ConflictError),
-        ({"a/gain": 7.0}, "a", 5, "a/gain", ConflictError),
+        ({"a/gain": 7.0}, "a", {"b": 5}, "a/gain", ConflictError),
     ],
 )
 async def test_a_set_that_a_declaration_meanwhile_refuses_is_not_kept(kept, name, value, declared, error):
@@ -614,3 +614,56 @@ async def test_each_set_answers_with_what_it_set_whatever_follows():
     tree = Parameters()
     answers = await asyncio.gather(tree.set("a/b", 1), tree.set("a/b", 2), tree.set("c", {"d": {"e": 3}}))
     assert answers == [1, 2, {"d": {"e": 3}}]
+
+
+TRIM = Field("trim_time", Kind.FLOAT64, 1, 86_400, "s", default=60.0)
+
+
+async def test_a_typo_in_the_branch_of_a_node_is_refused_with_what_was_meant():
+    store = MemoryStore()
+    tree = Parameters(store=store)
+    parameter = tree.declare("e/controllers/light/trim_time", TRIM, "e/controllers/light")
+    with pytest.raises(
+        UndeclaredError, match=r'e/controllers/light has no parameter "trim_tim"; did you mean tr'
+    ):
+        await tree.set("e/controllers/light/trim_tim", 61)
+    with pytest.raises(UndeclaredError):
+        await tree.set("e/controllers/light", {"trim_time": 61.0, "trim_tim": 61})
+    assert parameter.value == 60.0
+    assert await tree.set("e/controllers/light/trim_tim", 61, is_new=True) == 61
+    assert await tree.set("e/controllers/light/trim_tim", 62) == 62  # it is there now
+    assert await tree.set("e/controllers/my_own", 1) == 1
+    tree.undeclare(parameter)
+    assert await tree.set("e/controllers/light/x", 1) == 1
+
+
+async def test_one_value_for_a_whole_branch_is_refused():
+    tree = Parameters({"my/own/a": 1, "my/own/b": 2})
+    with pytest.raises(ConflictError, match="it is a branch with 2 parameters; delete it first"):
+        await tree.set("my/own", 3)
+    assert await tree.set("my/own", {"a": 3}) == {"a": 3}
+
+
+async def test_a_declared_parameter_that_is_deleted_has_its_default_and_is_not_kept():
+    store = MemoryStore()
+    tree = Parameters(store=store)
+    parameter = tree.declare("light/trim_time", TRIM, "light")
+    await parameter.set(61.0)
+    assert await tree.delete("light/trim_time") == 60.0
+    assert (parameter.value, store.kept()) == (60.0, {})
+
+
+async def test_what_can_not_be_deleted_is_refused():
+    store = MemoryStore()
+    tree = Parameters({"my/own": 1}, store)
+    tree.declare("light/left", Field("left", Kind.FLOAT64, default=0.0), "light", read_only=True)
+    with pytest.raises(ReadOnlyError):
+        await tree.delete("light/left")
+    with pytest.raises(
+        ConflictError, match=r"can't be deleted: the node light has declared .light/left. in it"
+    ):
+        await tree.delete("light")
+    with pytest.raises(UnknownNameError):
+        await tree.delete("nothing")
+    assert await tree.delete("my") is None
+    assert tree.names() == ["light/left"]

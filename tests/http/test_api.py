@@ -51,6 +51,23 @@ class TestParameters:
         assert answer.json == {"result": 10.0}
         assert daemon.bus.parameters.declared("sensors/scd30/interval").value == 10.0
 
+    async def test_a_name_that_a_node_does_not_know_has_to_be_asked_for(self, daemon):
+        declared = Field("trim_time", Kind.FLOAT64, default=60.0)
+        daemon.bus.node("lamp").declare("lamp/trim_time", declared)
+        answer = await daemon.ask("POST", "/param/lamp/trim_tim", json={"value": 61})
+        assert (answer.status, answer.json["error"]) == (409, "undeclared")
+        assert answer.json["ERROR"].endswith("did you mean trim_time?")
+        answer = await daemon.ask("POST", "/param/lamp/trim_tim?new=true", json={"value": 61})
+        assert answer.json == {"result": 61}
+
+    async def test_deleting(self, daemon):
+        await daemon.ask("POST", "/param/my/own", json={"value": 1})
+        assert (await daemon.ask("DELETE", "/param/my/own")).json == {"result": None}
+        assert (await daemon.ask("DELETE", "/param/my/own")).status == 404
+        await daemon.ask("POST", "/param/sensors/scd30/interval", json={"value": 10})
+        assert (await daemon.ask("DELETE", "/param/sensors/scd30/interval")).json == {"result": 5.0}
+        assert daemon.bus.parameters.declared("sensors/scd30/interval").value == 5.0
+
     @pytest.mark.parametrize(
         "path", ["/param/a/b", "/param//a/b", "/param/%2Fa/b", "/param/a%2Fb", "/param/%61%2fb"]
     )
@@ -253,6 +270,13 @@ class TestTopics:
 
 
 class TestNextMessage:
+    async def test_the_last_one_is_there_at_once(self, daemon):
+        answer = await daemon.ask("GET", f"/topic_data/{CO2}?last=true")
+        assert (answer.status, answer.json["error"]) == (404, "no_message")
+        daemon.sensor[CO2].publish(400, time=1.5)
+        answer = await daemon.ask("GET", f"/topic_data/{CO2}?last=true")
+        assert answer.json == {"result": 400.0, "time": 1.5, "quality": "ok", "node": "scd30"}
+
     async def test_it_is_the_next_and_not_the_last(self, daemon):
         daemon.sensor[CO2].publish(400)
         asked = asyncio.create_task(daemon.ask("GET", f"/topic_data/{CO2}"))

@@ -424,7 +424,7 @@ class TestMethods:
         ("path", "allowed"),
         [
             ("/param", "GET, HEAD"),
-            (PARAM, "GET, HEAD, POST"),
+            (PARAM, "GET, HEAD, POST, DELETE"),
             ("/service", "GET, HEAD"),
             (f"/service/{STOP}", "GET, HEAD, POST"),
             ("/topic", "GET, HEAD"),

@@ -311,7 +311,7 @@ class TestCors:
             answer = await ask(daemon, b"OPTIONS", PUBLISH, *asked)
             assert answer.status == 204
             assert answer.value(b"Access-Control-Allow-Origin") == PANEL.encode()
-            assert answer.value(b"Access-Control-Allow-Methods") == b"GET, HEAD, POST"
+            assert answer.value(b"Access-Control-Allow-Methods") == b"GET, HEAD, POST, DELETE"
             assert b"Content-Type" in answer.value(b"Access-Control-Allow-Headers").split(b", ")
             assert answer.value(b"Access-Control-Max-Age") == b"600"
             assert answer.value(b"Vary") == b"Origin"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -82,11 +83,23 @@ class NotOpenError(BusError, PermissionError):
 
 
 class ConflictError(BusError, ValueError):
-    """A parameter can't be set or declared because of what stands above or beneath it in the tree."""
+    """A parameter can't be set, declared or deleted for what stands above or beneath it in the tree."""
 
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"the parameter {shown(name)} can't be set: {problem}")
+    def __init__(self, name: str, problem: str, done: str = "set") -> None:
+        super().__init__(f"the parameter {shown(name)} can't be {done}: {problem}")
         self.name = name
+
+
+class UndeclaredError(BusError, LookupError):
+    """A new parameter in the branch of a node, which has declared none of this name: probably a mistake."""
+
+    def __init__(self, name: str, node: str, declared: Sequence[str]) -> None:
+        bare = name.removeprefix(f"{node}/")
+        like = get_close_matches(bare, declared, 1, cutoff=0.5)
+        hint = f"did you mean {like[0]}?" if like else f"it has {', '.join(declared)}"
+        super().__init__(f"the node {node} has no parameter {shown(bare)}; {hint}")
+        self.name = name
+        self.node = node
 
 
 class CapacityError(BusError, OverflowError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -14,7 +15,9 @@ from growd.bus.errors import (
     InvalidValueError,
     NameTakenError,
     ReadOnlyError,
+    UndeclaredError,
     UnknownNameError,
+    counted,
     shown,
 )
 from growd.bus.names import MAX_NAME, is_segment, normalise
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 MAX_PARAMETERS: Final = 10_000
 MAX_SETS: Final = 256
+_GONE: Final[Any] = object()  # the value of a parameter that is deleted
 PATIENCE: Final = 8  # turns of the loop: from an answer until the client's next request is in its handler
 
 
@@ -70,17 +74,33 @@ class Parameter:
 class _Set:
     """A set that waits to be kept; `done` gets the value that holds then, or why it does not.
 
-    Of several values all or none are made; the answer is that of the first.
+    Of several values all or none are made; the answer is that of the first. With `is_new`, a client may set
+    what a node has not declared in its branch.
     """
 
     values: Mapping[str, Any]
     node: str | None
+    is_new: bool
     done: asyncio.Future[Any]
     answer: Any = None  # what stands at the name when it is made
 
     @property
     def name(self) -> str:
         return next(iter(self.values))
+
+    def note(self, tree: Tree) -> None:
+        """Note the answer, now that it is made in this tree."""
+        is_gone = self.values[self.name] is _GONE and self.name not in tree
+        self.answer = None if is_gone else tree.get(self.name)
+
+    def kept(self, changes: dict[str, Any], removed: list[str]) -> tuple[dict[str, Any], list[str]]:
+        """What the store changes and removes, where these leaves of the tree do.
+
+        A declared parameter that is deleted has its default in the tree, and is not kept.
+        """
+        if self.values[self.name] is _GONE:
+            return {}, [*removed, *changes]
+        return changes, removed
 
     def succeed(self) -> None:
         if not self.done.done():  # whoever waited was cancelled
@@ -121,6 +141,7 @@ class Parameters:
     def __init__(self, kept: Mapping[str, Any] | None = None, store: ParameterStore | None = None) -> None:
         self._tree = Tree(kept)
         self._declared: dict[str, Parameter] = {}
+        self._branches: Counter[str] = Counter()  # nodes with declared parameters beneath their names
         self._store = store
         self._astray: frozenset[str] = frozenset()  # leaves that the store may keep otherwise than the tree
         self._declarations = 0  # how often the tree has changed beside what is set
@@ -142,14 +163,24 @@ class Parameters:
         except KeyError:
             raise UnknownNameError("parameter", name) from None
 
-    async def set(self, name: str, value: Any, *, node: str | None = None) -> Any:
+    async def set(self, name: str, value: Any, *, node: str | None = None, is_new: bool = False) -> Any:
         """Set a leaf or replace a branch, and return what stands there once it is kept.
 
-        `node` is the node that sets it; None is a client. Raises `InvalidValueError`, `ReadOnlyError`,
-        `ConflictError`, `CapacityError`, `BusyError` or what the store raises, and then nothing has changed.
-        A caller that is cancelled while the store writes does not know the outcome, but tree and store agree.
+        `node` is the node that sets it; None is a client. With `is_new`, a client may set a name in the
+        branch of a node that the node has not declared. Raises `InvalidValueError`, `ReadOnlyError`,
+        `ConflictError`, `UndeclaredError`, `CapacityError`, `BusyError` or what the store raises, and then
+        nothing has changed. A caller that is cancelled while the store writes does not know the outcome, but
+        tree and store agree.
         """
-        return await self._kept({normalise(name): value}, node)
+        return await self._kept({normalise(name): value}, node, is_new=is_new)
+
+    async def delete(self, name: str) -> Any:
+        """Delete a leaf or a branch. A declared leaf gets its default, which is returned; else None.
+
+        Raises `UnknownNameError`, `ReadOnlyError`, `ConflictError` for a branch with declared parameters, or
+        what else `set` raises.
+        """
+        return await self._kept({normalise(name): _GONE}, None)
 
     async def set_together(self, values: Mapping[str, Any], *, node: str | None = None) -> None:
         """Set declared parameters, all of them in one write of the store, or none; otherwise as `set` does.
@@ -162,10 +193,10 @@ class Parameters:
         if values:
             await self._kept(values, node)
 
-    async def _kept(self, values: Mapping[str, Any], node: str | None) -> Any:
+    async def _kept(self, values: Mapping[str, Any], node: str | None, *, is_new: bool = False) -> Any:
         if len(self._waiting) + len(self._under_way) >= MAX_SETS and self._open_sets() >= MAX_SETS:
             raise BusyError("sets of parameters", MAX_SETS)
-        this = _Set(values, node, asyncio.get_running_loop().create_future())
+        this = _Set(values, node, is_new, asyncio.get_running_loop().create_future())
         self._waiting.append(this)
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep_all(), name="parameters: keep what is set")
@@ -197,6 +228,8 @@ class Parameters:
                 value = default
         self._tree.put(name, value)
         parameter = self._declared[name] = Parameter(self, name, field, node, read_only=read_only)
+        if name.startswith(f"{node}/"):
+            self._branches[node] += 1
         return parameter
 
     def tell(self, parameter: Parameter, value: Any) -> None:
@@ -210,6 +243,9 @@ class Parameters:
         """Its value stays, as a parameter like any other."""
         self._declarations += 1
         self._declared.pop(parameter.name, None)
+        if parameter.name.startswith(f"{parameter.node}/"):
+            self._branches[parameter.node] -= 1
+            self._branches += Counter()  # keeps only those above 0
 
     def declared(self, name: str) -> Parameter | None:
         return self._declared.get(name)
@@ -278,8 +314,8 @@ class Parameters:
                 each.fail(error)
                 continue
             draft.change(changes, removed)
-            each.answer = draft.get(each.name)
-            write.add(changes, removed)
+            each.note(draft)
+            write.add(*each.kept(changes, removed))
             accepted.append(each)
         return accepted, write
 
@@ -288,10 +324,10 @@ class Parameters:
         try:
             changes, removed = self._planned(self._tree, each)
             self._tree.change(changes, removed)
-            each.answer = self._tree.get(each.name)
+            each.note(self._tree)
         except Exception as error:  # noqa: BLE001  it belongs to the one who waits, whatever it is
             return error
-        made.add(changes, removed)
+        made.add(*each.kept(changes, removed))
         return None
 
     async def _save(self, write: _Write) -> None:
@@ -328,7 +364,12 @@ class Parameters:
         changes: dict[str, Any] = {}
         removed: list[str] = []
         for name, value in this.values.items():  # several are declared, so that none stands above another
-            more, fewer = self._planned_at(tree, name, value, this.node)
+            if value is _GONE:
+                more, fewer = self._planned_without(tree, name)
+            else:
+                more, fewer = self._planned_at(tree, name, value, this.node)
+                if this.node is None:
+                    self._check_client(tree, name, more, is_new=this.is_new)
             changes |= more
             removed += fewer
         return changes, removed
@@ -348,6 +389,40 @@ class Parameters:
         if growth > 0 and len(tree) + growth > MAX_PARAMETERS:
             raise CapacityError("parameters", MAX_PARAMETERS)
         return changes, [leaf for leaf in standing if leaf not in changes]
+
+    def _planned_without(self, tree: Tree, name: str) -> tuple[dict[str, Any], list[str]]:
+        standing = [name] if name in tree else tree.beneath(name)
+        if not standing:
+            raise UnknownNameError("parameter", name)
+        declared = [self._declared[leaf] for leaf in standing if leaf in self._declared]
+        if not declared:
+            return {}, standing
+        parameter = declared[0]
+        if parameter.name != name:
+            reason = f"the node {parameter.node} has declared {shown(parameter.name)} in it"
+            raise ConflictError(name, reason, "deleted")
+        if parameter.read_only:
+            raise ReadOnlyError(name, parameter.node)
+        return {name: parameter.field.check(parameter.field.default)}, []
+
+    def _check_client(self, tree: Tree, name: str, changes: dict[str, Any], *, is_new: bool) -> None:
+        """Refuse what a client has probably not meant: one value for a whole branch, a name with a typo."""
+        beneath = tree.beneath(name) if name in changes else []
+        if beneath:
+            reason = f"it is a branch with {counted(len(beneath), 'parameter')}; delete it first"
+            raise ConflictError(name, reason)
+        for leaf in changes:
+            if not is_new and leaf not in tree and leaf not in self._declared:
+                self._check_branch(leaf)
+
+    def _check_branch(self, leaf: str) -> None:
+        """Refuse a leaf in the branch of a node that has declared parameters there, and not this one."""
+        node = leaf
+        while "/" in node:
+            node = node.rpartition("/")[0]
+            if node in self._branches:
+                beneath = [name for name in self._declared if name.startswith(f"{node}/")]
+                raise UndeclaredError(leaf, node, sorted(name.removeprefix(f"{node}/") for name in beneath))
 
     def _checked(self, name: str, node: str | None, declared: str, changes: dict[str, Any]) -> Any:
         """The new value of a declared leaf that stands at or beneath what is set."""

@@ -96,7 +96,8 @@ class Http(Section, frozen=True):
     """Messages that wait for a slow reader of a stream; beyond, the oldest are left out and counted."""
 
     heartbeat_s: Annotated[float, Meta(gt=0, le=3_600)] = 15.0
-    """A stream on which nothing happens says so as often."""
+    """A stream of server-sent events on which nothing happens has a comment as often. Streams of lines have
+    none: each line is a message."""
 
     topic_data_s: Annotated[float, Meta(gt=0, le=3_600)] = 10.0
     """How long topic_data waits for the next message at most."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
+    from growd.bus.messages import Message
     from growd.bus.nodes import Bus, Node
     from growd.bus.services import Service
     from growd.http.authorization import Authorization
@@ -55,6 +56,12 @@ class Limits:
     topic_data_s: float = 10.0
     body_stall_s: float = 30.0  # how long a client may take for the next byte of a body
     body_whole_s: float = 60.0  # and for all of it
+
+
+def _data(message: Message) -> web.StreamResponse:
+    return json_answer(
+        {"result": message.value, "time": message.time, "quality": message.quality, "node": message.node}
+    )
 
 
 class Api:
@@ -183,7 +190,11 @@ class Api:
         return json_answer({"result": self.bus.parameters.get(call.name)})
 
     async def set_parameter(self, call: Call) -> web.StreamResponse:
-        return json_answer({"result": await self.bus.parameters.set(call.name, call.body["value"])})
+        kept = await self.bus.parameters.set(call.name, call.body["value"], is_new=call.query["new"])
+        return json_answer({"result": kept})
+
+    async def delete_parameter(self, call: Call) -> web.StreamResponse:
+        return json_answer({"result": await self.bus.parameters.delete(call.name)})
 
     # services
 
@@ -241,6 +252,8 @@ class Api:
             return await self.streams.serve(call.request, call.name, latest=call.query["latest"])
 
     async def next_message(self, call: Call) -> web.StreamResponse:
+        if call.query["last"]:
+            return _data(self._last(call.name))
         limit = min(call.query["timeout"], self.limits.topic_data_s)
         with self.streams.subscription(call.name, client_of(call.request)) as subscription:
             try:
@@ -249,14 +262,13 @@ class Api:
             except TimeoutError:
                 sentence = f"no message came on the topic {call.name} within {limit:g} s"
                 raise ApiError(404, "no_message", sentence) from None
-        return json_answer(
-            {
-                "result": message.value,
-                "time": message.time,
-                "quality": message.quality,
-                "node": message.node,
-            }
-        )
+        return _data(message)
+
+    def _last(self, name: str) -> Message:
+        topic = self.bus.topics.get(name)
+        if topic.last is None:
+            raise ApiError(404, "no_message", f"no message has come on the topic {topic.name} yet")
+        return topic.last
 
     # nodes
 
@@ -292,7 +304,12 @@ OPERATIONS: Final = (
     Operation(
         "POST", "param", "parameter", "Set a parameter; kept before the answer", Api.set_parameter,
         body=Body((dict,), members=(Field("value", Kind.JSON, doc="any JSON value"),)),
+        query=(Field("new", Kind.BOOL, default=False, doc="though the node of its branch has none of it"),),
         answer="value", refusals=(403, 409, 503, 507),
+    ),
+    Operation(
+        "DELETE", "param", "parameter", "Delete a parameter, or set a node's one to its default",
+        Api.delete_parameter, answer="value", refusals=(403, 404, 409, 503),
     ),
     Operation("GET", "service", "", "All service names", Api.list_services, answer="names"),
     Operation(
@@ -316,8 +333,11 @@ OPERATIONS: Final = (
         answer="stream", refusals=(404, 406, 429, 503),
     ),
     Operation(
-        "GET", "topic_data", "topic", "The next message of a topic", Api.next_message,
-        query=(Field("timeout", Kind.FLOAT64, 0, 3600, "s", default=3600.0, doc="wait at most so long"),),
+        "GET", "topic_data", "topic", "The next message of a topic, or its last one", Api.next_message,
+        query=(
+            Field("timeout", Kind.FLOAT64, 0, 3600, "s", default=3600.0, doc="wait at most so long"),
+            Field("last", Kind.BOOL, default=False, doc="the last message, at once"),
+        ),
         answer="data", refusals=(404, 429, 503),
     ),
     Operation("GET", "node", "", "All node names", Api.list_nodes, answer="names"),

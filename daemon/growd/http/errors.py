@@ -20,6 +20,7 @@ from growd.bus.errors import (
     NotKeptError,
     NotOpenError,
     ReadOnlyError,
+    UndeclaredError,
     UnknownNameError,
 )
 
@@ -32,6 +33,7 @@ STATUS_OF: Final[tuple[tuple[type[BusError], int, str], ...]] = (
     (ReadOnlyError, 403, "read_only"),
     (NotOpenError, 403, "not_open"),
     (ConflictError, 409, "conflict"),
+    (UndeclaredError, 409, "undeclared"),
     (CapacityError, 507, "capacity"),
     (BusyError, 503, "busy"),
     (NotKeptError, 503, "not_kept"),

@@ -27,7 +27,7 @@ PREFLIGHT_S: Final = 600  # how long a browser may go by the answer to a preflig
 # Those of a body that a form sends, for which browsers ask no leave before (Fetch standard,
 # "CORS-safelisted request-header"); no type is one of them too.
 _FORM_TYPES: Final = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
-_API_METHODS: Final = "GET, HEAD, POST"
+_API_METHODS: Final = "GET, HEAD, POST, DELETE"
 _DATABASE_METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY"
 # What clients of the API and of CouchDB send (https://docs.couchdb.org/en/stable/config/http.html#cors/headers).
 _SENT: Final = (

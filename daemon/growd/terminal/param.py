@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 import msgspec
@@ -18,6 +18,9 @@ from growd.terminal.output import echo_lines, output_options, print_json, text_o
 if TYPE_CHECKING:
     from growd.client import Client
     from growd.command_options import Reach
+
+
+_NEW: Final = "new=true"
 
 
 class _Value(msgspec.Struct):
@@ -56,20 +59,38 @@ def get(*, reach: Reach, name: str, as_json: bool) -> None:
 @name_argument("param")
 @click.argument("value")
 @click.option("-t", "--text", is_flag=True, help="VALUE is text, also where it could be JSON.")
+@click.option("--new", is_flag=True, help="Set it also in the branch of a node that does not know it.")
 @output_options
 @client_options
-def set_command(*, reach: Reach, name: str, value: str, text: bool, as_json: bool) -> None:
+def set_command(*, reach: Reach, name: str, value: str, text: bool, new: bool, as_json: bool) -> None:
     """Set a parameter, which growd keeps over restarts.
 
     VALUE is JSON (21, true, '{"a": 1}'), or else text. The value that is kept is printed.
     """
     with reach.client() as client:
         body = {"value": value if text else value_of(value)}
-        kept = client.post("param", name, body, kind=_Value).result
+        kept = client.post("param", name, body, kind=_Value, query=_NEW if new else "").result
     if as_json:
         print_json(kept)
     else:
         click.echo(text_of(kept))
+
+
+@param.command()
+@name_argument("param")
+@output_options
+@client_options
+def delete(*, reach: Reach, name: str, as_json: bool) -> None:
+    """Delete a parameter or a branch; a parameter of one of growd's nodes gets its default.
+
+    The default is printed.
+    """
+    with reach.client() as client:
+        left = client.delete("param", name, kind=_Value).result
+    if as_json:
+        print_json(left)
+    elif left is not None:
+        click.echo(text_of(left))
 
 
 @param.command()
@@ -104,7 +125,7 @@ def load(*, reach: Reach, file: TextIO) -> None:
         for name, value in values.items():
             try:
                 if not _holds(client, name, value):
-                    client.post("param", name, {"value": value}, kind=_Value)
+                    client.post("param", name, {"value": value}, kind=_Value, query=_NEW)
                     count += 1
             except RefusedError as error:
                 if error.code != "read_only":
