@@ -66,7 +66,7 @@ class TestRouting:
     async def test_the_reserved_segment_without_a_slash_is_the_apis(self, daemon):
         async with raw_client(daemon.port) as client:
             await client.send(b"GET /_svc?x HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert json.loads((await client.answer()).body)["error"] == "not_found"
+            assert json.loads((await client.answer()).body)["health"] == "/_svc/health"
 
 
 class TestConnections:
