@@ -520,7 +520,10 @@ def test_further_environments_have_sections_of_their_own(tmp_path: Path):
         ("[chamber.'a/b']", "[chamber.a/b]: must be a name of letters, digits, _, . and -, got"),
         ("[chamber.environments]", "[chamber.environments]: environments is reserved"),
         ("[chamber.environment_1]", "[chamber.environment_1]: is the id of the first environment"),
-        ("[chamber.shelf_2.http]", "[chamber.shelf_2.http]: unknown section; known are sensor, light"),
+        (
+            "[chamber.shelf_2.http]",
+            "[chamber.shelf_2.http]: unknown section; known are environment, sensor, light",
+        ),
         ("[chamber.shelf_2.light]\nlevel = 1", "[chamber.shelf_2.light] level: unknown option"),
         (
             SHELF.replace('"scd30"', '"scd31"'),

@@ -89,7 +89,7 @@ def test_all_that_is_wrong_is_told_at_once_with_its_line(tmp_path: Path):
         ),
         "30: [chamber.shelf_2.interlock] ceiling_pmm: unknown option; is it ceiling_ppm?",
     ]
-    assert wifi.startswith("32: [wifi]: unknown section; known are sensor, light, relay")
+    assert wifi.startswith("32: [wifi]: unknown section; known are environment, sensor, light, relay")
 
 
 def test_what_is_wrong_by_itself_seems_to_conflict_with_nothing(tmp_path: Path):

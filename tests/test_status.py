@@ -363,6 +363,8 @@ async def test_the_recipe_of_each_environment_is_told():
         "phase": "seedling",
         "elapsed_s": 90_000.0,
         "remaining_s": 3_600.0,
+        "revision": "",
+        "changed": "",
     }
 
 

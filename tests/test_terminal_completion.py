@@ -86,6 +86,7 @@ async def test_bash_completes_commands_and_the_names_of_the_daemon(script: Path)
         "info",
         "list",
         "pub",
+        "release",
         "type",
     ]
     async with serving() as daemon:

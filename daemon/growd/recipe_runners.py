@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from growd.devices import SENSOR_KINDS
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
-from growd.store.journal import RunJournal
+from growd.store.journal import RunJournal, SetPointKeeper
 from growd.store.points import PointMaker
 from growd.store.run_documents import RunDocuments
 
@@ -40,11 +40,13 @@ def recipe_runners(
     """One for each environment; `documents` brings what is told of their runs into the database."""
     maker = PointMaker(local.device)
     for environment, chamber in settings.chambers().items():
+        keeps = chamber.environment.keep_set_points
         yield RecipeRunner(
             bus,
             environment,
             library=Library(database.recipe, reach_of(chamber), zone),
             journal=RunJournal(local, outbox, maker, environment, documents.look_now),
+            set_points=SetPointKeeper(local, environment) if keeps else None,
             zone=zone,
             catches_up=chamber.recipe.after_outage == "where_it_would_be",
         )

@@ -133,7 +133,10 @@ async def test_a_value_that_is_not_ok_is_never_stored(rig, quality):
     await rig.publish(CO2, 400.0, quality)
     await rig.publish(CO2, None, quality)
     await rig.publish(WANTED, 20.0, quality)
-    assert told(await rig.stored()) == [("quality", "air_carbon_dioxide", str(quality))]
+    assert told(await rig.stored()) == [
+        ("quality", "air_carbon_dioxide", str(quality)),
+        ("", "air_temperature", None),
+    ]
 
 
 async def test_a_change_of_quality_is_always_stored_and_so_is_the_first_good_value_after_it(rig):
@@ -232,17 +235,18 @@ async def test_a_desired_value_is_stored_when_it_changes(rig):
 async def test_a_set_point_given_again_after_its_release_is_a_change(rig):
     await rig.publish(WANTED, 20.0)
     await rig.publish(WANTED, None, Quality.STALE)
+    await rig.publish(WANTED, None, Quality.STALE)
     await rig.publish(WANTED, 20.0)
-    assert await rig.values() == [20.0, 20.0]
+    assert [point["value"] for point in await rig.stored()] == [20.0, None, 20.0]
 
 
-async def test_what_a_client_measured_by_hand_is_marked(rig):
+async def test_what_a_client_measured_or_set_by_hand_is_marked(rig):
     http = rig.bus.node("http")
     await rig.publish(CO2, 400.0, node=http)
     await rig.publish(WANTED, 20.0, node=http)
     assert [(point["is_desired"], point["is_manual"]) for point in await rig.stored()] == [
         (False, True),
-        (True, False),
+        (True, True),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import secrets
 from contextlib import asynccontextmanager
 from datetime import UTC
@@ -66,6 +67,24 @@ class MemoryJournal:
         return [(variable, value) for variable, value, _ in self.points]
 
 
+class MemorySetPoints:
+    """Set points by hand as the store keeps them: as JSON."""
+
+    def __init__(self):
+        self.text = "{}"
+        self.saves = 0
+        self.broken = False
+
+    async def load(self):
+        return json.loads(self.text)
+
+    async def save(self, set_points):
+        if self.broken:
+            raise OSError(28, "No space left on device")
+        self.text = json.dumps(set_points)
+        self.saves += 1
+
+
 class Chamber:
     """What outlives a restart (recipes, journal, parameters), and the runner of the moment."""
 
@@ -74,6 +93,7 @@ class Chamber:
         self.recipes = {"day": DAY}
         self.database_error: Exception | None = None
         self.journal = MemoryJournal()
+        self.set_points_by_hand = MemorySetPoints()
         self.kept = {}
         self.is_new_boot = True
         self.catches_up = True
@@ -82,6 +102,7 @@ class Chamber:
 
     def boot(self):
         self.bus = Bus(self.clock, Parameters(self.kept), Liveness(monotonic=self.clock.monotonic))
+        self.client = self.bus.node("http")
         declare_environment(self.bus, "e", [])
         self.clock.boot = secrets.token_hex(8) if self.is_new_boot else self.clock.boot
         self.library = Library(self.fetch, None, self.zone)
@@ -90,6 +111,7 @@ class Chamber:
             "e",
             library=self.library,
             journal=self.journal,
+            set_points=self.set_points_by_hand,
             zone=self.zone,
             catches_up=self.catches_up,
             period_s=self.period_s,
@@ -116,6 +138,14 @@ class Chamber:
         answer = await self.call(service, *arguments)
         await self.clock.settle()
         return answer
+
+    async def post(self, variable, value, who="anna"):
+        """What the API does with `[value]`; what it answers as its hint."""
+        name = f"e/desired/{variable}"
+        message = self.client.publish_arguments(name, [value])
+        words = await self.bus.topics.get(name).keeper(message, who)
+        await self.clock.settle()
+        return words
 
     async def start(self, *arguments):
         return await self.ask("start_recipe", *(arguments or ["day"]))

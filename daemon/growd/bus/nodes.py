@@ -113,14 +113,17 @@ class Node:
         """Publish from constructor arguments in order, as a client of the API gives them.
 
         The node is a publisher of the topic from the first that fit; what is refused leaves nothing behind.
-        Raises `NotOpenError` where only growd's own nodes publish.
+        On a topic that is releasable, [null] is a message without a value, of quality stale. Raises
+        `NotOpenError` where only growd's own nodes publish.
         """
         channel = self._bus.topics.get(topic)
         if not channel.is_open:
             raise NotOpenError(channel.name, channel.publishers, channel.note)
-        value = channel.type.construct(arguments)
+        is_release = channel.is_releasable and arguments == [None]
+        value = None if is_release else channel.type.construct(arguments)
         self.publisher(channel.name)
-        return channel.deliver(value, self._bus.clock.time(), Quality.OK, self.name)
+        quality = Quality.STALE if is_release else Quality.OK
+        return channel.deliver(value, self._bus.clock.time(), quality, self.name)
 
     def subscribe(self, *topics: str, depth: int = 64) -> Subscription:
         """Read the messages of these topics; whoever reads closes the subscription."""

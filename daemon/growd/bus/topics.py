@@ -12,7 +12,7 @@ from growd.bus.messages import Message, MessageType, Quality
 from growd.bus.names import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from growd.clock import Clock
 
@@ -23,14 +23,22 @@ class Topic:
     """A channel of messages of one type.
 
     Clients may publish on it while it `is_open`; otherwise only the nodes that advertise it. `note` says, for
-    a person, why a message on it has no effect; "" where it has one.
+    a person, why a message on it has no effect; "" where it has one. Where it `is_releasable`, a client may
+    publish null, which takes back what it published.
+
+    `keeper(message, who)` is awaited before a client's message is answered, where a node has set it; it
+    returns what else there is to say to the client, or "".
     """
 
-    def __init__(self, name: str, message_type: MessageType, *, is_open: bool, note: str) -> None:
+    def __init__(
+        self, name: str, message_type: MessageType, *, is_open: bool, note: str, is_releasable: bool
+    ) -> None:
         self.name = name
         self.type = message_type
         self.is_open = is_open
         self.note = note
+        self.is_releasable = is_releasable
+        self.keeper: Callable[[Message, str], Awaitable[str]] | None = None
         self.last: Message | None = None
         self.count = 0
         self._publishers: Counter[str] = Counter()
@@ -209,7 +217,13 @@ class Topics:
         return len(self._topics)
 
     def declare(
-        self, name: str, message_type: MessageType, *, is_open: bool = False, note: str = ""
+        self,
+        name: str,
+        message_type: MessageType,
+        *,
+        is_open: bool = False,
+        note: str = "",
+        is_releasable: bool = False,
     ) -> Topic:
         """Make the topic, or return it if it exists with this very type.
 
@@ -218,7 +232,9 @@ class Topics:
         name = normalise(name)
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics[name] = Topic(name, message_type, is_open=is_open, note=note)
+            topic = self._topics[name] = Topic(
+                name, message_type, is_open=is_open, note=note, is_releasable=is_releasable
+            )
             insort(self._names, name)
             self.changes += 1
         elif topic.type != message_type or (is_open and not topic.is_open):

@@ -17,6 +17,7 @@ from growd.config.services import (
     Http,
     MessageTypeName,
     Replication,
+    SetPoints,
     Simulator,
     Store,
 )
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 class Chamber(Section, frozen=True):
     """All that belongs to one environment. A `light` that is mentioned is there."""
+
+    environment: SetPoints = SetPoints()
+    """Set points by hand."""
 
     sensor: tuple[Sensor, ...] = ()
     """The sensors."""

@@ -21,7 +21,14 @@ MessageTypeName = Literal[
 ]
 
 
-class Environment(Section, frozen=True):
+class SetPoints(Section, frozen=True):
+    """Set points by hand in an environment."""
+
+    keep_set_points: bool = True
+    """Whether set points by hand survive a restart; without it they are released by one."""
+
+
+class Environment(SetPoints, frozen=True):
     """The growing chamber, the first where there are several."""
 
     id: Name = "environment_1"

@@ -11,7 +11,7 @@ from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
 from growd.control.carbon_dioxide import FAN, VALVE, VARIABLE
 from growd.control.pulse_test import OPENS_WITHIN_S, PulseTest, TuneError
-from growd.control.topics import SWITCH_STATE, desired, measured, switch_state
+from growd.control.topics import SWITCH_STATE, commanded, desired, measured, switch_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,18 +122,24 @@ class Autotuner:
         if self._controller.measured_ppm is None:
             return "CO2 is not known"
         if self._controller.set_point is not None:
-            return "there is a set point for CO2; stop the recipe, or release it"
+            topic = desired(self._environment, VARIABLE)
+            return (
+                f"there is a set point for CO2; stop the recipe, or release it: growd topic release {topic}"
+            )
         if self._controller.is_overridden:
-            return "somebody commands by hand"
+            topic = commanded(self._environment, VARIABLE)
+            return f"somebody commands by hand; release it: growd topic release {topic}"
         return self._other_hands() or self._why_held()
 
     def _other_hands(self) -> str:
         """In whose hands valve or fan are, "" if in none."""
         for variable, name in ((VALVE, "valve"), (FAN, "fan")):
             if self._has_set_point(variable):
-                return f"the {name} has a set point of its own; stop the recipe, or release it"
+                command = f"growd topic release {desired(self._environment, variable)}"
+                return f"the {name} has a set point of its own; stop the recipe, or release it: {command}"
             if self._is_by_hand(variable):
-                return f"somebody commands the {name} by hand"
+                command = f"growd topic release {commanded(self._environment, variable)}"
+                return f"somebody commands the {name} by hand; release it: {command}"
         if self._is_on(self._fan_topics):
             return "the fan runs"
         return ""

@@ -79,6 +79,7 @@ class LightCalibration:
         self._raw = bus.topics.get(raw(environment, "light_illuminance"))
         self._sensors = (f"{environment}/samplers/", f"{environment}/combiners/")
         self._recipe_topic = bus.topics.get(desired(environment, "light_illuminance"))
+        self._command_topic = commanded(environment, "light_illuminance")
         self._recipe_node = f"{environment}/recipe_runner"
         self._channels = [
             bus.topics.get(commanded(environment, f"light_intensity_{name}")) for name in channels
@@ -201,7 +202,9 @@ class LightCalibration:
         if wanted is not None and wanted.node == self._recipe_node and wanted.quality is Quality.OK:
             raise CalibrationError("a recipe drives the light; stop it first")
         if self._controller.is_overridden:
-            raise CalibrationError("a command by hand drives the light")
+            release = f"growd topic release {self._command_topic}"
+            raise CalibrationError(f"a command by hand drives the light; release it: {release}")
         for topic in self._channels:
             if topic.last is not None and topic.last.quality is Quality.OK:
-                raise CalibrationError(f"{topic.name} has a command of its own")
+                release = f"release it: growd topic release {topic.name}"
+                raise CalibrationError(f"{topic.name} has a command of its own; {release}")

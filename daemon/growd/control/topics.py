@@ -93,7 +93,8 @@ def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> No
 
     `desired` has the variable's range, `commanded` is 0..1 for light and switches and -1..1 otherwise (cool
     to heat). `raw` has no range: the sampler says what is out of range. Commanding `light_channels` with
-    [white, red, blue] sets the three at one moment. Repeating it changes nothing.
+    [white, red, blue] sets the three at one moment. [null] on `desired` and `commanded` takes back what was
+    published. Repeating it changes nothing.
 
     Clients may publish on `desired`, on `notes`, on `measured` of what no sensor measures (a pH strip), and
     on `commanded` once a controller or actuator has opened it.
@@ -104,10 +105,11 @@ def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> No
         name = variable.name
         ranged = FLOAT64.within(variable.minimum, variable.maximum, variable.unit)
         idle = f"nothing in {environment} controls {name}, so its set point is recorded and has no effect"
-        declare(desired(environment, name), ranged, is_open=True, note=idle)
+        declare(desired(environment, name), ranged, is_open=True, note=idle, is_releasable=True)
         lowest = 0 if name.startswith("light_") or variable.unit == "switch" else -1
         missing = f"{environment} has no output for {name}"
-        declare(commanded(environment, name), FLOAT64.within(lowest, 1, "fraction"), note=missing)
+        share = FLOAT64.within(lowest, 1, "fraction")
+        declare(commanded(environment, name), share, note=missing, is_releasable=True)
         if name in sensed:
             declare(raw(environment, name), FLOAT64)
             declare(measured(environment, name), ranged)
@@ -119,4 +121,4 @@ def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> No
     declare(notes(environment), NOTE, is_open=True)
     declare(light_channels(environment), CHANNEL_LEVELS)
     no_lamp = f"{environment} has no lamp"
-    declare(commanded(environment, "light_channels"), CHANNEL_LEVELS, note=no_lamp)
+    declare(commanded(environment, "light_channels"), CHANNEL_LEVELS, note=no_lamp, is_releasable=True)

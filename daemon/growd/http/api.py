@@ -21,7 +21,7 @@ from growd.bus.fields import Field, Kind
 from growd.http.answers import JsonAnswer, json_answer
 from growd.http.api_page import ApiIndex
 from growd.http.client_limits import Clients
-from growd.http.client_request import client_of
+from growd.http.client_request import address_of, client_of
 from growd.http.errors import ApiError, error_fields
 from growd.http.openapi import document, secured
 from growd.http.operations import Body, Call, Operation
@@ -243,9 +243,17 @@ class Api:
         return json_answer({"type": topic.type.name, "subs": topic.subscribers, "pubs": topic.publishers})
 
     async def publish(self, call: Call) -> web.StreamResponse:
-        self.node.publish_arguments(call.name, call.body)
-        note = self.bus.topics.get(call.name).note
-        return json_answer({**_POSTED, "hint": note} if note else _POSTED)
+        message = self.node.publish_arguments(call.name, call.body)
+        topic = self.bus.topics.get(call.name)
+        hint = topic.note
+        if topic.keeper is not None:
+            hint = await topic.keeper(message, self._who(call.request)) or hint
+        return json_answer({**_POSTED, "hint": hint} if hint else _POSTED)
+
+    def _who(self, request: web.BaseRequest) -> str:
+        """The user who asks, else their address, for the record."""
+        user = self.access.user_of(request) if self.access is not None else ""
+        return user or address_of(request)
 
     async def stream_topic(self, call: Call) -> web.StreamResponse:
         with self.access.lasting(call.request) if self.access is not None else nullcontext():

@@ -102,6 +102,11 @@ class Authorization:
         if service.is_administrative:
             self._require(request[_SESSION], Permission.ADMINISTRATION)
 
+    def user_of(self, request: web.BaseRequest) -> str:
+        """The name of the user who asks, "" for one who did not have to log in."""
+        session = request.get(_SESSION)
+        return "" if session is None else str(session.name)
+
     def finish(self, request: web.BaseRequest, path: str, response: web.StreamResponse) -> web.StreamResponse:
         """What is sent in place of an answer: of what everybody may ask, a word and no reasons.
 

@@ -82,6 +82,13 @@ LOGIN_REFUSALS: Final = {
     429: "Too many logins failed from this address",
     503: "The database does not say who the user is",
 }
+RELEASE: Final = {
+    "description": "Takes back a set point or a command by hand",
+    "type": "array",
+    "items": {"type": "null"},
+    "minItems": 1,
+    "maxItems": 1,
+}
 BODY_REFUSALS: Final = (408, 413, 415, 503)  # of every operation that takes a body
 
 
@@ -237,11 +244,12 @@ def _topic(topic: Topic) -> dict[str, Any]:
         }
     }
     if topic.is_open:
+        posted = {"anyOf": [body, RELEASE]} if topic.is_releasable else body
         operations["post"] = {
             "summary": f"Publish a {topic.type.name}",
             "operationId": f"publish_{identifier}",
             "tags": ["topic"],
-            "requestBody": {"required": True, "content": {JSON_TYPE: {"schema": body}}},
+            "requestBody": {"required": True, "content": {JSON_TYPE: {"schema": posted}}},
             "responses": _responses("posted", {400, 404, *BODY_REFUSALS}),
         }
     return operations

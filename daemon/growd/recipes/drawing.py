@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import tzinfo
 
-    from growd.recipes.plan import Phase, Plan, Track
+    from growd.recipes.plan import Phase, Plan, Track, Written
 
 MAX_DRAWN: Final = 30_000
 """Moments that are looked at, of all variables together: some 60 000 numbers, a megabyte of JSON."""
+
+MAX_AHEAD: Final = 5_000
+"""Moments that are looked at to find the next change of one variable."""
 
 MAX_WRITTEN: Final = 10_000
 """Set points that are listed as written, of all phases together."""
@@ -52,6 +55,25 @@ def plan_of(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzi
         "series": series,
         "truncated": not is_whole,
     }
+
+
+def next_change(
+    plan: Plan, variable: str, elapsed: float, start_wall: float, zone: tzinfo | None
+) -> float | None:
+    """When a plan changes a variable next, in seconds since its start; `elapsed` is the present.
+
+    At its end at the latest. None where that is too far ahead to look for. Other arguments as for `plan_of`.
+    """
+
+    def written(at: float) -> Written | None:
+        local = time_of_day(start_wall + at, zone) if plan.goes_by_local_time else 0.0
+        return plan.written(variable, at, local)
+
+    now = written(elapsed)
+    for edge in islice(_edges(plan, variable, start_wall, zone), MAX_AHEAD):
+        if edge > elapsed and (edge >= plan.duration or written(edge + _BEFORE_S) != now):
+            return min(edge, plan.duration)
+    return None
 
 
 def _is_longer(plan: Plan) -> bool:

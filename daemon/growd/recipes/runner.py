@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -12,6 +13,7 @@ from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING, Quality
 from growd.liveness import STORE_S
+from growd.recipes.by_hand import SetPointsByHand
 from growd.recipes.errors import InvalidRecipeError, RefusedError
 from growd.recipes.interpreter import interpret
 from growd.recipes.plan import Phase, Plan
@@ -26,13 +28,17 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.topics import Publisher
     from growd.liveness import Heartbeat
+    from growd.recipes.by_hand import SetPointStore
     from growd.recipes.library import Library
+    from growd.recipes.plan import Written
 
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
 PROGRESS_S: Final = 60.0
 LOAD_RETRY_S: Final = 30.0
+LOOK_UP_S: Final = 5.0  # between two looks at the running recipe's document
+LOOK_UP_TIMEOUT_S: Final = 1.0
 _BY: Final = Field("by", Kind.STRING, default="", max_length=200, doc="who wants it, for the record")
 
 
@@ -70,6 +76,8 @@ class RecipeRunner:
     `catches_up`, where it stopped. While it is paused its set points are kept up as they are. At its end,
     and when it is stopped, every set point it gave is released: a message of quality stale without a value.
 
+    Set points by hand are those of `SetPointsByHand`, kept in `set_points`.
+
     `zone` is the time zone of recipes that go by the time of day, None that of the machine.
     """
 
@@ -80,6 +88,7 @@ class RecipeRunner:
         *,
         library: Library,
         journal: Journal,
+        set_points: SetPointStore | None = None,
         zone: tzinfo | None = None,
         catches_up: bool = True,
         period_s: float = PERIOD_S,
@@ -100,10 +109,13 @@ class RecipeRunner:
         self._is_shown = True
         self._active: ActiveRun | None = None
         self._trouble: dict[str, str] = {}
+        self._in_database = ""  # the revision of the running recipe's document
+        self._look_up_at = 0.0
         self._start_points = self.node.advertise(f"{environment}/desired/recipe_start", STRING)
         self._end_points = self.node.advertise(f"{environment}/desired/recipe_end", STRING)
         self._events = self.node.publisher(f"{environment}/events")
         self._status = RunStatus(self.node, environment)
+        self._by_hand = SetPointsByHand(bus, environment, self, self._happened_by_hand, set_points)
         self._serve()
 
     async def run(self) -> None:
@@ -140,6 +152,7 @@ class RecipeRunner:
         self._offer(
             "skip_to_phase", "growd/SkipToPhase", self._skip, (phase, _BY), doc="Go to where a phase begins."
         )
+        self.node.describe("recipe", self._described, prepare=self._look_up)
         self._library.serve(self.node, self._environment, self._clock, lambda: self._active)
 
     def _offer(
@@ -204,6 +217,7 @@ class RecipeRunner:
             )
             position = Position.begun(run, self._clock, catches_up=self._catches_up)
             await self._commit(run, "recipe_start", run, run.start, record(run, self._environment))
+            self._in_database, self._look_up_at = run.revision, 0.0
             self._active = ActiveRun(position, plan)
             self._start_points.publish(run.recipe_id, time=run.start)
             await self._show()
@@ -341,6 +355,24 @@ class RecipeRunner:
             self._trouble.pop("keeping the parameters", None)
             self._is_shown = True
 
+    async def _look_up(self) -> None:
+        """Look up the revision of the running recipe's document, for whoever asks for the status."""
+        active = self._active
+        if active is None or self._clock.monotonic() < self._look_up_at:
+            return
+        self._look_up_at = self._clock.monotonic() + LOOK_UP_S
+        with contextlib.suppress(RefusedError, TimeoutError):
+            async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
+                document = await self._library.read(active.run.recipe_id)
+            self._in_database = str(document.get("_rev", ""))
+
+    def _described(self) -> dict[str, str]:
+        """For `growd status`; `changed` is the revision in the database where it is not the one that runs."""
+        revision = self._active.run.revision if self._active is not None else ""
+        is_changed = revision and self._in_database not in {"", revision}
+        changed = self._in_database if is_changed else ""
+        return {"environment": self._environment, "revision": revision, "changed": changed}
+
     # after a restart
 
     async def _load(self, heart: Heartbeat) -> None:
@@ -356,8 +388,15 @@ class RecipeRunner:
             else:
                 async with self._lock:
                     await self._resume(kept)
+                    await self._restore_set_points()
                     self._loaded = True
                     await self._show()
+
+    async def _restore_set_points(self) -> None:
+        try:
+            await self._by_hand.restore()
+        except OSError as error:
+            logger.error("%s: the set points by hand can't be restored: %s", self._environment, error)  # noqa: TRY400
 
     async def _resume(self, kept: dict[str, Any] | None) -> None:
         if kept is None:
@@ -417,22 +456,47 @@ class RecipeRunner:
                     await self._end(active, active.ending)
 
     def _publish_set_points(self, active: ActiveRun) -> None:
-        elapsed, position = active.elapsed(), active.position
-        points = active.plan.set_points(
-            elapsed,
-            position.time_of_day(self._zone),
-            earlier=lambda at: position.time_of_day_at(at, self._zone),
-        )
-        for variable in sorted(active.given - points.keys()):
-            self._desired(variable).publish(None, Quality.STALE)  # the phase lets go of it
-        for variable, value in points.items():
-            self._desired(variable).publish(value)
-        active.given = set(points)
+        points = active.set_points(self._zone)
+        for variable in active.plan.variables:
+            written = active.written(variable, self._zone)
+            was_by_hand = variable in self._by_hand
+            if self._by_hand.stands(variable, written):
+                if written is not None:
+                    active.given.add(variable)  # to be released with the recipe
+                continue
+            if variable in points:
+                self._desired(variable).publish(points[variable])
+                active.given.add(variable)
+            elif was_by_hand or variable in active.given:
+                self._desired(variable).publish(None, Quality.STALE)
+                active.given.discard(variable)
 
     def _release(self, active: ActiveRun) -> None:
         for variable in sorted(active.given):
+            self._by_hand.drop(variable)
             self._desired(variable).publish(None, Quality.STALE)
         active.given.clear()
+
+    # for set points by hand
+
+    def written(self, variable: str) -> Written | None:
+        """The recipe's set point in force; see `Driver`."""
+        active = self._active
+        if active is None or active.ending or variable not in active.plan.variables:
+            return None
+        return active.written(variable, self._zone)
+
+    def in_words(self, variable: str) -> str:
+        """The recipe, its value, and until when it is; see `Driver`."""
+        return "no recipe" if self._active is None else self._active.in_words(variable, self._zone)
+
+    def take_back(self, variable: str) -> None:  # noqa: ARG002  all are published together
+        """Publish the recipe's set point again; see `Driver`."""
+        if self._active is not None and not self._active.ending:
+            self._publish_set_points(self._active)
+
+    def _happened_by_hand(self, sentence: str) -> None:
+        self._happened(sentence, self._active.run.recipe_id if self._active else "", "")
 
     def _desired(self, variable: str) -> Publisher:
         return self.node.publisher(f"{self._environment}/desired/{variable}")
@@ -445,9 +509,18 @@ class RecipeRunner:
                 async with self._lock:
                     if not self._is_shown:
                         await self._show()
+                    await self._save_set_points()
                     active = self._active
                     if active is not None and self._progress_is_due(active):
                         await self._save_progress(active)
+
+    async def _save_set_points(self) -> None:
+        try:
+            await self._by_hand.save()
+        except OSError as error:
+            self._log_trouble("keeping the set points by hand", error)
+        else:
+            self._trouble.pop("keeping the set points by hand", None)
 
     def _progress_is_due(self, active: ActiveRun) -> bool:
         if active.ending:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType
+from growd.recipes.drawing import next_change
 from growd.recipes.errors import RefusedError
 from growd.recipes.interpreter import FORMATS
+from growd.variables import VARIABLES
+from growd.wording import duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import tzinfo
+
     from growd.bus import Node
     from growd.bus.params import Parameter
     from growd.recipes.findings import Finding
-    from growd.recipes.plan import Phase, Plan
+    from growd.recipes.plan import Phase, Plan, Written
     from growd.recipes.position import Position
     from growd.recipes.run import Run
 
@@ -54,6 +61,30 @@ class ActiveRun:
     def elapsed(self) -> float:
         """Seconds of the recipe."""
         return self.position.elapsed()
+
+    def set_points(self, zone: tzinfo | None) -> dict[str, float]:
+        """The value of each variable that has one now. Times of day are those of `zone`."""
+        return self.plan.set_points(*self._now(zone))
+
+    def written(self, variable: str, zone: tzinfo | None) -> Written | None:
+        """The set point in force as the recipe has it; see `Plan.written`."""
+        return self.plan.written(variable, *self._now(zone))
+
+    def in_words(self, variable: str, zone: tzinfo | None) -> str:
+        """The recipe, its set point of a variable, and until when that is in force."""
+        value = self.set_points(zone).get(variable)
+        now = "released" if value is None else f"{value:g} {VARIABLES[variable].unit}"
+        when = ", after its pause"
+        if not self.position.is_paused:
+            elapsed = self.elapsed()
+            change = next_change(self.plan, variable, elapsed, self.position.wall() - elapsed, zone)
+            when = "" if change is None else f", in {duration(change - elapsed)}"
+        return f"the recipe {self.run.recipe_id} ({now}) until it next changes {variable}{when}"
+
+    def _now(self, zone: tzinfo | None) -> tuple[float, float, Callable[[float], float]]:
+        position = self.position
+        earlier = partial(position.time_of_day_at, zone=zone)
+        return self.elapsed(), position.time_of_day(zone), earlier
 
     def copied(self) -> ActiveRun:
         """One that can be changed without this one."""

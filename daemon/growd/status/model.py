@@ -91,8 +91,23 @@ class VariableStatus(msgspec.Struct, frozen=True):
         return any(each is not None for each in (self.measured, self.desired, self.commanded))
 
 
+class HandStatus(msgspec.Struct, frozen=True):
+    """A set point by hand, `by` whom and `since` when (UNIX seconds); `over` is the recipe, "" for none."""
+
+    environment: str
+    variable: str
+    value: float
+    unit: str
+    by: str
+    since: float
+    over: str
+
+
 class RecipeStatus(msgspec.Struct, frozen=True):
-    """The recipe of an environment: `state` is "idle", "running" or "paused"; times are of the recipe."""
+    """The recipe of an environment: `state` is "idle", "running" or "paused"; times are of the recipe.
+
+    `revision` is the one that runs, `changed` is that of the document in the database where it differs.
+    """
 
     environment: str
     state: str
@@ -100,6 +115,8 @@ class RecipeStatus(msgspec.Struct, frozen=True):
     phase: str
     elapsed_s: float
     remaining_s: float
+    revision: str = ""
+    changed: str = ""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -147,6 +164,7 @@ class Status(msgspec.Struct, frozen=True):
     interlocks: list[InterlockStatus]
     store: StoreStatus | None
     replications: list[ReplicationStatus]
+    set_points: list[HandStatus] = []
     channels: list[ChannelStatus] = []
     problems: list[Problem] = []
     components: list[ComponentStatus] = []

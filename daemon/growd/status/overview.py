@@ -14,7 +14,7 @@ from growd.status.model import Reading, RecipeStatus, Status, VariableStatus
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from growd.bus import Bus
     from growd.bus.messages import Message
@@ -51,11 +51,12 @@ class Overview:
             "machine": next((each["machine"] for each in details if "machine" in each), None),
             "database": next((each["database"] for each in details if "database" in each), None),
             "variables": msgspec.to_builtins([*self._variables()]),
-            "recipes": msgspec.to_builtins([*self._recipes()]),
+            "recipes": msgspec.to_builtins([*self._recipes(details)]),
             "devices": [each["device"] for each in details if "device" in each],
             "interlocks": [one for each in details for one in each.get("interlocks", ())],
             "store": next((each["store"] for each in details if "store" in each), None),
             "replications": [one for each in details for one in each.get("replications", ())],
+            "set_points": [one for each in details for one in each.get("set_points", ())],
             "channels": [one for each in details for one in each.get("channels", ())],
             "problems": self._bus.problems(),
             "components": [
@@ -98,11 +99,13 @@ class Overview:
         parameter = self._bus.parameters.declared(f"{environment}/controllers/{variable}/override_left")
         return 0.0 if parameter is None else float(parameter.value)
 
-    def _recipes(self) -> Iterator[RecipeStatus]:
+    def _recipes(self, details: Iterable[dict[str, Any]]) -> Iterator[RecipeStatus]:
+        revisions = {each["recipe"]["environment"]: each["recipe"] for each in details if "recipe" in each}
         for environment in self._environments:
             last = self._last(f"{environment}/recipe_state")
             if last is not None:
                 told = last.value
+                revision = revisions.get(environment, {})
                 yield RecipeStatus(
                     environment,
                     told["state"],
@@ -110,6 +113,8 @@ class Overview:
                     told["phase"],
                     told["elapsed"],
                     told["remaining"],
+                    revision.get("revision", ""),
+                    revision.get("changed", ""),
                 )
 
     def _last(self, topic: str) -> Message | None:
@@ -130,5 +135,6 @@ def _commander(message: Message, hand_left_s: float) -> str:
 
 def _giver(message: Message, environment: str) -> str:
     """Who gave a set point or a measured value."""
-    known = {CLIENTS: "hand", f"{environment}/recipe_runner": "recipe"}
+    by_hand = dict.fromkeys((CLIENTS, f"{environment}/set_points"), "hand")
+    known = {**by_hand, f"{environment}/recipe_runner": "recipe"}
     return known.get(message.node, message.node)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from growd.machine import MachineStatus
     from growd.status.model import (
         DeviceStatus,
+        HandStatus,
         InterlockStatus,
         Reading,
         RecipeStatus,
@@ -42,6 +43,7 @@ def report(status: Status) -> str:
         table(status.devices, status.time),
         variable_table(status.variables) if status.variables else "",
         _lines(_of_recipe(recipe) for recipe in status.recipes),
+        _lines(_of_set_point(each, status.time) for each in status.set_points),
         _lines(_of_interlock(interlock, status.time) for interlock in tripped),
         _lines(_of_store(status.store, status.time)) if status.store is not None else "",
         _of_database(status.database) if status.database is not None else "",
@@ -79,7 +81,16 @@ def _of_recipe(recipe: RecipeStatus) -> str:
         return f"{recipe.environment}: no recipe runs"
     phase = f", phase {recipe.phase}" if recipe.phase else ""
     times = f"{lasted(recipe.elapsed_s)} gone, {lasted(recipe.remaining_s)} to go"
-    return f"{recipe.environment}: recipe {recipe.recipe_id} is {recipe.state}{phase}, {times}"
+    revision = f", revision {recipe.revision.partition('-')[0]}" if recipe.revision else ""
+    if recipe.changed:
+        revision += f" (changed since: revision {recipe.changed.partition('-')[0]} is in the database)"
+    return f"{recipe.environment}: recipe {recipe.recipe_id} is {recipe.state}{phase}, {times}{revision}"
+
+
+def _of_set_point(each: HandStatus, now: float) -> str:
+    value = f"{each.variable} {each.value:.6g} {each.unit}"
+    over = f", over {each.over}" if each.over else ""
+    return f"{each.environment}: {value} by hand, by {each.by}, for {lasted(now - each.since)}{over}"
 
 
 def _of_interlock(interlock: InterlockStatus, now: float) -> str:

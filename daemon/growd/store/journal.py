@@ -1,4 +1,4 @@
-"""Which recipe runs, kept in the local file together with the points of its start and end."""
+"""Which recipe runs, and set points by hand, kept in the local file."""
 
 from __future__ import annotations
 
@@ -73,6 +73,23 @@ class RunJournal:
         """Keep all of the run but its recipe. It is on the disk when this returns. Raises OSError."""
         come = {name: value for name, value in run.items() if name != "recipe"}
         await self._local.write(lambda file: _put(file, self._progress_key, come))
+
+
+class SetPointKeeper:
+    """The set points by hand of one environment, in one row of the local file. Raises OSError."""
+
+    def __init__(self, local: LocalStore, environment: str) -> None:
+        self._local = local
+        self._key = f"{environment}/set_points"
+
+    async def load(self) -> dict[str, Any]:
+        """Those that were saved last, by variable."""
+        kept = await self._local.state(self._key, {})
+        return kept if isinstance(kept, dict) else {}
+
+    async def save(self, set_points: dict[str, Any]) -> None:
+        """Keep these and no others; they are on the disk when this returns."""
+        await self._local.save_state(self._key, set_points)
 
 
 def _put(file: sqlite3.Connection, key: str, value: Any) -> None:

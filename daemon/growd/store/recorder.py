@@ -47,7 +47,7 @@ class Recorder:
     - `measured`: messages of quality `ok`, with the decimals that the table of variables holds worth storing;
       `is_manual` marks those that a client gave by hand. A change of the quality is a point of the category
       `quality`, whose value is the new quality; the first value that is ok again is stored in any case.
-    - `desired`: changes.
+    - `desired`: changes; null when the set point is released. `is_manual` marks set points by hand.
     - `commanded`: as measured, in the category `commanded`; null when the command ends.
 
     And `<environment>/events`: each is a point of the category `event`, whose variable is the kind, and the
@@ -141,11 +141,10 @@ class Recorder:
                 yield self._point(source, value, message, is_manual=message.node == _HTTP_NODE)
 
     def _of_desired(self, source: _Source, message: Message) -> Iterator[DataPoint]:
-        if message.quality is not Quality.OK:
-            # The set point was released: the next one is a change, even to the same value.
-            self._desired.pop(source.topic, None)
-        elif self._desired[source.topic].admits(message.value):
-            yield self._point(source, message.value, message, is_desired=True)
+        value = message.value if message.quality is Quality.OK else None
+        if self._desired[source.topic].admits(value):
+            is_manual = message.node in {_HTTP_NODE, f"{source.environment}/set_points"}
+            yield self._point(source, value, message, is_desired=True, is_manual=is_manual)
 
     def _of_commanded(self, source: _Source, message: Message) -> Iterator[DataPoint]:
         rule = self._rule_of(source)

@@ -16,7 +16,7 @@ from growd.client import Client, RefusedError
 from growd.command_options import Reach, client_options, refuse
 from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import Finding, errors
-from growd.recipes.interpreter import interpret
+from growd.recipes.interpreter import check, interpret
 from growd.recipes.reading import read
 from growd.terminal.names import complete_with
 from growd.terminal.output import echo_lines, output_options, print_json, table
@@ -157,19 +157,20 @@ def put(*, reach: Reach, file: Path, environment: str | None) -> None:
     goes on with the revision that it was started with. A recipe with errors is refused.
     """
     document, repeated = read_file(file)
-    recipe_id = document.get("_id", file.stem) if isinstance(document, dict) else file.stem
+    wrong = repeated + errors(check(document))
+    for finding in wrong:
+        click.echo(f"{finding.severity:7}  {finding}", err=True)
+    if wrong:
+        refuse(f"{file} is not stored, for it has {counted(len(wrong), 'error')}")
+    recipe_id = str(document.get("_id", file.stem))
+    service = f"{environment_of(reach, environment)}/check_recipe"
     with reach.client() as client:
-        service = f"{environment_of(reach, environment)}/check_recipe"
-        checked = client.call(service, {"recipe": document}, kind=_Checked)
-        findings = repeated + checked.findings
-        for finding in findings:
-            click.echo(f"{finding.severity:7}  {finding}", err=True)
-        if not checked.success:
-            refuse(checked.message)
-        if wrong := errors(findings):
-            refuse(f"{file} is not stored, for it has {counted(len(wrong), 'error')}")
         path = f"{_database(reach)}/{quote(recipe_id, safe='')}"
         answer = client.database("PUT", path, {**_revision(client, path), **document}, kind=_Written)
+        # by its id: a recipe may be larger than the body of a request to the API
+        checked = client.call(service, {"recipe_id": recipe_id}, kind=_Checked)
+    for finding in checked.findings:
+        click.echo(f"{finding.severity:7}  {finding}", err=True)
     click.echo(f"growd: {recipe_id} is stored, revision {answer.rev}", err=True)
 
 

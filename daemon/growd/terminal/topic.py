@@ -194,6 +194,22 @@ def pub(
             _repeat(client, name, arguments, 1 / rate)
 
 
+@topic.command()
+@name_argument("topic")
+@client_options
+def release(*, reach: Reach, name: str) -> None:
+    """Take back a set point or a command by hand.
+
+    NAME is a topic on desired/ or commanded/. A recipe or a controller that drives it goes on; without one
+    the output goes to its safe state.
+    """
+    with reach.client() as client:
+        look_up(client, "topic", name, kind=_Topic)
+        answer = client.post("topic", name, [None], kind=dict[str, Any])
+    if "hint" in answer:
+        tell(answer["hint"])
+
+
 def _refuse_options(values: Sequence[str]) -> None:
     """A number below zero begins as an option does; anything else that does is a mistake."""
     for value in values:

@@ -1,0 +1,259 @@
+"""Set points by hand: over restarts, and over a recipe until it next changes the variable."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from growd.bus.errors import InvalidArgumentsError, InvalidValueError
+from growd.bus.messages import Quality
+from support.recipes import LIGHT, TEMPERATURE, Chamber
+
+RELEASE = f"growd topic release e/desired/{TEMPERATURE}"
+
+
+def simple(*operations):
+    return {"_id": "r", "format": "simple", "operations": [list(operation) for operation in operations]}
+
+
+def course(*points, cycle=None, duration=1000):
+    """A phase in seconds; a point is its time, value, and way to the next."""
+    track = [{"at": at, "value": value, "to_next": way[0] if way else "hold"} for at, value, *way in points]
+    phase = {"duration": duration, "time_units": "seconds", "course": {TEMPERATURE: track}}
+    return phase | ({} if cycle is None else {"cycle": cycle})
+
+
+def phased(*phases):
+    return {"_id": "r", "format": "phased", "phases": list(phases)}
+
+
+@pytest.fixture
+def chamber():
+    return Chamber()
+
+
+def now(chamber, variable=TEMPERATURE):
+    last = chamber.desired(variable)
+    return None if last is None or last.quality is not Quality.OK else last.value
+
+
+async def over_time(chamber, *seconds):
+    """The set point at these seconds from now."""
+    found, gone = [], 0
+    for second in seconds:
+        await chamber.clock.advance(second - gone)
+        gone = second
+        found.append(now(chamber))
+    return found
+
+
+def events(chamber):
+    return chamber.bus.topics.get("e/events").last.value["message"]
+
+
+# --- Without a recipe
+
+
+async def test_a_set_point_by_hand_survives_restarts_until_it_is_released(chamber, caplog):
+    caplog.set_level(logging.INFO, "growd")
+    async with chamber.on():
+        assert await chamber.post(TEMPERATURE, 21.5) == ""
+    for _ in range(2):
+        async with chamber.on():
+            assert (now(chamber), chamber.desired(TEMPERATURE).node) == (21.5, "e/set_points")
+            (told,) = chamber.bus.find_node("e/set_points").details()["set_points"]
+            assert (told["value"], told["by"], told["over"]) == (21.5, "anna", "")
+    assert "e: restored the set point by hand: air_temperature 21.5 degC, set by anna" in caplog.text
+    async with chamber.on():
+        assert await chamber.post(TEMPERATURE, None) == ""
+        assert (chamber.desired(TEMPERATURE).value, chamber.desired(TEMPERATURE).quality) == (None, "stale")
+    async with chamber.on():
+        assert chamber.desired(TEMPERATURE) is None
+
+
+async def test_without_a_store_nothing_is_kept(chamber):
+    chamber.set_points_by_hand = None
+    async with chamber.on():
+        assert await chamber.post(TEMPERATURE, 21.5) == ""
+    async with chamber.on():
+        assert chamber.desired(TEMPERATURE) is None
+
+
+async def test_the_same_set_point_again_is_not_written_again(chamber):
+    async with chamber.on():
+        for _ in range(10):
+            await chamber.post(TEMPERATURE, 21.5)
+            await chamber.clock.advance(1)
+        assert chamber.set_points_by_hand.saves == 1
+
+
+async def test_a_disk_that_is_full_lets_a_set_point_pass_and_the_answer_says_that_it_is_not_kept(chamber):
+    async with chamber.on():
+        chamber.set_points_by_hand.broken = True
+        words = await chamber.post(TEMPERATURE, 21.5)
+        assert words == "it is not kept over a restart: [Errno 28] No space left on device"
+        assert now(chamber) == 21.5
+        chamber.set_points_by_hand.broken = False
+        await chamber.clock.advance(1)
+    async with chamber.on():
+        assert now(chamber) == 21.5
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        '{"air_temperature": {"value": 86, "by": "anna", "since": 1}}',
+        '{"air_temperature": {"value": "warm", "by": "anna", "since": 1}}',
+        '{"air_temperature": 21}',
+        '{"warmth": {"value": 21, "by": "anna", "since": 1}}',
+    ],
+)
+async def test_a_kept_set_point_passes_the_checks_of_a_client_or_is_dropped(chamber, kept):
+    chamber.set_points_by_hand.text = kept
+    async with chamber.on():
+        assert now(chamber) is None
+        assert (await chamber.start())["success"]
+
+
+async def test_null_releases_set_points_and_commands_and_nothing_else(chamber):
+    async with chamber.on():
+        for topic in ("e/commanded/light_illuminance", "e/commanded/light_channels"):
+            chamber.client.open(topic)
+            message = chamber.client.publish_arguments(topic, [None])
+            assert (message.value, message.quality) == (None, Quality.STALE)
+        for topic, given in (
+            ("e/notes", [None]),
+            ("e/measured/water_potential_hydrogen", [None]),
+            ("e/desired/air_temperature", []),
+            ("e/desired/air_temperature", [None, None]),
+            ("e/desired/air_temperature", [[]]),
+        ):
+            with pytest.raises((InvalidArgumentsError, InvalidValueError)):
+                chamber.client.publish_arguments(topic, given)
+
+
+# --- Over a recipe
+
+
+async def test_it_holds_over_the_recipe_until_that_changes_the_variable(chamber):
+    chamber.recipes["r"] = simple((0, TEMPERATURE, 20), (100, TEMPERATURE, 25), (900, TEMPERATURE, 25))
+    async with chamber.on():
+        await chamber.start("r")
+        await chamber.clock.advance(10)
+        words = await chamber.post(TEMPERATURE, 30)
+        over = "the recipe r (20 degC) until it next changes air_temperature, in 1 min 30 s"
+        assert words == f"holds over {over}, or until it is released: {RELEASE}"
+        assert events(chamber) == f"air_temperature 30 degC by hand (by anna) holds over {over}"
+        (told,) = chamber.bus.find_node("e/set_points").details()["set_points"]
+        assert told["over"] == over
+        assert await over_time(chamber, 1, 50, 89, 91) == [30, 30, 30, 25]
+        assert (
+            events(chamber) == "air_temperature 30 degC by hand ends: the recipe sets air_temperature 25 degC"
+        )
+        assert chamber.bus.find_node("e/set_points").details()["set_points"] == []
+
+
+async def test_released_it_gives_the_recipe_its_variable_back_at_once(chamber):
+    async with chamber.on():
+        await chamber.start()
+        await chamber.post(TEMPERATURE, 30)
+        with chamber.client.subscribe(f"e/desired/{TEMPERATURE}") as messages:
+            words = await chamber.post(TEMPERATURE, None)
+            assert words.startswith("released; the recipe day (20 degC) until it next changes")
+            assert [messages.get_nowait().value for _ in range(2)] == [None, 20]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "moments", "expected"),
+    [
+        # along a ramp it holds to the end of the ramp
+        (phased(course((0, 20, "ramp"), (100, 25), (200, 22))), (50, 89, 91, 191), [30, 30, 25, 22]),
+        # a cycle that repeats the value changes nothing
+        (phased(course((0, 20), cycle=10), course((0, 22))), (50, 500, 991), [30, 30, 22]),
+        (phased(course((0, 20), cycle=10), course((0, 20))), (991, 1500), [30, 30]),
+        (phased(course((0, 20), (60, 22), cycle=100)), (49, 51, 91), [30, 22, 20]),
+        # a phase that releases the variable ends it, and so does a gap
+        (phased(course((0, 20)), {"duration": 9, "time_units": "days", "otherwise": "release",
+                                  "course": {LIGHT: [{"at": 0, "value": 1}]}}), (989, 991), [30, None]),
+    ],
+)  # fmt: skip
+async def test_what_counts_as_a_change_of_the_recipe(chamber, recipe, moments, expected):
+    chamber.recipes["r"] = recipe
+    async with chamber.on():
+        await chamber.start("r")
+        await chamber.clock.advance(10)
+        await chamber.post(TEMPERATURE, 30)
+        assert await over_time(chamber, *moments) == expected
+
+
+async def test_in_a_gap_it_holds_until_the_next_span(chamber):
+    spans = [
+        {"start_time": 0, "end_time": 50, "value": 20},
+        {"start_time": 100, "end_time": 200, "value": 22},
+    ]
+    phase = {"cycles": 1, "time_units": "seconds", "step": {TEMPERATURE: spans}}
+    chamber.recipes["r"] = {"_id": "r", "format": "flexformat", "phases": [phase]}
+    async with chamber.on():
+        await chamber.start("r")
+        await chamber.clock.advance(60)
+        assert "the recipe r (released)" in await chamber.post(TEMPERATURE, 30)
+        assert await over_time(chamber, 39, 41) == [30, 22]
+        await chamber.post(TEMPERATURE, 31)
+        await chamber.stop()
+        assert now(chamber) is None
+
+
+async def test_a_pause_holds_it_and_a_skip_ends_it_where_the_set_point_is_another(chamber):
+    chamber.recipes["r"] = phased(course((0, 20)), course((0, 20)), course((0, 22)))
+    async with chamber.on():
+        await chamber.start("r")
+        await chamber.ask("pause_recipe")
+        assert "air_temperature, after its pause, or" in await chamber.post(TEMPERATURE, 30)
+        assert await over_time(chamber, 5000) == [30]
+        await chamber.ask("resume_recipe")
+        assert await over_time(chamber, 100) == [30]
+        await chamber.ask("skip_to_phase", 2)
+        assert await over_time(chamber, 1) == [30]
+        await chamber.ask("skip_to_phase", 3)
+        assert now(chamber) == 22
+
+
+@pytest.mark.parametrize("end", ["stopped", "finished"])
+async def test_the_end_of_the_recipe_releases_it_and_leaves_other_set_points(chamber, end):
+    async with chamber.on():
+        await chamber.start()
+        await chamber.clock.advance(150)
+        await chamber.post(TEMPERATURE, 30)
+        await chamber.post("air_humidity", 60)
+        await (chamber.stop() if end == "stopped" else chamber.clock.advance(900))
+        assert (now(chamber), now(chamber, "air_humidity")) == (None, 60)
+        await chamber.clock.advance(2)
+    async with chamber.on():
+        assert (now(chamber), now(chamber, "air_humidity")) == (None, 60)
+
+
+async def test_a_recipe_takes_a_variable_over_when_it_first_sets_it(chamber):
+    async with chamber.on():
+        await chamber.post(TEMPERATURE, 30)
+        await chamber.post(LIGHT, 500)
+        await chamber.start()  # it sets the light after 200 s
+        assert (now(chamber), now(chamber, LIGHT)) == (20, 500)
+        await chamber.clock.advance(199)
+        assert now(chamber, LIGHT) == 500
+        await chamber.clock.advance(2)
+        assert now(chamber, LIGHT) == 8000
+
+
+@pytest.mark.parametrize(("away", "expected"), [(10, 30), (80, 25)])
+async def test_a_restart_keeps_it_unless_the_recipe_changed_the_variable_meanwhile(chamber, away, expected):
+    async with chamber.on():
+        await chamber.start()
+        await chamber.clock.advance(30)
+        await chamber.post(TEMPERATURE, 30)
+    chamber.clock.step(away)
+    async with chamber.on():
+        await chamber.clock.advance(1)
+        assert now(chamber) == expected
+        await chamber.clock.advance(61)
+        assert now(chamber) == 25

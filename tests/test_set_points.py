@@ -1,0 +1,82 @@
+"""Set points by hand, through the API of a whole growd that is killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+
+import aiohttp
+import pytest
+
+from support.program import PATIENCE_S, home_on, started
+from support.terminal import typed
+
+TOPIC = "environment_1/desired/light_illuminance"
+STEADY = {"format": "simple", "operations": [[0, "light_illuminance", 8000], [86400, "light_illuminance", 0]]}
+RELEASE = f"growd topic release {TOPIC}"
+
+
+async def status(program):
+    return (await typed("status", "--json", "--url", program.address)).json
+
+
+async def set_points_in_data(program, home):
+    """The values and marks of the points of the variable, once the release has come to the database."""
+    view = f"{home.points}/_design/svc/_view/by_variable"
+    key = '["environment_1","desired","light_illuminance"'
+    query = {"reduce": "false", "startkey": f"{key}]", "endkey": f"{key},{{}}]"}
+    async with aiohttp.ClientSession(headers=home.headers) as session, asyncio.timeout(PATIENCE_S):
+        while True:
+            async with session.get(f"{program.address}/{view}", params=query) as answer:
+                rows = (await answer.json()).get("rows", [])
+            values = [(row["value"]["value"], row["value"]["is_manual"]) for row in rows]
+            if (None, True) in values:
+                return values
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.timeout(180)
+async def test_a_set_point_survives_a_kill_holds_over_a_recipe_and_ends_with_a_point_of_null(
+    tmp_path, database_server
+):
+    async with home_on(database_server, shared=True) as home:
+        arguments = (*home.arguments, "--profile", "sim")
+        async with started(tmp_path / "data", *arguments) as program:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(f"{program.api}/topic/{TOPIC}", json=[4321]) as answer,
+            ):
+                assert await answer.json() == {"message": "Posted message to topic"}
+            program.process.send_signal(signal.SIGKILL)
+            await program.process.wait()
+        async with started(tmp_path / "data", *arguments) as program:
+            (held,) = (await status(program))["set_points"]
+            assert (held["value"], held["by"], held["over"]) == (4321, "127.0.0.1", "")
+            await program.until_there(f"{home.recipes}/demo_day", home.headers)
+            file = tmp_path / "steady.json"
+            file.write_text(json.dumps(STEADY))
+            where = ("--url", program.address, "--set", f"couchdb.prefix={home.prefix}")
+            user, password = database_server.auth or ("", "")
+            login = {"GROWD_USER": user, "GROWD_PASSWORD": password}
+            assert (await typed("recipe", "put", str(file), *where, **login)).status == 0
+            assert (await typed("recipe", "start", "steady", *where)).status == 0
+            printed = await typed("topic", "pub", TOPIC, "100", *where)
+            assert printed.err.startswith("growd: holds over the recipe steady (8000 lux) until it next")
+            assert printed.err.endswith(f"until it is released: {RELEASE}\n")
+            told = (await typed("status", *where)).out
+            assert "light_illuminance 100 lux by hand, by 127.0.0.1, for" in told
+            assert ", revision 1" in told
+            assert "changed since" not in told
+            assert (await typed("recipe", "put", str(file), *where, **login)).status == 0
+            async with asyncio.timeout(PATIENCE_S):
+                while not (await status(program))["recipes"][0]["changed"]:  # noqa: ASYNC110  no event tells it
+                    await asyncio.sleep(0.5)
+            assert "(changed since: revision 2 is in the database)" in (await typed("status", *where)).out
+            assert (await typed("topic", "release", TOPIC, *where)).err.startswith(
+                "growd: released; the recipe"
+            )
+            values = await set_points_in_data(program, home)
+        # restored (a kill may lose the first point), taken over by the recipe, set over it, released
+        expected = [(4321, True), (8000, False), (100, True), (None, True)]
+        assert list(dict.fromkeys(values)) == expected
