@@ -18,7 +18,7 @@ import pytest
 from growd.config import Chamber, Channel, Config, Light, Relay, Simulator, load
 from growd.config.profiles import profile_path
 from growd.data_folder import own_folder
-from growd.safe_outputs import FILE_NAME, SafePin, keep_pins, last_pins, make_safe, safe_pins
+from growd.safe_outputs import FILE_NAME, SafePin, keep_run, last_run, make_safe, safe_pins
 from growd.store.local import SCHEMA_VERSION
 from growd_drivers import relay as drivers
 from growd_drivers.hardware_pwm import SysfsFiles
@@ -65,7 +65,7 @@ def data(tmp_path: Path) -> Path:
     """The data folder of a growd that had the outputs of the profile."""
     folder = tmp_path / "data"
     folder.mkdir()
-    keep_pins(folder, safe_pins(load(profile_path("food-computer"))))
+    keep_run(folder, load(profile_path("food-computer")))
     return folder
 
 
@@ -184,7 +184,7 @@ def test_pins_of_every_output_are_known():
         relay=(Relay(name="fan", pin=21, variable="air_flush_on", active="low", safe="on"),),
     )
     valve = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
-    config = Config(simulator=Simulator(enabled=False), relay=(valve,), chamber={"shelf_2": shelf})
+    config = Config(simulator=REAL, relay=(valve,), chamber={"shelf_2": shelf})
     assert safe_pins(config) == [
         SafePin("environment_1/valve", 23, 0),
         SafePin("shelf_2/light white", 20, 1, 2),
@@ -193,15 +193,33 @@ def test_pins_of_every_output_are_known():
     assert safe_pins(Config(relay=(valve,))) == []  # simulated
 
 
+REAL = Simulator(enabled=False)
+FAN = Relay(name="fan", pin=24, variable="air_flush_on")
+
+
 def test_the_outputs_are_written_down_only_when_they_change(data: Path):
     file = data / FILE_NAME
     before = file.stat()
-    known = last_pins(data)
-    keep_pins(data, known)
+    keep_run(data, load(profile_path("food-computer")))
     assert file.stat().st_ino == before.st_ino
-    keep_pins(data, known[1:])
+    keep_run(data, Config(simulator=REAL, relay=(FAN,)))
     assert file.stat().st_ino != before.st_ino
-    assert last_pins(data) == known[1:]
+    assert last_run(data).outputs == [SafePin("fan", 24, 0)]
+
+
+def test_a_simulated_run_does_not_forget_real_outputs_but_leaves_pins_that_are_none_any_more(
+    tmp_path: Path, data: Path
+):
+    keep_run(tmp_path, Config())
+    assert not (tmp_path / FILE_NAME).exists()
+    keep_run(data, Config())
+    pins = LastingPins(tmp_path)
+    pins.left({24: 0})
+    with pins.here():
+        assert [pin.device for pin in make_safe(None, data).safe] == ["fan"]
+    assert pins.levels() == {24: 1}
+    keep_run(data, Config(simulator=REAL, relay=(FAN,)))
+    assert not last_run(data).is_simulated
 
 
 @pytest.mark.parametrize(
@@ -215,13 +233,13 @@ def test_a_file_of_outputs_that_can_not_be_read_names_none(
         (data / FILE_NAME).symlink_to("/dev/zero")
     else:
         (data / FILE_NAME).write_bytes(damage)
-    assert last_pins(data) == []
+    assert last_run(data).outputs == []
     with pins.here():
         status, printed = said("safe", "--data", str(data), "--config", "/nowhere")
     assert (status, "no outputs are known" in printed) == (1, True)
     assert pins.levels() == OPEN
-    keep_pins(data, [SafePin("valve", 23, 1)])
-    assert last_pins(data) == [SafePin("valve", 23, 1)]
+    keep_run(data, Config(simulator=REAL, relay=(FAN,)))
+    assert last_run(data).outputs == [SafePin("fan", 24, 0)]
 
 
 def test_a_pin_that_the_configuration_no_longer_names_is_made_safe_while_it_is_an_output(
@@ -229,7 +247,7 @@ def test_a_pin_that_the_configuration_no_longer_names_is_made_safe_while_it_is_a
 ):
     pins = LastingPins(tmp_path)
     pins.left({24: 0})
-    config = Config(simulator=Simulator(enabled=False), sensor=(), relay=())
+    config = Config(simulator=REAL, sensor=(), relay=())
     with pins.here():
         outcome = make_safe(config, data)
     assert [pin.device for pin in outcome.safe] == ["fan"]
@@ -258,13 +276,9 @@ def test_pins_of_the_pwm_chip_are_made_safe_by_it(pins: LastingPins, tmp_path: P
         channel=(Channel(name="white", pin=12), Channel(name="red", pin=22)), inverted=True, hardware_pwm=True
     )
     with pins.here():
-        outcome = make_safe(
-            Config(simulator=Simulator(enabled=False), light=lamp), tmp_path, machine.pwm_files
-        )
+        outcome = make_safe(Config(simulator=REAL, light=lamp), tmp_path, machine.pwm_files)
         assert outcome.failures == []
-        without = make_safe(
-            Config(simulator=Simulator(enabled=False), light=lamp), tmp_path, SysfsFiles(tmp_path)
-        )
+        without = make_safe(Config(simulator=REAL, light=lamp), tmp_path, SysfsFiles(tmp_path))
     assert machine.pwm_files.high(12) == 1
     assert pins.levels() == OPEN | {22: 1}  # GPIO 12 is not taken away from the PWM
     assert "there is no pwmchip0" in without.failures[0]

@@ -41,7 +41,7 @@ from growd.plant import (
 )
 from growd.recipe_runners import recipe_runners, run_documents
 from growd.reloading import Reloader, has_terminal
-from growd.safe_outputs import keep_pins, safe_pins
+from growd.safe_outputs import keep_run
 from growd.service_manager import ServiceManager
 from growd.service_words import words
 from growd.storage import RELOADABLE, Storage
@@ -205,8 +205,7 @@ class App:
         """Lock the data folder, and write down there which outputs `growd safe` has to know. Blocking."""
         lock = own_folder(self.data)
         try:
-            if not self.config.simulator.enabled:  # a simulated run leaves the record of real pins alone
-                keep_pins(self.data, safe_pins(self.config))
+            keep_run(self.data, self.config)
         except OSError as error:
             with lock:
                 raise unusable(self.data, error) from None

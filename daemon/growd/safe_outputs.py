@@ -55,8 +55,11 @@ class SafePin(msgspec.Struct, frozen=True):
         return f"{self.device}: GPIO {self.pin} is {'high' if self.level else 'low'}, its safe level"
 
 
-class _Kept(msgspec.Struct):
-    outputs: list[SafePin]
+class LastRun(msgspec.Struct):
+    """The real outputs of the last growd on a data folder, and whether a simulated one has run since."""
+
+    outputs: list[SafePin] = []
+    is_simulated: bool = False
 
 
 @dataclass
@@ -91,28 +94,30 @@ def _relays(config: Config, environment: str, relays: tuple[Relay, ...]) -> Iter
         yield SafePin(config.device(environment, relay.name), relay.pin, int(is_high))
 
 
-def last_pins(data: Path) -> list[SafePin]:
-    """The real outputs of the last growd on this data folder; none, and logged, where that is not known."""
+def last_run(data: Path) -> LastRun:
+    """What is written down of it; no outputs, and logged, where that can't be read. Blocking."""
     try:
         content = _read(data / FILE_NAME)
-        return msgspec.json.decode(content, type=_Kept).outputs if content else []
+        return msgspec.json.decode(content, type=LastRun) if content else LastRun()
     except (OSError, msgspec.DecodeError) as error:
         _log.error("the outputs of the last run can't be read from %s: %s", data / FILE_NAME, error)
-        return []
+        return LastRun()
 
 
-def keep_pins(data: Path, pins: list[SafePin]) -> None:
+def keep_run(data: Path, config: Config) -> None:
     """Write down the outputs of this run, where they are others than those of the last.
 
-    Blocking. Raises OSError.
+    A simulated run drives none, and those of the last real one may still be on. Blocking. Raises OSError.
     """
-    content = msgspec.json.format(msgspec.json.encode(_Kept(pins))) + b"\n"
-    try:
-        is_kept = _read(data / FILE_NAME) == content
-    except OSError:
-        is_kept = False
-    if not is_kept:
-        write_atomically(data / FILE_NAME, content)
+    last = last_run(data)
+    if not config.simulator.enabled:
+        run = LastRun(safe_pins(config))
+    elif last.outputs:
+        run = LastRun(last.outputs, is_simulated=True)
+    else:
+        return
+    if run != last:
+        write_atomically(data / FILE_NAME, msgspec.json.format(msgspec.json.encode(run)) + b"\n")
 
 
 def _read(path: Path) -> bytes:
@@ -130,14 +135,15 @@ def _read(path: Path) -> bytes:
 def make_safe(config: Config | None, data: Path, pwm_files: PwmFiles | None = None) -> Outcome:
     """Drive the outputs of a configuration to their safe levels; without one those of the last run.
 
-    With them goes each pin that the last run drove and the configuration no longer names, if it is an output
-    still: as a pin that is something else by now, such as a bus, it is left alone. Every pin is tried.
-    Blocking.
+    Other pins of the last real run are driven as well if they are outputs still: a pin may have become
+    something else, such as a bus, since the configuration dropped it or the hardware is simulated. Every pin
+    is tried. Blocking.
     """
-    last = last_pins(data)
-    pins = last if config is None else safe_pins(config)
+    last = last_run(data)
+    known = [] if last.is_simulated else last.outputs
+    pins = known if config is None else safe_pins(config)
     named = {pin.pin for pin in pins}
-    dropped = [pin for pin in last if pin.pin not in named]
+    dropped = [pin for pin in last.outputs if pin.pin not in named]
     outcome = Outcome()
     if not pins and not dropped:
         return outcome

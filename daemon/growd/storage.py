@@ -78,7 +78,7 @@ class Storage:
             self._recorder = self._new_recorder()
             notices = [*self._local.notices, *self.outbox.notices]
             store = StoreNode(self._bus, self.outbox, self.shipper, notices)
-            store.node.describe("problems", self._problems)
+            store.node.describe("problems", self._problems, prepare=self._local.look)
             await self._note_start(notices)
             async with Supervisor(clock, self._bus.liveness) as parts:
                 parts.start("outbox", self.outbox.run)

@@ -26,17 +26,21 @@ class Presence:
 
     def __init__(self, path: Path) -> None:
         self.is_gone = False
-        """As `check` found it last."""
+        """As `look` found it last."""
         self.path = path
         self._file = path.stat()
 
-    def check(self) -> None:
-        """Raise FileNotFoundError where it is not."""
+    def look(self) -> bool:
+        """Whether it is."""
         try:
             self.is_gone = not os.path.samestat(self.path.stat(), self._file)
-        except FileNotFoundError:
+        except OSError:
             self.is_gone = True
-        if self.is_gone:
+        return not self.is_gone
+
+    def check(self) -> None:
+        """Raise FileNotFoundError where it is not."""
+        if not self.look():
             raise FileNotFoundError("it was deleted or moved while growd runs")
 
 

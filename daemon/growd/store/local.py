@@ -144,8 +144,12 @@ class LocalStore:
 
     @property
     def is_gone(self) -> bool:
-        """The file was deleted or moved, as the last commit found. Nothing that is written lasts."""
+        """The file was deleted or moved, as the last look or commit found. Nothing that is written lasts."""
         return self._presence.is_gone
+
+    async def look(self) -> None:
+        """Look whether the file is there still."""
+        await asyncio.to_thread(self._presence.look)
 
     async def state(self, key: str, default: Any = None) -> Any:
         """A small thing to remember, or `default`."""
