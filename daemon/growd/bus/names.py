@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from growd.bus.errors import InvalidNameError
@@ -21,6 +22,7 @@ PATTERN: Final = rf"^/?{_LETTER}+(/{_LETTER}+)*$"
 _segment: Final = re.compile(rf"((?![\ud800-\udfff]){_LETTER})+").fullmatch  # no half of a surrogate pair
 
 
+@lru_cache(1_024)  # requests name the same few again and again
 def normalise(name: str) -> str:
     """The name without its one optional leading slash; `InvalidNameError` if it can't be a name.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiohttp import web
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 _JSON_TYPES: Final[dict[type[Any], str]] = {list: "array", dict: "object"}
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One request, read and checked."""
 
     request: web.BaseRequest

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -33,8 +32,7 @@ _decode: Final = msgspec.json.Decoder().decode
 
 def split_target(target: str) -> tuple[str, str]:
     """Path and query of a request target as it came; absolute form too (RFC 9112, section 3.2.2)."""
-    absolute = _ABSOLUTE.match(target)
-    if absolute is not None:
+    if not target.startswith("/") and (absolute := _ABSOLUTE.match(target)):
         target = target[absolute.end() :]
         if not target.startswith("/"):
             target = "/" + target
@@ -53,8 +51,7 @@ def decode_name(raw: str) -> str:
         raise ApiError(400, "invalid_name", f"the name {shown(raw)} is not UTF-8 when decoded") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """A body that was read: its JSON, None if there was none, and the bytes that count for it."""
 
     value: Any

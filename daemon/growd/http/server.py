@@ -163,9 +163,11 @@ class Server:
         answer = self._turn_away(cast("ClientRequest", request), is_api=is_api)
         if answer is not None:
             return answer
-        if is_api:
-            return await self._ask_api(request, path, query)
-        return await self._passage.handle(request)
+        if not is_api:
+            return await self._passage.handle(request)
+        if request.method in BODILESS and not request.content.is_eof():
+            return await self._ask_without_body(request, path, query)
+        return await self._api.handle(request, path, query)
 
     def _turn_away(self, request: ClientRequest, *, is_api: bool) -> web.Response | None:
         """The answer to a request that goes no further: a preflight, or one that is refused."""
@@ -181,9 +183,8 @@ class Server:
             response.force_close()  # nobody reads what is still to come of the body
         return response
 
-    async def _ask_api(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
-        if request.method not in BODILESS or request.content.is_eof():
-            return await self._api.handle(request, path, query)
+    async def _ask_without_body(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
+        """Have the API answer, and drop the body, which no operation of this method takes."""
         dropping = asyncio.create_task(_drop(request.content), name=f"drop body {path}")
         try:
             return await self._api.handle(request, path, query)
