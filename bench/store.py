@@ -5,14 +5,17 @@ which has to be on this machine for the bytes it writes to be told. Points that 
 was away leave in batches of 500; the reference posts the same batches to `_bulk_docs`, and does nothing
 else. Bytes are `write_bytes` of /proc/<pid>/io, of growd and of the database together, while growd runs on
 simulated hardware with the default settings, but that each variable is stored each 5 seconds, the most there
-may be; the reference is one PUT a point, of the database alone. The index is that of all views, built for
-points that are there already; the reference has the reduce function in JavaScript. The export is that of
-`bench/run export`.
+may be; the reference is one PUT a point, of the database alone. With a recipe running it is
+the outbox and the journal alone, without the simulation, which writes down its own time: a point each 15 s,
+as many as the default rules store, each in a commit of its own, for ten hours. The index is that of all
+views, built for points that are there already; the reference has the reduce function in JavaScript. The
+export is that of `bench/run export`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -45,8 +48,10 @@ from measuring import (
 
 from growd.clock import RealClock
 from growd.event_loop import run_on_loop
+from growd.recipes.run import Run
 from growd.store.bootstrap import read_design, supports_last
 from growd.store.couch import Couch
+from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
@@ -54,7 +59,7 @@ from growd.store.shipper import Shipper
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 BATCH: Final = 500
 SHIPPED: Final = 10_000  # points that piled up
@@ -63,6 +68,8 @@ SPEED: Final = 60  # of the chamber's time, while bytes are counted
 SETTLED_S: Final = 5.0  # until the views are indexed too
 PATIENCE_S: Final = 60.0
 MOST_BYTES: Final = 1_000
+POINT_EACH_S: Final = 15  # of the default rules, about
+RECIPE_S: Final = 36_000
 EACH_FIVE_SECONDS: Final = ("--set", "store.maximum_interval_s=5")
 
 
@@ -137,10 +144,13 @@ def _written(way: Way, folder: Path, seconds: float, *, has_last: bool) -> list[
         print("the database is not on this machine: what it writes is left out", file=sys.stderr)
         return []
     one_by_one = _bytes_of_puts(way, server_process, has_last=has_last)
-    in_all, ours, memory = _bytes_of_growd(way, server_process, folder, seconds)
+    in_all, ours, memory = _bytes_of_growd(way, server_process, folder, seconds, EACH_FIVE_SECONDS)
+    folder.with_name("recipe").mkdir()
+    with_recipe = run_on_loop(_bytes_with_a_recipe(folder.with_name("recipe")))
     return [
         limited("written for a point; reference: one PUT a point", "bytes", in_all, MOST_BYTES, one_by_one),
         limited("of that by growd", "bytes", ours),
+        limited("by growd with a recipe running, default rules", "bytes", with_recipe, MOST_BYTES),
         limited("memory of growd after that", "MB", memory),
     ]
 
@@ -155,17 +165,19 @@ def _bytes_of_puts(way: Way, process: Process, *, has_last: bool) -> float:
         return (process.written() - before) / PUTS
 
 
-def _bytes_of_growd(way: Way, process: Process, folder: Path, seconds: float) -> tuple[float, float, float]:
+def _bytes_of_growd(
+    way: Way, process: Process, folder: Path, seconds: float, options: Sequence[str]
+) -> tuple[float, float, float]:
     """Bytes for a point in all and of growd alone, and growd's memory in MB, over that many real seconds."""
     prefix = f"growd_bench_{uuid4().hex[:8]}_"
     credentials = folder.with_suffix(".login")
     command = [str(GROWD), "run", "--profile", "sim", "--data", str(folder), "--speed", str(SPEED)]
-    command += [*EACH_FIVE_SECONDS, "--set", f"couchdb.url=http://{way.host}:{way.port}"]
+    command += [*options, "--set", f"couchdb.url=http://{way.host}:{way.port}"]
     command += ["--set", f"couchdb.prefix={prefix}"]
     if way.credentials:
         credentials.write_text(_login_of(way), encoding="utf-8")
         command += ["--set", f"couchdb.credentials_file={credentials}"]
-    points = f"{prefix}environmental_data_point"
+    series = [f"{prefix}{name}" for name in ("environmental_data_point", "environmental_event")]
     with (
         held_port() as port,
         subprocess.Popen(
@@ -175,12 +187,12 @@ def _bytes_of_growd(way: Way, process: Process, folder: Path, seconds: float) ->
         try:
             growd = Process(program.pid, port)
             until_answer(growd.url(f"{API}/param"))
-            _until_batch(way, points, 1)
-            first = (_number_of(way, points), growd.written(), process.written())
+            _until_batch(way, series, 1)
+            first = (_number_of(way, series), growd.written(), process.written())
             time.sleep(seconds)
-            _until_batch(way, points, _number_of(way, points) + 1)
+            _until_batch(way, series, _number_of(way, series) + 1)
             time.sleep(SETTLED_S)
-            last = (_number_of(way, points), growd.written(), process.written())
+            last = (_number_of(way, series), growd.written(), process.written())
             memory = growd.rss_mb()
         finally:
             program.terminate()
@@ -192,17 +204,43 @@ def _bytes_of_growd(way: Way, process: Process, folder: Path, seconds: float) ->
     return (ours + theirs) / number, ours / number, memory
 
 
-def _until_batch(way: Way, name: str, number: int) -> None:
+async def _bytes_with_a_recipe(folder: Path) -> float:
+    """Bytes that outbox and journal write for a point, and the database takes all."""
+    local = await LocalStore.open(folder / "growd.sqlite3")
+    outbox = await Outbox.open(local, RealClock())
+    maker = PointMaker(local.device)
+    journal = RunJournal(local, outbox, maker, "environment_1")
+    run = Run("lettuce_basic", {}, start=0.0, elapsed=0.0, seen=0.0, run_id=maker.new_id(0.0))
+    await journal.commit(run.kept(), "recipe_start", "lettuce_basic", 0.0, {"_id": run.run_id})
+    process = Process(os.getpid(), 0)
+    before, number = process.written(), 0
+    for moment in range(0, RECIPE_S, POINT_EACH_S):
+        run.elapsed = run.seen = run.lasted = run.monotonic = float(moment)
+        if moment % 60 == 0:
+            await journal.progress(run.kept())
+        made = point(moment)
+        outbox.add(maker.make("environment_1", made["variable"], made["value"], made["timestamp"]))
+        await outbox.flush()
+        number += 1
+        if number % BATCH == 0:
+            await outbox.mark_stored(await outbox.next_batch(BATCH))
+    written = process.written() - before
+    await outbox.close()
+    await local.close()
+    return written / number
+
+
+def _until_batch(way: Way, names: Sequence[str], number: int) -> None:
     """Until so many points are there, so that whole batches are counted."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         try:
-            if _number_of(way, name) >= number + 1:  # a design document is there too
+            if _number_of(way, names) >= number:
                 return
         except RuntimeError:
             pass  # the database is not made yet
         time.sleep(0.2)
-    raise RuntimeError(f"no points came into {name} within {PATIENCE_S:g} s")
+    raise RuntimeError(f"no points came into {names[0]} within {PATIENCE_S:g} s")
 
 
 # out of the database
@@ -259,9 +297,9 @@ def _design(*, has_last: bool) -> dict[str, Any]:
     return design
 
 
-def _number_of(way: Way, name: str) -> int:
-    number: int = ask(way, "GET", f"/{name}")["doc_count"]
-    return number
+def _number_of(way: Way, names: Sequence[str]) -> int:
+    """The points in these databases; a design document is in each of them too."""
+    return sum(ask(way, "GET", f"/{name}")["doc_count"] - 1 for name in names)
 
 
 def _couch(session: aiohttp.ClientSession, way: Way) -> Couch:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from growd.bus.errors import NotKeptError
 from growd.store.errors import LocalStoreError
-from growd.store.journal import RunJournal
+from growd.store.journal import ROW_S, RunJournal
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.parameters import ParameterKeeper
@@ -132,4 +132,64 @@ async def test_a_parameter_that_can_not_be_kept_changes_nothing_and_says_so(path
         await keeper.save({"b": 2}, ["a"])
     await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
     assert await local.parameters() == {"a": 1}
+    await local.close()
+
+
+GOING = RUN | {"lasted": 0.0, "monotonic": 0.0, "paused": None}
+
+
+def moved(seconds: float) -> dict[str, Any]:
+    return GOING | {"elapsed": seconds, "seen": 5.0 + seconds, "lasted": seconds, "monotonic": seconds}
+
+
+async def test_the_place_of_a_run_goes_with_the_points_and_is_there_after_a_kill(path):
+    local = await LocalStore.open(path)
+    outbox = await Outbox.open(local, ManualClock())
+    journal = journal_of(local, outbox)
+    await journal.commit(GOING, "recipe_start", "lettuce", 5.0, BEGUN)
+    await journal.progress(moved(60))
+    row = await local.state("environment_1/recipe_progress")
+    await journal.progress(moved(120))
+    outbox.add(PointMaker(local.device).make("e", "air_humidity", 1, 1.0))
+    await outbox.flush()
+    await journal.progress(moved(180))
+    await journal.progress(moved(240))  # no point came since the last one
+    await outbox.flush()
+    assert await local.state("environment_1/recipe_progress") == row
+    await local.close()  # and nothing else is: the outbox ends as by a kill
+
+    local = await LocalStore.open(path)
+    again = await Outbox.open(local, ManualClock())
+    journal = journal_of(local, again)
+    assert await journal.load() == moved(240)
+    await journal.progress(moved(300) | {"paused": 305.0})  # what was noted before does not count any more
+    assert await journal_of(local, again).load() == moved(300) | {"paused": 305.0}
+    await again.close()
+    await outbox.close()
+    await local.close()
+
+
+async def test_more_than_time_and_an_hour_are_written_at_once(path):
+    local = await LocalStore.open(path)
+    outbox = await Outbox.open(local, ManualClock())
+    journal = journal_of(local, outbox)
+    await journal.commit(GOING, "recipe_start", "lettuce", 5.0, BEGUN)
+    for place in (moved(60), moved(61) | {"paused": 66.0}, moved(61 + ROW_S) | {"paused": 66.0}):
+        await journal.progress(place)
+        row = await local.state("environment_1/recipe_progress")
+        assert row.items() >= {name: place[name] for name in place if name != "recipe"}.items()
+    await outbox.close()
+    await local.close()
+
+
+async def test_a_place_for_which_the_log_has_no_room_is_written_at_once(path):
+    local = await LocalStore.open(path)
+    outbox = await Outbox.open(local, ManualClock())
+    assert outbox.note("another", ["x" * 450])
+    journal = journal_of(local, outbox)
+    await journal.commit(GOING, "recipe_start", "lettuce", 5.0, BEGUN)
+    for seconds in (60, 120):
+        await journal.progress(moved(seconds))
+        assert (await local.state("environment_1/recipe_progress"))["elapsed"] == seconds
+    await outbox.close()
     await local.close()

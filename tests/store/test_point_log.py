@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from growd.store import point_log
 from growd.store.block_file import BlockFile
 from growd.store.encoding import point_to_json
 from growd.store.errors import LogFullError
@@ -430,3 +431,23 @@ def test_a_log_from_a_disk_of_smaller_sectors_is_read_and_written_on():
     for one in more:
         log.append(texts([one]), 0)
     assert list(PointLog(small).recovered.values()) == made + more
+
+
+def test_the_note_is_that_of_the_newest_frame_also_when_the_log_is_full():
+    blocks = FakeBlocks(6, 512)
+    log = PointLog(blocks)
+    longest = "n" * point_log.MOST_NOTE
+    for number in range(20):  # several rounds
+        note = longest if number % 2 else f"note {number}"
+        log.append(texts(points(1)), None, note)
+        assert PointLog(blocks).note == note
+        assert len(PointLog(blocks).recovered) == 1
+    log.append(texts(points(1, "x" * 600)), 20, "nearly full")
+    with pytest.raises(LogFullError):
+        log.append(texts(points(3, "x" * 600)), 20, longest)
+    kept = PointLog(blocks)
+    assert kept.note == log.note != longest
+    log.append([], None, longest)
+    assert (PointLog(blocks).note, PointLog(blocks).recovered) == (longest, {})
+    log.close(None, "")
+    assert PointLog(blocks).note == ""

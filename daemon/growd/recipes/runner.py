@@ -62,7 +62,10 @@ class Journal(Protocol):
         """
 
     async def progress(self, run: dict[str, Any]) -> None:
-        """Keep, durably, all of the run but its recipe. Must not overtake a commit."""
+        """Keep all of the run but its recipe, durably unless only time has moved it.
+
+        Must not overtake a commit.
+        """
 
 
 class RecipeRunner:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import secrets
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.store.encoding import to_json
 from growd.store.run_documents import DOCUMENT_KEY
@@ -16,11 +17,20 @@ if TYPE_CHECKING:
     from growd.store.points import PointMaker
 
 
+ROW_S: Final = 3600.0
+"""So old may the row be that the notes belong to, in monotonic seconds: a damaged log costs no more."""
+
+_PLACE: Final = ("elapsed", "seen", "lasted", "monotonic")
+_SERIAL: Final = "serial"
+
+
 class RunJournal:
     """The recipe runner's journal of one environment.
 
-    Two rows: the whole run, with its recipe, written at the start; and all but the recipe, written each
-    minute. The recipe may be large, and a card is spared what does not change.
+    Two rows: the whole run, with its recipe, written at the start; and all but the recipe, written when more
+    than time has changed it, and each hour. The recipe may be large, and a card is spared what does not
+    change. In between the place goes into the log of points as a note, which costs next to nothing. A note
+    belongs to the row whose `serial` it has, and counts as long as that row is the newest.
 
     `written` is called when a document of a run waits for the database (see `RunDocuments`).
     """
@@ -40,12 +50,18 @@ class RunJournal:
         self._written = written
         self._run_key = f"{environment}/recipe_run"
         self._progress_key = f"{environment}/recipe_progress"
+        self._row: dict[str, Any] = {}  # as it was written last in this life
 
     async def load(self) -> dict[str, Any] | None:
         """The run that was kept last, as far as it is known to have come; None if there is none."""
         run: dict[str, Any] | None = await self._local.state(self._run_key)
         progress = await self._local.state(self._progress_key)
-        return {**run, **progress} if run and progress else run
+        if not run or not progress:
+            return run
+        serial, note = progress.pop(_SERIAL, None), self._outbox.noted(self._environment)
+        if serial and note and note[0] == serial and len(note) == len(_PLACE) + 1:
+            progress |= zip(_PLACE, note[1:], strict=True)
+        return {**run, **progress}
 
     def new_run_id(self, time: float) -> str:
         """An id for a run that starts at this UNIX time; no other has it, on no device."""
@@ -66,13 +82,30 @@ class RunJournal:
             if document["_id"]:  # a run that an older growd began has none
                 _put(file, DOCUMENT_KEY + document["_id"], document)
 
+        self._row = {}
         await self._outbox.add_with(point, write)
         self._written()
 
     async def progress(self, run: dict[str, Any]) -> None:
-        """Keep all of the run but its recipe. It is on the disk when this returns. Raises OSError."""
+        """Keep all of the run but its recipe. Raises OSError.
+
+        It is on the disk when this returns. Where only time has moved the run since it was kept last, its
+        place is noted and comes onto the disk with the next points.
+        """
         come = {name: value for name, value in run.items() if name != "recipe"}
-        await self._local.write(lambda file: _put(file, self._progress_key, come))
+        if self._is_moved_by_time_alone(come):
+            place = [self._row[_SERIAL], *(come[name] for name in _PLACE)]
+            if self._outbox.note(self._environment, place):
+                return
+        row = come | {_SERIAL: secrets.token_hex(4)}
+        await self._local.write(lambda file: _put(file, self._progress_key, row))
+        self._row = row
+
+    def _is_moved_by_time_alone(self, come: dict[str, Any]) -> bool:
+        row = self._row
+        rest = {name: value for name, value in come.items() if name not in _PLACE}
+        is_same = rest == {name: row[name] for name in row if name not in {*_PLACE, _SERIAL}}
+        return is_same and row.keys() >= {*_PLACE} and come["monotonic"] - row["monotonic"] < ROW_S
 
 
 class SetPointKeeper:

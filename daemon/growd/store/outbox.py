@@ -17,13 +17,15 @@ import os
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from growd.liveness import STORE_S, Liveness
 from growd.store import waiting
 from growd.store.block_file import BlockFile, open_own
 from growd.store.damage import set_aside
-from growd.store.encoding import point_to_json
+from growd.store.encoding import point_to_json, to_json
 from growd.store.errors import LocalStoreError, LogFullError
-from growd.store.point_log import FORMAT, LOG_NAME, PointLog, newer_format
+from growd.store.point_log import FORMAT, LOG_NAME, MOST_NOTE, PointLog, newer_format
 from growd.store.thinning import WIDTHS, is_expendable, thinned
 from growd.worker import Worker
 
@@ -121,6 +123,9 @@ class Outbox:
         self._row_numbers = row_numbers
         self._set_aside = 0
         self._thinning = _Thinning()
+        self._notes = _read_notes(log.note)
+        self._is_noted = True  # the log has the notes as they are
+        self._note_is_due = False
         self._buffered = asyncio.Event()
         self._flushing = asyncio.Lock()
 
@@ -152,7 +157,7 @@ class Outbox:
     async def close(self) -> None:
         """Close the log. What was not flushed is lost."""
         try:
-            await self._worker.run(self._log.close, self._released())
+            await self._worker.run(self._log.close, self._released(), self._note())
         except (OSError, LogFullError) as error:
             _log.info("the next start will send some points again: %s", error)
         await self._worker.close()
@@ -184,7 +189,38 @@ class Outbox:
                 self.fault = str(error)
                 self.added.set()  # they can go to the database all the same
                 raise
+            if self._note_is_due:
+                await self._empty_log()
             await self._catch_up()
+
+    def noted(self, key: str) -> list[Any] | None:
+        """What was noted under this key last, in this life or the one before."""
+        return self._notes.get(key)
+
+    def note(self, key: str, values: list[Any]) -> bool:
+        """Keep a few numbers with the next points, on the disk at the latest by the next note but one.
+
+        False where there is no room for them.
+        """
+        notes = self._notes | {key: values}
+        if len(to_json(notes).encode()) > MOST_NOTE:
+            return False
+        self._notes = notes
+        if not self._is_noted:  # no point came since the last one
+            self._note_is_due = True
+            self._buffered.set()
+        self._is_noted = False
+        return True
+
+    def _note(self) -> str:
+        return to_json(self._notes) if self._notes else ""
+
+    async def _append(self, texts: list[str]) -> int:
+        """Write points and notes into the log; the number of the first point."""
+        notes = self._notes
+        first: int = await self._worker.run(self._log.append, texts, self._released(), self._note())
+        self._is_noted, self._note_is_due = notes is self._notes, False
+        return first
 
     async def run(self) -> None:
         """Commit added points, each interval at most once. Cancel it, then `flush` once more."""
@@ -194,7 +230,7 @@ class Outbox:
             await self._keep_saving(heart)
 
     def _has_nothing_to_save(self) -> bool:
-        return not self._fresh and not self._flushing.locked()
+        return not (self._fresh or self._note_is_due or self._flushing.locked())
 
     async def _keep_saving(self, heart: Heartbeat) -> None:
         failing = False
@@ -369,7 +405,7 @@ class Outbox:
         try:
             # Cut short by a cancel, it may have written them all the same. Then they are there twice under
             # one _id, and the database keeps one.
-            first = await self._worker.run(self._log.append, texts, self._released())
+            first = await self._append(texts)
         except LogFullError:
             await self._move_into_file([*self._saved, *points])
             await self._empty_log()
@@ -400,7 +436,7 @@ class Outbox:
     async def _empty_log(self) -> None:
         """Say in the log that its points have moved, or the next start may look at them again."""
         with contextlib.suppress(OSError, LogFullError):  # a later frame says it as well
-            await self._worker.run(self._log.append, [], self._released())
+            await self._append([])
 
     def _sort_out(self) -> None:
         """Keep in memory what is nowhere else but in the log, in its order, and behind that what is fresh."""
@@ -531,6 +567,14 @@ class _Thinning:
 
 def _is_kept(point: WaitingPoint) -> bool:
     return point.number is not None or point.row is not None
+
+
+def _read_notes(text: str) -> dict[str, list[Any]]:
+    """Those of a log, none where they can't be read."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, list[Any]])
+    except ValueError:
+        return {}
 
 
 def newer_log(path: Path) -> str:

@@ -3,12 +3,15 @@
 A ring of frames in a file of fixed size (`BlockFile`). Each `append` writes one frame, in place and at once:
 
     magic   length  number  first   released  crc32   payload, JSON lines
-    4 bytes u32     u64     u64     u64       u32     `length` bytes, one point in each line
+    4 bytes u32     u64     u64     u64       u32     `length` bytes, one point in each line, then the note
 
 All little-endian. `number` counts frames, `first` is the sequence number of the first point, and points up to
 `released` need not be kept any more: the database has them, or another file. What is released thus costs no
 write of its own. A frame is whole when its CRC-32 (of header and payload) holds; one that a power cut tore
 was not acknowledged, and is written over. Frames of earlier rounds are told by their numbers.
+
+What follows the last line is the note: a short text that is as new as the newest frame and costs no write of
+its own. The place of a recipe stands there.
 
 Behind each frame a block stays free: when the log is full, what is released can still be said there.
 """
@@ -38,6 +41,8 @@ _MAGIC: Final = b"gLOG"
 FORMAT: Final = 1
 LOG_NAME: Final = "points.log"
 _OVERHEAD: Final = _HEADER.size + _CRC.size
+MOST_NOTE: Final = _SECTOR - _OVERHEAD
+"""Bytes of a note: a frame without points has to fit into one block with it."""
 
 
 class Blocks(Protocol):
@@ -73,7 +78,8 @@ class _Frame:
 class PointLog:
     """An open log. `recovered` holds the points of before, by their sequence numbers, in order.
 
-    `damage` says in a sentence what of them can't be read, and is empty where all can. Blocking.
+    `note` is that of the newest frame. `damage` says in a sentence what of the points can't be read, and is
+    empty where all can. Blocking.
     """
 
     def __init__(self, file: Blocks) -> None:
@@ -86,6 +92,7 @@ class PointLog:
         self._next_number = newest.number + 1 if newest else 1
         self._place = newest.end if newest else 0
         self._last = max((frame.last for frame in frames), default=0)
+        self.note = found[-1][1].rpartition(b"\n")[2].decode(errors="replace") if found else ""
         self._frames = deque(frame for frame in frames if frame.last > self._released)
         points = {number: point for frame, payload in found for number, point in _numbered(frame, payload)}
         self.recovered = {number: points[number] for number in sorted(points) if number > self._released}
@@ -97,32 +104,34 @@ class PointLog:
         """The sequence number of the newest point, 0 for none."""
         return self._last
 
-    def append(self, points: Sequence[str], released: int | None) -> int:
+    def append(self, points: Sequence[str], released: int | None, note: str = "") -> int:
         """Write these points, as `point_to_json` has them; the sequence number of the first.
 
         They are on the disk when this returns. `released` is the number up to which no point is needed any
-        more, None for all there are. OSError if the disk can't; `LogFullError` if there is no room; then
-        nothing has changed.
+        more, None for all there are. `note` has no line break and up to `MOST_NOTE` bytes. OSError if the
+        disk can't; `LogFullError` if there is no room; then nothing has changed.
         """
         first = self._last + 1
         released = self._last if released is None else released
-        payload = "".join(f"{point}\n" for point in points).encode()
+        end = note.encode()
+        payload = "".join(f"{point}\n" for point in points).encode() + end
         place = self._place_for(payload, released)
         if place is None and released > self._released:
-            free = self._place_for(b"", released)
+            free = self._place_for(end, released)
             if free is not None:
-                self._write(free, first, 0, released, b"")  # what is released may be written over only now
+                self._write(free, first, 0, released, end)  # what is released may be written over only now
                 place = self._place_for(payload, released)
         if place is None:
             raise LogFullError(f"the log has no room for {len(payload)} bytes more")
         self._write(place, first, len(points), released, payload)
+        self.note = note
         return first
 
-    def close(self, released: int | None) -> None:
-        """Keep what is released by now, so that the next start need not look after it again."""
+    def close(self, released: int | None, note: str = "") -> None:
+        """Keep what is released by now, so that the next start need not look after it again, and the note."""
         try:
-            if (self._last if released is None else released) > self._released:
-                self.append([], released)
+            if (self._last if released is None else released) > self._released or note != self.note:
+                self.append([], released, note)
         finally:
             self._file.close()
 
