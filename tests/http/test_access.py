@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
+from growd.bus.messages import FLOAT64
 from growd.config import Access, Config, ConfigError, Couchdb, Http, load
 from growd.config.access import is_loopback, reason_against, what_is_open
 from growd.http import attempts, sessions
@@ -513,3 +514,18 @@ async def test_nothing_of_the_api_is_reached_around_the_guard(daemon):
     for target in (PARAM, f"{PARAM}/", "/_svc", "/_svc/", "/_svc//health", "/_svc/%68ealth", "/_svc/health/"):
         for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "COPY"):
             assert (await daemon.request(method, target)).status == 401, (method, target)
+
+
+async def test_the_keeper_of_a_topic_learns_the_user_and_its_words_are_the_hint(daemon, users):
+    noted = []
+
+    async def keep(message, who):
+        noted.append((message.value, who))
+        return "it holds"
+
+    topic = daemon.bus.topics.declare("e/desired/air_temperature", FLOAT64, is_open=True, note="idle")
+    topic.keeper = keep
+    login = await users.add("growd_operator")
+    answer = await daemon.request("POST", f"{daemon.api.prefix}/topic/{topic.name}", login, body=[21])
+    assert json.loads(answer.body) == {"message": "Posted message to topic", "hint": "it holds"}
+    assert noted == [(21.0, login[0])]

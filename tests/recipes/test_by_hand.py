@@ -9,6 +9,7 @@ import pytest
 from growd.bus.errors import InvalidArgumentsError, InvalidValueError
 from growd.bus.messages import Quality
 from support.recipes import LIGHT, TEMPERATURE, Chamber
+from support.running import running
 
 RELEASE = f"growd topic release e/desired/{TEMPERATURE}"
 
@@ -70,6 +71,19 @@ async def test_a_set_point_by_hand_survives_restarts_until_it_is_released(chambe
         assert (chamber.desired(TEMPERATURE).value, chamber.desired(TEMPERATURE).quality) == (None, "stale")
     async with chamber.on():
         assert chamber.desired(TEMPERATURE) is None
+
+
+@pytest.mark.parametrize(("early", "expected"), [(19, 19), (None, None)])
+async def test_what_a_client_publishes_before_the_runner_starts_counts(chamber, early, expected):
+    async with chamber.on():
+        await chamber.post(TEMPERATURE, 21.5)
+    runner = chamber.boot()
+    chamber.client.publish_arguments(f"e/desired/{TEMPERATURE}", [early])
+    async with running(chamber.clock, runner):
+        await chamber.clock.advance(1)
+        assert now(chamber) == expected
+    async with chamber.on():
+        assert now(chamber) == expected
 
 
 async def test_without_a_store_nothing_is_kept(chamber):

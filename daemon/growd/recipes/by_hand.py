@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus, Node
     from growd.bus.messages import Message
+    from growd.bus.topics import Topic
     from growd.recipes.plan import Written
 
 _log = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class SetPointsByHand:
         store: SetPointStore | None,
     ) -> None:  # fmt: skip
         self.node: Node = bus.node(f"{environment}/set_points")
-        self._clock = bus.clock
+        self._topics = bus.topics
         self._environment = environment
         self._driver = driver
         self._happened = happened
@@ -88,8 +89,11 @@ class SetPointsByHand:
         self._held: dict[str, SetPoint] = {}
         self._is_saved = True
         for variable in VARIABLES:
-            bus.topics.get(f"{environment}/desired/{variable}").keeper = partial(self._taken, variable)
+            self._topic(variable).keeper = partial(self._taken, variable)
         self.node.describe("set_points", self._described)
+
+    def _topic(self, variable: str) -> Topic:
+        return self._topics.get(f"{self._environment}/desired/{variable}")
 
     def __contains__(self, variable: str) -> bool:
         return variable in self._held
@@ -113,12 +117,19 @@ class SetPointsByHand:
             self._is_saved = False
 
     async def restore(self) -> None:
-        """Publish the set points that were kept and still hold. Raises OSError."""
-        if self._store is None:
-            return
-        for variable, kept in (await self._store.load()).items():
-            if variable in VARIABLES and variable not in self._held:
-                self._restore(variable, kept)
+        """Publish the set points that were kept and still hold. Raises OSError.
+
+        A client may have published before, and before anybody listened: that counts.
+        """
+        kept = {} if self._store is None else await self._store.load()
+        for variable in VARIABLES:
+            last = self._topic(variable).last
+            if last is not None and last.value is not None and variable not in self._held:
+                self._hold(variable, last, "a client, while growd started")
+            elif last is None and variable in kept:
+                self._restore(variable, kept[variable])
+        self._is_saved = msgspec.to_builtins(self._held) == kept
+        await self.save()
 
     def _restore(self, variable: str, kept: Any) -> None:
         publisher = self.node.publisher(f"{self._environment}/desired/{variable}")
