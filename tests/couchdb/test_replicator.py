@@ -374,7 +374,7 @@ async def test_what_is_not_there(couch: Client) -> None:
 
 
 @pytest.fixture
-async def settings(couch: Client) -> AsyncIterator[None]:
+async def settings(couch: Client, own_settings: None) -> AsyncIterator[None]:
     """The settings of TLS are their defaults before and after the test."""
     for path in (VERIFY, CA_SETTING):
         await couch("DELETE", path)

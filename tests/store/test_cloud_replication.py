@@ -497,6 +497,7 @@ def authority(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("own_settings")
 async def test_a_certificate_is_believed_where_the_configuration_says_so(site: Site, authority: Path):
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(authority / "cert.pem", authority / "key.pem")

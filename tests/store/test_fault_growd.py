@@ -12,6 +12,7 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
+from growd.store.bootstrap import Databases
 from support import fault_proxy
 from support.couch_client import Client, client_of
 from support.fault_proxy import FaultProxy
@@ -45,8 +46,8 @@ async def prefix(client: Client) -> AsyncIterator[str]:
     await client("PUT", f"/{prefix}recipes")
     assert (await client("POST", f"/{prefix}recipes/_bulk_docs", {"docs": documents})).status == 201
     yield prefix
-    for name in ("environmental_data_point", "recipes", "environment"):
-        await client("DELETE", f"/{prefix}{name}")
+    for name in Databases.prefixed(prefix).names_by_folder().values():
+        await client("DELETE", f"/{name}")
 
 
 class Grower:

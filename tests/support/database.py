@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +56,17 @@ def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databa
         return
     with embedded_server(tmp_path_factory.mktemp("database")) as embedded:
         yield DatabaseServer(embedded.url, None, is_embedded=True)
+
+
+@pytest.fixture
+def own_settings(database_server: DatabaseServer) -> Iterator[None]:
+    """No other test changes settings of the whole server meanwhile: those of all workers share a CouchDB."""
+    if database_server.is_embedded:
+        yield
+        return
+    with (Path(tempfile.gettempdir()) / "growd-test-couchdb.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

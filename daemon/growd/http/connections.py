@@ -48,6 +48,7 @@ KEEP_ALIVE: Final = (
 )
 _BLANK_LINE: Final = b"\r\n\r\n"
 _REQUEST_LINE: Final = re.compile(r"b'\S+ /\S* HTTP/1\.[01]'")  # as aiohttp quotes it
+_BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
 _log = logging.getLogger(__name__)
 
 
@@ -186,6 +187,8 @@ class Connection(web.RequestHandler):
         if self._close or self._force_close:
             self._discard(len(data))
             return
+        if self._body_is_whole and not self._surplus and not data.isascii():
+            data = _with_ascii_target(data)
         super().data_received(data)
         while self._upgraded:
             self._decline_upgrade()
@@ -360,6 +363,16 @@ class Connection(web.RequestHandler):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _with_ascii_target(data: bytes) -> bytes:
+    """A request whose target is ASCII: its other bytes are percent-encoded.
+
+    Programs send `key="café"` as it is; CouchDB takes that, and aiohttp's parser refuses it. A target that
+    does not come whole in one read is refused all the same.
+    """
+    line, separator, rest = data.partition(b"\r\n")
+    return _BEYOND_ASCII.sub(lambda found: b"%%%02X" % found[0][0], line) + separator + rest
 
 
 def _behind_blank_line(data: bytes) -> bytes:
