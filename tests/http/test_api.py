@@ -243,6 +243,8 @@ class TestTopics:
         answer = await daemon.ask("POST", f"/topic/{CO2}", json=[400])
         assert (answer.status, answer.json["error"]) == (403, "not_open")
         assert answer.json["ERROR"].endswith("it belongs to the node scd30")
+        older = "/topic/environments/environment_1/air_carbon_dioxide/measured"
+        assert (await daemon.ask("POST", older, json=[400])).status == 403
         assert daemon.bus.topics.get(CO2).last is None
 
     async def test_the_answer_says_why_a_message_has_no_effect(self, daemon):

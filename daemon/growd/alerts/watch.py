@@ -63,7 +63,7 @@ class Watch:
         self._withdraw()
         if not self._rules:
             return
-        with self._node.subscribe(*self._known(self._ends), depth=64) as ends:
+        with self._node.inbox(*self._known(self._ends), depth=64) as ends:
             await self._clock.sleep(QUIET_S)
             while True:
                 self._hear(ends)

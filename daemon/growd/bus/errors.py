@@ -71,12 +71,10 @@ class NotOpenError(BusError, PermissionError):
     """A topic that clients may not publish on: `owners` are the nodes that do, none where nothing uses it."""
 
     def __init__(self, name: str, owners: Sequence[str], note: str = "") -> None:
-        if note:
-            reason = note
-        elif owners:
+        if owners:
             reason = f"it belongs to the node{'s' if len(owners) > 1 else ''} {', '.join(owners)}"
         else:
-            reason = "it belongs to growd"
+            reason = note or "it belongs to growd"
         super().__init__(f"clients can't publish on the topic {shown(name)}: {reason}")
         self.name = name
         self.owners = tuple(owners)

@@ -93,7 +93,10 @@ class Actuator(ABC):
         self._retry_at = 0.0
 
     async def run(self) -> None:
-        """Follow the commands until cancelled. Whoever cancels it calls `make_safe`; if it fails, it does."""
+        """Follow the commands until cancelled. Whoever cancels it calls `make_safe`; if it fails, it does.
+
+        Commands that come while it is down are not followed later: they are repeated each second.
+        """
         self._written.clear()
         self._retry_at = 0.0
         try:

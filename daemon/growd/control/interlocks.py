@@ -157,7 +157,10 @@ class Interlocks:
         return next((each.reason for each in self._interlocks if each.reason and each.holds & held), "")
 
     async def run(self) -> None:
-        """Watch until cancelled; with nothing to hold there is nothing to do."""
+        """Watch until cancelled; with nothing to hold there is nothing to do.
+
+        While it is down the outputs are safe. Readings of that time are old, and are not read later.
+        """
         if not self._interlocks:
             return
         try:

@@ -119,6 +119,6 @@ def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> No
         declare(desired(environment, name), STRING)
     declare(events(environment), EVENT)
     declare(notes(environment), NOTE, is_open=True)
-    declare(light_channels(environment), CHANNEL_LEVELS)
     no_lamp = f"{environment} has no lamp"
+    declare(light_channels(environment), CHANNEL_LEVELS, note=no_lamp)
     declare(commanded(environment, "light_channels"), CHANNEL_LEVELS, note=no_lamp, is_releasable=True)
