@@ -13,6 +13,7 @@ from growd.bus.messages import MESSAGE_TYPES
 from growd.clock import RealClock
 from growd.config import Finding
 from growd.control.actuation import Actuator, LightActuator, SwitchActuator
+from growd.control.attainment import AttainmentWatch, Loop, carbon_dioxide_loop, light_loop
 from growd.control.autotune import Autotuner
 from growd.control.carbon_dioxide import (
     COMMAND_STALE_S,
@@ -254,9 +255,19 @@ class Plant:
             *self._actuators,
             *controllers,
             *calibrations,
+            AttainmentWatch(self._bus, self.environment, self._loops(), guards.why_held),
             *self.combiners(),
             *self.samplers(),
         ]
+
+    def _loops(self) -> Iterator[Loop]:
+        """What is measured and controlled."""
+        light = self.chamber.light
+        if light.enabled and ILLUMINANCE in sensed(self.chamber):
+            channels = [channel.name for channel in light.channel]
+            yield light_loop(light.full_scale_lux, light.ramp_s, channels, is_switched=light.switched)
+        if self._is_carbon_dioxide_controlled():
+            yield carbon_dioxide_loop(has_fan=bool(self._relays_of(FAN)))
 
     def _can_measure_its_lamp(self) -> bool:
         """Step by step, which takes a lamp that can be dimmed."""

@@ -40,6 +40,14 @@ _WORDS: Final = {Quality.FAULT: "its sensor is at fault", Quality.STALE: "nothin
 
 _NUMBERS: Final = re.compile(r"\d+")
 _MOST_PROBLEMS: Final = 100  # that are remembered
+_LEVELS: Final = {
+    "idle": Level.CLEAR,
+    "reached": Level.CLEAR,
+    "settling": Level.BETWEEN,
+    "missed": Level.RAISED,
+}
+"""What the states of a set point (`growd.control.attainment`) are to an alert."""
+
 _NOWHERE: Final = Place()
 
 
@@ -72,6 +80,7 @@ class World:
         self._seen_problems: dict[str, str] = {}
         self._looks: dict[str, Callable[[settings.Alert], Iterator[Observation]]] = {
             "out_of_band": self._band,
+            "set_point_missed": self._set_points,
             "no_value": self._values,
             "device_failed": self._failed_devices,
             "interlock": self._tripped,
@@ -145,6 +154,16 @@ class World:
         low = near_low if low is None else max(low, near_low)
         high = near_high if high is None else min(high, near_high)
         return low, high, f" (set point {wanted:.6g})"
+
+    def _set_points(self, rule: settings.Alert) -> Iterator[Observation]:
+        for environment in self._environments(rule):
+            for each in self._told_by(f"{environment}/attainment", "attainment") or []:
+                name = each["variable"]
+                if rule.variable in ("", name):
+                    value, limit = each["value"], each["set_point"]
+                    place = Place(environment, "", name, value, limit, VARIABLES[name].unit)
+                    level = _LEVELS[each["state"]]
+                    yield Observation(f"{environment}/{name}", level, each["text"], place)
 
     def _values(self, rule: settings.Alert) -> Iterator[Observation]:
         for environment in self._environments(rule):

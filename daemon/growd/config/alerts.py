@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Kind = Literal[
     "out_of_band",
+    "set_point_missed",
     "no_value",
     "device_failed",
     "interlock",
@@ -35,6 +36,7 @@ class Alert(Section, frozen=True):
     """One rule: what operators are told of.
 
     `out_of_band`: a measured variable is below or above its limits, or too far from its set point.
+    `set_point_missed`: a variable that growd controls does not reach its set point, and why.
     `no_value`: nothing that can be believed is measured of it. `device_failed`, `interlock` (has tripped),
     `recipe_ended`, `recipe_stalled` (paused, or it does not go on). `outbox`: many points wait for the
     database. `database`: it takes none. `points_lost`: lost, refused, or not on the disk. `problem`: what
@@ -53,7 +55,8 @@ class Alert(Section, frozen=True):
     """Only of this environment; without it of all."""
 
     variable: str = ""
-    """Of `out_of_band` and `no_value`: the variable; for `no_value`, without it, all that are measured."""
+    """Of `out_of_band`, `set_point_missed` and `no_value`: the variable; without it all, but for
+    `out_of_band`."""
 
     device: str = ""
     """Of `device_failed` and `interlock`: only the device or interlock of this name; without it all."""
@@ -153,7 +156,7 @@ class Notify(Section, frozen=True):
 
 
 _RULES_WITH: Final = {
-    "variable": ("out_of_band", "no_value"),
+    "variable": ("out_of_band", "set_point_missed", "no_value"),
     "device": ("device_failed", "interlock"),
     "below": ("out_of_band",),
     "above": ("out_of_band",),
@@ -164,6 +167,7 @@ _RULES_WITH: Final = {
     "above_degc": ("too_hot",),
     "environment": (
         "out_of_band",
+        "set_point_missed",
         "no_value",
         "device_failed",
         "interlock",
@@ -191,6 +195,7 @@ _CHANNELS_WITH: Final = {
 DEFAULT_ALERTS: Final = (
     Alert(name="device-failed", kind="device_failed", for_s=120.0, severity="critical"),
     Alert(name="no-value", kind="no_value", for_s=900.0),
+    Alert(name="set-point-missed", kind="set_point_missed", for_s=900.0),
     Alert(name="interlock", kind="interlock", for_s=0.0, severity="critical"),
     Alert(name="recipe-ended", kind="recipe_ended", for_s=0.0, severity="info"),
     Alert(name="recipe-stalled", kind="recipe_stalled", for_s=3_600.0),

@@ -1,0 +1,255 @@
+"""Set points that are not reached: which ones, for how long, and why as far as growd can tell."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.messages import Quality
+from growd.control.carbon_dioxide import FAN, FRESH_AIR_PPM, VALVE
+from growd.control.carbon_dioxide import VARIABLE as CARBON_DIOXIDE
+from growd.control.topics import commanded, desired, measured
+from growd.variables import VARIABLES
+from growd.wording import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from growd.bus import Bus
+    from growd.bus.messages import Message
+
+PERIOD_S: Final = 5.0
+MISSED_S: Final = 900.0
+"""After so long outside of its band a set point is a problem in `growd status`."""
+
+SETTLING_S: Final = 120.0
+"""For so long after a change of the set point the old one counts too."""
+
+PROGRESS: Final = 0.9
+"""An error that has become smaller than this share of itself is on its way: its time begins anew."""
+
+AT_LIMIT: Final = 0.99
+ILLUMINANCE: Final = "light_illuminance"
+
+
+class Attainment(StrEnum):
+    """How it is with a set point. `settling`: nothing can be said yet. `idle`: there is none to reach."""
+
+    IDLE = "idle"
+    SETTLING = "settling"
+    REACHED = "reached"
+    MISSED = "missed"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A measured variable that growd controls.
+
+    The band is `relative` of the set point, and at least `least` in the variable's unit, on both sides; where
+    nothing `lowers` the variable, only below. Set points up to `idle_up_to` ask for nothing.
+    """
+
+    variable: str
+    outputs: tuple[str, ...]
+    """The variables of its outputs, which others may set or command by hand."""
+    relative: float
+    least: float
+    lowers: bool
+    idle_up_to: float
+    at_most: str
+    """What it means that the command is at its upper limit."""
+    at_least: str
+    """What it means that the command is at its lower limit."""
+    limits: tuple[float, float] = (0.0, AT_LIMIT)
+    """From where on it is."""
+    settling_s: float = 0.0
+    """How long the output itself may take, beside `SETTLING_S`."""
+
+    def band(self, set_point: float) -> float:
+        """How far from the set point the variable may be."""
+        return max(self.least, self.relative * set_point)
+
+
+def light_loop(full_scale_lux: float, ramp_s: float, channels: Iterable[str], *, is_switched: bool) -> Loop:
+    """Illuminance: within 10 % of the set point, or 0.5 % of full scale. A switched lamp has to be lit."""
+    return Loop(
+        ILLUMINANCE,
+        tuple(f"light_intensity_{channel}" for channel in channels),
+        relative=0.1,
+        least=0.005 * full_scale_lux,
+        lowers=not is_switched,
+        idle_up_to=0.0,
+        at_most="a switched lamp is on from half of full_scale_lux on"
+        if is_switched
+        else "the lamp is at full light",
+        at_least="the lamp is dark, and this light comes from elsewhere, such as daylight",
+        limits=(0.0, 0.0 if is_switched else AT_LIMIT),
+        settling_s=ramp_s,
+    )
+
+
+def carbon_dioxide_loop(*, has_fan: bool) -> Loop:
+    """CO2: within 50 ppm, or 5 %, which is about the accuracy of its sensors; above only with a fan."""
+    return Loop(
+        CARBON_DIOXIDE,
+        (VALVE, FAN),
+        relative=0.05,
+        least=50.0,
+        lowers=has_fan,
+        idle_up_to=FRESH_AIR_PPM,
+        at_most="the valve is open all the time: check the bottle, the valve, and whether the door is open",
+        at_least="the fan runs all the time",
+        limits=(-AT_LIMIT, AT_LIMIT),
+    )
+
+
+@dataclass
+class _Track:
+    """What is known of one loop. Times are monotonic seconds."""
+
+    loop: Loop
+    state: Attainment = Attainment.SETTLING
+    text: str = ""
+    since: float | None = None  # when it left its band
+    error: float = 0.0  # then, or when it was last on its way
+    last: tuple[float | None, float | None] = (None, None)  # what is measured, and the set point
+    set_points: deque[tuple[float, float]] = field(default_factory=deque)
+
+    def leave(self, state: Attainment, text: str) -> None:
+        """It is not missed now."""
+        self.state, self.text, self.since, self.last = state, text, None, (None, None)
+
+
+class AttainmentWatch:
+    """The node `<environment>/attainment`: whether each controlled variable reaches its set point.
+
+    A set point is missed while the variable is outside of its band and does not come nearer, and while its
+    sensor gives nothing. Not judged are a sensor that warms up, outputs in other hands, and the first
+    `SETTLING_S` after a change; a set point that moves may be followed as late as that. `why_held` gives the
+    reason why an interlock holds one of some outputs, "" if none does.
+
+    The detail `attainment` says how it is with each, for rules of alerts; `problems` lists those missed for
+    `MISSED_S`.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        loops: Iterable[Loop],
+        why_held: Callable[[Iterable[str]], str] = lambda _: "",
+    ) -> None:
+        self.node = bus.node(f"{environment}/attainment")
+        self._bus = bus
+        self._clock = bus.clock
+        self._environment = environment
+        self._tracks = [_Track(loop) for loop in loops]
+        self._why_held = why_held
+        self.node.describe("attainment", lambda: [self._told(track) for track in self._tracks])
+        self.node.describe("problems", self._problems)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        with self._bus.liveness.heartbeat(self.node.name) as heart:
+            while True:
+                heart.beat()
+                for track in self._tracks:
+                    self._look(track, self._clock.monotonic())
+                await self._clock.sleep(PERIOD_S)
+
+    def _told(self, track: _Track) -> dict[str, Any]:
+        value, set_point = track.last
+        return {
+            "variable": track.loop.variable,
+            "state": str(track.state),
+            "text": track.text,
+            "value": value,
+            "set_point": set_point,
+        }
+
+    def _problems(self) -> list[dict[str, Any]]:
+        now = self._clock.monotonic()
+        return [
+            {"text": f"{track.text}; for {duration(now - track.since)}", "is_failure": False}
+            for track in self._tracks
+            if track.since is not None and now - track.since >= MISSED_S
+        ]
+
+    def _look(self, track: _Track, now: float) -> None:
+        name = track.loop.variable
+        wanted = self._last(desired(self._environment, name))
+        as_is = self._last(measured(self._environment, name))
+        set_point = None if wanted is None or wanted.quality is not Quality.OK else float(wanted.value)
+        if set_point is None or set_point <= track.loop.idle_up_to or self._is_in_other_hands(track.loop):
+            track.set_points.clear()
+            track.leave(Attainment.IDLE, f"{self._environment}: {name} has no set point to reach")
+            return
+        self._note_set_point(track, set_point, now)
+        if as_is is not None and as_is.quality is Quality.OK:
+            self._judge(track, set_point, float(as_is.value), now)
+        elif as_is is None or as_is.quality is Quality.WARM_UP:
+            track.leave(Attainment.SETTLING, f"{self._environment}: the sensor of {name} gives nothing yet")
+        else:
+            self._miss(track, set_point, None, "its sensor gives no reading that can be believed", now)
+
+    def _note_set_point(self, track: _Track, set_point: float, now: float) -> None:
+        """Keep what was wanted in the last while: the first is what was in force when it began."""
+        kept, begin = track.set_points, now - SETTLING_S - track.loop.settling_s
+        if not kept or kept[-1][1] != set_point:
+            kept.append((now, set_point))
+        while len(kept) > 1 and kept[1][0] <= begin:
+            kept.popleft()
+
+    def _judge(self, track: _Track, set_point: float, value: float, now: float) -> None:
+        loop, recent = track.loop, [wanted for _, wanted in track.set_points]
+        lowest, highest = min(recent), max(recent)
+        is_new = now - track.set_points[0][0] < SETTLING_S + loop.settling_s
+        if abs(value - set_point) <= loop.band(set_point) or (value > set_point and not loop.lowers):
+            track.leave(Attainment.REACHED, f"{self._environment}: {loop.variable} is at its set point")
+        elif is_new or lowest - loop.band(lowest) <= value <= highest + loop.band(highest):
+            track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} goes to its set point")
+        elif track.since is not None and abs(value - set_point) < PROGRESS * track.error:
+            track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} comes nearer")
+            track.since, track.error = now, abs(value - set_point)
+        else:
+            self._miss(track, set_point, value, self._reason(loop, set_point, value), now)
+
+    def _miss(self, track: _Track, set_point: float, value: float | None, reason: str, now: float) -> None:
+        if track.since is None:
+            track.since = now
+            track.error = 0.0 if value is None else abs(value - set_point)
+        variable = VARIABLES[track.loop.variable]
+        shown = "not known" if value is None else f"{round(value, variable.precision):.6g} {variable.unit}"
+        track.state = Attainment.MISSED
+        track.last = value, set_point
+        track.text = (
+            f"{self._environment}: set point not reached: {variable.name} is {shown}, "
+            f"its set point {set_point:.6g} {variable.unit}: {reason}"
+        )
+
+    def _reason(self, loop: Loop, set_point: float, value: float) -> str:
+        if why := self._why_held((loop.variable, *loop.outputs)):
+            return f"an interlock holds its output ({why})"
+        last = self._last(commanded(self._environment, loop.variable))
+        if last is None or last.quality is not Quality.OK:
+            return "nothing is commanded"
+        lowest, highest = loop.limits
+        if value < set_point and last.value >= highest:
+            return loop.at_most
+        if value > set_point and last.value <= lowest:
+            return loop.at_least
+        return "its output is not at a limit; the reason is not known"
+
+    def _is_in_other_hands(self, loop: Loop) -> bool:
+        """Whether somebody commands it or its outputs by hand, or these have set points of their own."""
+        for variable in (loop.variable, *loop.outputs):
+            left = self._bus.parameters.declared(f"{self._environment}/controllers/{variable}/override_left")
+            if left is not None and left.value > 0:
+                return True
+        own = (self._last(desired(self._environment, output)) for output in loop.outputs)
+        return any(last is not None and last.quality is Quality.OK for last in own)
+
+    def _last(self, topic: str) -> Message | None:
+        return self._bus.topics.get(topic).last

@@ -1,0 +1,199 @@
+"""Set points that are not reached, on the simulated chamber: told after 15 minutes, with the reason."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from closed_loop import CO2, ENVIRONMENT, LUX, VALVE, Lamp, LightLoop, Loop, Setting
+
+from growd.alerts.observations import World
+from growd.alerts.watch import QUIET_S, Watch
+from growd.bus.messages import Quality
+from growd.config.alerts import DEFAULT_ALERTS
+from growd.control.attainment import MISSED_S, AttainmentWatch, carbon_dioxide_loop, light_loop
+from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
+from growd.control.topics import LIGHT_CHANNELS
+
+SOON_S = MISSED_S + 180
+RULES = [rule for rule in DEFAULT_ALERTS if rule.kind == "set_point_missed"]
+
+
+class Watched:
+    """A loop whose set point is watched, and the default alert for that."""
+
+    def __init__(self, loop, watched, measured):
+        self.loop = loop
+        self.held = ""
+        self.told = []
+        self.watch = AttainmentWatch(loop.bus, ENVIRONMENT, [watched], lambda _: self.held)
+        self.alerts = Watch(
+            loop.bus,
+            loop.bus.node("alerts"),
+            World(loop.bus, {ENVIRONMENT: frozenset([measured])}),
+            RULES,
+            environments=[ENVIRONMENT],
+            opened=(),
+            tell=lambda phase, alert: self.told.append((str(phase), alert.text)),
+        )
+
+    @property
+    def problems(self):
+        return [each["text"] for each in self.watch.node.details()["problems"]]
+
+    async def advance(self, seconds):
+        await self.loop.clock.advance(seconds)
+
+    async def is_quiet(self, seconds):
+        """Whether nothing is said in all that time."""
+        for _ in range(int(seconds // 30)):
+            await self.advance(30)
+            if self.problems or self.told:
+                return False
+        return True
+
+    async def misses(self, *words):
+        """It is told, once, by status and alert, with these words."""
+        await self.advance(SOON_S)
+        ((phase, text),) = self.told
+        (problem,) = self.problems
+        assert phase == "start"
+        for word in words:
+            assert word in text
+            assert word in problem
+
+
+@asynccontextmanager
+async def light(lamp=Lamp()):  # noqa: B008  it is frozen
+    loop = LightLoop(lamp)
+    watched = light_loop(lamp.full_scale_lux, lamp.ramp_s, LIGHT_CHANNELS, is_switched=lamp.is_switched)
+    on = Watched(loop, watched, LUX)
+    loop.parts += [on.watch, on.alerts]
+    async with loop.running():
+        await loop.clock.advance(QUIET_S)
+        yield on
+
+
+@asynccontextmanager
+async def carbon_dioxide(**setting):
+    loop = Loop(Setting(**setting))
+    on = Watched(loop, carbon_dioxide_loop(has_fan=bool(loop.fans)), CO2)
+    controllers = [
+        CarbonDioxideController(loop.bus, ENVIRONMENT, valves=("valve",), fans=loop.fans),
+        DosedSwitchController(loop.bus, ENVIRONMENT, VALVE),
+    ]
+    async with loop.running([*controllers, on.watch, on.alerts]):
+        await loop.clock.advance(QUIET_S)
+        yield on
+
+
+async def test_a_lamp_that_is_too_weak_is_told_and_its_end_too():
+    async with light(Lamp(strength=0.5)) as on:
+        on.loop.want(16_000)
+        await on.advance(MISSED_S)
+        assert not on.told
+        await on.misses("light_illuminance is 10", "its set point 16000 lux", "the lamp is at full light")
+        on.loop.want(8_000)
+        await on.advance(120)
+        assert on.problems == []
+        assert on.told[1][0] == "end"
+
+
+async def test_daylight_above_the_set_point_is_the_reason():
+    async with light() as on:
+        on.loop.daylight = 9_000
+        on.loop.want(5_000)
+        await on.misses("light_illuminance is 9000 lux", "the lamp is dark", "daylight")
+
+
+async def test_an_interlock_that_holds_the_lamp_is_the_reason():
+    async with light() as on:
+        on.loop.hold.set(True)
+        on.held = "air_temperature is 37 degC"
+        on.loop.want(5_000)
+        await on.misses(
+            "light_illuminance is 0 lux", "an interlock holds its output (air_temperature is 37 degC)"
+        )
+
+
+@pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE])
+async def test_a_sensor_that_fails_is_the_reason(quality):
+    async with light() as on:
+        on.loop.want(5_000)
+        await on.advance(60)
+        on.loop.quality = quality
+        await on.misses("light_illuminance is not known", "its sensor gives no reading that can be believed")
+
+
+async def test_a_switched_lamp_that_stays_dark_for_a_low_set_point_is_told():
+    async with light(Lamp(gamma=1, is_switched=True)) as on:
+        on.loop.want(8_000)
+        await on.misses("a switched lamp is on from half of full_scale_lux on")
+    async with light(Lamp(gamma=1, is_switched=True)) as on:
+        on.loop.want(12_000)
+        assert await on.is_quiet(2 * SOON_S)
+
+
+async def test_nothing_is_told_of_ramps_steps_nights_and_releases():
+    async with light() as on:
+        for minute in range(40):
+            on.loop.want(400 * minute)
+            on.loop.daylight = 50 * minute
+            assert await on.is_quiet(60)
+        for set_point in (4_000, 15_000, 0, None):
+            on.loop.want(set_point)
+            assert await on.is_quiet(MISSED_S)
+
+
+async def test_a_lamp_that_broke_is_told_during_a_long_ramp():
+    async with light(Lamp(strength=0.0)) as on:
+        for minute in range(40):
+            on.loop.want(1_000 + 100 * minute)
+            await on.advance(60)
+        assert [phase for phase, _ in on.told] == ["start"]
+
+
+async def test_nothing_is_told_while_the_sensor_warms_up_or_somebody_commands_by_hand():
+    async with light() as on:
+        on.loop.quality = Quality.WARM_UP
+        on.loop.want(5_000)
+        assert await on.is_quiet(SOON_S)
+        on.loop.quality = Quality.OK
+        hand = on.loop.bus.node("hand").publisher(f"{ENVIRONMENT}/commanded/{LUX}")
+        for _ in range(4):
+            hand.publish(0.0)
+            assert await on.is_quiet(450)
+
+
+async def test_an_empty_bottle_is_told_and_one_that_is_full_is_not():
+    async with carbon_dioxide() as on:
+        on.loop.want(CO2, 1000.0)
+        assert await on.is_quiet(SOON_S)
+        on.loop.want(CO2, 0.0)  # night: it falls slowly
+        assert await on.is_quiet(2 * SOON_S)
+    async with carbon_dioxide() as on:
+        on.loop.valve_hold.set(True)
+        on.loop.want(CO2, 1000.0)
+        await on.misses("air_carbon_dioxide is 42", "the valve is open all the time", "bottle", "door")
+
+
+async def test_co2_that_comes_nearer_slowly_is_on_its_way():
+    async with carbon_dioxide(fan=False) as on:
+        parameters = on.loop.chamber.parameters
+        on.loop.chamber.parameters = replace(
+            parameters, volume_m3=1.0, valve_flow_l_min=0.025, leak_per_h=0.1
+        )
+        on.loop.want(CO2, 1500.0)
+        assert await on.is_quiet(2 * MISSED_S)
+        assert on.loop.ppm < 1300
+
+
+async def test_too_much_co2_is_told_only_where_a_fan_could_help():
+    for fan, told in ((False, 0), (True, 1)):
+        async with carbon_dioxide(fan=fan) as on:
+            on.loop.want(CO2, 800.0)
+            parameters = on.loop.chamber.parameters
+            on.loop.chamber.parameters = replace(parameters, ambient_carbon_dioxide_ppm=1_200.0)
+            await on.advance(2 * SOON_S)
+            assert len(on.told) == told
