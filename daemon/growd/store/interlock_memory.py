@@ -47,7 +47,7 @@ class InterlockMemory:
         """
         async with self._reading:
             if not self._is_read:
-                self._found, self._damage = await asyncio.to_thread(_read, self._path)
+                self._found, self._damage = await self._local.call(_read, self._path)
                 self._states |= self._found or {}
                 self._is_read = True
         row = await self._local.state(key)
@@ -66,7 +66,7 @@ class InterlockMemory:
         async with self._writing:
             number = self._states.get(key, (0, None))[0] + 1
             states = {**self._states, key: (number, value)}
-            await asyncio.to_thread(write_atomically, self._path, _encoded(states))
+            await self._local.call(write_atomically, self._path, _encoded(states))
             self._states = states
             await self._local.save_state(key, {"number": number, "value": value})
 

@@ -137,6 +137,10 @@ class LocalStore:
         """Run `function(connection)` in the file's thread; it must only read."""
         return await self._worker.run(_translated, self.path, function, self._connection)
 
+    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run `function(*arguments)` in the file's thread, for a file beside it. Raises what that does."""
+        return await self._worker.run(function, *arguments)
+
     async def parameters(self) -> dict[str, Any]:
         """All parameters that were saved, by name."""
         rows = await self.read(lambda file: file.execute("SELECT name, value FROM parameters").fetchall())
