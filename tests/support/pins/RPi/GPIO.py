@@ -1,7 +1,8 @@
 """`RPi.GPIO` on pins that stand in a file: put the folder above this package on PYTHONPATH.
 
 The file PINS_FILE has a line for each write: the process, its CPU time in seconds, the pin (BCM), its level.
-As with rpi-lgpio a pin belongs to the process that has set it up, until that ends.
+As with rpi-lgpio a pin belongs to the process that has set it up, until that ends, and to set it up again does
+nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def setup(pin: int, _direction: int, *, initial: int) -> None:
                 claim.close()
                 raise Exception("'GPIO busy'") from None  # noqa: TRY002  as lgpio.error
             _held[pin] = claim
-        _drive(pin, initial)
+            _drive(pin, initial)
 
 
 def output(pin: int, value: int) -> None:
