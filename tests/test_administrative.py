@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from growd.config import Config, Relay, Sensor
+from growd.config import Config, Light, Relay, Sensor
 from growd.fault_services import FaultServices
 from support.jumping import rigged
 
@@ -20,7 +20,7 @@ VALVE = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
 
 
 async def test_what_lasts_or_lets_go_or_breaks_takes_an_administrator():
-    config = Config(sensor=SENSORS, relay=(VALVE,), combine={"air_carbon_dioxide": "first"})
+    config = Config(sensor=SENSORS, light=Light(), relay=(VALVE,), combine={"air_carbon_dioxide": "first"})
     async with rigged(config) as rig:
         FaultServices(rig.bus, rig.machine.faults)
         assert rig.bus.find_node("simulator").details()["hardware"] == "simulated"

@@ -332,11 +332,12 @@ async def test_words_that_can_not_be_found_starve_no_watchdog(caplog):
 
 
 def growd(data: Path, *options: str) -> tuple[str, ...]:
-    """With points to be kept and shipped all the time."""
+    """With points to be kept and shipped all the time, and no set point that a restart keeps."""
     often = [
         f"--set=store.{each}" for each in ("minimum_interval_s=0", "maximum_interval_s=2", "max_age_s=1")
     ]
-    run = ("run", "--port", "0", "--data", str(data), "--speed", "10", "--set=light.enabled=true", *often)
+    dark = ("--set=light.enabled=true", "--set=environment.keep_set_points=false")
+    run = ("run", "--port", "0", "--data", str(data), "--speed", "10", *often, *dark)
     return (sys.executable, FREEZING, *run, *options)
 
 

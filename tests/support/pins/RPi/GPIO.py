@@ -1,8 +1,8 @@
 """`RPi.GPIO` on pins that stand in a file: put the folder above this package on PYTHONPATH.
 
 The file PINS_FILE has a line for each write: the process, its CPU time in seconds, the pin (BCM), its level.
-As with rpi-lgpio a pin belongs to the process that has set it up, until that ends, and to set it up again does
-nothing.
+As with rpi-lgpio a pin belongs to the process that has set it up, until that ends, and a second set-up by the
+same process does nothing.
 """
 
 from __future__ import annotations
