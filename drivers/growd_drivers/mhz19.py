@@ -131,6 +131,7 @@ class Mhz19:
         """
         self._check_warm_for_calibration()
         self._line.send(_command(_ZERO))
+        self._expect(ZERO_POINT_PPM)
 
     def calibrate_span(self, span_ppm: int) -> None:
         """Take the air that the sensor has been in for 20 minutes for `span_ppm`, after the zero point.
@@ -142,6 +143,11 @@ class Mhz19:
             raise SettingError(f"{self._device}: {sentence}", device=self._device)
         self._check_warm_for_calibration()
         self._line.send(_command(_SPAN, *span_ppm.to_bytes(2, "big")))
+        self._expect(span_ppm)
+
+    def _expect(self, ppm: int) -> None:
+        """A jump to this value comes from a calibration, and not from a sensor that was switched on."""
+        self._last_ppm, self._unchanged_since = ppm, self._monotonic()
 
     def _heard(self) -> int:
         try:
