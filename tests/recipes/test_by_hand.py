@@ -126,6 +126,8 @@ async def test_a_disk_that_is_full_lets_a_set_point_pass_and_the_answer_says_tha
 async def test_a_kept_set_point_passes_the_checks_of_a_client_or_is_dropped(chamber, kept):
     chamber.set_points_by_hand.text = kept
     async with chamber.on():
+        if "warmth" not in kept:
+            assert chamber.desired(TEMPERATURE).quality is Quality.STALE  # so the data says that it ended
         assert now(chamber) is None
         assert (await chamber.start())["success"]
 
@@ -213,9 +215,39 @@ async def test_in_a_gap_it_holds_until_the_next_span(chamber):
         await chamber.clock.advance(60)
         assert "the recipe r (released)" in await chamber.post(TEMPERATURE, 30)
         assert await over_time(chamber, 39, 41) == [30, 22]
-        await chamber.post(TEMPERATURE, 31)
+
+
+async def test_set_in_a_phase_that_releases_the_variable_it_ends_with_the_recipe(chamber):
+    released = {"duration": 9, "time_units": "days", "otherwise": "release", "daily": {}}
+    chamber.recipes["r"] = phased(course((0, 20), duration=10), released)
+    async with chamber.on():
+        await chamber.start("r")
+        await chamber.clock.advance(20)
+        assert "the recipe r (released)" in await chamber.post(TEMPERATURE, 30)
+        await chamber.clock.advance(100)
+        assert now(chamber) == 30
         await chamber.stop()
         assert now(chamber) is None
+        assert chamber.bus.find_node("e/set_points").details()["set_points"] == []
+
+
+async def test_a_recipe_that_begins_with_a_gap_releases_what_was_set_before_it(chamber):
+    spans = [{"start_time": 50, "end_time": 100, "value": 20}]
+    phase = {"cycles": 1, "time_units": "seconds", "step": {TEMPERATURE: spans}}
+    chamber.recipes["r"] = {"_id": "r", "format": "flexformat", "phases": [phase]}
+    async with chamber.on():
+        await chamber.post(TEMPERATURE, 30)
+        await chamber.start("r")
+        assert await over_time(chamber, 1, 51) == [None, 20]
+
+
+async def test_set_points_that_repeat_a_value_are_no_change_in_the_answer_either(chamber):
+    chamber.recipes["r"] = phased(course((0, 20), (50, 20), (100, 22)))
+    async with chamber.on():
+        await chamber.start("r")
+        await chamber.clock.advance(10)
+        assert "next changes air_temperature, in 1 min 30 s," in await chamber.post(TEMPERATURE, 30)
+        assert await over_time(chamber, 50, 89, 91) == [30, 30, 22]
 
 
 async def test_a_pause_holds_it_and_a_skip_ends_it_where_the_set_point_is_another(chamber):
