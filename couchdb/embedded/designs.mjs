@@ -25,6 +25,10 @@ function isIndex(doc) {
   return (
     doc.language === 'query' &&
     Object.keys(doc).every((name) => INDEX_MEMBERS.includes(name)) &&
-    Object.values(doc.views ?? {}).every(({ map, reduce }) => typeof map === 'object' && reduce === '_count')
+    Object.values(doc.views ?? {}).every((view) => view?.reduce === '_count' && isObject(view.map?.fields))
   );
+}
+
+function isObject(value) {
+  return value !== null && typeof value === 'object';
 }

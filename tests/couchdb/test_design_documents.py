@@ -62,6 +62,7 @@ async def designs(client: Client, database: str) -> list[str]:
         ("PUT", "/_design/x?by=growd", ATTACK, {"Authorization": "Basic Z3Jvd2Q6"}),
         ("PUT", "/_design/x", {**INDEX, "lists": {"l": "function () {}"}}, {}),
         ("PUT", "/_design/x", {**ATTACK, "language": "query"}, {}),
+        ("PUT", "/_design/x", {"language": "query", "views": {"i": {"map": None, "reduce": "_count"}}}, {}),
         ("PUT", "/plain", MULTIPART, FORM),
         ("PUT", "/_design/x/page.html", b"<html>", {"Content-Type": "text/html"}),
         ("POST", "", {**ATTACK, "_id": "_design/x"}, {}),

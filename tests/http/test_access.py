@@ -8,6 +8,7 @@ import logging
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,16 +110,17 @@ class TestDecision:
         assert "[http] access: must be decided" in printed
 
     @pytest.mark.timeout(120)
-    async def test_it_warns_in_one_sentence_of_what_is_open(self, tmp_path):
-        settings = ("--set", "http.host=0.0.0.0", "--set", "http.access=open")
-        async with started(tmp_path, *settings) as program:
+    @pytest.mark.parametrize(("option", "status"), [("false", 403), ("true", 201)])
+    async def test_it_warns_in_one_sentence_of_what_is_open(self, tmp_path, option, status):
+        values = ("http.host=0.0.0.0", "http.access=open", f"couchdb.client_design_documents={option}")
+        settings = [word for value in values for word in ("--set", value)]
+        async with started(tmp_path, *settings) as program, aiohttp.ClientSession() as session:
             assert program.printed.count("everybody who reaches 0.0.0.0 may") == 1
             assert "read, write and delete all that is in the database" in program.printed
-
-    def test_open_to_design_documents_says_that_these_run_programs(self):
-        said = what_is_open("192.168.1.5", is_embedded=True, client_design_documents=True)
-        assert "client_design_documents is true, so they may also run programs as growd" in said
-        assert "run programs" not in what_is_open("192.168.1.5", is_embedded=True)
+            assert ("so they may also run programs as growd" in program.printed) == (option == "true")
+            await program.until_there("recipes/_design/svc")
+            async with session.put(f"{program.address}/recipes/_design/x", json={}) as answer:
+                assert answer.status == status
 
     def test_open_with_a_couchdb_says_what_that_asks_for(self, caplog):
         config = Config(http=Http(host="192.168.1.5", access="open"), couchdb=Couchdb(url="http://h:5984"))
