@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.bus.messages import Quality
+from growd.bus.messages import FLOAT64, Quality
 from growd.terminal.topic import Gaps
 from support.daemon import CO2, LIGHT, POSITION, TOPICS, serving
 from support.program import PATIENCE_S
@@ -296,3 +296,11 @@ async def test_colour_is_for_terminals_and_for_those_who_ask():
         coloured = await topic(daemon, "info", CO2, "--color", "always", NO_COLOR="1")
         assert "\x1b[36mscd30\x1b[0m" in coloured.out
         assert "\x1b[" not in (await topic(daemon, "info", CO2, "--color", "never")).out
+
+
+async def test_a_message_without_effect_is_published_with_a_hint():
+    async with serving() as daemon:
+        daemon.bus.topics.declare("e/desired/x", FLOAT64, is_open=True, note="nothing in e controls x")
+        printed = await topic(daemon, "pub", "e/desired/x", "1")
+        assert (printed.status, printed.out, printed.err) == (0, "", "growd: nothing in e controls x\n")
+        assert daemon.bus.topics.get("e/desired/x").count == 1

@@ -95,7 +95,7 @@ class UndeclaredError(BusError, LookupError):
         bare = name.removeprefix(f"{node}/")
         like = get_close_matches(bare, declared, 1, cutoff=0.5)
         hint = f"did you mean {like[0]}?" if like else f"it has {', '.join(declared)}"
-        super().__init__(f"the node {node} has no parameter {shown(bare)}; {hint}")
+        super().__init__(f"the node {node} has no parameter {shown(bare)} (new=true would add it); {hint}")
         self.name = name
         self.node = node
 
