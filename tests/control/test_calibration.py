@@ -204,6 +204,37 @@ async def test_calibrations_take_away_so_much_at_most_and_once_nobody_knows_that
         assert on.problems == []
 
 
+class SlowMemory(ShortMemory):
+    """One whose disk takes as long as `answers` says."""
+
+    def __init__(self):
+        super().__init__()
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def save_state(self, key, value):
+        await self.answers.wait()
+        await super().save_state(key, value)
+
+
+async def test_while_a_calibration_is_being_kept_there_is_no_other_and_the_valve_stays_shut():
+    memory = SlowMemory()
+    async with stage(memory=memory) as on:
+        on.air(1_000)
+        await on.advance(SHUT_S)
+        memory.answers.clear()
+        service = on.bus.services.get("environment_1/samplers/air/calibrate")
+        lowering = asyncio.create_task(service.call([800]))
+        await on.clock.settle()
+        assert "still busy" in await on.calibrate(1_900)
+        on.valve(1)
+        await on.advance(2)
+        memory.answers.set()
+        await on.clock.settle()
+        assert "the valve has been shut for 0 s" in (await lowering)["message"]
+        assert on.rig.machine.scd30.memory.calibration_ppm == 0
+
+
 async def test_an_mhz19_has_been_in_the_air_for_twenty_minutes_and_gets_no_automatic_baseline():
     async with stage(chamber(MHZ19)) as on:
         on.air(470)

@@ -86,6 +86,7 @@ class DeviceServices:
     ) -> None:
         self._node = node
         self._calibrations = calibrations
+        self._is_busy = False
         self._device = device
         self._calls = DeviceCalls(device, worker, clock, limit_s)
         for service in services:
@@ -103,16 +104,19 @@ class DeviceServices:
         self._calls.close()
 
     async def _serve(self, service: DeviceService, **arguments: Any) -> dict[str, Any]:
-        if self._calls.is_pending:
+        if self._is_busy or self._calls.is_pending:
             return _refused(f"{self._device} is still busy with what it was asked before")
         if service.is_automatic and arguments["data"] and self._calibrations is not None:
             return _refused(_AUTOMATIC)
+        self._is_busy = True  # between the calls of a calibration, too: its reading must not change
         try:
             refusal, message = await self._done(service, arguments)
         except DeviceTimeoutError as error:
             return _refused(f"{error}; what was asked of it may still be done")
         except DEVICE_ERRORS as error:
             return _refused(str(error) or type(error).__name__)
+        finally:
+            self._is_busy = False
         if refusal:
             return _refused(refusal)
         logger.info("%s: %s", self._node.name, message)

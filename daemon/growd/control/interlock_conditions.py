@@ -113,10 +113,6 @@ class Interlock(ABC):
     def reset(self) -> None:  # noqa: B027  most let go by themselves
         """Let go, as someone asks."""
 
-    def why_no_calibration(self, device: str, calibration: Calibration, now: float) -> str:  # noqa: ARG002
-        """Why a sensor of CO2 may not be calibrated so now, or ""."""
-        return ""
-
     @property
     def problem(self) -> str:
         """What somebody should see to though it has not tripped, or ""."""
@@ -235,9 +231,8 @@ class Ceiling(KeptInterlock):
         """Whether it goes by this sensor."""
         return device in self._sensors
 
-    def why_no_calibration(self, device: str, calibration: Calibration, now: float) -> str:  # noqa: ARG002
-        if not self._is_restored:
-            return self.reason
+    def why_no_calibration(self, device: str, calibration: Calibration) -> str:
+        """Why a sensor may not be calibrated so, or ""."""
         if not calibration.lowers or self._of(device).after(calibration).is_within():
             return ""
         return (
@@ -365,7 +360,8 @@ class DosePerHour(KeptInterlock):
         elif dose < RELEASE_SHARE * self._limit:
             self.reason = self._assumed = ""
 
-    def why_no_calibration(self, device: str, calibration: Calibration, now: float) -> str:  # noqa: ARG002
+    def why_not_shut(self, now: float) -> str:
+        """Why a calibration has to wait, for the valve was open lately or may have been, or ""."""
         self._count(now)
         shut = 0.0 if self._times.is_open else self._dose.since(now)
         if shut >= SHUT_S:

@@ -15,6 +15,7 @@ from growd.control.interlock_conditions import (
     TEMPERATURE,
     UNREAD,
     Ceiling,
+    DosePerHour,
     KeptInterlock,
     NoRise,
     TooWarm,
@@ -229,10 +230,8 @@ class Interlocks:
         """See `Calibrations`. What lowers the readings is on the disk before it is done."""
         if self._ceiling is None or not self._is_loaded:
             return UNREAD
-        self._update()
-        now = self._clock.monotonic()
-        refusals = (each.why_no_calibration(device, calibration, now) for each in self._interlocks)
-        if (refusal := next(filter(None, refusals), "")) or not calibration.lowers:
+        refusal = self._ceiling.why_no_calibration(device, calibration) or self._why_not_shut()
+        if refusal or not calibration.lowers:
             return refusal
         async with self._saving:
             before = self._ceiling.corrections
@@ -240,14 +239,23 @@ class Interlocks:
             try:
                 await self._save()
             except _UNKEPT as error:
+                refusal = f"{device} is not calibrated, for that can't be kept: {error}"
+            else:
+                refusal = self._why_not_shut()  # a disk may take its time
+            if refusal:
                 self._ceiling.forget(before)
-                return f"{device} is not calibrated, for that can't be kept: {error}"
-        return ""
+        return refusal
 
     def end_calibration(self, device: str, calibration: Calibration) -> None:
         """See `Calibrations`. What raises the readings is kept with the next look."""
         if self._ceiling is not None and not calibration.lowers:
             self._ceiling.calibrated(device, calibration)
+
+    def _why_not_shut(self) -> str:
+        """Why the air may not be steady enough for a calibration, "" where the valve has been shut."""
+        now = self._clock.monotonic()
+        doses = (each for each in self._interlocks if isinstance(each, DosePerHour))
+        return next((each.why_not_shut(now) for each in doses), "")
 
     # what they go by
 
