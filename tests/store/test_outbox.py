@@ -138,6 +138,14 @@ async def test_added_points_are_written_together_each_second(local, path, blocks
     assert await asyncio.to_thread(in_file, path) == []
 
 
+async def test_a_point_is_not_taken_for_saved_in_a_log_that_was_deleted(outbox, path):
+    path.with_name(LOG_NAME).unlink()
+    outbox.add(point(1))
+    with pytest.raises(LocalStoreError, match=r"points\.log: it was deleted or moved while growd runs"):
+        await outbox.flush()
+    assert (outbox.unsaved, outbox.fault is None) == (1, False)
+
+
 async def test_what_was_flushed_is_on_the_disk_with_all_before_it(outbox, path):
     outbox.add(point(1))
     await add_durably(outbox, [point(2), point(3)])
