@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 import pytest
 
 from support.couch_client import client_of
 from support.database import embedded_server
+from support.raw_http import raw_client
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -418,3 +419,22 @@ async def test_a_new_validation_function_holds_at_once(node: Client, store: str)
     assert (await node("PUT", f"{store}/b", {})).status == 401
     assert (await node("DELETE", f"{store}/_design/d", rev=rev)).status == 200
     await put(node, f"{store}/b", {})
+
+
+async def test_a_rewritten_path_says_where_the_page_is(node: Client, store: str) -> None:
+    for path in ("_rewrite", "_rewrite/", "_rewrite/style.css"):
+        answer = await node("GET", f"{store}/_design/app/{path}")
+        assert (answer.status, answer.json["error"]) == (501, "not_implemented")
+        assert f"{store}/_design/app/index.html" in answer.json["reason"]
+
+
+async def test_there_is_no_icon(node: Client) -> None:
+    assert (await node("GET", "/favicon.ico")).status == 404
+
+
+async def test_options_of_the_server_as_a_whole(embedded: str) -> None:
+    async with raw_client(urlsplit(embedded).port or 80) as client:
+        await client.send(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = await client.answer()
+    assert answer.status == 204
+    assert b"COPY" in (answer.value(b"Allow") or b"")

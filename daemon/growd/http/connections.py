@@ -48,7 +48,7 @@ KEEP_ALIVE: Final = (
 )
 _BLANK_LINE: Final = b"\r\n\r\n"
 _REQUEST_LINE: Final = re.compile(r"b'\S+ /\S* HTTP/1\.[01]'")  # as aiohttp quotes it
-_BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]")
+_BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]+")
 _log = logging.getLogger(__name__)
 
 
@@ -372,7 +372,10 @@ def _with_ascii_target(data: bytes) -> bytes:
     does not come whole in one read is refused all the same.
     """
     line, separator, rest = data.partition(b"\r\n")
-    return _BEYOND_ASCII.sub(lambda found: b"%%%02X" % found[0][0], line) + separator + rest
+    if len(line) > SERVER_OPTIONS["max_line_size"]:
+        return data  # it is refused for that
+    encoded = _BEYOND_ASCII.sub(lambda found: b"%" + found[0].hex("%").upper().encode(), line)
+    return encoded + separator + rest
 
 
 def _behind_blank_line(data: bytes) -> bytes:
