@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import math
@@ -19,13 +20,24 @@ from growd.bus.errors import counted
 from growd.client import NOT_REACHED
 from growd.command_options import client_options, json_option, refuse
 from growd.config import ConfigError
-from growd.db_export import ExportBrokenError, Progress, Source, Wanted, exporting, write_table
+from growd.db_export import (
+    ALL,
+    COLUMNS,
+    EVENTS,
+    POINTS,
+    ExportBrokenError,
+    Progress,
+    Source,
+    Target,
+    Wanted,
+    exporting,
+    write_table,
+)
 from growd.event_loop import run_on_loop
 from growd.folders import read_credentials
 from growd.store.bootstrap import Databases
-from growd.store.csv_format import USUAL_COLUMNS
 from growd.store.errors import StoreError
-from growd.store.part_file import PartFile
+from growd.store.part_file import PartFile, StreamFile
 from growd.store.store_node import MOST_LISTED
 
 if TYPE_CHECKING:
@@ -37,7 +49,7 @@ _STEPS: Final = 1_000  # of a progress bar
 
 
 class _Time(click.ParamType[float]):
-    """UNIX seconds, or a date and time in ISO 8601; UTC where it names no zone."""
+    """UNIX seconds, or a date and time in ISO 8601; UTC where no zone is given."""
 
     name = "time"
 
@@ -63,7 +75,13 @@ def db() -> None:
 
 @db.command()
 @click.option(
-    "-o", "--output", "path", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE"
+    "-o",
+    "--output",
+    "path",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="The file to write; - is standard output (CSV only).",
 )
 @click.option(
     "--view",
@@ -74,10 +92,24 @@ def db() -> None:
 )
 @click.option("--environment", metavar="ID", default="", help="Points of this environment only.")
 @click.option("--variable", metavar="NAME", default="", help="Points of this variable only.")
-@click.option("--category", type=click.Choice(["measured", "desired"]), help="Points of this category only.")
-@click.option("--start", type=_Time(), metavar="TIME", help="The first time, UNIX seconds or ISO 8601.")
+@click.option(
+    "--category",
+    type=click.Choice([*POINTS, *EVENTS, ALL]),
+    default="measured",
+    show_default=True,
+    help="Points of this category only.",
+)
+@click.option("--recipe-marks", is_flag=True, help="Include recipe_start and recipe_end (desired, texts).")
+@click.option(
+    "--start",
+    type=_Time(),
+    metavar="TIME",
+    help="The first time: UNIX seconds or ISO 8601, in UTC where no zone is given (2026-11-22T10:00+01:00).",
+)
 @click.option("--end", type=_Time(), metavar="TIME", help="The last time.")
-@click.option("--cols", metavar="A,B", default=",".join(USUAL_COLUMNS), show_default=True, help="Columns.")
+@click.option("--cols", metavar="A,B", help=f"Columns.  [default: {','.join(COLUMNS)}]")
+@click.option("--wide", is_flag=True, help="One column for each variable, one row for each step of time.")
+@click.option("--every", type=click.FloatRange(1), metavar="SECONDS", help="That step.  [default: 60]")
 @click.option("--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True)
 @click.option("--restart", is_flag=True, help="Begin anew, whatever is there.")
 @client_options
@@ -87,30 +119,52 @@ def export(
     view: str,
     environment: str,
     variable: str,
-    category: str | None,
+    category: str,
+    recipe_marks: bool,
     start: float | None,
     end: float | None,
-    cols: str,
+    cols: str | None,
+    wide: bool,
+    every: float | None,
     kind: str,
     restart: bool,
     reach: Reach,
 ) -> None:
-    """Write all that was measured and desired into FILE, or some of it.
+    """Write the measured points into FILE, or those of another category, or some of them.
 
-    They come from the configured CouchDB, or else through the running daemon. What came before a cut stays in
-    FILE.part: the same command goes on there.
+    They come from the configured CouchDB, or else through the running daemon. Times in FILE are UTC. What
+    came before a cut stays in FILE.part: the same command goes on there.
 
-    The exit status is 0 when FILE is whole; 1 where it can't be written, where another query was begun or
-    where the database refuses; 2 for a wrong command line; 3 where the database does not answer or broke off,
-    so that the same command may be tried again.
+    With --wide each row has the last value of every variable at its time: a measured one for a little more
+    than the time after which growd stores it again ([store] maximum_interval_s), the others until they
+    change. Columns of other categories are called desired/NAME, commanded/NAME and quality/NAME.
+
+    The exit status is 0 when FILE is whole; 1 where it can't be written, where another query was begun,
+    where the database refuses or where there is no such name; 2 for a wrong command line; 3 where the
+    database does not answer or broke off, so that the same command may be tried again.
     """
-    wanted = Wanted(view, _columns(cols), environment, variable, category or "", start, end)
+    _check(cols, every, category, kind, wide=wide, is_stream=str(path) == "-")
     if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
         refuse("Parquet needs pyarrow: install growd[parquet]")
     try:
+        wanted = Wanted(
+            "by_timestamp" if wide else view,
+            ("time",) if wide else _columns(cols or ",".join(COLUMNS)),
+            environment,
+            variable,
+            category,
+            start,
+            end,
+            recipe_marks and not wide,
+            (every or 60.0) if wide else None,
+            _carried_s(reach),
+        )
         source = _source(reach)
-        query = _query_of(wanted, kind, source)
-        with PartFile(path, query, anew=restart) as file:
+        if str(path) == "-":
+            stream = StreamFile(sys.stdout.buffer)
+            asyncio.run(_read(stream, source, wanted, kind, lambda _: None))
+            return
+        with PartFile(path, _query_of(wanted, kind, source), anew=restart) as file:
             _export(file, source, wanted, kind, path)
     except ExportBrokenError as error:
         refuse(f"{error}; the same command goes on from here", NOT_REACHED)
@@ -166,26 +220,51 @@ class _Answer(msgspec.Struct):
 
 def _export(file: PartFile, source: Source, wanted: Wanted, kind: str, path: Path) -> None:
     if file.mark.rows:
-        click.echo(f"growd: goes on behind {file.mark.rows} points of {file.part}", err=True)
+        click.echo(f"growd: goes on behind {file.mark.rows} rows of {file.part}", err=True)
     try:
         with _progress() as tell:
-            run_on_loop(_read(file, source, wanted, kind, tell))
+            columns = run_on_loop(_read(file, source, wanted, kind, tell))
     finally:
         file.save()
     if kind == "parquet":
         made = path.with_name(path.name + ".part.parquet")
-        write_table(file.part, wanted, made)
+        file.begin()
+        write_table(file.part, columns, made)
         file.finish_as(made)
     else:
         file.finish()
-    click.echo(f"growd: {counted(file.mark.rows, 'point')} in {path}", err=True)
+    noun = "point" if wanted.every is None else "row"
+    click.echo(f"growd: {counted(file.mark.rows, noun)} in {path}", err=True)
 
 
 async def _read(
-    file: PartFile, source: Source, wanted: Wanted, kind: str, tell: Callable[[Progress], None]
-) -> None:
+    file: Target, source: Source, wanted: Wanted, kind: str, tell: Callable[[Progress], None]
+) -> tuple[str, ...]:
+    """The columns."""
     async with exporting(source, wanted) as reading:
         await (reading.to_rows if kind == "parquet" else reading.to_csv)(file, tell)
+        return reading.columns
+
+
+def _check(
+    cols: str | None, every: float | None, category: str, kind: str, *, wide: bool, is_stream: bool
+) -> None:
+    """Refuse options that exclude each other."""
+    if every is not None and not wide:
+        raise click.UsageError("--every belongs to --wide")
+    if wide and cols is not None:
+        raise click.UsageError("--cols does not go with --wide, whose columns are the variables")
+    if wide and category == "event":
+        raise click.UsageError("--wide has no place for events; leave --wide out")
+    if is_stream and kind == "parquet":
+        raise click.UsageError("Parquet needs a file, not standard output")
+
+
+def _carried_s(reach: Reach) -> float:
+    """For how long a measured value counts: a tenth more than the time after which it is stored again."""
+    store = reach.configuration().store
+    own = (rule.maximum_interval_s or 0.0 for rule in store.variable.values())
+    return 1.1 * max(store.maximum_interval_s, *own, 0.0)
 
 
 @contextmanager
@@ -208,15 +287,16 @@ def _source(reach: Reach) -> Source:
     """The database itself if one is configured, else the daemon before it. Reads the file of credentials."""
     config = reach.configuration()
     couchdb = config.couchdb
-    database = Databases(points=couchdb.prefix + Databases().points).points
+    names = Databases.prefixed(couchdb.prefix)
+    databases = names.points, names.events
     if couchdb.url and reach.url is None:
         login = read_credentials(couchdb.credentials_file)
         address = URL(couchdb.url).with_user(None) if login else URL(couchdb.url)
-        return Source(address, database, config.http.name, login)
+        return Source(address, *databases, config.http.name, login)
     daemon = reach.address()
     asking = reach.login(daemon)
     login = (asking.user, asking.password) if asking else None
-    return Source(URL(daemon.root), database, config.http.name, login, reach.tls(daemon))
+    return Source(URL(daemon.root), *databases, config.http.name, login, reach.tls(daemon))
 
 
 def _query_of(wanted: Wanted, kind: str, source: Source) -> dict[str, str]:
@@ -228,9 +308,11 @@ def _query_of(wanted: Wanted, kind: str, source: Source) -> dict[str, str]:
         "--category": wanted.category,
         "--start": "" if wanted.start is None else repr(wanted.start),
         "--end": "" if wanted.end is None else repr(wanted.end),
-        "--cols": ",".join(wanted.columns),
+        "--cols": "" if wanted.every else ",".join(wanted.columns),
+        "--recipe-marks": "yes" if wanted.with_marks else "",
+        "--every": "" if wanted.every is None else f"{wanted.every:g}",
         "--format": kind,
-        "from": f"{source.address.with_user(None)} {source.database}",
+        "from": f"{source.address.with_user(None)} {source.points}",
     }
 
 

@@ -5,9 +5,10 @@ Blocking throughout: for the command line.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 import msgspec
 
@@ -29,6 +30,25 @@ class Mark(msgspec.Struct, frozen=True):
     place: tuple[str, str, str] | None = None
 
 
+class StreamFile:
+    """A stream in place of a file: after a cut there is nothing to go on with."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.mark = Mark({})
+        self._stream = stream
+
+    def write(self, data: bytes, rows: int, place: tuple[str, str, str] | None) -> None:
+        """Send what came, so many rows. Raises `PartFileError`."""
+        try:
+            self._stream.write(data)
+            self._stream.flush()
+        except BrokenPipeError:
+            raise  # whoever reads has had enough, which click ends without a word
+        except OSError as error:
+            raise PartFileError(f"standard output can't be written: {error.strerror}") from None
+        self.mark = Mark({}, self.mark.bytes + len(data), self.mark.rows + rows, place)
+
+
 class PartFile:
     """`path` while it is written, as `path`.part, with its mark beside it in `path`.part.json.
 
@@ -46,13 +66,12 @@ class PartFile:
         self.mark = Mark(query) if anew else self._found(query)
         self._size = self.mark.bytes
         self._marked_at = time.monotonic()
-        try:
-            self._file = self.part.open("r+b" if self._size else "wb")
-            self._file.truncate(self._size)
-            self._file.seek(self._size)
-            self._write_mark()
-        except OSError as error:
-            raise _refused(self.part, error) from None
+        self._head = b""  # what comes before the first row
+        self._file: BinaryIO | None = None
+        if not path.parent.is_dir():
+            raise _refused(self.part, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+        if self._size:
+            self._open()
 
     def __enter__(self) -> Self:
         return self
@@ -60,12 +79,20 @@ class PartFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def write(self, data: bytes, rows: int, place: tuple[str, str, str] | None) -> None:
-        """Append what came, so many rows; `place` is where to go on behind it."""
+        """Append what came, so many rows; `place` is where to go on behind it.
+
+        Nothing is made on the disk before the first row.
+        """
+        if not rows and self._file is None:
+            self._head += data
+            return
+        file = self._file or self._open()
         try:
-            self._file.write(data)
+            file.write(data)
             self._size += len(data)
             self.mark = Mark(self.mark.query, self._size, self.mark.rows + rows, place)
             if time.monotonic() - self._marked_at > _MARK_S:
@@ -73,8 +100,15 @@ class PartFile:
         except OSError as error:
             raise _refused(self.part, error) from None
 
+    def begin(self) -> None:
+        """Make the file, also where no row has come."""
+        if self._file is None:
+            self._open()
+
     def save(self) -> None:
         """Have on the disk what was written, and then the mark that says so."""
+        if self._file is None:
+            return
         try:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -85,19 +119,33 @@ class PartFile:
 
     def finish(self) -> None:
         """It is whole: give it its name."""
+        self.begin()
         self.save()
-        self._file.close()
         self.finish_as(self.part)
 
     def finish_as(self, whole: Path) -> None:
         """Give the name to another file, made of this one, and drop what is left of this one."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
         try:
             whole.replace(self._path)
             self.part.unlink(missing_ok=True)
             self._sidecar.unlink(missing_ok=True)
         except OSError as error:
             raise _refused(self._path, error) from None
+
+    def _open(self) -> BinaryIO:
+        try:
+            self._file = self.part.open("r+b" if self._size else "wb")
+            self._file.truncate(self._size)
+            self._file.seek(self._size)
+            self._file.write(self._head)
+            self._size += len(self._head)
+            self._head = b""
+            self._write_mark()
+        except OSError as error:
+            raise _refused(self.part, error) from None
+        return self._file
 
     def _found(self, query: dict[str, str]) -> Mark:
         try:
