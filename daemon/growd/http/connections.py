@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and the database
 MAX_HEAD: Final = 128 * 1024  # bytes of a request's line and headers together, or of trailers
+MAX_RAW_TARGET: Final = 8 * 1024  # bytes of a request line with raw UTF-8; encoding more would take too long
 AHEAD: Final = 16 * 1024  # bytes of requests behind the one that is answered, before no more are read
 LINGER_S: Final = 1.0  # how long a client that was refused may take to read why
 # A client that vanished without a word is noticed after 60 + 4 * 15 seconds, also on a stream that is silent;
@@ -369,11 +370,11 @@ def _with_ascii_target(data: bytes) -> bytes:
     """A request whose target is ASCII: its other bytes are percent-encoded.
 
     Programs send `key="café"` as it is; CouchDB takes that, and aiohttp's parser refuses it. A target that
-    does not come whole in one read is refused all the same.
+    does not come whole in one read, or is longer than `MAX_RAW_TARGET`, is refused all the same.
     """
     line, separator, rest = data.partition(b"\r\n")
-    if len(line) > SERVER_OPTIONS["max_line_size"]:
-        return data  # it is refused for that
+    if len(line) > MAX_RAW_TARGET:
+        return data
     encoded = _BEYOND_ASCII.sub(lambda found: b"%" + found[0].hex("%").upper().encode(), line)
     return encoded + separator + rest
 
