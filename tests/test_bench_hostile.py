@@ -7,6 +7,7 @@ import socket
 from contextlib import asynccontextmanager
 from functools import partial
 from multiprocessing import resource_tracker
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import hostile
@@ -144,6 +145,19 @@ def until_it_ends(port: int, came: asyncio.Queue[Streams], loop: asyncio.Abstrac
         _, writer = asyncio.run_coroutine_threadsafe(came.get(), loop).result()
         loop.call_soon_threadsafe(writer.transport.abort)
         process.join(30)
+
+
+def test_an_answer_is_waited_for_since_its_request_was_due_but_not_while_the_client_slept(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    now = [100.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds + 0.064  # the machine had no time for the client
+
+    monkeypatch.setattr(hostile, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    assert hostile.sleep_until(99.0) == 0.0  # the answer before it came late
+    assert hostile.sleep_until(101.0) == pytest.approx(0.064)
 
 
 async def test_a_refusal_is_no_answer():
