@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from growd.app import check_config
+from growd.bus import Bus
 from growd.config import Chamber, Channel, Config, ConfigError, Environment, Interlock, Light, Relay, Sensor
-from growd.recipe_runners import reach_of
+from growd.config.services import SetPoints
+from growd.control.topics import declare_environment
+from growd.recipe_runners import reach_of, recipe_runners
 from growd.recipes.interpreter import check
+from growd.store.local import LocalStore
+from growd.store.outbox import Outbox
+from support.clock import ManualClock
+from support.running import running
 
+SHELF = "shelf_2"
 VALVE = Relay(name="valve", pin=5, variable="air_carbon_dioxide_valve_on")
 FAN = Relay(name="fan", pin=6, variable="air_flush_on")
 SENSOR = Sensor(name="air", kind="scd30")
@@ -57,3 +67,35 @@ def test_a_time_zone_is_that_of_the_recipes():
     check_config(Config(environment=environment))
     assert str(environment.zone()) == "Europe/Berlin"
     assert Environment().zone() is None
+
+
+@pytest.mark.parametrize("keeps", [{"environment_1"}, {SHELF}])
+async def test_each_environment_keeps_set_points_by_hand_as_it_is_configured(tmp_path, keeps):
+    settings = Config(
+        environment=Environment(keep_set_points="environment_1" in keeps),
+        chamber={SHELF: Chamber(environment=SetPoints(keep_set_points=SHELF in keeps))},
+    )
+    clock = ManualClock(1_700_000_000.0)
+    found = {}
+    for value in (21, None):
+        local = await LocalStore.open(tmp_path / "growd.sqlite3")
+        outbox = await Outbox.open(local, clock)
+        bus = Bus(clock)
+        for environment in settings.chambers():
+            declare_environment(bus, environment, [])
+        database, documents = SimpleNamespace(recipe=None), SimpleNamespace(look_now=None)
+        runners = recipe_runners(
+            settings, bus, local=local, outbox=outbox, database=database, zone=None, documents=documents
+        )
+        async with running(clock, *runners):
+            for environment in settings.chambers():
+                formats = f"{environment}/supported_recipe_formats"
+                await clock.until(
+                    lambda name=formats, bus=bus: bus.parameters.get(name) != ""
+                )  # it has loaded
+                topic = found[environment] = bus.topics.get(f"{environment}/desired/air_temperature")
+                if value is not None:
+                    await topic.keeper(bus.node(environment).publisher(topic.name).publish(value), "anna")
+        await outbox.close()
+        await local.close()
+    assert {name for name, topic in found.items() if topic.last is not None} == keeps
