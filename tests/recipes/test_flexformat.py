@@ -74,7 +74,7 @@ def slow_and_obvious(recipe, elapsed):
 
 
 def test_a_sound_recipe_has_no_findings():
-    units = {"variable_units": {LIGHT: "lux", "something": "of their own"}}
+    units = {"variable_units": {LIGHT: "lux", "something": "of their own", AIR: "not set here"}}
     assert (
         check(flexformat(DAY | units, phase(3, "days", "q", **{AIR: [(0, 1, 5)], LIGHT: [(0, 1, 0)]}))) == []
     )
@@ -94,8 +94,12 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
         ({"time_units": ["hours"]}, "/time_units", "an array of 1 element"),
         ({"name": 5}, "/name", "expected a text, got 5"),
         ({"variable_units": []}, "/variable_units", "expected an object"),
-        ({"variable_units": {AIR: "degR"}}, f"/variable_units/{AIR}", "degF, F, fahrenheit"),
-        ({"variable_units": {AIR: 7}}, f"/variable_units/{AIR}", "got 7"),
+        (
+            {"variable_units": {AIR: "degR"}, "step": {AIR: [SPAN]}},
+            f"/variable_units/{AIR}",
+            "degF, F, fahrenheit",
+        ),
+        ({"variable_units": {LIGHT: 7}}, f"/variable_units/{LIGHT}", "got 7"),
         ({"variable_units": {LIGHT: "percent"}}, f"/variable_units/{LIGHT}", "one of lux, lx, klux, got"),
         ({"step": []}, "/step", "expected an object with an array for each variable"),
         ({"step": {}}, "/step", "there is no span; a step is"),

@@ -117,8 +117,8 @@ def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[Finding]:
     yield from check_unit(place, phase, UNITS)
     unit = unit_of(phase, UNITS) or "seconds"
     units = phase.get("variable_units", {})
-    yield from _check_variable_units(f"{place}/variable_units", units)
     step = phase.get("step")
+    yield from _check_variable_units(f"{place}/variable_units", units, step)
     if not isinstance(step, dict):
         yield error(f"{place}/step", f"expected an object with an array for each variable, got {shown(step)}")
         return
@@ -129,13 +129,15 @@ def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[Finding]:
             yield from check_openag_unit(where, variable, "name the unit in variable_units")
 
 
-def _check_variable_units(place: str, units: Any) -> Iterator[Finding]:
-    """Whether growd can convert them; units of variables that it does not know are for people."""
+def _check_variable_units(place: str, units: Any, step: Any) -> Iterator[Finding]:
+    """Whether growd can convert them; units of variables that the step does not name are for people."""
     if not isinstance(units, dict):
         yield error(place, f"expected an object with the unit of each variable, got {shown(units)}")
         return
     for variable, unit in units.items():
         where = under(place, variable)
+        if not isinstance(step, dict) or variable not in step:
+            continue
         if variable in VARIABLES and conversion(variable, unit) is None:
             known = ", ".join(names_of(variable))
             yield error(where, f"expected a unit of {variable}, one of {known}, got {shown(unit)}")
