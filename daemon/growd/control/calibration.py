@@ -83,6 +83,10 @@ class Correction:
         """The most that CO2 may be, in ppm, where the sensor says `reading`."""
         return max(reading, *(slope * reading + offset for slope, offset in self.lines))
 
+    def reading_of(self, ppm: float) -> float:
+        """The lowest reading that is judged to be so much, or more."""
+        return max(0.0, min(ppm, *((ppm - offset) / slope for slope, offset in self.lines)))
+
     def after(self, calibration: Calibration) -> Correction:
         """That with one more calibration."""
         shifted, scaled, documented = self.lines

@@ -42,6 +42,7 @@ HELD_LIMIT: Final = 2.0  # and times the limit, for CO2 that is almost there ris
 DAY_HOURS: Final = 24.0
 QUIET_S: Final = 300.0  # of an input that is not known yet: the longest warm-up, an MH-Z19's, takes 240 s
 _NEVER: Final[tuple[float | None, float]] = (None, 0.0)
+WORTH_TELLING: Final = 0.8  # of the ceiling: that it trips at a reading below is told
 UNREAD: Final = "what happened before the start has not been read yet"
 CONFIRMED: Final = 2  # readings above the temperature, so that a spike switches no light
 
@@ -255,13 +256,15 @@ class Ceiling(KeptInterlock):
 
     @property
     def problem(self) -> str:
-        unknown = [name for name in self._sensors if self._corrections.get(name) == UNKNOWN]
-        if not unknown:
+        trips = {name: self._of(name).reading_of(self._ceiling) for name in self._sensors}
+        low = {name: ppm for name, ppm in trips.items() if ppm < WORTH_TELLING * self._ceiling}
+        if not low:
             return ""
+        where = " and ".join(f"{ppm:.0f} ppm of {name}" for name, ppm in low.items())
         return (
-            f"what calibrations did to {' and '.join(unknown)} is not known any more, so the ceiling takes "
-            f"the readings for up to {MOST_PPM:g} ppm or half too low; check the sensor in fresh air, then "
-            "give it another name in [[sensor]]"
+            f"the ceiling of {self._ceiling:g} ppm trips at {where}, for calibrations took away so much, or "
+            "may have, where they are not known any more; check the sensor in fresh air, or replace it, and "
+            "then give it another name in [[sensor]]"
         )
 
     def kept(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  it lets go by itself
