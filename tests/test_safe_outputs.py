@@ -327,7 +327,13 @@ async def test_after_a_kill_and_an_abort_growd_safe_and_any_start_make_the_outpu
     config.write_text(f"{BY_HAND}[relay\n")
     with pins.here():
         status, printed = await asyncio.to_thread(said, "safe", *known)
-    assert (status, printed) == (0, "valve: GPIO 23 is high, its safe level\n")
+    assert (status, printed.splitlines()) == (
+        0,
+        [
+            f"growd: {config} can't be used; these are the outputs of the last run",
+            "valve: GPIO 23 is high, its safe level",
+        ],
+    )
     assert pins.levels() == {23: 1}
     pins.left({23: 0})
     status, printed = await failed("run", *known, environment=pins.environment)

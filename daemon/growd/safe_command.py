@@ -12,6 +12,7 @@ from growd.command_options import config_option, data_option, refuse, set_option
 from growd.config import load_outputs
 from growd.data_folder import running_in
 from growd.safe_outputs import FILE_NAME, make_safe
+from growd.wording import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,16 +34,19 @@ def safe(*, data: Path, config: Path | None, settings: tuple[str, ...]) -> None:
     logging.basicConfig(format="growd: %(message)s")
     configuration = load_outputs(config, settings)
     outcome = make_safe(configuration, data)
+    name = str(config or "the configuration")
+    if configuration is None and (outcome.safe or outcome.failures):
+        click.echo(f"growd: {name} can't be used; these are the outputs of the last run", err=True)
     for pin in outcome.safe:
-        click.echo(str(pin))
+        click.echo(printable(str(pin)))
     if not outcome.safe and not outcome.failures:
-        _tell_nothing_to_do(configuration, config, data)
+        _tell_nothing_to_do(configuration, name, data)
     _tell_failures(outcome, data)
 
 
-def _tell_nothing_to_do(configuration: Config | None, config: Path | None, data: Path) -> None:
+def _tell_nothing_to_do(configuration: Config | None, name: str, data: Path) -> None:
     if configuration is None:
-        refuse(f"no outputs are known: {config} can't be used, and {data / FILE_NAME} names none")
+        refuse(f"no outputs are known: {name} can't be used, and {data / FILE_NAME} names none")
     if configuration.simulator.enabled:
         click.echo("The hardware is simulated: there is no output to make safe.")
     else:
@@ -52,7 +56,7 @@ def _tell_nothing_to_do(configuration: Config | None, config: Path | None, data:
 def _tell_failures(outcome: Outcome, data: Path) -> None:
     """Exit status 1 where an output may not be safe."""
     for failure in outcome.failures:
-        click.echo(f"growd: not safe: {failure}", err=True)
+        click.echo(f"growd: not safe: {printable(failure)}", err=True)
     owner = running_in(data)
     if owner is not None and (outcome.safe or outcome.failures):
         refuse(
