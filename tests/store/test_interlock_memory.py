@@ -94,6 +94,22 @@ async def test_without_its_own_file_it_is_lost_whatever_the_store_has(killed: Pa
         assert await memory.state(KEY) == 5
 
 
+async def test_a_kill_between_the_two_writes_leaves_the_newer_state(killed: Path, monkeypatch):
+    (killed / FILE_NAME).unlink()
+    async with opened(killed) as memory:
+        with pytest.raises(ValueError, match="is missing"):
+            await memory.state(KEY)
+
+        async def refuse(*_: object) -> None:
+            raise OSError("killed")
+
+        monkeypatch.setattr(memory._local, "save_state", refuse)
+        with pytest.raises(OSError, match="killed"):
+            await memory.save_state(KEY, 5)
+    async with opened(killed) as memory:
+        assert await memory.state(KEY) == 5
+
+
 @pytest.mark.parametrize("damage", ["text", "random", "zeros", "empty", "deleted"])
 async def test_without_both_it_is_lost_as_long_as_anything_tells_of_an_earlier_life(
     killed: Path, damage: str

@@ -38,6 +38,7 @@ class InterlockMemory:
         self._damage = ""
         self._is_read = False
         self._states: dict[str, _Kept] = {}
+        self._numbers: dict[str, int] = {}  # the highest of each state, also of one that is lost
 
     async def state(self, key: str, default: Any = None) -> Any:
         """What was saved last, or `default` where nothing ever was.
@@ -53,6 +54,7 @@ class InterlockMemory:
         row = await self._local.state(key)
         in_file = None if self._found is None else self._found.get(key)
         in_store = None if row is None else _of_row(row)
+        self._numbers[key] = max((_number(each) for each in (in_file, in_store) if each), default=0)
         if in_file is None and (reason := self._why_lost(in_store)):
             raise ValueError(reason)
         newest = max((each for each in (in_file, in_store) if each is not None), key=_number, default=None)
@@ -64,10 +66,10 @@ class InterlockMemory:
     async def save_state(self, key: str, value: Any) -> None:
         """Save it in both places; it is on the disk when this returns. Raises as `state`."""
         async with self._writing:
-            number = self._states.get(key, (0, None))[0] + 1
+            number = self._numbers.get(key, 0) + 1
             states = {**self._states, key: (number, value)}
             await self._local.call(write_atomically, self._path, _encoded(states))
-            self._states = states
+            self._states, self._numbers[key] = states, number
             await self._local.save_state(key, {"number": number, "value": value})
 
     def _why_lost(self, in_store: _Kept | None) -> str:
