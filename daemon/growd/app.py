@@ -198,7 +198,9 @@ class App:
         await stack.enter_async_context(self._controlling(bus, local, storage.outbox, database))
         stack.enter_context(operations.ready())
         await self._until_ready(database)
-        self._manager.words = functools.partial(words, bus, self.config.chambers(), storage.outbox.depth)
+        self._manager.words = functools.partial(
+            words, bus, self.config.chambers(), storage.outbox.depth, operations.failures
+        )
         return Running(server.url, self._described(database), self.data)
 
     def _own_folder(self) -> contextlib.AbstractContextManager[object]:

@@ -67,6 +67,10 @@ class Operations:
             return "stuck"
         return "failing" if self._bus.liveness.failing() else ""
 
+    def failures(self) -> list[str]:
+        """What has failed, in the sentences of `growd status`."""
+        return self._overview.status().failures
+
     async def metrics(self, accept: str) -> tuple[bytes, str]:
         """All figures as text, in a format that `accept` (the header) takes, and its content type."""
         async with self._rendering:

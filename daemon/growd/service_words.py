@@ -7,29 +7,33 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.errors import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from growd.bus import Bus
 
 _WELL: Final = "ok"
 
 
-def words(bus: Bus, environments: Iterable[str], waiting: Callable[[], int]) -> str:
+def words(
+    bus: Bus,
+    environments: Iterable[str],
+    waiting: Callable[[], int],
+    failures: Callable[[], Sequence[str]],
+) -> str:
     """Such as "2 of 3 devices well; recipe lettuce in phase 2; 0 points waiting".
 
-    What has failed comes first: "FAILED: the data folder is gone (and 1 more); 2 of 3 devices well; ...".
+    The first of the `failures` comes before that: "FAILED: the data folder is gone (and 1 more); ...".
     """
     states = list(_device_states(bus))
     devices = f"{sum(state == _WELL for state in states)} of {counted(len(states), 'device')} well"
     recipes = [_recipe(bus, environment) for environment in environments]
     return "; ".join(
-        [*_failures(bus), devices, *filter(None, recipes), f"{counted(waiting(), 'point')} waiting"]
+        [*_failure(failures()), devices, *filter(None, recipes), f"{counted(waiting(), 'point')} waiting"]
     )
 
 
-def _failures(bus: Bus) -> Iterator[str]:
-    """The first of the problems that are failures, and how many more there are."""
-    failures = [problem["text"] for problem in bus.problems() if problem["is_failure"]]
+def _failure(failures: Sequence[str]) -> Iterator[str]:
+    """The first failure, and how many more there are."""
     if failures:
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
         yield f"FAILED: {failures[0]}{more}"
