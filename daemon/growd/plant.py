@@ -265,7 +265,7 @@ class Plant:
         light = self.chamber.light
         if light.enabled and ILLUMINANCE in sensed(self.chamber):
             channels = [channel.name for channel in light.channel]
-            yield light_loop(light.full_scale_lux, light.ramp_s, channels, is_switched=light.switched)
+            yield light_loop(light.full_scale_lux, channels, is_switched=light.switched)
         if self._is_carbon_dioxide_controlled():
             yield carbon_dioxide_loop(has_fan=bool(self._relays_of(FAN)))
 

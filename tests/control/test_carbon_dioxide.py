@@ -269,9 +269,10 @@ async def test_on_off_leaves_its_own_overshoot_to_the_leak_and_no_more_than_that
         await rig.measure(1010.0, 10)
         await rig.measure(1035.0)
         assert rig.last().value == -1.0  # the overshoot is over
+        await rig.measure(970.0)
         await rig.measure(1010.0)
         await rig.want(900.0, 1010.0)
-        assert rig.last().value == -1.0  # a lower set point is no overshoot
+        assert rig.last().value == -1.0  # what a lower set point leaves is no overshoot
 
 
 async def test_in_the_chamber_on_off_never_uses_the_fan_against_its_own_valve():

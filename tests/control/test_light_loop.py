@@ -104,10 +104,12 @@ async def test_a_lamp_at_its_least_does_not_blink():
 
 async def test_a_switched_lamp_goes_by_the_set_point_alone():
     loop = LightLoop(Lamp(gamma=1, is_switched=True))
+    loop.daylight = 5_000
     async with loop.running():
+        await loop.clock.advance(60)
         loop.want(12_000)
         await loop.clock.advance(SETTLED_S)
         assert loop.lux > 18_000
         loop.want(8_000)
         await loop.clock.advance(SETTLED_S)
-        assert loop.lux == 0
+        assert loop.lux == loop.daylight

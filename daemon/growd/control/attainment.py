@@ -24,8 +24,8 @@ PERIOD_S: Final = 5.0
 MISSED_S: Final = 900.0
 """After so long outside of its band a set point is a problem in `growd status`."""
 
-SETTLING_S: Final = 120.0
-"""For so long after a change of the set point the old one counts too."""
+FOLLOWED_S: Final = 120.0
+"""A set point that moves may be followed so late: for so long an old one counts too."""
 
 PROGRESS: Final = 0.9
 """An error that has become smaller than this share of itself is on its way: its time begins anew."""
@@ -64,15 +64,13 @@ class Loop:
     """What it means that the command is at its lower limit."""
     limits: tuple[float, float] = (0.0, AT_LIMIT)
     """From where on it is."""
-    settling_s: float = 0.0
-    """How long the output itself may take, beside `SETTLING_S`."""
 
     def band(self, set_point: float) -> float:
         """How far from the set point the variable may be."""
         return max(self.least, self.relative * set_point)
 
 
-def light_loop(full_scale_lux: float, ramp_s: float, channels: Iterable[str], *, is_switched: bool) -> Loop:
+def light_loop(full_scale_lux: float, channels: Iterable[str], *, is_switched: bool) -> Loop:
     """Illuminance: within 10 % of the set point, or 0.5 % of full scale. A switched lamp has to be lit."""
     return Loop(
         ILLUMINANCE,
@@ -86,7 +84,6 @@ def light_loop(full_scale_lux: float, ramp_s: float, channels: Iterable[str], *,
         else "the lamp is at full light",
         at_least="the lamp is dark, and this light comes from elsewhere, such as daylight",
         limits=(0.0, 0.0 if is_switched else AT_LIMIT),
-        settling_s=ramp_s,
     )
 
 
@@ -126,9 +123,9 @@ class AttainmentWatch:
     """The node `<environment>/attainment`: whether each controlled variable reaches its set point.
 
     A set point is missed while the variable is outside of its band and does not come nearer, and while its
-    sensor gives nothing. Not judged are a sensor that warms up, outputs in other hands, and the first
-    `SETTLING_S` after a change; a set point that moves may be followed as late as that. `why_held` gives the
-    reason why an interlock holds one of some outputs, "" if none does.
+    sensor fails. Not judged are a sensor that warms up and outputs in other hands; a step of the set point
+    begins anew, and one that moves may be followed `FOLLOWED_S` late. `why_held` gives the reason why an
+    interlock holds one of some outputs, "" if none does.
 
     The detail `attainment` says how it is with each, for rules of alerts; `problems` lists those missed for
     `MISSED_S`.
@@ -186,29 +183,30 @@ class AttainmentWatch:
             track.set_points.clear()
             track.leave(Attainment.IDLE, f"{self._environment}: {name} has no set point to reach")
             return
-        self._note_set_point(track, set_point, now)
+        is_step = self._note_set_point(track, set_point, now)
         if as_is is not None and as_is.quality is Quality.OK:
-            self._judge(track, set_point, float(as_is.value), now)
+            self._judge(track, set_point, float(as_is.value), now, is_step=is_step)
         elif as_is is None or as_is.quality is Quality.WARM_UP:
             track.leave(Attainment.SETTLING, f"{self._environment}: the sensor of {name} gives nothing yet")
         else:
             self._miss(track, set_point, None, "its sensor gives no reading that can be believed", now)
 
-    def _note_set_point(self, track: _Track, set_point: float, now: float) -> None:
-        """Keep what was wanted in the last while: the first is what was in force when it began."""
-        kept, begin = track.set_points, now - SETTLING_S - track.loop.settling_s
+    def _note_set_point(self, track: _Track, set_point: float, now: float) -> bool:
+        """Keep what was wanted in the last while, the first from when that began; whether this is a step."""
+        kept = track.set_points
+        is_step = not kept or abs(set_point - kept[-1][1]) > track.loop.band(set_point)
         if not kept or kept[-1][1] != set_point:
             kept.append((now, set_point))
-        while len(kept) > 1 and kept[1][0] <= begin:
+        while len(kept) > 1 and kept[1][0] <= now - FOLLOWED_S:
             kept.popleft()
+        return is_step
 
-    def _judge(self, track: _Track, set_point: float, value: float, now: float) -> None:
+    def _judge(self, track: _Track, set_point: float, value: float, now: float, *, is_step: bool) -> None:
         loop, recent = track.loop, [wanted for _, wanted in track.set_points]
         lowest, highest = min(recent), max(recent)
-        is_new = now - track.set_points[0][0] < SETTLING_S + loop.settling_s
         if abs(value - set_point) <= loop.band(set_point) or (value > set_point and not loop.lowers):
             track.leave(Attainment.REACHED, f"{self._environment}: {loop.variable} is at its set point")
-        elif is_new or lowest - loop.band(lowest) <= value <= highest + loop.band(highest):
+        elif is_step or lowest - loop.band(lowest) <= value <= highest + loop.band(highest):
             track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} goes to its set point")
         elif track.since is not None and abs(value - set_point) < PROGRESS * track.error:
             track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} comes nearer")
