@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -88,7 +89,8 @@ async def carbon_dioxide(**setting):
         yield on
 
 
-async def test_a_lamp_that_is_too_weak_is_told_and_its_end_too():
+async def test_a_lamp_that_is_too_weak_is_told_and_its_end_too(caplog):
+    caplog.set_level(logging.INFO, "growd.control.attainment")
     async with light(Lamp(strength=0.5)) as on:
         on.loop.want(16_000)
         assert await on.is_quiet(MISSED_S - 30)
@@ -99,6 +101,9 @@ async def test_a_lamp_that_is_too_weak_is_told_and_its_end_too():
         await on.advance(120)
         assert on.problems == []
         assert on.told[1][0] == "end"
+    begun, over = (record.message for record in caplog.records if record.name == "growd.control.attainment")
+    assert "the lamp is at full light" in begun
+    assert over == "e: light_illuminance is at its set point"
 
 
 async def test_daylight_above_the_set_point_is_the_reason():

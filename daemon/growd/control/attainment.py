@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.bus.messages import Message
+
+logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 5.0
 MISSED_S: Final = 900.0
@@ -114,6 +117,12 @@ class _Track:
     last: tuple[float | None, float | None] = (None, None)  # what is measured, and the set point
     set_points: deque[tuple[float, float]] = field(default_factory=deque)
 
+    is_logged: bool = False
+
+    def is_problem(self, now: float) -> bool:
+        """Whether it has been missed for `MISSED_S`."""
+        return self.since is not None and now - self.since >= MISSED_S
+
     def leave(self, state: Attainment, text: str) -> None:
         """It is not missed now."""
         self.state, self.text, self.since, self.last = state, text, None, (None, None)
@@ -128,7 +137,7 @@ class AttainmentWatch:
     interlock holds one of some outputs, "" if none does.
 
     The detail `attainment` says how it is with each, for rules of alerts; `problems` lists those missed for
-    `MISSED_S`.
+    `MISSED_S`, of which there is a line in the log, too.
     """
 
     def __init__(
@@ -153,7 +162,9 @@ class AttainmentWatch:
             while True:
                 heart.beat()
                 for track in self._tracks:
-                    self._look(track, self._clock.monotonic())
+                    now = self._clock.monotonic()
+                    self._look(track, now)
+                    self._log(track, now)
                 await self._clock.sleep(PERIOD_S)
 
     def _told(self, track: _Track) -> dict[str, Any]:
@@ -171,8 +182,17 @@ class AttainmentWatch:
         return [
             {"text": f"{track.text}; for {duration(now - track.since)}", "is_failure": False}
             for track in self._tracks
-            if track.since is not None and now - track.since >= MISSED_S
+            if track.since is not None and track.is_problem(now)
         ]
+
+    def _log(self, track: _Track, now: float) -> None:
+        """Once when it is a problem, and once when it is over."""
+        if track.is_problem(now) and not track.is_logged:
+            track.is_logged = True
+            logger.warning("%s", track.text)
+        elif track.is_logged and track.state in (Attainment.REACHED, Attainment.IDLE):
+            track.is_logged = False
+            logger.info("%s", track.text)
 
     def _look(self, track: _Track, now: float) -> None:
         name = track.loop.variable
