@@ -183,7 +183,10 @@ class App:
         alerts = await stack.enter_async_context(alerting(self.config, bus, local))
         self.reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self.reloader.offer("alert", "notify", apply=alerts.reconfigure)
-        operations = Operations(bus, self.config.chambers(), self.data, database)
+        losses = storage.losses
+        operations = Operations(
+            bus, self.config.chambers(), self.data, database, is_losing=lambda: losses.is_losing
+        )
         stack.push_async_callback(operations.close)
         server = await stack.enter_async_context(
             serving(

@@ -12,7 +12,7 @@ from growd.status.overview import Overview
 from growd.store.database_node import DatabaseNode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from growd.bus import Bus
@@ -25,8 +25,16 @@ if TYPE_CHECKING:
 class Operations:
     """All of it, of one daemon; `data` is its folder."""
 
-    def __init__(self, bus: Bus, environments: Collection[str], data: Path, database: Database) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        environments: Collection[str],
+        data: Path,
+        database: Database,
+        is_losing: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._bus = bus
+        self._is_losing = is_losing  # points, at present
         self._machine = Machine(bus, data)
         self._overview = Overview(bus, environments)
         self._rendering = asyncio.Lock()  # one at a time: it is work, and nobody needs it twice
@@ -59,13 +67,15 @@ class Operations:
         return self._not_ready
 
     def why_unwell(self) -> str:
-        """Whether a loop has not advanced for too long, or a component keeps failing.
+        """Whether a loop has not advanced for too long, a component keeps failing, or points are being lost.
 
         The log and `growd status` say which; strangers may ask here.
         """
         if self._bus.liveness.stuck():
             return "stuck"
-        return "failing" if self._bus.liveness.failing() else ""
+        if self._bus.liveness.failing():
+            return "failing"
+        return "losing points" if self._is_losing() else ""
 
     def failures(self) -> list[str]:
         """What has failed, in the sentences of `growd status`."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import counted
 from growd.store.errors import LocalStoreError
+from growd.store.losses import Losses
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker, StorageRule
 from growd.store.recorder import EVENT, Recorder
@@ -60,6 +61,7 @@ class Storage:
         self._maker = PointMaker(local.device)
         self.outbox: Outbox
         self.shipper: Shipper
+        self.losses: Losses
         self._recorder: Recorder
 
     @contextlib.asynccontextmanager
@@ -76,14 +78,17 @@ class Storage:
         try:
             self.shipper = self._new_shipper(clock)
             self._recorder = self._new_recorder()
+            self.losses = Losses(self.outbox, self._local, clock, self._record_loss)
+            await self.losses.load()
             notices = [*self._local.notices, *self.outbox.notices]
-            store = StoreNode(self._bus, self.outbox, self.shipper, notices)
+            store = StoreNode(self._bus, self.outbox, self.shipper, self.losses, notices)
             store.node.describe("problems", self._problems, prepare=self._local.look)
             await self._note_start(notices)
             async with Supervisor(clock, self._bus.liveness) as parts:
                 parts.start("outbox", self.outbox.run)
                 parts.start("shipper", self.shipper.run)
                 parts.start("recorder", self._recorder.run)
+                parts.start("losses", self.losses.run)
                 yield
         finally:
             try:
@@ -136,16 +141,24 @@ class Storage:
         happened = [("restart", f"growd started {how[ended_well]}{simulated}")]
         happened += [("fault", f"growd: {notice}") for notice in notices]
         now = self._bus.clock.time()
-        for environment in self._config.chambers():
-            for kind, text in happened:
-                self.outbox.add(self._maker.make(environment, kind, text, now, category=EVENT))
+        for kind, text in happened:
+            self._record(kind, text, now)
         for notice in notices:
             _log.error("%s", notice)
         if ended_well is not False:
             await self._note_end(well=False)
 
+    def _record_loss(self, text: str) -> None:
+        self._record("fault", f"growd: {text}", self._bus.clock.time())
+
+    def _record(self, kind: str, text: str, now: float) -> None:
+        """An event of growd itself, with the data of each environment."""
+        for environment in self._config.chambers():
+            self.outbox.add(self._maker.make(environment, kind, text, now, category=EVENT))
+
     async def _keep_last_points(self) -> None:
         """On the disk, and in the database as far as that goes: what the disk does not take may go there."""
+        await self.losses.finish()
         try:
             await self.outbox.flush()
         except LocalStoreError as error:

@@ -28,6 +28,7 @@ from growd.metrics import UNITS, HttpFigures, render
 from growd.operations import Operations
 from growd.recipes.status import RECIPE_STATE
 from growd.status.model import Counters, DeviceStatus, InterlockStatus, RecipeStatus, Status
+from growd.status.table import report
 from growd.store.database import Database
 from growd.store.replication_health import ReplicationState, ReplicationStatus
 from growd.store.store_node import StoreStatus
@@ -77,6 +78,7 @@ STATUS = Status(
 class Rig:
     daemon: Daemon
     operations: Operations
+    losing: list[bool]  # points, at present
 
     async def page(self, name: str, method: str = "GET", **headers: str) -> Answer:
         url = f"{self.daemon.origin}/_svc/{name}"
@@ -110,9 +112,10 @@ async def rigged(path: Path) -> AsyncIterator[Rig]:
     """Operations with a database that is not there."""
     database = Database(files=path, data=path, design_name="svc", url="http://127.0.0.1:9")
     async with serving() as daemon, database:
-        operations = Operations(daemon.bus, [SHELF], path, database)
+        losing = [False]
+        operations = Operations(daemon.bus, [SHELF], path, database, lambda: losing[-1])
         operations.open(daemon.server, daemon.api)
-        yield Rig(daemon, operations)
+        yield Rig(daemon, operations, losing)
         await operations.close()
 
 
@@ -233,6 +236,21 @@ async def test_it_is_well_while_its_loops_advance(tmp_path: Path, monkeypatch: p
     assert (well.status, well.body) == (200, b"ok\n")
     assert well.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert (stuck.status, stuck.body) == (503, b"stuck\n")
+
+
+async def test_health_says_that_points_are_being_lost(tmp_path: Path):
+    async with rigged(tmp_path) as rig:
+        rig.losing.append(True)
+        answer = await rig.page("health")
+    assert (answer.status, answer.body) == (503, b"losing points\n")
+
+
+@pytest.mark.parametrize(("ago", "fails"), [(60, True), (2 * 86_400, False)])
+async def test_lost_points_are_a_failure_for_a_day_and_are_shown_for_good(ago: float, fails: bool):  # noqa: FBT001
+    store = StoreStatus(5, 1, 2, 0, 4, "", "", 0.0, [], dropped_ever=1234, dropped_at=STATUS.time - ago)
+    status = msgspec.structs.replace(STATUS, store=store)
+    assert ("points were lost for want of room" in status.failures) is fails
+    assert "1234 points LOST for want of room, the last" in report(status)
 
 
 async def test_a_component_that_keeps_failing_is_told_in_health_status_and_figures(tmp_path: Path):

@@ -12,6 +12,7 @@ from faulty_server import FaultyServer, status
 
 from growd.status.overview import Overview
 from growd.store.couch import Couch
+from growd.store.losses import Losses
 from growd.store.points import PointMaker
 from growd.store.shipper import Shipper
 from growd.store.store_node import StoreNode
@@ -65,7 +66,8 @@ async def rigged(path: Path) -> AsyncIterator[Rig]:
     ):
         couch = Couch(session, server.url)
         shipper = Shipper(couch, outbox, clock, database="db", first_backoff=0.005, max_backoff=0.02)
-        StoreNode(daemon.bus, outbox, shipper, ["growd.sqlite3 was damaged"])
+        losses = Losses(outbox, outbox._local, clock, lambda _: None)
+        StoreNode(daemon.bus, outbox, shipper, losses, ["growd.sqlite3 was damaged"])
         Overview(daemon.bus, [])
         yield Rig(daemon, outbox, shipper, server, clock)
 

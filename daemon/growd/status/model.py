@@ -189,7 +189,7 @@ class Status(msgspec.Struct, frozen=True):
                 yield f"{interlock.name} has tripped and holds until it is reset: {interlock.reason}"
         if self.store is not None and self.store.saving:
             yield f"points can't be kept: {self.store.saving}"
-        if self.store is not None and self.store.dropped:
+        if self.store is not None and self.store.has_lost(self.time):
             yield "points were lost for want of room"
         yield from (problem.text for problem in self.problems if problem.is_failure)
 

@@ -106,8 +106,9 @@ def _of_store(store: StoreStatus, now: float) -> Iterator[str]:
         yield f"  the disk takes nothing, {store.unsaved} of them are in memory only: {store.saving}"
     if store.thinned:
         yield f"  {counted(store.thinned, 'point')} thinned out for want of room, extremes stayed"
-    if store.dropped:
-        yield f"  {counted(store.dropped, 'point')} LOST for want of room"
+    if store.dropped_ever:
+        ago = f"the last {lasted(now - store.dropped_at)} ago"
+        yield f"  {counted(store.dropped_ever, 'point')} LOST for want of room, {ago}"
     if store.rejected:
         yield f"  {counted(store.rejected, 'point')} refused by the database: see `growd db rejected`"
     yield from (f"  {notice}" for notice in store.notices)

@@ -101,6 +101,7 @@ class Outbox:
     ) -> None:
         self.thinned = 0
         self.dropped = 0
+        self.lost = asyncio.Event()  # set when points were dropped; whoever waits on it clears it
         self.fault: str | None = None  # why points can't be saved at present
         self.file_fault: str | None = None  # why the local file can't be written at present
         self.notices: list[str] = []  # what was found damaged at the start, for a person
@@ -535,6 +536,8 @@ class Outbox:
         if number and not self.dropped:
             _log.error("there is no room for the points that wait: the oldest are dropped")
         self.dropped += number
+        if number:
+            self.lost.set()
 
 
 class _Thinning:

@@ -14,11 +14,13 @@ from growd.store.errors import LocalStoreError
 
 if TYPE_CHECKING:
     from growd.bus import Bus
+    from growd.store.losses import Losses
     from growd.store.outbox import Outbox
     from growd.store.shipper import Shipper
 
 _log = logging.getLogger(__name__)
 
+DAY_S: Final = 86_400.0
 MOST_LISTED: Final = 1_000
 _LIMIT = Field(
     "limit", Kind.INT64, 1, MOST_LISTED, default=100, doc="how many at most; the oldest come first"
@@ -31,7 +33,8 @@ class StoreStatus(msgspec.Struct, frozen=True):
 
     Points: `waiting` are not in the database yet, `unsaved` of them in memory only; `thinned` and `dropped`
     went for want of room since growd started, and `shipped` into the database; `rejected` were refused by it
-    and set aside.
+    and set aside. `dropped_ever` counts over restarts, and `dropped_at` is when it was last (UNIX seconds, 0
+    for never).
     `saving` and `shipping` say why points can't be kept or sent at present, empty where they can; `since` is
     when shipping failed first, 0 if it does not (UNIX seconds). `notices` says what was found damaged at the
     start.
@@ -47,17 +50,21 @@ class StoreStatus(msgspec.Struct, frozen=True):
     since: float
     notices: list[str]
     shipped: int = 0
+    dropped_ever: int = 0
+    dropped_at: float = 0.0
 
-    @property
-    def has_failed(self) -> bool:
-        """Points are not safe: they are in memory only, or some are lost."""
-        return bool(self.saving or self.dropped)
+    def has_lost(self, now: float) -> bool:
+        """Whether points were lost in the day before `now`, in UNIX seconds."""
+        return bool(self.dropped_ever) and now - self.dropped_at < DAY_S
 
 
 class StoreNode:
     """The node `store`: its state, and the services `store/rejected` and `store/retry_rejected`."""
 
-    def __init__(self, bus: Bus, outbox: Outbox, shipper: Shipper, notices: list[str]) -> None:
+    def __init__(
+        self, bus: Bus, outbox: Outbox, shipper: Shipper, losses: Losses, notices: list[str]
+    ) -> None:
+        self._losses = losses
         self._outbox = outbox
         self._shipper = shipper
         self._notices = notices
@@ -92,6 +99,8 @@ class StoreNode:
             since=shipper.failing_since,
             notices=self._notices,
             shipped=shipper.shipped,
+            dropped_ever=self._losses.total,
+            dropped_at=self._losses.last_at,
         )
 
     async def _list_rejected(self, limit: int) -> dict[str, Any]:

@@ -1,0 +1,81 @@
+"""Points that were dropped for want of room: counted over restarts, and recorded as an event."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from growd.bus.errors import counted
+from growd.store.errors import LocalStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from growd.clock import Clock
+    from growd.store.local import LocalStore
+    from growd.store.outbox import Outbox
+
+EACH_S: Final = 600.0
+"""At most one event in this time; and points count as being lost for so long after the last one."""
+
+_KEY: Final = "dropped_points"
+_log = logging.getLogger(__name__)
+
+
+class Losses:
+    """Counts what the outbox drops. `record` is called with a sentence, to be stored as an event."""
+
+    def __init__(
+        self, outbox: Outbox, local: LocalStore, clock: Clock, record: Callable[[str], None]
+    ) -> None:
+        self.last_at = 0.0  # UNIX seconds; 0 for never
+        self._outbox = outbox
+        self._local = local
+        self._clock = clock
+        self._record = record
+        self._before = 0  # dropped in earlier lives
+        self._recorded = 0  # of those in this life
+        self._lost_since: float | None = None  # monotonic, of the last one that was noticed
+
+    @property
+    def total(self) -> int:
+        """Points dropped since the data folder was made."""
+        return self._before + self._outbox.dropped
+
+    @property
+    def is_losing(self) -> bool:
+        """Whether a point was dropped in the last `EACH_S` seconds."""
+        since = self._lost_since
+        return since is not None and self._clock.monotonic() - since < EACH_S
+
+    async def load(self) -> None:
+        """Take over what was counted before. Raises `LocalStoreError`."""
+        self._before, self.last_at = await self._local.state(_KEY, (0, 0.0))
+
+    async def run(self) -> None:
+        """Record losses until cancelled; then call `finish`."""
+        while True:
+            await self._outbox.lost.wait()
+            self._outbox.lost.clear()
+            self._lost_since, self.last_at = self._clock.monotonic(), self._clock.time()
+            self._tell()
+            await self._save()
+            await self._clock.sleep(EACH_S)
+
+    async def finish(self) -> None:
+        """Record what was dropped since the last event."""
+        if self._outbox.dropped > self._recorded:
+            self.last_at = self._clock.time()
+            self._tell()
+            await self._save()
+
+    def _tell(self) -> None:
+        number = self._outbox.dropped - self._recorded
+        self._recorded = self._outbox.dropped
+        self._record(f"{counted(number, 'point')} dropped for want of room")
+
+    async def _save(self) -> None:
+        try:
+            await self._local.save_state(_KEY, (self.total, self.last_at))
+        except LocalStoreError as error:
+            _log.warning("the number of lost points can't be kept: %s", error)

@@ -1,0 +1,94 @@
+"""Points that are dropped for want of room: counted over restarts, and recorded as events."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd.store.local import LocalStore
+from growd.store.losses import EACH_S, Losses
+from growd.store.points import PointMaker
+from support.clock import ManualClock
+from support.outbox import opened
+from support.running import in_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from growd.store.outbox import Outbox
+
+BUFFER = 10
+MAKER = PointMaker("0123456789ab")
+
+
+class Rig:
+    def __init__(self, outbox: Outbox, losses: Losses, recorded: list[str], clock: ManualClock) -> None:
+        self.outbox = outbox
+        self.losses = losses
+        self.recorded = recorded
+        self.clock = clock
+
+    async def lose(self, number: int) -> None:
+        """Add so many points more than there is room for in memory, none of which can be thinned."""
+        for _ in range(number + BUFFER - self.outbox.unsaved):
+            self.outbox.add(MAKER.make("e", "restart", "again", 1.0, category="event"))
+        await self.until_saved()
+
+    async def until_saved(self) -> None:
+        """Until it waits for the time of the next event."""
+        await self.clock.until(lambda: any(not wake.done() for *_, wake in self.clock._sleepers))
+
+
+@asynccontextmanager
+async def rigged(path: Path, clock: ManualClock) -> AsyncIterator[Rig]:
+    local = await LocalStore.open(path)
+    recorded: list[str] = []
+    async with opened(local, clock, buffer=BUFFER) as outbox:
+        losses = Losses(outbox, local, clock, recorded.append)
+        await losses.load()
+        async with in_tasks(losses):
+            yield Rig(outbox, losses, recorded, clock)
+    await local.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+async def test_a_loss_is_recorded_at_once_and_more_of_it_after_ten_minutes(tmp_path, clock):
+    async with rigged(tmp_path / "growd.sqlite3", clock) as rig:
+        assert not rig.losses.is_losing
+        await rig.lose(1)
+        assert rig.recorded == ["1 point dropped for want of room"]
+        assert rig.losses.is_losing
+        await rig.lose(2)
+        await rig.lose(3)
+        assert len(rig.recorded) == 1
+        await clock.advance(EACH_S)
+        assert rig.recorded[1:] == ["5 points dropped for want of room"]
+        await rig.until_saved()
+        await clock.advance(EACH_S)
+        assert not rig.losses.is_losing
+        assert len(rig.recorded) == 2
+
+
+async def test_the_number_survives_a_restart(tmp_path, clock):
+    path = tmp_path / "growd.sqlite3"
+    async with rigged(path, clock) as rig:
+        await rig.lose(1)
+        await rig.lose(2)
+        await rig.losses.finish()
+        assert rig.recorded == ["1 point dropped for want of room", "2 points dropped for want of room"]
+        at = clock.time()
+        assert (rig.losses.total, rig.losses.last_at) == (3, at)
+    await clock.advance(100)
+    async with rigged(path, clock) as rig:
+        assert (rig.losses.total, rig.losses.last_at, rig.losses.is_losing) == (3, at, False)
+        await rig.lose(4)
+        assert (rig.losses.total, rig.losses.last_at) == (7, at + 100)
+    async with rigged(path, clock) as rig:
+        assert rig.losses.total == 7
