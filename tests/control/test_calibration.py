@@ -190,7 +190,7 @@ async def test_calibrations_take_away_so_much_at_most_and_once_nobody_knows_that
     async with stage(memory=memory) as on:
         await on.advance(2 * SHUT_S)
         (problem,) = on.problems
-        assert "the ceiling of 5000 ppm trips at 2500 ppm of air, for calibrations" in problem
+        assert "the ceiling of 5000 ppm trips at 2500 ppm of air, because calibrations" in problem
         assert "another name in [[sensor]]" in problem
         assert "would take away more than 1000 ppm or half" in await on.calibrate(401)
         on.air(2_530)

@@ -242,7 +242,7 @@ class LostMemory(ShortMemory):
 async def test_where_it_is_lost_the_worst_is_assumed_and_said_with_the_way_out():
     async with Scene(LostMemory(), dose_s=DOSE_S).running() as scene:
         assert scene.dose.reason == (
-            "nobody knows how long the valve was open in the last hour (the file was eaten), so the dose "
+            "it is unknown how long the valve was open in the last hour (the file was eaten), so the dose "
             "counts as used up; the valve may open again an hour after the start"
         )
         assert scene.told()

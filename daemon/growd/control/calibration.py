@@ -48,7 +48,7 @@ class Calibration:
         return self.reference < self.reading
 
     def why_not(self) -> str:
-        """Why nobody may mean it, or ""."""
+        """Why it is probably a mistake, or ""."""
         most = max(MOST_BELOW_PPM, MOST_BELOW_SHARE * self.reading)
         if self.reading - self.reference <= most:
             return ""
@@ -63,9 +63,9 @@ class Calibration:
 class Correction:
     """What all calibrations did to the readings of a sensor.
 
-    Nobody can ask a chip whether a calibration shifts its readings or scales them. Each of `lines` (slope,
-    offset) leads from a reading to that without calibrations: as if all shift, as if all scale, and as if
-    each does as its manual has it.
+    A chip does not say whether a calibration shifts its readings or scales them. Each of `lines` (slope,
+    offset) maps a reading to the one without calibrations, under one assumption: all calibrations shift, all
+    scale, or each does what its manual says.
     """
 
     lines: tuple[_Line, _Line, _Line] = ((1.0, 0.0), (1.0, 0.0), (1.0, 0.0))
@@ -108,7 +108,7 @@ class Correction:
 
 
 UNKNOWN: Final = Correction(((1.0, MOST_PPM), (MOST_FACTOR, 0.0), (1.0, MOST_PPM)))
-"""The most that may have been done to a sensor of which nobody knows any more."""
+"""The most that calibrations may have taken away, for a sensor whose record is lost."""
 
 
 class Calibrations(Protocol):

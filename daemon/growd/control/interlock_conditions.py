@@ -262,9 +262,9 @@ class Ceiling(KeptInterlock):
             return ""
         where = " and ".join(f"{ppm:.0f} ppm of {name}" for name, ppm in low.items())
         return (
-            f"the ceiling of {self._ceiling:g} ppm trips at {where}, for calibrations took away so much, or "
-            "may have, where they are not known any more; check the sensor in fresh air, or replace it, and "
-            "then give it another name in [[sensor]]"
+            f"the ceiling of {self._ceiling:g} ppm trips at {where}, because calibrations lowered its "
+            "readings that much, or may have if their record is lost; check the sensor in fresh air, or "
+            "replace it, and then give it another name in [[sensor]]"
         )
 
     def kept(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  it lets go by itself
@@ -392,7 +392,7 @@ class DosePerHour(KeptInterlock):
     def _assume_worst(self, now: float, why: str) -> None:
         self._dose.add(self._limit, now)
         self._assumed = (
-            f"nobody knows how long the valve was open in the last hour ({why}), so the dose counts as used "
+            f"it is unknown how long the valve was open in the last hour ({why}), so the dose counts as used "
             "up; the valve may open again an hour after the start"
         )
 
@@ -643,6 +643,6 @@ class LitTooLong(KeptInterlock):
     def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
         self._day.add(self._hours * 3600.0, 0.0)
         self._assumed = (
-            f"nobody knows how long the light was on today ({why}), so its {self._hours:g} h count as used "
+            f"it is unknown how long the light was on today ({why}), so its {self._hours:g} h count as used "
             "up; it may be on again tomorrow"
         )
