@@ -3,7 +3,7 @@
 16 connections; 200 topics; each message goes to 10 subscribers; each parameter is on the disk when its answer
 goes out. The whole program is `growd run` with the profile "sim": simulated hardware, the embedded database
 and everything else that runs beside the API. The message that is posted there has no subscriber. The set
-point is that of the lamp, which follows it.
+point is that of the lamp, which follows it; it is on the disk when its answer goes out.
 """
 
 from __future__ import annotations
