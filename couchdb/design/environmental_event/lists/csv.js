@@ -1,0 +1,1 @@
+../../environmental_data_point/lists/csv.js
