@@ -1,10 +1,16 @@
 // Functions of design documents, each in a JavaScript context of its own.
 //
-// This keeps them apart from the server's variables; it is no wall against somebody who means harm.
+// This keeps them apart from the server's variables; it is no wall against somebody who means harm, so only growd writes
+// design documents unless its owner permits more.
 
 import vm from 'node:vm';
 
 import { HttpError } from './http.mjs';
+
+// Objects that are handed in would lead to the server's own Function, which makes code that sees all of the process.
+for (const kind of [function () {}, async function () {}, function* () {}, async function* () {}]) {
+  Object.defineProperty(Object.getPrototypeOf(kind), 'constructor', { value: undefined });
+}
 
 const CALL = new vm.Script('subject_.apply(self_, arguments_)');
 

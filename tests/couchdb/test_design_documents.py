@@ -159,3 +159,14 @@ async def test_a_regular_expression_that_backtracks_without_end_is_answered(
     assert (await stranger("PUT", f"{database}/long", {"text": "a" * 42 + "!"})).status == 201
     answer = await stranger("POST", f"{database}/_find", {"selector": {"text": {"$regex": "^(a+)+$"}}})
     assert answer.json["docs"] == []
+
+
+@pytest.mark.parametrize("start", ["isArray", "doc.constructor", "emit"])
+async def test_functions_find_no_way_to_the_process(own_server: EmbeddedProcess, start: str) -> None:
+    escape = f"function (doc) {{ emit({start}.constructor('return typeof process')()); }}"
+    async with client_of(own_server.url) as client:
+        await client("PUT", "/db")
+        await client("PUT", "/db/a", {})
+        await client("PUT", "/db/_design/x", {"views": {"run": {"map": escape}}})
+        rows = (await client("GET", "/db/_design/x/_view/run")).json["rows"]
+    assert all(row["key"] == "undefined" for row in rows)
