@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 5.0
 MISSED_S: Final = 900.0
-"""After so long outside of its band a set point is a problem in `growd status`."""
+"""How long a set point is missed until `growd status` and the log say so."""
 
 FOLLOWED_S: Final = 120.0
-"""A set point that moves may be followed so late: for so long an old one counts too."""
+"""How late a set point that moves may be followed: for so long an old one counts too."""
 
 PROGRESS: Final = 0.9
 """An error that has become smaller than this share of itself is on its way: its time begins anew."""
@@ -62,11 +62,11 @@ class Loop:
     lowers: bool
     idle_up_to: float
     at_most: str
-    """What it means that the command is at its upper limit."""
+    """The reason when the command is at its upper limit."""
     at_least: str
-    """What it means that the command is at its lower limit."""
+    """The reason when the command is at its lower limit."""
     limits: tuple[float, float] = (0.0, AT_LIMIT)
-    """From where on it is."""
+    """The commands from which on they are at the lower and at the upper limit."""
 
     def band(self, set_point: float) -> float:
         """How far from the set point the variable may be."""
@@ -116,7 +116,6 @@ class _Track:
     error: float = 0.0  # then, or when it was last on its way
     last: tuple[float | None, float | None] = (None, None)  # what is measured, and the set point
     set_points: deque[tuple[float, float]] = field(default_factory=deque)
-
     is_logged: bool = False
 
     def is_problem(self, now: float) -> bool:

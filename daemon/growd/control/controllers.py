@@ -25,9 +25,7 @@ OVERRIDE_S: Final = 600.0
 STEP: Final = 0.02  # of full scale: a set point that moves by more makes the trim wait for the filter
 SETTLE_S: Final = 20.0
 FOLLOWED: Final = 0.02  # of full level: a lamp that is so near its command follows it
-FAR: Final = (
-    0.1  # of full level: more is not the trim's own movement, and the filter has to catch up afterwards
-)
+FAR: Final = 0.1  # of full level: more is not the trim's own movement, and the filter lags behind it
 
 _LIGHT_FIELDS: Final = {f"light_intensity_{channel}": field for channel, field in LIGHT_CHANNELS.items()}
 
