@@ -1,13 +1,10 @@
-"""What growd takes before and while nobody asks anything of it: start, memory, CPU, and the way down.
+"""What growd takes while nobody asks anything of it: memory, CPU, wake-ups, and the way down.
 
 growd runs as `./run` starts it, with simulated hardware and the embedded database, on data of an earlier
 start, and its modules are compiled as an installation leaves them. The reference is a bare aiohttp
 application on the same kind of event loop, started and asked in the same way, turn by turn. Memory is
 resident (RSS) and CPU a mean, both after the process has settled for as long as is measured; the embedded
 database is a process of its own. Wake-ups are voluntary context switches of all threads (proc(5)).
-
-"Process start to outputs safe" is the CPU time at which a start has driven the last of its output pins. The
-pins are those of the profile "food-computer", on a stand-in for RPi.GPIO that notes the time of each write.
 
 Then the same with the profile "food-computer" on simulated hardware, whose own CPU is counted apart
 (`simulated.py`): what is left is what growd itself takes. On a Raspberry Pi there comes to it what the
@@ -17,7 +14,6 @@ kernel takes for I2C, and software PWM where the lamp is dimmed by that.
 from __future__ import annotations
 
 import compileall
-import os
 import signal
 import subprocess
 import sys
@@ -50,9 +46,6 @@ from growd.config.profiles import profile_path
 PATIENCE_S = 30.0
 HOUR_S = 3_600.0
 CASES = (  # case, unit, and what it may be at most
-    ("first answer", "s", 0.5),
-    ("CPU to the first answer", "s", 0.5),  # what it would take where nothing else runs
-    ("database ready", "s", 3.0),
     ("gone after Ctrl-C", "s", 2.0),
     ("memory", "MB", 60.0),
     ("memory of the embedded database", "MB", None),
@@ -61,11 +54,8 @@ CASES = (  # case, unit, and what it may be at most
     ("CPU an hour", "s", None),
     ("wake-ups", "1/s", None),
 )
-SAFE_CASE = ("process start to outputs safe", "s of CPU", 1.0)
 PROFILE = "food-computer"
-PINS = HERE.parent / "tests" / "support" / "pins"
 PROFILE_CASES = (
-    ("first answer", "s", 1.0),
     ("memory", "MB", 60.0),
     ("CPU without the simulation", "% of a core", 1.0),
     ("CPU of the simulation", "% of a core", None),
@@ -77,11 +67,10 @@ PROFILE_CASES = (
 def measure(options: Options) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="growd-bench-") as data:
         with_database = has("node")
-        _compile()
+        compile_growd()
         _growd(data, 0.0, with_database=with_database)  # makes the database; what counts is a later start
-        whole, bare, profile, safe = [], [], [], []
+        whole, bare, profile = [], [], []
         for _ in range(options.rounds):
-            safe.append(_cpu_to_safe())
             whole.append(_growd(data, options.seconds, with_database=with_database))
             bare.append(_bare(options.seconds))
             profile.append(_with_profile(data, options.seconds))
@@ -90,8 +79,6 @@ def measure(options: Options) -> list[Row]:
         for case, unit, limit in CASES
         if (ours := _median(whole, case)) is not None
     ]
-    case, unit, limit = SAFE_CASE
-    rows.append(limited(case, unit, median(safe), limit))
     return rows + [
         limited(f"{PROFILE}: {case}", unit, ours, limit)
         for case, unit, limit in PROFILE_CASES
@@ -99,7 +86,7 @@ def measure(options: Options) -> list[Row]:
     ]
 
 
-def _compile() -> None:
+def compile_growd() -> None:
     """A checkout has no bytecode where Python was told to write none (PYTHONDONTWRITEBYTECODE)."""
     for package in (growd, growd_drivers, growd_hwsim):
         for folder in package.__path__:
@@ -115,7 +102,6 @@ def _growd(
     data: str, seconds: float, *, with_database: bool, simulation: Path | None = None
 ) -> dict[str, float]:
     """One run of growd: what it took, by case. With `simulation`, of the profile, whose CPU it counts."""
-    began = time.monotonic()
     nowhere = subprocess.DEVNULL
     with (
         held_port() as port,
@@ -123,11 +109,10 @@ def _growd(
     ):
         try:
             growd = Process(process.pid, port)
-            taken = {"first answer": until_answer(growd.url(f"{API}/param")) - began}
-            taken["CPU to the first answer"] = growd.cpu_s()
+            until_answer(growd.url(f"{API}/param"))
             if with_database:
-                taken["database ready"] = until_answer(growd.url("/recipes/_design/svc")) - began
-            taken |= _at_rest({"": growd} | _database_of(growd), seconds, simulation)
+                until_answer(growd.url("/recipes/_design/svc"))
+            taken = _at_rest({"": growd} | _database_of(growd), seconds, simulation)
             asked = time.monotonic()
             process.send_signal(signal.SIGINT)
             process.wait(PATIENCE_S)
@@ -144,18 +129,6 @@ def _command(data: str, port: int, simulation: Path | None) -> list[str]:
     return [sys.executable, str(HERE / "simulated.py"), str(simulation), *arguments, *chosen]
 
 
-def _cpu_to_safe() -> float:
-    """Seconds of CPU until all outputs are safe, of a start that then fails for want of a data folder."""
-    with tempfile.TemporaryDirectory(prefix="growd-bench-") as folder:
-        pins = Path(folder) / "pins"
-        pins.touch()
-        command = [str(GROWD), "run", "--config", str(profile_path(PROFILE)), "--data", "/proc/growd"]
-        environment = {**os.environ, "PYTHONPATH": str(PINS), "PINS_FILE": str(pins)}
-        subprocess.run(command, check=False, capture_output=True, env=environment)
-        _process, cpu_s, _pin, _level = pins.read_text(encoding="ascii").splitlines()[-1].split()
-        return float(cpu_s)
-
-
 def _with_profile(data: str, seconds: float) -> dict[str, float]:
     """One run of growd with the profile: what it took, by case."""
     with tempfile.NamedTemporaryFile(prefix="growd-bench-") as simulation:
@@ -169,11 +142,9 @@ def _with_profile(data: str, seconds: float) -> dict[str, float]:
 
 def _bare(seconds: float) -> dict[str, float]:
     """One run of the bare aiohttp application: what it took, by case. It leaves when its input ends."""
-    began = time.monotonic()
     with server("bare") as bare:
-        taken = {"first answer": until_answer(bare.url("/")) - began}
-        taken["CPU to the first answer"] = bare.cpu_s()
-        taken |= _at_rest({"": bare}, seconds)
+        until_answer(bare.url("/"))
+        taken = _at_rest({"": bare}, seconds)
         asked = time.monotonic()
     return taken | {"gone after Ctrl-C": time.monotonic() - asked}
 
