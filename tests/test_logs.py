@@ -293,3 +293,11 @@ def test_of_a_repeated_error_only_the_first_has_its_traceback(log: logging.Logge
     handler.close()
     assert said.getvalue().count("ValueError") == 1
     assert "2 more times" in said.getvalue()
+
+
+def test_growd_starts_with_standard_error_closed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(sys, "stderr", None)  # as Python has it then
+    assert logs.set_up(verbose=False) is False
+    logging.getLogger("test").error("goes nowhere")
+    sys.stderr.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import signal
 import socket
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
+from growd import safe_outputs
 from growd.config import Chamber, Channel, Config, Light, Relay, Simulator, load
 from growd.config.profiles import profile_path
 from growd.data_folder import own_folder
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from growd_drivers.gpio import GpioModule
+    from growd_drivers.hardware_pwm import PwmFiles
     from support.database import DatabaseServer
     from support.program import Program
 
@@ -122,6 +126,33 @@ def half_a_relay(data: Path) -> Iterator[tuple[str, ...]]:
 
 
 @contextmanager
+def pin_that_is_a_list(data: Path) -> Iterator[tuple[str, ...]]:
+    file = data / "list.toml"
+    file.write_text(profile_path("food-computer").read_text().replace("pin = 23", "pin = [23]"))
+    yield ("--config", str(file))
+
+
+@contextmanager
+def token_in_place_of_a_file(data: Path) -> Iterator[tuple[str, ...]]:
+    file = data / "token.toml"
+    file.write_text(f"couchdb.credentials_file = '{'x' * 300}'\n{profile_path('food-computer').read_text()}")
+    yield ("--config", str(file))
+
+
+@contextmanager
+def damaged_record(data: Path) -> Iterator[tuple[str, ...]]:
+    content = (data / FILE_NAME).read_bytes()
+    (data / FILE_NAME).write_bytes(content.replace(b"valve", b"va\xecve"))
+    yield ("--set=http.port=0", "--set=http.host=0.0.0.0")
+
+
+@contextmanager
+def pipe_in_place_of_a_file(data: Path) -> Iterator[tuple[str, ...]]:
+    os.mkfifo(data / "pipe")
+    yield ("--config", str(data / "pipe"))
+
+
+@contextmanager
 def missing_secret(data: Path) -> Iterator[tuple[str, ...]]:
     file = data / "notify.toml"
     channel = (
@@ -148,6 +179,10 @@ OBSTACLES = {
     "folder locked": (locked_folder, "in use by another growd"),
     "folder read-only": (read_only_folder, "can't be written to"),
     "credentials missing": (setting("couchdb.credentials_file=/nowhere"), "nowhere"),
+    "pin is a list": (pin_that_is_a_list, "pin: must be a whole number"),
+    "token in place of a file": (token_in_place_of_a_file, "File name too long"),
+    "record of the outputs damaged": (damaged_record, "access"),
+    "pipe in place of a file": (pipe_in_place_of_a_file, "is not a regular file"),
     "secret of a channel missing": (missing_secret, "nowhere"),
     "data of a newer growd": (newer_data, "newer growd"),
     "host without access": (setting("http.host=0.0.0.0"), "access"),
@@ -187,8 +222,8 @@ def test_pins_of_every_output_are_known():
     config = Config(simulator=REAL, relay=(valve,), chamber={"shelf_2": shelf})
     assert safe_pins(config) == [
         SafePin("environment_1/valve", 23, 0),
-        SafePin("shelf_2/light white", 20, 1, 2),
         SafePin("shelf_2/fan", 21, 0),
+        SafePin("shelf_2/light white", 20, 1, 2),
     ]
     assert safe_pins(Config(relay=(valve,))) == []  # simulated
 
@@ -252,6 +287,39 @@ def test_a_pin_that_the_configuration_no_longer_names_is_made_safe_while_it_is_a
         outcome = make_safe(config, data)
     assert [pin.device for pin in outcome.safe] == ["fan"]
     assert pins.levels() == {24: 1}
+
+
+def test_a_simulated_start_after_a_real_run_makes_its_outputs_safe(pins: LastingPins, data: Path):
+    with pins.here():
+        said("run", "--data", str(data), "--set=http.host=0.0.0.0")
+    assert pins.levels() == SAFE
+
+
+def test_a_wrong_profile_in_the_environment_keeps_no_output_from_being_made_safe(
+    pins: LastingPins, data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GROWD_PROFILE", "nonsense")
+    with pins.here():
+        said("safe", "--data", str(data), "--config", str(profile_path("food-computer")))
+    assert pins.levels() == SAFE
+    assert "there is no profile 'nonsense'" in said("safe", "--data", str(data))[1]
+
+
+def test_a_pin_that_fails_in_an_unknown_way_holds_up_no_other(
+    pins: LastingPins, data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    drive = safe_outputs._drive
+
+    def failing(gpio: GpioModule, pin: SafePin, files: PwmFiles) -> None:
+        if pin.device == "valve":
+            raise TypeError("odd")
+        drive(gpio, pin, files)
+
+    monkeypatch.setattr(safe_outputs, "_drive", failing)
+    with pins.here():
+        outcome = make_safe(None, data)
+    assert outcome.failures == ["valve: internal error at GPIO 23: TypeError('odd')"]
+    assert len(outcome.safe) == len(SAFE) - 1
 
 
 def test_nothing_is_driven_where_the_hardware_is_simulated(pins: LastingPins, tmp_path: Path):

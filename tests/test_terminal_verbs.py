@@ -40,6 +40,13 @@ async def test_once_is_the_default_and_excludes_a_rate():
         assert daemon.bus.topics.get(LIGHT).last.value == 100
 
 
+async def test_a_topic_of_growds_own_is_refused_and_no_login_asked_for():
+    async with serving() as daemon:
+        refused = await at(daemon, "topic", "pub", CO2, "400")
+    assert refused.status == 1
+    assert "belongs to the node" in refused.err
+
+
 async def test_the_bytes_of_messages_are_counted():
     async with (
         serving() as daemon,

@@ -299,7 +299,10 @@ class Client:
 
     def _refusal(self, status: int, body: bytes) -> ClientError:
         told = _refusal_of(body)
-        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN} and told.error != "read_only":
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN} and told.error not in {
+            "read_only",
+            "not_open",
+        }:
             return NotAllowedError(self._not_allowed(status, told.reason), status, told.error)
         if not told.ERROR:
             hint = ""

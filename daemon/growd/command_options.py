@@ -50,7 +50,11 @@ def _keep_profile(context: click.Context, _: click.Parameter, name: str | None) 
 
 def _file_or_profile(context: click.Context, _: click.Parameter, file: Path | None) -> Path | None:
     profile = context.meta.get("profile")
-    return profile_path(profile) if file is None and profile is not None else file
+    if file is not None or profile is None:
+        return file  # a wrong GROWD_PROFILE must not keep a start with --config from making outputs safe
+    if profile not in PROFILES:
+        raise click.BadParameter(f"there is no profile {profile!r}; there is {', '.join(PROFILES)}")
+    return profile_path(profile)
 
 
 _file_option = click.option(
@@ -62,7 +66,7 @@ _file_option = click.option(
 )
 _profile_option = click.option(
     "--profile",
-    type=click.Choice(PROFILES),
+    metavar=f"[{'|'.join(PROFILES)}]",
     envvar="GROWD_PROFILE",
     is_eager=True,
     expose_value=False,

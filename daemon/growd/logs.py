@@ -39,7 +39,9 @@ _LINE: Final = "%(asctime)s %(levelname)-7s %(message)s"
 
 
 def set_up(*, verbose: bool, environment: Mapping[str, str] = os.environ) -> bool:
-    """Send all records where standard error goes; True if that is the journal."""
+    """Send all records where standard error goes, if it is open; True if that is the journal."""
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  for as long as growd runs
     to_journal = is_journal(sys.stderr, environment) and JOURNAL.exists()
     handler: logging.Handler = (
         JournalHandler(JOURNAL) if to_journal else terminal_handler(sys.stderr, environment)

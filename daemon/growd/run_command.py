@@ -80,8 +80,6 @@ def run(
 
 def _make_safe(config: Config | None, data: Path) -> None:
     """The start goes on with whatever pins there are: their actuators keep trying."""
-    if config is not None and config.simulator.enabled:
-        return
     outcome = make_safe(config, data)
     for pin in outcome.safe:
         _log.debug("%s", pin)

@@ -71,13 +71,13 @@ class Outcome:
 
 
 def safe_pins(config: Config) -> list[SafePin]:
-    """The real outputs of all environments; none where the hardware is simulated."""
+    """The real outputs of all environments, valves and fans first; none where the hardware is simulated."""
     if config.simulator.enabled:
         return []
     return [
         pin
         for environment, chamber in config.chambers().items()
-        for pin in (*_lamp(config, environment, chamber.light), *_relays(config, environment, chamber.relay))
+        for pin in (*_relays(config, environment, chamber.relay), *_lamp(config, environment, chamber.light))
     ]
 
 
@@ -99,7 +99,7 @@ def last_run(data: Path) -> LastRun:
     try:
         content = _read(data / FILE_NAME)
         return msgspec.json.decode(content, type=LastRun) if content else LastRun()
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, ValueError, msgspec.DecodeError) as error:  # ValueError: text that is not UTF-8
         _log.error("the outputs of the last run can't be read from %s: %s", data / FILE_NAME, error)
         return LastRun()
 
@@ -159,6 +159,8 @@ def make_safe(config: Config | None, data: Path, pwm_files: PwmFiles | None = No
             _drive(gpio, pin, pwm_files or SysfsFiles())
         except DriverError as error:
             outcome.failures.append("; ".join(filter(None, (str(error), advice_for_pin(error)))))
+        except Exception as error:  # noqa: BLE001  the other pins have their turn, whatever this one meets
+            outcome.failures.append(f"{pin.device}: internal error at GPIO {pin.pin}: {error!r}")
         else:
             outcome.safe.append(pin)
     return outcome

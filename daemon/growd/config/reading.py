@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import logging
 import math
 import os
 import re
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from growd.config.findings import Doubt, Path
 
 ENVIRONMENT_PREFIX: Final = "GROWD_"
+_log = logging.getLogger(__name__)
 _BETWEEN: Final = "__"
 _TELLING_OUTPUTS: Final = ("light", "relay", "simulator")
 _NO_LAMP: Final = Light(enabled=False)
@@ -94,15 +96,19 @@ def load(
 def load_outputs(path: pathlib.Path | None, settings: tuple[str, ...] = ()) -> Config | None:
     """The configuration as `load` has it, where all that tells its outputs is sound; the rest may be wrong.
 
-    None where an output may be wrong or missing. Blocking.
+    None where an output may be wrong or missing. Blocking. Raises nothing: whatever is wrong here must not
+    keep outputs from being made safe.
     """
     try:
         tree = _tree(path, settings, os.environ)
+        reader = _Reader(tree.values)
+        config: Config = reader.struct(tree.values, Config, ())
+        findings = [*reader.findings, *conflicts(config)]
     except ConfigError:
         return None
-    reader = _Reader(tree.values)
-    config: Config = reader.struct(tree.values, Config, ())
-    findings = [*reader.findings, *conflicts(config)]
+    except Exception:  # noqa: BLE001  see above
+        _log.exception("internal error while reading the outputs of the configuration")
+        return None
     return None if any(_concerns_outputs(finding.path) for finding in findings) else config
 
 
@@ -159,7 +165,10 @@ def _not_toml(path: pathlib.Path, error: Exception) -> str:
     number, reason = int(found[1]), str(error)[: found.start()]
     line = path.read_text(encoding="utf-8-sig").splitlines()[number - 1]
     bare = _BARE_TEXT.fullmatch(line)
-    hint = f'; text needs quotation marks: {bare[1]} = "{bare[2]}"' if bare else ""
+    if bare and bare[2].lower() in {"true", "false"}:
+        hint = f"; write {bare[1]} = {bare[2].lower()}, in small letters"
+    else:
+        hint = f'; text needs quotation marks: {bare[1]} = "{bare[2]}"' if bare else ""
     return f"{path}:{number}: is not TOML: {reason}{hint}"
 
 
@@ -174,10 +183,18 @@ def _resolve_files(values: Any, folder: pathlib.Path) -> None:
     elif isinstance(values, dict):
         for name, value in values.items():
             if name in _FILES and isinstance(value, str) and value:
-                if "/" in value or (not secret_path(value).exists() and (folder / value).exists()):
+                if "/" in value or (not _exists(secret_path(value)) and _exists(folder / value)):
                     values[name] = str(folder.absolute() / value)
             else:
                 _resolve_files(value, folder)
+
+
+def _exists(path: pathlib.Path) -> bool:
+    """False also for what can't be a path: a name that is too long, or one with a null character."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 @dataclass
@@ -192,6 +209,8 @@ class _Tree:
     def __post_init__(self) -> None:
         if self.path is None:
             return
+        if self.path.is_fifo() or self.path.is_char_device():  # the file is read again, also at SIGHUP
+            raise ConfigError(f"{self.path}: is not a regular file; write the configuration into one")
         try:
             text = self.path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
             self.values = tomllib.loads(text)
@@ -370,7 +389,7 @@ def _hint(path: Path, expected: str, value: Any) -> str:
         return f"; write {value} without quotation marks" if _NUMBER.fullmatch(value) else ""
     if isinstance(value, str) and expected.startswith("a list, "):
         return f'; write {option} = ["{value}"]' if "@" not in value or option == "recipients" else ""
-    if option == "pin" and value in HEADER_PINS:
+    if option == "pin" and isinstance(value, int) and value in HEADER_PINS:
         return f"; pins are GPIO (BCM) numbers: pin {value} of the header is GPIO {HEADER_PINS[value]}"
     if path == ("chamber",) and isinstance(value, list):
         return "; name the chamber in the section, such as [[chamber.shelf_2.sensor]]"
