@@ -242,7 +242,10 @@ async def test_parquet_has_a_type_for_each_column(database_server, tmp_path):
 async def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     done = await exported(tmp_path / "a", "--format", "parquet")
-    assert (done.exit_code, done.stderr) == (1, "growd: Parquet needs pyarrow: install growd[parquet]\n")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "growd: Parquet needs pyarrow: pip install pyarrow, in the environment of growd\n",
+    )
 
 
 def begun(file, query):

@@ -204,7 +204,10 @@ def test_a_path_that_ends_in_json_is_a_file_and_any_file_is_one(written):
 def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     done = said("plot", DEMO, "-o", tmp_path / "plan.png")
-    assert (done.exit_code, done.stderr) == (1, "growd: a picture needs matplotlib: install growd[plot]\n")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "growd: a picture needs matplotlib: pip install matplotlib, in the environment of growd\n",
+    )
 
 
 def test_the_picture_is_of_the_kind_that_its_name_says(tmp_path, written):

@@ -145,7 +145,7 @@ def export(
     """
     _check(cols, every, category, kind, wide=wide, is_stream=str(path) == "-")
     if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
-        refuse("Parquet needs pyarrow: install growd[parquet]")
+        refuse("Parquet needs pyarrow: pip install pyarrow, in the environment of growd")
     try:
         wanted = Wanted(
             "by_timestamp" if wide else view,

@@ -125,7 +125,7 @@ def plot(*, what: str, path: Path, **where: Any) -> None:
     FILE is a picture: .png, .svg or .pdf. It has a panel for each variable, and marks and names the phases.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        refuse("a picture needs matplotlib: install growd[plot]")
+        refuse("a picture needs matplotlib: pip install matplotlib, in the environment of growd")
     asked = _Asked(what, **where)
     plan = asked.plan()
     try:

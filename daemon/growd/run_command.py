@@ -115,6 +115,7 @@ def _greeting(config: Config, running: Running) -> str:
 growd runs, with {hardware}{pace}.
 
   address    {address}{everywhere}
+  API page   {address}/_{config.http.name}/
   database   {running.database}
   data       {running.data}{chambers}
 

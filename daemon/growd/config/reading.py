@@ -53,6 +53,14 @@ _FILES: Final = frozenset(
 )
 """Options that name a file."""
 
+_SWITCHES: Final = {
+    "true": "true",
+    "yes": "true",
+    "on": "true",
+    "false": "false",
+    "no": "false",
+    "off": "false",
+}
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|-?\d+(\.\d+)?")
 
 HEADER_PINS: Final = {29: 5, 31: 6, 32: 12, 33: 13, 35: 19, 36: 16, 37: 26, 38: 20, 40: 21}
@@ -165,8 +173,8 @@ def _not_toml(path: pathlib.Path, error: Exception) -> str:
     number, reason = int(found[1]), str(error)[: found.start()]
     line = path.read_text(encoding="utf-8-sig").splitlines()[number - 1]
     bare = _BARE_TEXT.fullmatch(line)
-    if bare and bare[2].lower() in {"true", "false"}:
-        hint = f"; write {bare[1]} = {bare[2].lower()}, in small letters"
+    if bare and bare[2].lower() in _SWITCHES:
+        hint = f"; write {bare[1]} = {_SWITCHES[bare[2].lower()]}, if it is a switch"
     else:
         hint = f'; text needs quotation marks: {bare[1]} = "{bare[2]}"' if bare else ""
     return f"{path}:{number}: is not TOML: {reason}{hint}"

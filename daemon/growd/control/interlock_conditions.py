@@ -456,7 +456,7 @@ class NoRise(KeptInterlock):
     spike is taken for a rise.
     """
 
-    reset_hint = "who has checked the bottle, its regulator, the valve, the tube and the door resets it"
+    reset_hint = "check the bottle, its regulator, the valve, the tube and the door, then reset it"
 
     def __init__(self, times: OpenTimes, readings: Readings, *, open_s: float, rise_ppm: float) -> None:
         limits = {"limit": (open_s, "s"), "rise": (rise_ppm, "ppm")}

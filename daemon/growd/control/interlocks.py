@@ -363,7 +363,7 @@ class Interlocks:
                 f"{base}/reset",
                 "growd/Reset",
                 functools.partial(self._reset, interlock),
-                doc=f"Let go what has tripped: {interlock.reset_hint}. Refused while its cause remains.",
+                doc=f"Reset a tripped interlock: {interlock.reset_hint}. Refused while its cause remains.",
                 is_administrative=True,
             )
         return self.node.advertise(base, INTERLOCK)

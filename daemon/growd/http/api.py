@@ -310,13 +310,13 @@ OPERATIONS: Final = (
         answer="value", refusals=(404,),
     ),
     Operation(
-        "POST", "param", "parameter", "Set a parameter; kept before the answer", Api.set_parameter,
+        "POST", "param", "parameter", "Set a parameter, on the disk when this answers", Api.set_parameter,
         body=Body((dict,), members=(Field("value", Kind.JSON, doc="any JSON value"),)),
         query=(Field("new", Kind.BOOL, default=False, doc="though the node of its branch has none of it"),),
         answer="value", refusals=(403, 409, 503, 507),
     ),
     Operation(
-        "DELETE", "param", "parameter", "Delete a parameter, or set a node's one to its default",
+        "DELETE", "param", "parameter", "Delete a parameter; one of a node gets its default back",
         Api.delete_parameter, answer="value", refusals=(403, 404, 409, 503),
     ),
     Operation("GET", "service", "", "All service names", Api.list_services, answer="names"),

@@ -65,7 +65,7 @@ class Library:
                 Field("valid", Kind.BOOL, default=False),
                 Field("findings", Kind.JSON, default=[]),
             ),
-            doc="Tell all that is to be said of a recipe; `valid` without an error. Nothing is started.",
+            doc="Check a recipe: all errors and warnings; `valid` without an error. Starts nothing.",
         )
         node.serve(
             f"{environment}/recipe_plan",
