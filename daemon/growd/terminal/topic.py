@@ -30,7 +30,7 @@ from growd.terminal.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from growd.command_options import Reach
     from growd.terminal.fields import FieldInfo
@@ -243,18 +243,26 @@ def _repeat(client: Client, name: str, arguments: list[Any], interval_s: float) 
             is_away = False
 
 
+def _measuring(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of what measures over several messages: `window` and `count`."""
+    window = click.option(
+        "-w",
+        "--window",
+        type=click.IntRange(2, 100_000),
+        default=1_000,
+        show_default=True,
+        metavar="COUNT",
+        help="Measure over the last COUNT messages.",
+    )
+    count = click.option(
+        "-n", "--count", type=click.IntRange(min=2), metavar="COUNT", help="Stop after COUNT messages."
+    )
+    return window(count(command))
+
+
 @topic.command()
 @name_argument("topic")
-@click.option(
-    "-w",
-    "--window",
-    type=click.IntRange(2, 100_000),
-    default=1_000,
-    show_default=True,
-    metavar="COUNT",
-    help="Over so many messages.",
-)
-@click.option("-n", "--count", type=click.IntRange(min=2), metavar="COUNT", help="Stop after COUNT messages.")
+@_measuring
 @output_options
 @client_options
 def hz(*, reach: Reach, name: str, window: int, count: int | None, as_json: bool) -> None:
@@ -343,16 +351,7 @@ def _report(gaps: Gaps, *, as_json: bool, is_news: bool) -> None:
 
 @topic.command()
 @name_argument("topic")
-@click.option(
-    "-w",
-    "--window",
-    type=click.IntRange(2, 10_000),
-    default=100,
-    show_default=True,
-    metavar="COUNT",
-    help="Over so many messages.",
-)
-@click.option("-n", "--count", type=click.IntRange(min=2), metavar="COUNT", help="Stop after COUNT messages.")
+@_measuring
 @output_options
 @client_options
 def bw(*, reach: Reach, name: str, window: int, count: int | None, as_json: bool) -> None:
