@@ -14,6 +14,8 @@ from msgspec.structs import replace
 from growd.bus.errors import InvalidValueError, NotOpenError
 from growd.bus.messages import Quality
 from growd.config import Chamber, Config, Light, Relay, Sensor
+from growd.status.overview import Overview
+from growd.status.table import variable_table
 from growd_hwsim.chips.scd30 import INSTANT
 from growd_hwsim.faults import Fault
 from support.jumping import rigged
@@ -588,6 +590,37 @@ class _Hanging:
 
 
 class TestWhatIsTold:
+    async def test_who_commands_what_is_held_learns_by_which_interlock_and_so_does_status(self):
+        async with stage(chamber(AIR, LUX, light=Light(ramp_s=0.0, needs_sensor=True))) as on:
+            overview = Overview(on.bus, ["environment_1"])
+
+            async def said(name, value):
+                message = on.people["client"].publish_arguments(f"environment_1/{name}", [value])
+                answer = await on.bus.topics.get(message.topic).answer(message, "anna")
+                await on.clock.advance(2)
+                return answer
+
+            def row(variable):
+                return next(each for each in overview.status().variables if each.variable == variable)
+
+            await on.clock.advance(KNOWN_S)
+            assert await said(f"commanded/{VALVE_ON}", 1) == ""
+            on.machine.faults.inject(Fault("absent", "i2c-1"))
+            on.machine.faults.inject(Fault("absent", "i2c-3"))
+            await on.until(lambda: on.has_tripped(f"{CO2}_unknown"), 120)
+            words = await said(f"commanded/{VALVE_ON}", 1)
+            assert words.startswith(f"{VALVE_ON} is held by {CO2}_unknown: ")
+            assert await said(f"desired/{CO2}", 900) == words
+            assert await said(f"commanded/{FAN_ON}", 1) == ""
+            assert (row(VALVE_ON).held_by, row(VALVE_ON).written) == (f"{CO2}_unknown", 0.0)
+            assert f"; held at 0% by {CO2}_unknown" in variable_table([row(VALVE_ON)])
+            assert (row(FAN_ON).held_by, row(FAN_ON).written) == ("", None)
+            assert await said(f"commanded/{VALVE_ON}", 0) == ""
+            assert row(VALVE_ON).held_by == ""
+            await on.until(lambda: on.has_tripped(f"{LIGHT}_unknown"), 120)
+            assert (await said(f"desired/{LIGHT}", 9000)).startswith(f"{LIGHT} is held by {LIGHT}_unknown: ")
+            assert (row(LIGHT).held_by, row(LIGHT).written) == (f"{LIGHT}_unknown", 0.0)
+
     async def test_the_limits_are_parameters_that_clients_can_read_alone(self):
         async with stage(chamber()) as on:
             parameters = on.bus.parameters

@@ -56,6 +56,19 @@ def events(chamber):
 # --- Without a recipe
 
 
+async def test_a_set_point_beyond_what_the_chamber_can_do_is_answered_with_that(chamber):
+    chamber.reach = {LIGHT: (0.0, 20_000.0)}
+    async with chamber.on():
+        topic = chamber.bus.topics.get(f"e/desired/{LIGHT}")
+        for value, expected in (
+            (50_000, "light_illuminance can be driven from 0 to 20000 here, not to 50000"),
+            (20_000, topic.note),
+            (None, topic.note),
+        ):
+            message = chamber.client.publish_arguments(topic.name, [value])
+            assert (await topic.answer(message, "anna")).endswith(expected)
+
+
 async def test_a_set_point_by_hand_survives_restarts_until_it_is_released(chamber, caplog):
     caplog.set_level(logging.INFO, "growd")
     async with chamber.on():

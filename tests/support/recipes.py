@@ -98,6 +98,7 @@ class Chamber:
         self.is_new_boot = True
         self.catches_up = True
         self.zone = UTC
+        self.reach = None
         self.period_s = 1.0
 
     def boot(self):
@@ -105,7 +106,7 @@ class Chamber:
         self.client = self.bus.node("http")
         declare_environment(self.bus, "e", [])
         self.clock.boot = secrets.token_hex(8) if self.is_new_boot else self.clock.boot
-        self.library = Library(self.fetch, None, self.zone)
+        self.library = Library(self.fetch, self.reach, self.zone)
         self.runner = RecipeRunner(
             self.bus,
             "e",

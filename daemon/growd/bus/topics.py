@@ -27,7 +27,7 @@ class Topic:
     publish null, which takes back what it published.
 
     `keeper(message, who)` is awaited before a client's message is answered, where a node has set it; it
-    returns what else there is to say to the client, or "".
+    returns what else there is to say to the client, or "". So does each of the `remarks`, at once.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Topic:
         self.note = note
         self.is_releasable = is_releasable
         self.keeper: Callable[[Message, str], Awaitable[str]] | None = None
+        self.remarks: list[Callable[[Message], str]] = []
         self.last: Message | None = None
         self.count = 0
         self._publishers: Counter[str] = Counter()
@@ -64,6 +65,13 @@ class Topic:
 
     def remove_subscription(self, subscription: Subscription) -> None:
         self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
+
+    async def answer(self, message: Message, who: str) -> str:
+        """What there is to say to the client `who` who published a message, or ""."""
+        words = self.note
+        if self.keeper is not None:
+            words = await self.keeper(message, who) or words
+        return "; ".join(filter(None, (words, *(remark(message) for remark in self.remarks))))
 
     def deliver(self, value: Any, time: float, quality: Quality, node: str) -> Message:
         """Hand a checked value to every subscriber, without waiting for any of them."""
@@ -215,6 +223,9 @@ class Topics:
 
     def __len__(self) -> int:
         return len(self._topics)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._topics
 
     def declare(
         self,

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
+from growd.control.actuation import ON_FROM
 from growd.control.interlock_conditions import (
     CARBON_DIOXIDE,
     TEMPERATURE,
     UNREAD,
+    VALVE,
     Ceiling,
     DosePerHour,
     KeptInterlock,
@@ -21,7 +23,8 @@ from growd.control.interlock_conditions import (
     TooWarm,
 )
 from growd.control.open_times import SteadyWall
-from growd.control.topics import EVENT, desired, events, raw
+from growd.control.topics import EVENT, LIGHT_CHANNELS, commanded, desired, events, raw
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -116,6 +119,11 @@ class Interlocks:
         self._holding = {
             output: tuple(each for each in self._interlocks if output in each.holds) for output in outputs
         }
+        self._environment = environment
+        self._driven = _driven(outputs)
+        self._safe: dict[str, float] = {}
+        self._held: dict[str, str] = {}  # by output: the interlock that changes its level now
+        self._levels: dict[str, float | None] = {}  # as written
         self._ceiling = next((each for each in self._interlocks if isinstance(each, Ceiling)), None)
         self._readings = readings
         self._memory = memory
@@ -142,6 +150,8 @@ class Interlocks:
         self._events = self.node.advertise(events(environment), EVENT)
         self._outputs = {each.name: self._publisher(environment, each) for each in self._interlocks}
         self.node.describe("interlocks", self._information)
+        self.node.describe("held", self._held_variables)
+        self._answer_clients()
         self.node.describe("problems", self._problems)
 
     def track(self, times: OpenTimes, outputs: Iterable[str]) -> None:
@@ -150,6 +160,7 @@ class Interlocks:
 
     def guard(self, device: str, safe: Mapping[str, float]) -> Guard:
         """What the actuator of a device asks, whose outputs have these safe levels."""
+        self._safe |= safe
         return _Guard(self, device, safe)
 
     def why_held(self, outputs: Iterable[str]) -> str:
@@ -201,16 +212,21 @@ class Interlocks:
             return level
         now = self._clock.monotonic()
         if self._alive_at is None or now - self._alive_at > self._patience:
+            self._held[output] = "interlocks that do not run"
             return safe
         if now - self._updated_at > FRESH_S:
             self._update()
+        self._held.pop(output, None)
         for each in holding:
-            if each.reason:
-                level = each.hold(output, level, safe)
+            permitted = each.hold(output, level, safe) if each.reason else level
+            if permitted != level:
+                self._held.setdefault(output, each.name)
+                level = permitted
         return level
 
     def wrote(self, device: str, output: str, level: float | None) -> None:
         """See `Guard.wrote`."""
+        self._levels[output] = level
         times = self._trackers.get(output)
         if times is not None:
             now = self._clock.monotonic()
@@ -341,6 +357,44 @@ class Interlocks:
         told = [each for each in self._interlocks if each.name in self._told]
         return [{"name": f"{self.node.name}/{each.name}", **self._state(each)} for each in told]
 
+    def _held_variables(self) -> list[dict[str, Any]]:
+        """For `growd status`: what is held now, by which interlock, and the level that was written."""
+        return [
+            {"environment": self._environment, "variable": variable, "by": by, "level": self._level(outputs)}
+            for variable, outputs in self._driven.items()
+            if variable != CARBON_DIOXIDE
+            and (by := next((self._held[each] for each in outputs if each in self._held), ""))
+        ]
+
+    def _level(self, outputs: Iterable[str]) -> float | None:
+        """The highest level that was written to one of them, None where one is not known."""
+        levels = [self._levels[output] for output in outputs if output in self._levels]
+        known = [level for level in levels if level is not None]
+        return max(known) if known and len(known) == len(levels) else None
+
+    def _answer_clients(self) -> None:
+        """Have clients told when what they ask for is held."""
+        for variable, outputs in self._driven.items():
+            for topic in (commanded(self._environment, variable), desired(self._environment, variable)):
+                if topic in self._bus.topics:
+                    remark = functools.partial(self._remark, variable, outputs)
+                    self._bus.topics.get(topic).remarks.append(remark)
+
+    def _remark(self, variable: str, outputs: Sequence[str], message: Message) -> str:
+        """What a client should know who asks for this, "" where no interlock stands against it."""
+        value = message.value
+        if value is None:
+            return ""
+        if isinstance(value, dict):
+            value = max(value.values())
+        is_switch = variable in VARIABLES and VARIABLES[variable].unit == "switch"
+        level = float(value >= ON_FROM if is_switch else value > 0)
+        for output in outputs:
+            for each in self._holding[output]:
+                if each.reason and each.hold(output, level, self._safe.get(output, 0.0)) != level:
+                    return f"{_named(output)} is held by {each.name}: {each.reason}"
+        return ""
+
     def _problems(self) -> list[dict[str, Any]]:
         """For people: what they should see to."""
         problems = [each.problem for each in self._interlocks if each.problem]
@@ -462,6 +516,21 @@ class Interlocks:
         await self._memory.save_state(self._memory_key, kept)
         for each in self._kept_ones:
             each.note_kept()
+
+
+def _named(output: str) -> str:
+    """The variable that commands an output: a channel of the lamp has a shorter name."""
+    return f"light_intensity_{output}" if output in LIGHT_CHANNELS else output
+
+
+def _driven(outputs: Iterable[str]) -> dict[str, list[str]]:
+    """The outputs behind each variable that clients set or command."""
+    driven: dict[str, list[str]] = {}
+    for output in sorted(outputs):
+        others = {"light_illuminance", "light_channels"} if output in LIGHT_CHANNELS else set()
+        for variable in {_named(output), *others} | ({CARBON_DIOXIDE} if output == VALVE else set()):
+            driven.setdefault(variable, []).append(output)
+    return driven
 
 
 class _Guard:

@@ -244,10 +244,7 @@ class Api:
 
     async def publish(self, call: Call) -> web.StreamResponse:
         message = self.node.publish_arguments(call.name, call.body)
-        topic = self.bus.topics.get(call.name)
-        hint = topic.note
-        if topic.keeper is not None:
-            hint = await topic.keeper(message, self._who(call.request)) or hint
+        hint = await self.bus.topics.get(call.name).answer(message, self._who(call.request))
         return json_answer({**_POSTED, "hint": hint} if hint else _POSTED)
 
     def _who(self, request: web.BaseRequest) -> str:

@@ -39,7 +39,10 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "type": "object",
         "properties": {
             "message": {"type": "string"},
-            "hint": {"type": "string", "description": "why the message has no effect, if it has none"},
+            "hint": {
+                "type": "string",
+                "description": "why the message has no effect, or less than it asks for",
+            },
         },
         "required": ["message"],
     },

@@ -10,6 +10,7 @@ import msgspec
 
 from growd.bus.errors import InvalidValueError
 from growd.bus.messages import Quality
+from growd.recipes.interpreter import beyond
 from growd.recipes.plan import Shape  # noqa: TC001  msgspec reads it
 from growd.variables import VARIABLES
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus, Node
     from growd.bus.messages import Message
     from growd.bus.topics import Topic
+    from growd.recipes.interpreter import Reach
     from growd.recipes.plan import Written
 
 _log = logging.getLogger(__name__)
@@ -73,12 +75,13 @@ class SetPointsByHand:
     releases it.
 
     A client's message is answered once the set point is on the disk in `store`, or with the reason why it is
-    not. `store` None keeps nothing.
+    not. `store` None keeps nothing. A set point outside `reach`, what the actuators can do, is answered with
+    that.
     """
 
     def __init__(
         self, bus: Bus, environment: str, driver: Driver, happened: Callable[[str], None],
-        store: SetPointStore | None,
+        store: SetPointStore | None, *, reach: Reach | None = None,
     ) -> None:  # fmt: skip
         self.node: Node = bus.node(f"{environment}/set_points")
         self._topics = bus.topics
@@ -86,10 +89,13 @@ class SetPointsByHand:
         self._driver = driver
         self._happened = happened
         self._store = store
+        self._reach = {} if reach is None else reach
         self._held: dict[str, SetPoint] = {}
         self._is_saved = True
         for variable in VARIABLES:
-            self._topic(variable).keeper = partial(self._taken, variable)
+            topic = self._topic(variable)
+            topic.keeper = partial(self._taken, variable)
+            topic.remarks.append(partial(self._beyond, variable))
         self.node.describe("set_points", self._described)
 
     def _topic(self, variable: str) -> Topic:
@@ -165,6 +171,9 @@ class SetPointsByHand:
         except OSError as error:
             words += f"{_KEPT if words else _KEPT.removeprefix('; ')}{error}"
         return words
+
+    def _beyond(self, variable: str, message: Message) -> str:
+        return "" if message.value is None else beyond(self._reach, variable, message.value)
 
     def _release(self, variable: str) -> str:
         self.drop(variable)

@@ -112,7 +112,14 @@ def _check_reach(recipe: dict[str, Any], reach: Reach) -> Iterator[Finding]:
         if variable not in reach:
             told.add(variable)
             yield warning(place, f"nothing here drives {variable}: its set points are kept, and no more")
-        elif not reach[variable][0] <= value <= reach[variable][1]:
+        elif words := beyond(reach, variable, value):
             told.add(variable)
-            low, high = reach[variable]
-            yield warning(place, f"{variable} can be driven from {low:g} to {high:g} here, not to {value:g}")
+            yield warning(place, words)
+
+
+def beyond(reach: Reach, variable: str, value: float) -> str:
+    """That a set point is outside what the chamber can do; "" where it is inside, or nothing drives it."""
+    low, high = reach.get(variable, (value, value))
+    if low <= value <= high:
+        return ""
+    return f"{variable} can be driven from {low:g} to {high:g} here, not to {value:g}"

@@ -43,7 +43,7 @@ class Library:
         self, fetch: Callable[[str], Awaitable[dict[str, Any]]], reach: Reach | None, zone: tzinfo | None
     ) -> None:
         self._fetch = fetch
-        self._reach = reach
+        self.reach = reach
         self._zone = zone
 
     def serve(
@@ -92,7 +92,7 @@ class Library:
         """The plan of a recipe, and the warnings on it. Raises `RefusedError` with all errors."""
         try:
             # in a thread: a hundred thousand operations take too long for the event loop
-            return await asyncio.to_thread(interpret, recipe, self._reach)
+            return await asyncio.to_thread(interpret, recipe, self.reach)
         except InvalidRecipeError as error:
             raise RefusedError(f"the recipe {recipe_id} is not valid: {error}") from error
 
@@ -101,7 +101,7 @@ class Library:
             document = recipe if recipe is not None else await self.read(recipe_id)
         except RefusedError as error:
             return {"success": False, "message": str(error)}
-        findings = await asyncio.to_thread(check, document, self._reach)
+        findings = await asyncio.to_thread(check, document, self.reach)
         told = [
             {"severity": str(each.severity), "pointer": each.pointer, "sentence": each.sentence}
             for each in findings

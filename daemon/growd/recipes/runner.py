@@ -118,7 +118,9 @@ class RecipeRunner:
         self._end_points = self.node.advertise(f"{environment}/desired/recipe_end", STRING)
         self._events = self.node.publisher(f"{environment}/events")
         self._status = RunStatus(self.node, environment)
-        self._by_hand = SetPointsByHand(bus, environment, self, self._happened_by_hand, set_points)
+        self._by_hand = SetPointsByHand(
+            bus, environment, self, self._happened_by_hand, set_points, reach=library.reach
+        )
         self._serve()
 
     async def run(self) -> None:

@@ -74,7 +74,8 @@ class VariableStatus(msgspec.Struct, frozen=True):
     """One variable of an environment, in `unit`: as it is, as it is wanted, and what is done about it.
 
     `commanded` is a share of the actuator's full power. None where nobody has said anything yet.
-    `hand_left_s` is for how many seconds more a command by hand holds.
+    `hand_left_s` is for how many seconds more a command by hand holds. `held_by` is the interlock that holds
+    the output against the command, "" for none, and `written` the level that was written then, if known.
     """
 
     environment: str
@@ -84,11 +85,15 @@ class VariableStatus(msgspec.Struct, frozen=True):
     desired: Reading | None
     commanded: Reading | None
     hand_left_s: float
+    held_by: str = ""
+    written: float | None = None
 
     @property
     def is_known(self) -> bool:
         """Whether somebody has said anything of it."""
-        return any(each is not None for each in (self.measured, self.desired, self.commanded))
+        return any(each is not None for each in (self.measured, self.desired, self.commanded)) or bool(
+            self.held_by
+        )
 
 
 class HandStatus(msgspec.Struct, frozen=True):

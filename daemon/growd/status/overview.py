@@ -50,7 +50,7 @@ class Overview:
             "machine_time": time.time(),
             "machine": next((each["machine"] for each in details if "machine" in each), None),
             "database": next((each["database"] for each in details if "database" in each), None),
-            "variables": msgspec.to_builtins([*self._variables()]),
+            "variables": msgspec.to_builtins([*self._variables(details)]),
             "recipes": msgspec.to_builtins([*self._recipes(details)]),
             "devices": [each["device"] for each in details if "device" in each],
             "interlocks": [one for each in details for one in each.get("interlocks", ())],
@@ -66,19 +66,25 @@ class Overview:
             "hardware": next((each["hardware"] for each in details if "hardware" in each), "real"),
         }
 
-    def _variables(self) -> Iterator[VariableStatus]:
-        """Those that are measured, or that somebody wants or commands."""
+    def _variables(self, details: Iterable[dict[str, Any]]) -> Iterator[VariableStatus]:
+        """Those that are measured, or that somebody wants or commands, or that an interlock holds."""
+        held = {
+            (one["environment"], one["variable"]): one for each in details for one in each.get("held", ())
+        }
         for environment in self._environments:
             for variable in VARIABLES.values():
-                told = self._variable(environment, variable)
+                told = self._variable(environment, variable, held.get((environment, variable.name)))
                 if self._is_sensed(environment, variable.name) or told.is_known:
                     yield told
 
-    def _variable(self, environment: str, variable: Variable) -> VariableStatus:
+    def _variable(self, environment: str, variable: Variable, held: dict[str, Any] | None) -> VariableStatus:
         now, left = self._bus.clock.time(), self._hand_left_s(environment, variable.name)
         as_is = self._last(measured(environment, variable.name))
         wanted = self._last(desired(environment, variable.name))
         done = self._last(commanded(environment, variable.name))
+        level = done.value if done is not None and done.value is not None else 0.0
+        if held is not None and held["level"] == level:
+            held = None  # the output does what it is commanded, or rests
         return VariableStatus(
             environment,
             variable.name,
@@ -87,6 +93,8 @@ class Overview:
             None if wanted is None else _reading(wanted, now, _giver(wanted, environment)),
             None if done is None else _reading(done, now, _commander(done, left)),
             left,
+            held["by"] if held is not None else "",
+            held["level"] if held is not None else None,
         )
 
     def _is_sensed(self, environment: str, variable: str) -> bool:

@@ -179,11 +179,13 @@ def _quality(reading: Reading | None) -> str:
 
 
 def _command(each: VariableStatus) -> str:
+    at = f" at {each.written:.0%}" if each.written is not None else ""
+    held = f"held{at} by {each.held_by}" if each.held_by else ""
     if each.commanded is None or each.commanded.value is None:
-        return "-"
+        return held or "-"
     left = f" for {lasted(each.hand_left_s)}" if each.hand_left_s else ""
     by_hand = f", by hand{left}" if each.commanded.by == "hand" else ""
-    return f"{each.commanded.value:.0%}{by_hand}"
+    return f"{each.commanded.value:.0%}{by_hand}{'; ' if held else ''}{held}"
 
 
 def _replication_row(each: ReplicationStatus, now: float) -> tuple[str, ...]:
