@@ -182,12 +182,13 @@ class Client:
             self._connection.close()
             self._connection = None
 
-    def get(self, resource: str, name: str = "", *, kind: type[T]) -> T:
+    def get(self, resource: str, name: str = "", *, kind: type[T], query: str = "") -> T:
         """The answer to a GET of the API: `resource` is "topic", "param" ...
 
         Raises `ClientError`; what is not there is a `RefusedError` with status 404.
         """
-        return self._decoded(*self._whole("GET", target(resource, name), None), kind)
+        place = target(resource, name) + (f"?{query}" if query else "")
+        return self._decoded(*self._whole("GET", place, None), kind)
 
     def post(self, resource: str, name: str, body: Any, *, kind: type[T], query: str = "") -> T:
         """The answer to a POST of the API, with `body` as JSON. Raises `ClientError`."""

@@ -624,7 +624,8 @@ async def test_a_typo_in_the_branch_of_a_node_is_refused_with_what_was_meant():
     tree = Parameters(store=store)
     parameter = tree.declare("e/controllers/light/trim_time", TRIM, "e/controllers/light")
     with pytest.raises(
-        UndeclaredError, match=r'light has no parameter "trim_tim" .*; did you mean trim_time'
+        UndeclaredError,
+        match=r'light has no parameter "trim_tim" .*; did you mean e/controllers/light/trim_time',
     ):
         await tree.set("e/controllers/light/trim_tim", 61)
     with pytest.raises(UndeclaredError):
@@ -632,9 +633,36 @@ async def test_a_typo_in_the_branch_of_a_node_is_refused_with_what_was_meant():
     assert parameter.value == 60.0
     assert await tree.set("e/controllers/light/trim_tim", 61, is_new=True) == 61
     assert await tree.set("e/controllers/light/trim_tim", 62) == 62  # it is there now
-    assert await tree.set("e/controllers/my_own", 1) == 1
+    assert await tree.set("e/controllers/my_own", 1, is_new=True) == 1
     tree.undeclare(parameter)
     assert await tree.set("e/controllers/light/x", 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        (
+            "environment_1/controler/light/trim_time",
+            "; did you mean environment_1/controllers/light/trim_time?",
+        ),
+        (
+            "enviroment_1/controllers/light/trim_time",
+            "; did you mean environment_1/controllers/light/trim_time?",
+        ),
+        ("light/trim_time", "; did you mean environment_1/controllers/light/trim_time?"),
+        ("environment_2/foo", ""),
+        ("environment_1/foo", ""),
+    ],
+)
+async def test_a_new_name_that_looks_like_one_of_growd_has_to_be_asked_for(name, meant):
+    tree = Parameters({"my/own": 1})
+    tree.declare("environment_1/controllers/light/trim_time", TRIM, "environment_1/controllers/light")
+    with pytest.raises(UndeclaredError) as refusal:
+        await tree.set(name, 61)
+    assert str(refusal.value) == f'no node has a parameter "{name}" (new=true would add it){meant}'
+    assert await tree.set(name, 61, is_new=True) == 61
+    for own in ("trim_time", "environment", "farm/trim_time", "environments/light", "my/light"):
+        assert await tree.set(own, 1) == 1
 
 
 async def test_one_value_for_a_whole_branch_is_refused():

@@ -56,7 +56,7 @@ class TestParameters:
         daemon.bus.node("lamp").declare("lamp/trim_time", declared)
         answer = await daemon.ask("POST", "/param/lamp/trim_tim", json={"value": 61})
         assert (answer.status, answer.json["error"]) == (409, "undeclared")
-        assert answer.json["ERROR"].endswith("did you mean trim_time?")
+        assert answer.json["ERROR"].endswith("did you mean lamp/trim_time?")
         answer = await daemon.ask("POST", "/param/lamp/trim_tim?new=true", json={"value": 61})
         assert answer.json == {"result": 61}
 

@@ -89,13 +89,21 @@ class ConflictError(BusError, ValueError):
 
 
 class UndeclaredError(BusError, LookupError):
-    """A new parameter in the branch of a node, which has declared none of this name: probably a mistake."""
+    """A new parameter that no node has declared, and whose name is probably a mistake.
+
+    `node` is the one in whose branch it would be, "" for none. `declared` are the names it may have meant.
+    """
 
     def __init__(self, name: str, node: str, declared: Sequence[str]) -> None:
-        bare = name.removeprefix(f"{node}/")
-        like = get_close_matches(bare, declared, 1, cutoff=0.5)
-        hint = f"did you mean {like[0]}?" if like else f"it has {', '.join(declared)}"
-        super().__init__(f"the node {node} has no parameter {shown(bare)} (new=true would add it); {hint}")
+        prefix = f"{node}/" if node else ""
+        bare, names = name.removeprefix(prefix), [each.removeprefix(prefix) for each in declared]
+        ending = [each for each in names if each.endswith(f"/{bare}")]
+        like = ending or get_close_matches(bare, names, 1, cutoff=0.5 if node else 0.8)
+        owner = f"the node {node} has no parameter" if node else "no node has a parameter"
+        hint = f"; it has {', '.join(names)}" if node else ""
+        if like:
+            hint = f"; did you mean {prefix}{like[0]}?"
+        super().__init__(f"{owner} {shown(bare)} (new=true would add it){hint}")
         self.name = name
         self.node = node
 

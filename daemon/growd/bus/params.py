@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.bus.errors import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 MAX_PARAMETERS: Final = 10_000
 MAX_SETS: Final = 256
 _GONE: Final[Any] = object()  # the value of a parameter that is deleted
+ALIKE: Final = 0.9  # two names of environments, as difflib measures it, so that one may be a misspelt other
 PATIENCE: Final = 8  # turns of the loop: from an answer until the client's next request is in its handler
 
 
@@ -152,6 +154,10 @@ class Parameters:
     def names(self) -> list[str]:
         """The names of all leaves, sorted."""
         return self._tree.names()
+
+    def declared_names(self) -> list[str]:
+        """The names of those that a node has declared, sorted."""
+        return sorted(self._declared)
 
     def get(self, name: str) -> Any:
         """The value of a leaf, or the subtree of a branch; `UnknownNameError` if it is neither."""
@@ -411,9 +417,25 @@ class Parameters:
         if beneath:
             reason = f"it is a branch with {counted(len(beneath), 'parameter')}; delete it first"
             raise ConflictError(name, reason)
-        for leaf in changes:
-            if not is_new and leaf not in tree and leaf not in self._declared:
-                self._check_branch(leaf)
+        new = [leaf for leaf in changes if leaf not in tree and leaf not in self._declared]
+        if is_new or not new:
+            return
+        for leaf in new:
+            self._check_branch(leaf)
+        self._check_root(new)
+
+    def _check_root(self, leaves: list[str]) -> None:
+        """Refuse leaves in an environment, or whose names look like declared ones.
+
+        The user's own are beneath a first segment that is not much like one of growd's, or have no other.
+        """
+        roots = {node.partition("/")[0] for node in self._branches}
+        owned = [each.name for each in self._declared.values() if each.node in self._branches]
+        endings = {part for name in owned for part in _endings(name)}
+        for leaf in leaves:
+            root, slash, _ = leaf.partition("/")
+            if slash and (get_close_matches(root, roots, 1, cutoff=ALIKE) or leaf in endings):
+                raise UndeclaredError(leaf, "", sorted(self._declared))
 
     def _check_branch(self, leaf: str) -> None:
         """Refuse a leaf in the branch of a node that has declared parameters there, and not this one."""
@@ -422,7 +444,7 @@ class Parameters:
             node = node.rpartition("/")[0]
             if node in self._branches:
                 beneath = [name for name in self._declared if name.startswith(f"{node}/")]
-                raise UndeclaredError(leaf, node, sorted(name.removeprefix(f"{node}/") for name in beneath))
+                raise UndeclaredError(leaf, node, sorted(beneath))
 
     def _checked(self, name: str, node: str | None, declared: str, changes: dict[str, Any]) -> Any:
         """The new value of a declared leaf that stands at or beneath what is set."""
@@ -464,6 +486,14 @@ class Parameters:
                 raise ConflictError(name, f"the node {self._declared[leaf].node} has declared {shown(leaf)}")
         self._tree.change({}, in_the_way)
         self._astray = self._astray.union(in_the_way)
+
+
+def _endings(name: str) -> Iterator[str]:
+    """What a name ends in, of two segments or more."""
+    _, _, rest = name.partition("/")
+    while "/" in rest:
+        yield rest
+        _, _, rest = rest.partition("/")
 
 
 def _is_branch(name: str, value: Any) -> bool:

@@ -183,8 +183,10 @@ class Api:
 
     # parameters
 
-    async def list_parameters(self, _: Call) -> web.StreamResponse:
-        return json_answer({"results": self.bus.parameters.names()})
+    async def list_parameters(self, call: Call) -> web.StreamResponse:
+        parameters = self.bus.parameters
+        names = parameters.declared_names() if call.query["declared"] else parameters.names()
+        return json_answer({"results": names})
 
     async def get_parameter(self, call: Call) -> web.StreamResponse:
         return json_answer({"result": self.bus.parameters.get(call.name)})
@@ -301,7 +303,11 @@ class Api:
 
 
 OPERATIONS: Final = (
-    Operation("GET", "param", "", "All parameter names", Api.list_parameters, answer="names"),
+    Operation(
+        "GET", "param", "", "All parameter names", Api.list_parameters,
+        query=(Field("declared", Kind.BOOL, default=False, doc="those alone that a node has declared"),),
+        answer="names",
+    ),
     Operation(
         "GET", "param", "parameter", "The value of a parameter or of a branch", Api.get_parameter,
         answer="value", refusals=(404,),
@@ -309,7 +315,7 @@ OPERATIONS: Final = (
     Operation(
         "POST", "param", "parameter", "Set a parameter, on the disk when this answers", Api.set_parameter,
         body=Body((dict,), members=(Field("value", Kind.JSON, doc="any JSON value"),)),
-        query=(Field("new", Kind.BOOL, default=False, doc="though the node of its branch has none of it"),),
+        query=(Field("new", Kind.BOOL, default=False, doc="though no node has declared it"),),
         answer="value", refusals=(403, 409, 503, 507),
     ),
     Operation(

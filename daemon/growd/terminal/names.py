@@ -64,7 +64,8 @@ def look_up(client: Client, resource: str, name: str, *, kind: type[T]) -> T:
     except RefusedError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
-        found = similar(name, names_of(client, resource))
+        query = "declared=true" if resource == "param" else ""  # others may be misspelt themselves
+        found = similar(name, client.get(resource, kind=_Names, query=query).results)
         if not found:
             raise
         *others, last = found

@@ -59,7 +59,7 @@ def get(*, reach: Reach, name: str, as_json: bool) -> None:
 @name_argument("param")
 @click.argument("value")
 @click.option("-t", "--text", is_flag=True, help="VALUE is text, also where it could be JSON.")
-@click.option("--new", is_flag=True, help="Set it also in the branch of a node that does not know it.")
+@click.option("--new", is_flag=True, help="Set it though no node has declared a parameter of this name.")
 @output_options
 @client_options
 def set_command(*, reach: Reach, name: str, value: str, text: bool, new: bool, as_json: bool) -> None:
@@ -69,7 +69,10 @@ def set_command(*, reach: Reach, name: str, value: str, text: bool, new: bool, a
     """
     with reach.client() as client:
         body = {"value": value if text else value_of(value)}
-        kept = client.post("param", name, body, kind=_Value, query=_NEW if new else "").result
+        try:
+            kept = client.post("param", name, body, kind=_Value, query=_NEW if new else "").result
+        except RefusedError as error:
+            raise RefusedError(str(error).replace(_NEW, "--new"), error.status, error.code) from None
     if as_json:
         print_json(kept)
     else:
