@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from growd.app import DEVICE_CHECKS
 from growd.config import Config, ConfigError, Sensor, load, refuse
 from growd.devices import shared_places
 
@@ -66,9 +67,13 @@ def test_a_file_is_read_and_settings_stand_above_it(tmp_path: Path):
         ("couchdb.url=http://host:port", ["[couchdb] url", "must be http://host:port or"]),
         ("couchdb.url=http://", ["[couchdb] url"]),
         ("couchdb.url=bob:secret@host", ["[couchdb] url", "must be http://host:port or", "got host"]),
+        ("http.origins=['http://bob:secret@host/x']", ["[http] origins", "'http://host/x' must be"]),
         ("replication.url=http://[::1", ["[replication] url", "must be http://host:port or"]),
         ("replication.url=ftp://x", ["[replication] url", "must be http://host:port or", "ftp://x"]),
-        ("replication.url=https://far/?q=1", ["[replication] url", "without ? and #"]),
+        (
+            "replication.url=https://far/?q=1",
+            ["[replication] url", "without what stands behind https://far/"],
+        ),
         ("replication.points=down", ["[replication] points", "down"]),
         ("replication.recipes=up", ["[replication] recipes", "up"]),
         ("replication.environments=['a b']", ["[replication] environments.0", "a b"]),
@@ -568,3 +573,20 @@ def test_an_i2c_bus_may_have_sensors_of_several_environments(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(SHELF.replace("bus = 3", "bus = 1"))
     assert load(file).chamber["shelf_2"].sensor[0].bus == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[couchdb]\nurl = http://grower:secret@host\n",
+        "[notify]\npassword = secret\n",
+        "[replication]\nurl = 'http://host/?q=secret'\n",
+        "[[notify]]\nname = 'h'\nkind = 'webhook'\nurl = 'grower:secret@host'\n",
+    ],
+)
+def test_no_refusal_shows_a_password(tmp_path: Path, text: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file, environ={}, checks=DEVICE_CHECKS)
+    assert "secret" not in str(caught.value)

@@ -316,7 +316,7 @@ def test_a_variable_for_one_option_stands_above_one_for_all_of_its_table():
     [
         (
             "[[sensor]]\nname = co2\n",
-            'growd.toml:2: is not TOML: Invalid value; text needs quotation marks: name = "co2"',
+            'growd.toml:2: is not TOML: Invalid value; text needs quotation marks: name = "..."',
         ),
         ("[simulator]\nenabled = True\n", "; write enabled = true, if it is a switch"),
         ("[http\n", "growd.toml:1: is not TOML: Expected ']'"),

@@ -258,7 +258,14 @@ def test_a_simulated_run_does_not_forget_real_outputs_but_leaves_pins_that_are_n
 
 
 @pytest.mark.parametrize(
-    "damage", [b"", b"{", b'{"outputs": [{"device": "valve", "pin": 99, "level": 1}]}', None]
+    "damage",
+    [
+        b"",
+        b"{",
+        b'{"outputs": [{"device": "valve", "pin": 99, "level": 1}]}',
+        b'{"outputs": [{"device": "valve", "pin": 21, "level": 1}], "check": 1}',
+        None,
+    ],
 )
 def test_a_file_of_outputs_that_can_not_be_read_names_none(
     damage: bytes | None, pins: LastingPins, data: Path

@@ -185,7 +185,11 @@ class App:
         self.reloader.offer("alert", "notify", apply=alerts.reconfigure)
         losses = storage.losses
         operations = Operations(
-            bus, self.config.chambers(), self.data, database, is_losing=lambda: losses.is_losing
+            bus,
+            self.config.chambers(),
+            self.data,
+            database,
+            is_losing=lambda: losses.is_losing or local.is_gone,
         )
         stack.push_async_callback(operations.close)
         server = await stack.enter_async_context(

@@ -10,16 +10,15 @@ configuration: whoever ran last on this folder drove those pins. Two growd on on
 from __future__ import annotations
 
 import logging
-import os
-import stat
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final
+from zlib import crc32
 
 import msgspec
 from msgspec import Meta
 
-from growd.atomic_file import write_atomically
+from growd.atomic_file import read_regular, write_atomically
 from growd.config.base import Pin  # noqa: TC001  msgspec reads it
 from growd.outputs import advice_for_pin
 from growd_drivers.errors import DriverError
@@ -56,10 +55,18 @@ class SafePin(msgspec.Struct, frozen=True):
 
 
 class LastRun(msgspec.Struct):
-    """The real outputs of the last growd on a data folder, and whether a simulated one has run since."""
+    """The real outputs of the last growd on a data folder, and whether a simulated one has run since.
+
+    `check` is the CRC-32 of both, for a damaged number would be another pin.
+    """
 
     outputs: list[SafePin] = []
     is_simulated: bool = False
+    check: int = 0
+
+    def sum(self) -> int:
+        """What `check` has to be."""
+        return crc32(msgspec.json.encode((self.outputs, self.is_simulated)))
 
 
 @dataclass
@@ -97,11 +104,15 @@ def _relays(config: Config, environment: str, relays: tuple[Relay, ...]) -> Iter
 def last_run(data: Path) -> LastRun:
     """What is written down of it; no outputs, and logged, where that can't be read. Blocking."""
     try:
-        content = _read(data / FILE_NAME)
-        return msgspec.json.decode(content, type=LastRun) if content else LastRun()
+        content = read_regular(data / FILE_NAME, _MOST_BYTES)
+        run = msgspec.json.decode(content, type=LastRun) if content else None
     except (OSError, ValueError, msgspec.DecodeError) as error:  # ValueError: text that is not UTF-8
         _log.error("the outputs of the last run can't be read from %s: %s", data / FILE_NAME, error)
         return LastRun()
+    if run is not None and run.check != run.sum():
+        _log.error("the outputs of the last run are not known: %s is damaged", data / FILE_NAME)
+        return LastRun()
+    return run or LastRun()
 
 
 def keep_run(data: Path, config: Config) -> None:
@@ -116,20 +127,9 @@ def keep_run(data: Path, config: Config) -> None:
         run = LastRun(last.outputs, is_simulated=True)
     else:
         return
+    run.check = run.sum()
     if run != last:
         write_atomically(data / FILE_NAME, msgspec.json.format(msgspec.json.encode(run)) + b"\n")
-
-
-def _read(path: Path) -> bytes:
-    """What is in a regular file, empty where there is none. Never follows a link, never hangs."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return b""
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("it is not a regular file")
-        return file.read(_MOST_BYTES)
 
 
 def make_safe(config: Config | None, data: Path, pwm_files: PwmFiles | None = None) -> Outcome:

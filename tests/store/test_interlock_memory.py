@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
 from contextlib import asynccontextmanager
@@ -130,3 +131,21 @@ async def test_a_new_installation_has_lost_nothing_and_an_older_one_is_read(tmp_
     await local.close()
     async with opened(tmp_path) as memory:
         assert await memory.state(KEY) == {"clean": True}
+
+
+async def test_a_pipe_in_place_of_the_file_hangs_nothing_and_counts_as_damage(killed: Path):
+    (killed / FILE_NAME).unlink()
+    os.mkfifo(killed / FILE_NAME)
+    async with opened(killed) as memory:
+        with pytest.raises(ValueError, match="is not a regular file"):
+            await memory.state(KEY)
+        await memory.save_state(KEY, 4)
+    async with opened(killed) as memory:
+        assert await memory.state(KEY) == 4
+
+
+async def test_a_store_that_is_new_beside_a_database_of_an_earlier_run_is_taken_for_lost(tmp_path: Path):
+    (tmp_path / "couchdb").mkdir()
+    async with opened(tmp_path) as memory:
+        with pytest.raises(ValueError, match="missing or empty beside couchdb"):
+            await memory.state(KEY)

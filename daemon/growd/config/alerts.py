@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from growd.config.base import Name, Port, Section
 from growd.config.findings import Finding, of_other_kinds
+from growd.config.web import without_login
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -298,7 +299,8 @@ def _faults_of_url(url: str) -> Iterator[tuple[str, str]]:
     if parts.username is not None:
         yield "url", "a login does not stand in the address; see token_file"
     elif not is_sound:
-        yield "url", f"must be http://host or https://host, with a path where there is one, got {url!r}"
+        shown = without_login(url)
+        yield "url", f"must be http://host or https://host, with a path where there is one, got {shown!r}"
 
 
 def _is_address(text: str) -> bool:

@@ -283,7 +283,8 @@ def _replication(replication: Replication) -> Iterator[Finding]:
         reason = f"a login stands in credentials_file, not in the address of {shown}"
         yield Finding((where, "url"), reason)
     if parts.query or parts.fragment:
-        reason = f"is the address of a server, without ? and #, got {without_login(replication.url)}"
+        shown = without_login(replication.url).partition("?")[0].partition("#")[0]
+        reason = f"is the address of a server, without what stands behind {shown}"
         yield Finding((where, "url"), reason)
     if {replication.points, replication.events, replication.recipes} == {"off"}:
         yield Finding(

@@ -171,12 +171,13 @@ def _not_toml(path: pathlib.Path, error: Exception) -> str:
     if found is None:
         return f"{path}: is not TOML: {error}"
     number, reason = int(found[1]), str(error)[: found.start()]
-    line = path.read_text(encoding="utf-8-sig").splitlines()[number - 1]
-    bare = _BARE_TEXT.fullmatch(line)
+    lines = path.read_text(encoding="utf-8-sig").split("\n")
+    bare = _BARE_TEXT.fullmatch(lines[number - 1].rstrip("\r"))
     if bare and bare[2].lower() in _SWITCHES:
         hint = f"; write {bare[1]} = {_SWITCHES[bare[2].lower()]}, if it is a switch"
     else:
-        hint = f'; text needs quotation marks: {bare[1]} = "{bare[2]}"' if bare else ""
+        # without the text, which may hold a password
+        hint = f'; text needs quotation marks: {bare[1]} = "..."' if bare else ""
     return f"{path}:{number}: is not TOML: {reason}{hint}"
 
 

@@ -49,7 +49,7 @@ def _each(
 ) -> Iterator[Finding]:
     for value in values:
         if not is_good(value):
-            yield Finding(("http", option), f"{value!r} must be {right}")
+            yield Finding(("http", option), f"{without_login(value)!r} must be {right}")
 
 
 def _is_network(text: str) -> bool:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from growd.atomic_file import write_atomically
+from growd.atomic_file import read_regular, write_atomically
 from growd.store.encoding import to_json
 
 if TYPE_CHECKING:
@@ -99,10 +99,10 @@ def _encoded(states: dict[str, _Kept]) -> bytes:
 
 def _read(path: Path) -> tuple[dict[str, _Kept] | None, str]:
     """The states in the file, None where there is no sound one; what is wrong with it. Raises OSError."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES)
-    except FileNotFoundError:
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        return None, "is not a regular file"
+    content = read_regular(path, _MOST_BYTES)
+    if content is None:
         return None, ""
     check, _, text = content.rstrip(b"\n").partition(b" ")
     if check != b"%08x" % crc32(text):

@@ -329,8 +329,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> bool:
             _upgrade_from_1(connection)
         else:
             _create(connection)
-            if path.with_name(LOG_NAME).exists():
-                _note_loss(connection, f"{path.name} was missing or empty beside {LOG_NAME}")
+            for trace in (LOG_NAME, "couchdb"):  # of an earlier run in this folder
+                if path.with_name(trace).exists():
+                    _note_loss(connection, f"{path.name} was missing or empty beside {trace}")
         connection.execute("COMMIT")
         sync_folder(path.parent)  # the journal of the change to WAL is gone for good: it would undo all
     return version == 0
