@@ -267,7 +267,8 @@ class Plant:
             channels = [channel.name for channel in light.channel]
             yield light_loop(light.full_scale_lux, channels, is_switched=light.switched)
         if self._is_carbon_dioxide_controlled():
-            yield carbon_dioxide_loop(has_fan=bool(self._relays_of(FAN)))
+            devices = (*self._relays_of(VALVE), *self._relays_of(FAN))
+            yield carbon_dioxide_loop(devices, has_fan=bool(self._relays_of(FAN)))
 
     def _can_measure_its_lamp(self) -> bool:
         """Step by step, which takes a lamp that can be dimmed."""

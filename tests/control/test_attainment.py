@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from closed_loop import CO2, ENVIRONMENT, LUX, VALVE, Lamp, LightLoop, Loop, Setting
+from closed_loop import CO2, ENVIRONMENT, FAN, LUX, VALVE, Lamp, LightLoop, Loop, Setting
 
 from growd.alerts.observations import World
 from growd.alerts.watch import QUIET_S, Watch
@@ -15,6 +15,7 @@ from growd.bus.messages import Quality
 from growd.config.alerts import DEFAULT_ALERTS
 from growd.control.attainment import MISSED_S, AttainmentWatch, carbon_dioxide_loop, light_loop
 from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
+from growd.control.health import Health
 from growd.control.topics import LIGHT_CHANNELS
 
 SOON_S = MISSED_S + 180
@@ -121,6 +122,80 @@ async def test_an_interlock_that_holds_the_lamp_is_the_reason():
         await on.misses(
             "light_illuminance is 0 lux", "an interlock holds its output (air_temperature is 37 degC)"
         )
+
+
+@pytest.mark.parametrize(
+    ("node", "whose"),
+    [("http", "by hand"), ("e/set_points", "by hand"), ("e/recipe_runner", "of the recipe")],
+)
+async def test_a_channel_with_a_set_point_of_its_own_is_the_reason(node, whose):
+    async with light(Lamp(strength=0.0)) as on:
+        who = on.loop.bus.node(node)
+        for channel in ("red", "white"):
+            who.publisher(f"{ENVIRONMENT}/desired/light_intensity_{channel}").publish(0.0)
+        on.loop.want(18_000)
+        await on.misses(
+            f"held at 0 by the set point light_intensity_white {whose}",
+            f"held at 0 by the set point light_intensity_red {whose}",
+        )
+
+
+async def test_a_channel_at_full_light_by_its_own_set_point_is_no_reason_for_too_little():
+    async with light(Lamp(strength=0.1)) as on:
+        on.loop.bus.node("http").publisher(f"{ENVIRONMENT}/desired/light_intensity_red").publish(1.0)
+        on.loop.want(18_000)
+        await on.misses("the lamp is at full light")
+
+
+@pytest.mark.parametrize(("output", "level"), [(VALVE, 0.0), (FAN, 1.0)])
+async def test_a_valve_or_fan_with_a_set_point_of_its_own_is_the_reason(output, level):
+    async with carbon_dioxide() as on:
+        on.loop.valve_hold.set(True)
+        on.loop.want(output, level)
+        on.loop.want(CO2, 1000.0)
+        await on.misses(f"held at {level:g} by the set point {output} by hand")
+
+
+async def test_an_output_that_failed_is_the_reason():
+    async with light(Lamp(strength=0.0)) as on:
+        on.held = "the valve rests"
+        health = Health(on.loop.bus.node("lamp"), ENVIRONMENT, "light", on.loop.clock)
+        health.failed("GPIO busy")
+        on.loop.want(5_000)
+        await on.misses("its output light has failed (GPIO busy)")
+
+
+async def test_the_time_begins_anew_when_a_long_cause_ends():
+    async with light(Lamp(strength=0.5)) as on:
+        on.loop.want(16_000)
+        on.loop.quality = Quality.FAULT
+        await on.misses("its sensor gives no reading")
+        on.loop.quality = Quality.OK
+        await on.advance(60)
+        assert on.problems == []
+        await on.advance(MISSED_S - 120)
+        assert on.problems == []
+        await on.advance(120)
+        assert "the lamp is at full light" in on.problems[0]
+
+
+async def test_the_time_begins_anew_when_daylight_ends():
+    async with light(Lamp(strength=0.0)) as on:
+        on.loop.daylight = 9_000
+        on.loop.want(5_000)
+        await on.misses("daylight")
+        on.loop.daylight = 0.0
+        await on.advance(60)
+        assert on.problems == []
+
+
+async def test_a_cause_that_comes_and_goes_hides_nothing():
+    async with light(Lamp(strength=0.5)) as on:
+        on.loop.want(16_000)
+        for minute in range(18):
+            on.held = "the lamp rests" if minute % 3 == 0 else ""
+            await on.advance(60)
+        assert on.problems
 
 
 @pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE])

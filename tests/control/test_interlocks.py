@@ -499,6 +499,21 @@ class TestLightHours:
             assert took <= 405
 
 
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [({"light_off_degc": 15}, "15 degC is the most for light"), ({"light_hours": 0.01}, "0.01 h of this day")],
+)
+async def test_one_that_holds_the_lamp_is_the_reason_of_a_set_point_that_is_not_reached(limits, reason):
+    interlock = replace(UNHINDERED, **limits)
+    async with stage(chamber(AIR, LUX, interlock=interlock, light=LAMP, relays=())) as on:
+        await on.clock.advance(KNOWN_S)
+        on.want(LIGHT, 10_000)
+        await on.clock.advance(90)
+        (light,) = on.bus.find_node("environment_1/attainment").information()["attainment"]
+        assert "an interlock holds its output" in light["text"]
+        assert reason in light["text"]
+
+
 class TestTheirOwnTask:
     @pytest.mark.parametrize("how", ["ended", "hanging"])
     async def test_outputs_are_safe_while_it_does_not_run(self, how):

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.messages import Quality
 from growd.control.carbon_dioxide import FAN, FRESH_AIR_PPM, VALVE
 from growd.control.carbon_dioxide import VARIABLE as CARBON_DIOXIDE
-from growd.control.topics import commanded, desired, measured
+from growd.control.health import LEVELS, State
+from growd.control.topics import commanded, desired, diagnostics, measured
 from growd.variables import VARIABLES
 from growd.wording import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from growd.bus import Bus
     from growd.bus.messages import Message
@@ -57,6 +58,8 @@ class Loop:
     variable: str
     outputs: tuple[str, ...]
     """The variables of its outputs, which others may set or command by hand."""
+    devices: tuple[str, ...]
+    """The names of its output devices."""
     relative: float
     least: float
     lowers: bool
@@ -78,6 +81,7 @@ def light_loop(full_scale_lux: float, channels: Iterable[str], *, is_switched: b
     return Loop(
         ILLUMINANCE,
         tuple(f"light_intensity_{channel}" for channel in channels),
+        ("light",),
         relative=0.1,
         least=0.005 * full_scale_lux,
         lowers=not is_switched,
@@ -90,11 +94,12 @@ def light_loop(full_scale_lux: float, channels: Iterable[str], *, is_switched: b
     )
 
 
-def carbon_dioxide_loop(*, has_fan: bool) -> Loop:
+def carbon_dioxide_loop(devices: Iterable[str] = (), *, has_fan: bool) -> Loop:
     """CO2: within 50 ppm, or 5 %, which is about the accuracy of its sensors; above only with a fan."""
     return Loop(
         CARBON_DIOXIDE,
         (VALVE, FAN),
+        tuple(devices),
         relative=0.05,
         least=50.0,
         lowers=has_fan,
@@ -113,7 +118,9 @@ class _Track:
     state: Attainment = Attainment.SETTLING
     text: str = ""
     since: float | None = None  # when it left its band
-    error: float = 0.0  # then, or when it was last on its way
+    error: float | None = None  # then, or when it was last on its way; None while it is not measured
+    is_low: bool | None = None  # whether it is below its set point
+    blocked_since: float | None = None  # when something began to keep it from its set point
     last: tuple[float | None, float | None] = (None, None)  # what is measured, and the set point
     set_points: deque[tuple[float, float]] = field(default_factory=deque)
     is_logged: bool = False
@@ -125,15 +132,30 @@ class _Track:
     def leave(self, state: Attainment, text: str) -> None:
         """It is not missed now."""
         self.state, self.text, self.since, self.last = state, text, None, (None, None)
+        self.error = self.is_low = self.blocked_since = None
+
+    def begin_anew(self, now: float, error: float) -> None:
+        """Count the time that it is missed from now on."""
+        self.since, self.error = now, error
+
+    def is_other_case(self, now: float, *, is_low: bool, is_blocked: bool) -> bool:
+        """Whether it is missed on the other side now, or what kept it from its set point has ended.
+
+        What kept it for less than `MISSED_S` does not count: an interlock that comes and goes hides nothing.
+        """
+        if self.is_low is not None and is_low is not self.is_low:
+            return True
+        return not is_blocked and self.blocked_since is not None and now - self.blocked_since >= MISSED_S
 
 
 class AttainmentWatch:
     """The node `<environment>/attainment`: whether each controlled variable reaches its set point.
 
     A set point is missed while the variable is outside of its band and does not come nearer, and while its
-    sensor fails. Not judged are a sensor that warms up and outputs in other hands; a step of the set point
-    begins anew, and one that moves may be followed `FOLLOWED_S` late. `why_held` gives the reason why an
-    interlock holds one of some outputs, "" if none does.
+    sensor fails. Not judged are a sensor that warms up and outputs that are commanded by hand; set points of
+    the outputs are judged, for they have no end. A step of the set point begins anew, and so does the end of
+    a cause that lasted `MISSED_S`; a set point that moves may be followed `FOLLOWED_S` late. `why_held` gives
+    the reason why an interlock holds one of some outputs, "" if none does.
 
     The detail `attainment` says how it is with each, for rules of alerts; `problems` lists those missed for
     `MISSED_S`, of which there is a line in the log, too.
@@ -208,7 +230,8 @@ class AttainmentWatch:
         elif as_is is None or as_is.quality is Quality.WARM_UP:
             track.leave(Attainment.SETTLING, f"{self._environment}: the sensor of {name} gives nothing yet")
         else:
-            self._miss(track, set_point, None, "its sensor gives no reading that can be believed", now)
+            reason = "its sensor gives no reading that can be believed"
+            self._miss(track, set_point, None, reason, now, is_blocked=True)
 
     def _note_set_point(self, track: _Track, set_point: float, now: float) -> bool:
         """Keep what was wanted in the last while, the first from when that began; whether this is a step."""
@@ -227,16 +250,33 @@ class AttainmentWatch:
             track.leave(Attainment.REACHED, f"{self._environment}: {loop.variable} is at its set point")
         elif is_step or lowest - loop.band(lowest) <= value <= highest + loop.band(highest):
             track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} goes to its set point")
-        elif track.since is not None and abs(value - set_point) < PROGRESS * track.error:
+        elif track.error is not None and abs(value - set_point) < PROGRESS * track.error:
             track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} comes nearer")
-            track.since, track.error = now, abs(value - set_point)
+            track.begin_anew(now, abs(value - set_point))
         else:
-            self._miss(track, set_point, value, self._reason(loop, set_point, value), now)
+            self._miss_measured(track, set_point, value, now)
 
-    def _miss(self, track: _Track, set_point: float, value: float | None, reason: str, now: float) -> None:
-        if track.since is None:
-            track.since = now
-            track.error = 0.0 if value is None else abs(value - set_point)
+    def _miss_measured(self, track: _Track, set_point: float, value: float, now: float) -> None:
+        loop, is_low, error = track.loop, value < set_point, abs(value - set_point)
+        cause = self._cause(loop, is_low=is_low)
+        if track.is_other_case(now, is_low=is_low, is_blocked=bool(cause)):
+            track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} can go to its set point")
+            track.begin_anew(now, error)
+            track.is_logged = False
+        else:
+            reason = cause or self._limit(loop, is_low=is_low)
+            self._miss(track, set_point, value, reason, now, is_blocked=bool(cause))
+            track.error = error if track.error is None else track.error
+        track.is_low = is_low
+
+    def _miss(
+        self, track: _Track, set_point: float, value: float | None, reason: str, now: float, *, is_blocked: bool
+    ) -> None:
+        track.since = now if track.since is None else track.since
+        if not is_blocked:
+            track.blocked_since = None
+        elif track.blocked_since is None:
+            track.blocked_since = now
         variable = VARIABLES[track.loop.variable]
         shown = "not known" if value is None else f"{round(value, variable.precision):.6g} {variable.unit}"
         track.state = Attainment.MISSED
@@ -246,27 +286,45 @@ class AttainmentWatch:
             f"its set point {set_point:.6g} {variable.unit}: {reason}"
         )
 
-    def _reason(self, loop: Loop, set_point: float, value: float) -> str:
+    def _cause(self, loop: Loop, *, is_low: bool) -> str:
+        """What keeps its outputs from doing what is commanded, "" for nothing."""
+        for device in loop.devices:
+            last = self._last(diagnostics(self._environment, device))
+            if last is not None and last.value["level"] >= LEVELS[State.FAILED]:
+                return f"its output {device} has failed ({last.value['message']})"
         if why := self._why_held((loop.variable, *loop.outputs)):
             return f"an interlock holds its output ({why})"
+        return " and ".join(self._own_set_points(loop, is_low=is_low))
+
+    def _own_set_points(self, loop: Loop, *, is_low: bool) -> Iterator[str]:
+        """The set points of its outputs that keep them from raising it, or from lowering it."""
+        for output in loop.outputs:
+            last = self._last(desired(self._environment, output))
+            if last is None or last.quality is not Quality.OK:
+                continue
+            raises = 1.0 - last.value if output == FAN else float(last.value)
+            if raises < 1.0 if is_low else raises > 0.0:
+                whose = "of the recipe" if last.node == f"{self._environment}/recipe_runner" else "by hand"
+                yield f"held at {float(last.value):.3g} by the set point {output} {whose}"
+
+    def _limit(self, loop: Loop, *, is_low: bool) -> str:
         last = self._last(commanded(self._environment, loop.variable))
         if last is None or last.quality is not Quality.OK:
             return "nothing is commanded"
         lowest, highest = loop.limits
-        if value < set_point and last.value >= highest:
+        if is_low and last.value >= highest:
             return loop.at_most
-        if value > set_point and last.value <= lowest:
+        if not is_low and last.value <= lowest:
             return loop.at_least
         return "its output is not at a limit; the reason is not known"
 
     def _is_in_other_hands(self, loop: Loop) -> bool:
-        """Whether somebody commands it or its outputs by hand, or these have set points of their own."""
+        """Whether somebody commands it or its outputs by hand."""
         for variable in (loop.variable, *loop.outputs):
             left = self._bus.parameters.declared(f"{self._environment}/controllers/{variable}/override_left")
             if left is not None and left.value > 0:
                 return True
-        own = (self._last(desired(self._environment, output)) for output in loop.outputs)
-        return any(last is not None and last.quality is Quality.OK for last in own)
+        return False
 
     def _last(self, topic: str) -> Message | None:
         return self._bus.topics.get(topic).last

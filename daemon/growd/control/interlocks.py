@@ -164,8 +164,8 @@ class Interlocks:
         return _Guard(self, device, safe)
 
     def why_held(self, outputs: Iterable[str]) -> str:
-        """Why one of these outputs is held, in plain words; "" if none is."""
-        held = set(outputs)
+        """Why one of these outputs, or of those behind these variables, is held; "" if none is."""
+        held = {output for name in outputs for output in self._driven.get(name, [name])}
         return next((each.reason for each in self._interlocks if each.reason and each.holds & held), "")
 
     async def run(self) -> None:
