@@ -501,7 +501,10 @@ class TestLightHours:
 
 @pytest.mark.parametrize(
     ("limits", "reason"),
-    [({"light_off_degc": 15}, "15 degC is the most for light"), ({"light_hours": 0.01}, "0.01 h of this day")],
+    [
+        ({"light_off_degc": 15}, "15 degC is the most for light"),
+        ({"light_hours": 0.01}, "0.01 h of this day"),
+    ],
 )
 async def test_one_that_holds_the_lamp_is_the_reason_of_a_set_point_that_is_not_reached(limits, reason):
     interlock = replace(UNHINDERED, **limits)

@@ -86,6 +86,17 @@ async def test_a_set_point_by_hand_survives_restarts_until_it_is_released(chambe
         assert chamber.desired(TEMPERATURE) is None
 
 
+async def test_the_start_of_a_recipe_names_the_set_points_that_it_leaves_in_force(chamber):
+    async with chamber.on():
+        chamber.recipes["r"] = simple([0, TEMPERATURE, 20], [900, TEMPERATURE, 0])
+        await chamber.post("light_intensity_red", 0.0)
+        await chamber.post(TEMPERATURE, 30)
+        answer = await chamber.start("r")
+        assert answer["message"].endswith(
+            "leaves in force what is set by hand: light_intensity_red 0 fraction"
+        )
+
+
 @pytest.mark.parametrize(("early", "expected"), [(19, 19), (None, None)])
 async def test_what_a_client_publishes_before_the_runner_starts_counts(chamber, early, expected):
     async with chamber.on():

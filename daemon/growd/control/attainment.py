@@ -270,7 +270,14 @@ class AttainmentWatch:
         track.is_low = is_low
 
     def _miss(
-        self, track: _Track, set_point: float, value: float | None, reason: str, now: float, *, is_blocked: bool
+        self,
+        track: _Track,
+        set_point: float,
+        value: float | None,
+        reason: str,
+        now: float,
+        *,
+        is_blocked: bool,
     ) -> None:
         track.since = now if track.since is None else track.since
         if not is_blocked:

@@ -15,7 +15,7 @@ from growd.recipes.plan import Shape  # noqa: TC001  msgspec reads it
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from growd.bus import Bus, Node
     from growd.bus.messages import Message
@@ -103,6 +103,12 @@ class SetPointsByHand:
 
     def __contains__(self, variable: str) -> bool:
         return variable in self._held
+
+    def beside(self, variables: Iterable[str]) -> str:
+        """What to say at the start of a recipe of these: the set points that it leaves in force."""
+        left = sorted(self._held.keys() - variables)
+        shown = ", ".join(_shown(variable, self._held[variable].value) for variable in left)
+        return f"; warning: the recipe leaves in force what is set by hand: {shown}" if left else ""
 
     def stands(self, variable: str, written: Written | None) -> bool:
         """Whether a set point by hand holds; it is dropped where not. `written` is that of the recipe."""

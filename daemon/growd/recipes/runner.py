@@ -200,7 +200,8 @@ class RecipeRunner:
         self._refuse_unless_it_fits(plan, offset)
         await self._to_the_end(self._begin(recipe_id, recipe, plan, offset, by))
         logger.info("%s: the recipe %s has started", self._environment, recipe_id)
-        return f"the recipe {recipe_id} has started{told(warnings)}{self._doubt(plan)}"
+        doubts = f"{told(warnings)}{self._doubt(plan)}{self._by_hand.beside(plan.variables)}"
+        return f"the recipe {recipe_id} has started{doubts}"
 
     async def _begin(
         self, recipe_id: str, recipe: dict[str, Any], plan: Plan, offset: float, by: str
