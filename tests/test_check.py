@@ -347,6 +347,31 @@ async def test_an_output_that_hangs_is_left_behind():
         assert found[0].sentence == "lamp on GPIO 12 (white) hangs: it could not be driven within 15 s"
 
 
+def test_devices_that_nobody_configured_are_defaults_and_an_empty_chamber_is_a_warning(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[simulator]\nenabled = true\n[light]\n[chamber.shelf_2]\n")
+    status, printed = said("check", "--config", str(file))
+    default = " (default, as the configuration names none)"
+    assert (status, printed.splitlines()[:-1]) == (
+        0,
+        [
+            (
+                f"warning: {file}:4: [chamber.shelf_2]: has no sensor, lamp or relay; add one, such as "
+                "[[chamber.shelf_2.sensor]]"
+            ),
+            (
+                "environment_1/scd30_1: SCD30 at 0x61 on I2C bus 1: air_carbon_dioxide, air_temperature, "
+                f"air_humidity{default}"
+            ),
+            f"environment_1/bh1750_1: BH1750 at 0x23 on I2C bus 1: light_illuminance{default}",
+            (
+                "environment_1/light: lamp on GPIO 12 (white), GPIO 13 (red), GPIO 18 (blue): "
+                f"light_intensity_white, light_intensity_red, light_intensity_blue{default}"
+            ),
+        ],
+    )
+
+
 async def test_a_sound_configuration_is_told_with_what_it_names(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(

@@ -20,6 +20,7 @@ from growd import safe_outputs
 from growd.config import Chamber, Channel, Config, Light, Relay, Simulator, load
 from growd.config.profiles import profile_path
 from growd.data_folder import own_folder
+from growd.run_command import _make_safe
 from growd.safe_outputs import FILE_NAME, SafePin, keep_run, last_run, make_safe, safe_pins
 from growd.store.local import SCHEMA_VERSION
 from growd_drivers import relay as drivers
@@ -343,6 +344,12 @@ def test_without_the_gpio_package_growd_safe_says_so_and_fails(data: Path, monke
     status, printed = said("safe", "--data", str(data), "--config", FOOD_COMPUTER)
     assert status == 1
     assert "not safe: the package RPi.GPIO is missing" in printed
+
+
+def test_a_start_with_a_wrong_option_tells_the_outputs_of_the_last_run_apart(data: Path, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "RPi", None)
+    _make_safe(None, data)
+    assert "an output of the last run could not be made safe at the start: " in caplog.text
 
 
 def test_pins_of_the_pwm_chip_are_made_safe_by_it(pins: LastingPins, tmp_path: Path):

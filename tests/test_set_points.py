@@ -74,7 +74,7 @@ async def test_a_set_point_survives_a_kill_holds_over_a_recipe_and_ends_with_a_p
                     await asyncio.sleep(0.5)
             assert "(changed since: revision 2 is in the database)" in (await typed("status", *where)).out
             assert (await typed("topic", "release", TOPIC, *where)).err.startswith(
-                "growd: released; the recipe"
+                "growd: released; now in force: the recipe"
             )
             values = await set_points_in_data(program, home)
         # restored (a kill may lose the first point), taken over by the recipe, set over it, released

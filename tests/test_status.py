@@ -22,7 +22,7 @@ from growd.control.topics import commanded, declare_environment, desired, measur
 from growd.machine import MachineStatus
 from growd.recipes.status import RECIPE_STATE
 from growd.status.asking import is_running, status_of
-from growd.status.model import Counters, DeviceStatus, RecipeStatus, Status
+from growd.status.model import Counters, DeviceStatus, HandStatus, RecipeStatus, Status
 from growd.status.overview import Overview
 from growd.status.table import report, table
 from growd.store.database_node import DatabaseStatus
@@ -381,6 +381,13 @@ def test_machine_and_database_are_lines_of_the_report():
         "",
         "All is well.",
     ]
+
+
+def test_a_simulated_clock_a_switch_and_points_that_wait_are_in_plain_words():
+    fan = HandStatus("environment_1", "air_flush_on", 1.0, "switch", "anna", 999_990.0, "")
+    told = report(replace(WELL, machine=replace(MACHINE, clock_simulated=True), set_points=[fan]))
+    assert "environment_1: air_flush_on on by hand, by anna, for 10 s" in told
+    assert "; simulated clock\n" in told
 
 
 def test_what_others_have_written_moves_no_cursor():

@@ -20,7 +20,7 @@ from growd.bus.messages import MESSAGE_TYPES
 from growd.bus.params import Parameters
 from growd.clock import AcceleratedClock, Clock, RealClock
 from growd.config import ConfigError, Finding, refuse
-from growd.config.doubts import high_limits, odd_addresses, self_calibrations, shared_pwm
+from growd.config.doubts import empty_chambers, high_limits, odd_addresses, self_calibrations, shared_pwm
 from growd.data_folder import StartError, own_folder, unusable
 from growd.devices import shared_places
 from growd.folders import couchdb_folder, read_credentials, read_trust
@@ -353,6 +353,7 @@ DOUBTS: Final[tuple[Doubt, ...]] = (
     unguarded_valves,
     self_calibrations,
     odd_addresses,
+    empty_chambers,
     shared_pwm,
     median_of_two,
 )

@@ -7,6 +7,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from growd.config import Config, Light
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
 from growd.devices import SENSOR_KINDS, SensorDevice, line_of
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from growd.clock import Clock
-    from growd.config import Config, Light, Relay, Sensor
+    from growd.config import Relay, Sensor
     from growd.worker import Worker
     from growd_drivers.hardware import Hardware
 
@@ -37,6 +38,7 @@ T = TypeVar("T")
 LIMIT_S: Final = 15.0
 """For one device: a stuck bus takes 1 s for each transfer, a small Pi seconds to read Adafruit's driver."""
 
+_DEFAULT: Final = " (default, as the configuration names none)"
 _PATIENCE_S: Final = 5.0  # two intervals of an SCD30, for its first measurement
 _POLL_S: Final = 0.25
 _CLOSE_S: Final = 0.5
@@ -74,16 +76,18 @@ class Finding:
 
 
 def described(config: Config) -> Iterator[tuple[str, str]]:
-    """The name of each device, and what it is, where, and for which variables."""
+    """The name of each device, and what it is, where, for which variables, and whether it is a default."""
     for environment, chamber in config.chambers().items():
         named = functools.partial(config.device, environment)
         for sensor in chamber.sensor:
             variables = ", ".join(SENSOR_KINDS[sensor.kind].variables.values())
-            yield named(sensor.name), f"{_name_of(sensor)}: {variables}"
+            default = _DEFAULT if chamber.sensor is Config().sensor else ""
+            yield named(sensor.name), f"{_name_of(sensor)}: {variables}{default}"
         light = chamber.light
         if light.enabled:
             variables = ", ".join(f"light_intensity_{channel.name}" for channel in light.channel)
-            yield named("light"), f"{_lamp(light)}: {variables}"
+            default = _DEFAULT if light.channel is Light().channel else ""
+            yield named("light"), f"{_lamp(light)}: {variables}{default}"
         for relay in chamber.relay:
             yield named(relay.name), f"{_relay(relay)}, active {relay.active}: {relay.variable}"
 

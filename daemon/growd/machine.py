@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd import __version__
+from growd.clock import AcceleratedClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,7 @@ class MachineStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     python_version: str
     growd_uptime_s: float
     clock_synchronised: bool
+    clock_simulated: bool = False
     model: str | None = None
     system: str | None = None
     kernel: str | None = None
@@ -126,6 +128,7 @@ def read_machine(data: Path, clock: Clock, root: Path = Path("/")) -> MachineSta
         python_version=platform.python_version(),
         growd_uptime_s=time.monotonic() - _STARTED,
         clock_synchronised=clock.is_synchronised(),
+        clock_simulated=isinstance(clock, AcceleratedClock),
         model=_text(root / "proc/device-tree/model"),
         system=_read_system(root),
         kernel=platform.release(),

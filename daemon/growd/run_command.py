@@ -84,7 +84,8 @@ def _make_safe(config: Config | None, data: Path) -> None:
     for pin in outcome.safe:
         _log.debug("%s", pin)
     for failure in outcome.failures:
-        _log.error("an output could not be made safe at the start: %s", failure)
+        whose = "an output of the last run" if config is None else "an output"
+        _log.error("%s could not be made safe at the start: %s", whose, failure)
     if config is None and outcome.safe:
         _log.warning("the configuration can't be used; the outputs of the last run were made safe")
 

@@ -217,6 +217,18 @@ async def test_a_set_point_that_is_released_ends_a_command_by_hand(rig):
     assert (red.value, red.quality) == (None, Quality.STALE)
 
 
+async def test_a_release_of_a_command_that_is_not_held_says_so(rig):
+    topic = rig.bus.topics.get("e/commanded/light_intensity_red")
+    client = rig.bus.find_node("client")
+    said = []
+    for value in (None, 0.9, None, None):
+        message = client.publish_arguments(topic.name, [value])
+        said.append(await topic.answer(message, "anna"))
+        await rig.clock.advance(2)
+    nothing = "there was no command by hand to release"
+    assert said == [nothing, "", "", nothing]
+
+
 @pytest.mark.parametrize("is_at_once", [False, True])
 async def test_the_end_of_a_recipe_ends_every_command_by_hand(rig, is_at_once):
     rig.publish(f"desired/{LUX}", 8000.0)

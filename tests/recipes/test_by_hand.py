@@ -194,13 +194,22 @@ async def test_it_holds_over_the_recipe_until_that_changes_the_variable(chamber)
         assert chamber.bus.find_node("e/set_points").details()["set_points"] == []
 
 
+async def test_a_release_of_what_is_not_held_says_so(chamber):
+    words = f"there was no set point of {TEMPERATURE} by hand to release"
+    async with chamber.on():
+        assert await chamber.post(TEMPERATURE, None) == words
+        await chamber.start()
+        over = await chamber.post(TEMPERATURE, None)
+        assert over.startswith(f"{words}; now in force: the recipe day (20 degC)")
+
+
 async def test_released_it_gives_the_recipe_its_variable_back_at_once(chamber):
     async with chamber.on():
         await chamber.start()
         await chamber.post(TEMPERATURE, 30)
         with chamber.client.subscribe(f"e/desired/{TEMPERATURE}") as messages:
             words = await chamber.post(TEMPERATURE, None)
-            assert words.startswith("released; the recipe day (20 degC) until it next changes")
+            assert words.startswith("released; now in force: the recipe day (20 degC) until it next changes")
             assert [messages.get_nowait().value for _ in range(2)] == [None, 20]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -124,7 +125,8 @@ async def test_a_pause_holds_what_is_as_it_is_and_resuming_goes_on_there(on):
     assert state(on)["elapsed"] == pytest.approx(16 * MINUTE, abs=2)
 
 
-async def test_a_paused_recipe_is_paused_after_a_restart_however_long_that_took(chamber):
+async def test_a_paused_recipe_is_paused_after_a_restart_however_long_that_took(chamber, caplog):
+    caplog.set_level(logging.INFO, "growd")
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
@@ -134,6 +136,7 @@ async def test_a_paused_recipe_is_paused_after_a_restart_however_long_that_took(
     async with chamber.on():
         await chamber.clock.advance(2)
         assert (state(chamber)["state"], state(chamber)["elapsed"]) == ("paused", MINUTE)
+        assert "is still paused at 60 s" in caplog.text
         assert chamber.set_points() == {LIGHT: 5000}
         await chamber.ask("resume_recipe")
         await chamber.clock.advance(MINUTE)

@@ -115,7 +115,7 @@ async def test_status_tells_of_points_that_wait_and_why(tmp_path):
             assert told["since"] == rig.clock.time()
             exit_status, printed = await rig.asked("status")
             assert exit_status == 0  # it waits on the disk: nothing is lost
-            assert "store: 1 point on the way to the database" in printed
+            assert "store: 1 point waits for the next write to the database" in printed
             assert "the database takes none, for " in printed
 
 

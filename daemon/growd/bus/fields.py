@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
+_PLAIN_UNITS: Final = frozenset({"fraction", "switch"})  # a number says all
+
 REQUIRED: Final[Any] = object()
 
 
@@ -33,7 +35,7 @@ class Field:
     """A name, a type, and a range where there is one.
 
     `minimum` and `maximum` bound a number and are allowed values themselves; `unit` is for people.
-    A field with a `default` may be left out. `max_length` bounds a string, in characters.
+    A field with a `default` may be left out. `min_length` and `max_length` bound a string, in characters.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Field:
     unit: str = ""
     default: Any = REQUIRED
     max_length: int = 65_536
+    min_length: int = 0
     doc: str = ""
 
     @property
@@ -93,10 +96,12 @@ class Field:
     def expected(self) -> str:
         """What fits, in words: "float64 from 0 to 40000 ppm"."""
         if self.kind is Kind.STRING:
-            return f"{self.kind} of at most {self.max_length} characters"
+            length = f"{self.min_length} to" if self.min_length else "at most"
+            return f"{self.kind} of {length} {self.max_length} characters"
         bounds = self._bounds()
         if bounds:
-            return f"{self.kind} {bounds} {self.unit}".rstrip()
+            unit = "" if self.unit in _PLAIN_UNITS else self.unit
+            return f"{self.kind} {bounds} {unit}".rstrip()
         return f"a finite {self.kind}" if self.kind is Kind.FLOAT64 else str(self.kind)
 
     def _bounds(self) -> str:
@@ -128,7 +133,9 @@ class Field:
         return number
 
     def _string(self, value: Any) -> str:
-        if not isinstance(value, str) or len(value) > self.max_length or not _is_text(value):
+        if not isinstance(value, str) or not _is_text(value):
+            raise self._wrong(value)
+        if not self.min_length <= len(value) <= self.max_length:
             raise self._wrong(value)
         return value
 

@@ -66,6 +66,14 @@ def _has_valve(chamber: Chamber) -> bool:
     return any(relay.variable == VALVE for relay in chamber.relay)
 
 
+def empty_chambers(config: Config, _: Source) -> Iterator[Finding]:
+    """Further environments without a device."""
+    for environment, chamber in config.chamber.items():
+        if not (chamber.sensor or chamber.relay or chamber.light.enabled):
+            reason = f"has no sensor, lamp or relay; add one, such as [[chamber.{environment}.sensor]]"
+            yield Finding(("chamber", environment), reason)
+
+
 def odd_addresses(config: Config, _: Source) -> Iterator[Finding]:
     """Addresses that a sensor of this kind does not have."""
     for environment, chamber in config.chambers().items():

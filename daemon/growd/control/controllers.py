@@ -63,6 +63,7 @@ class Controller(ABC):
         left = Field("override_left", Kind.FLOAT64, 0, 86_400, "s", default=0.0)
         self._override_left = self.node.declare(f"{self.node.name}/override_left", left, read_only=True)
         self._override: tuple[float, float] | None = None  # value, when it began
+        self._output.topic.remarks.append(self._remark)
         self._commanding = False
 
     async def run(self) -> None:
@@ -80,6 +81,11 @@ class Controller(ABC):
     def is_overridden(self) -> bool:
         """Whether somebody commands by hand."""
         return self._overridden() is not None
+
+    def _remark(self, message: Message) -> str:
+        """What to tell a client who releases what is not held; the release itself has not come here yet."""
+        is_empty = message.quality is not Quality.OK and not self.is_overridden
+        return "there was no command by hand to release" if is_empty else ""
 
     @abstractmethod
     def _automatic(self) -> float | None:

@@ -28,7 +28,7 @@ EVENT: Final = MessageType(
 )
 """Something that happened once: a fault, a recovery or an interlock, of which device, and in words."""
 
-NOTE: Final = MessageType(STRING.name, (Field("data", Kind.STRING, max_length=2_000),))
+NOTE: Final = MessageType(STRING.name, (Field("data", Kind.STRING, min_length=1, max_length=2_000),))
 """A line of a grower's journal."""
 
 RESERVED: Final = frozenset({

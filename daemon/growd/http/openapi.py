@@ -146,6 +146,8 @@ def field_schema(field: Field) -> dict[str, Any]:
         schema = {"type": "boolean"}
     elif field.kind is Kind.STRING:
         schema = {"type": "string", "maxLength": field.max_length}
+        if field.min_length:
+            schema["minLength"] = field.min_length
     else:
         schema = {}
     if field.doc or field.unit:

@@ -182,10 +182,14 @@ class SetPointsByHand:
         return "" if message.value is None else beyond(self._reach, variable, message.value)
 
     def _release(self, variable: str) -> str:
+        was_held = variable in self._held
         self.drop(variable)
         is_driven = self._driver.written(variable) is not None
         self._driver.take_back(variable)
-        return f"released; {self._driver.in_words(variable)}" if is_driven else ""
+        words = "released" if was_held else f"there was no set point of {variable} by hand to release"
+        if is_driven:
+            return f"{words}; now in force: {self._driver.in_words(variable)}"
+        return "" if was_held else words
 
     def _hold(self, variable: str, message: Message, who: str) -> str:
         over = self._driver.written(variable)

@@ -425,7 +425,8 @@ class RecipeRunner:
         self._active = ActiveRun(position, plan)
         if position.elapsed() >= plan.duration and position.is_sure:
             self._active.ending = FINISHED  # it ended while nobody looked: its last set points are past
-        logger.info("%s: the recipe %s goes on at %.0f s", self._environment, run.recipe_id, run.elapsed)
+        words = "is still paused" if position.is_paused else "goes on"
+        logger.info("%s: the recipe %s %s at %.0f s", self._environment, run.recipe_id, words, run.elapsed)
 
     # each second
 

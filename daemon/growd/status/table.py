@@ -88,7 +88,8 @@ def _of_recipe(recipe: RecipeStatus) -> str:
 
 
 def _of_set_point(each: HandStatus, now: float) -> str:
-    value = f"{each.variable} {each.value:.6g} {each.unit}"
+    on_off = "on" if round(each.value) else "off"
+    value = f"{each.variable} {on_off if each.unit == 'switch' else f'{each.value:.6g} {each.unit}'}"
     over = f", over {each.over}" if each.over else ""
     return f"{each.environment}: {value} by hand, by {each.by}, for {lasted(now - each.since)}{over}"
 
@@ -99,7 +100,8 @@ def _of_interlock(interlock: InterlockStatus, now: float) -> str:
 
 
 def _of_store(store: StoreStatus, now: float) -> Iterator[str]:
-    yield f"store: {counted(store.waiting, 'point')} on the way to the database"
+    verb = "waits" if store.waiting == 1 else "wait"
+    yield f"store: {counted(store.waiting, 'point')} {verb} for the next write to the database"
     if store.shipping:
         yield f"  the database takes none, for {lasted(now - store.since)}: {store.shipping}"
     if store.saving:
@@ -144,7 +146,8 @@ def _figures(machine: MachineStatus) -> Iterator[str]:
         little = ", which is little" if has_little_disk(machine) else ""
         sizes = f"{machine.disk_free_bytes / _GIGABYTE:.1f} of {machine.disk_bytes / _GIGABYTE:.1f} GB"
         yield f"{sizes} of the disk free{little}"
-    yield f"clock {'' if machine.clock_synchronised else 'NOT '}synchronised"
+    state = "synchronised" if machine.clock_synchronised else "NOT synchronised"
+    yield "simulated clock" if machine.clock_simulated else f"clock {state}"
 
 
 def _row(device: DeviceStatus, now: float) -> tuple[str, ...]:
