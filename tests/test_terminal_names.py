@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growd.terminal.fields import FieldInfo, value_of
+from growd.terminal.names import similar
 from growd.terminal.output import table, text_of, tree
+from growd.variables import VARIABLES
 from support.daemon import CALIBRATE, CO2, START, STOP, serving
 from support.terminal import launched, typed
 
@@ -45,6 +47,21 @@ async def test_parameters_are_listed_and_told():
             "list": [1, {"a": "b"}],
             "sub": {"word": "two words"},
         }
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("e/desired/co2", ["e/desired/air_carbon_dioxide"]),
+        ("e/desired/pH", ["e/desired/water_potential_hydrogen"]),
+        ("ec", ["e/desired/water_electrical_conductivity"]),
+        ("desired/lux", ["e/desired/light_illuminance"]),
+        ("e/desired/temperature", ["e/desired/air_temperature"]),
+        ("humidity", ["e/desired/air_humidity"]),
+    ],
+)
+def test_a_short_name_of_a_variable_means_that_variable(name: str, meant: list[str]):
+    assert similar(name, [f"e/desired/{variable}" for variable in VARIABLES]) == meant
 
 
 @pytest.mark.parametrize(

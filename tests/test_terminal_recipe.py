@@ -63,6 +63,9 @@ async def test_a_recipe_is_stored_listed_run_and_stopped_at_the_terminal(tmp_pat
         assert "goes on" in await ask("resume")
         assert "has been stopped" in await ask("stop")
         assert "no recipe is running" in await ask("stop", status=1)
+        for verb in ("start", "show"):
+            refused = await ask(verb, "demo_dy", status=1)
+            assert refused.endswith("there is no recipe demo_dy; did you mean demo_day?\n")
         assert [line.split() for line in (await ask("list")).splitlines() if "two" in line] == [
             ["two/days", "phased", "6", "d"]
         ]

@@ -29,6 +29,7 @@ from growd.terminal.recipe import (
     environment_of,
     environment_option,
     read_file,
+    with_ids_like,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class _Answer(msgspec.Struct):
 def recipe() -> None:
     """Check, show, store and run recipes.
 
-    WHAT is a FILE with a recipe in JSON (a path that exists, or that ends in .json), or else the id of a
+    FILE|ID is a file with a recipe in JSON (a path that exists, or that ends in .json), or else the id of a
     recipe in the database, for which the running daemon is asked.
     """
 
@@ -207,7 +208,7 @@ class _Asked:
         with self._reach.client() as client:
             answer = client.call(name, arguments, kind=_Answer, also=(400, 404))
         if not answer.success:
-            refuse(answer.message or answer.reason)
+            refuse(with_ids_like(answer.message, self._what, self._reach) or answer.reason)
         return answer
 
 

@@ -35,13 +35,22 @@ class Variable:
 
 def similar_variable(name: str) -> str:
     """The variable that was probably meant by an unknown name, "" for none."""
-    if name in _SHORT:
-        return _SHORT[name]
+    if name.lower() in SHORT_NAMES:
+        return SHORT_NAMES[name.lower()]
     ending = [known for known in VARIABLES if known.endswith(f"_{name}")]
     return next(iter(ending or difflib.get_close_matches(name, VARIABLES, 1)), "")
 
 
-_SHORT = {"co2": "air_carbon_dioxide", "air_co2": "air_carbon_dioxide", "light": "light_illuminance"}
+SHORT_NAMES = {
+    "co2": "air_carbon_dioxide",
+    "air_co2": "air_carbon_dioxide",
+    "temperature": "air_temperature",
+    "humidity": "air_humidity",
+    "light": "light_illuminance",
+    "lux": "light_illuminance",
+    "ph": "water_potential_hydrogen",
+    "ec": "water_electrical_conductivity",
+}
 
 VARIABLES: dict[str, Variable] = {
     variable.name: variable

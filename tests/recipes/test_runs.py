@@ -181,12 +181,18 @@ async def test_skipping_back_is_as_good_and_survives_a_kill(chamber):
         assert (state(chamber)["phase"], chamber.set_points()) == ("early", {LIGHT: 5000})
 
 
+async def test_a_phase_without_a_name_is_named_so_in_the_refusal(on):
+    await on.start("day")
+    answer = await on.ask("skip_to_phase", "2")
+    assert answer["message"] == 'phase: there is none like "2"; the recipe has 1 phase: 1 (without a name)'
+
+
 @pytest.mark.parametrize("phase", ["middle", 0, 3, True, None, 1.5, ["late"], "\uff13", "9" * 5000])
 async def test_a_phase_that_there_is_not_is_refused_with_those_there_are(on, phase):
     await on.start("weeks")
     answer = await on.ask("skip_to_phase", phase)
     assert answer["success"] is False
-    assert "there are 1 early, 2 late" in answer["message"]
+    assert "the recipe has 2 phases: 1 early, 2 late" in answer["message"]
     assert state(on)["phase"] == "early"
 
 

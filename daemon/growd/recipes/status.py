@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.bus.errors import shown
+from growd.bus.errors import counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType
 from growd.recipes.drawing import next_change
@@ -153,8 +153,10 @@ def phase_named(plan: Plan, wanted: Any) -> Phase:
     )
     if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(plan.phases):
         return plan.phases[number - 1]
-    names = ", ".join(f"{index} {phase.name}".strip() for index, phase in enumerate(plan.phases, start=1))
-    raise RefusedError(f"phase: there is none like {shown(wanted)}; there are {names}")
+    phases = enumerate(plan.phases, start=1)
+    names = ", ".join(f"{index} {phase.name or '(without a name)'}" for index, phase in phases)
+    there = f"the recipe has {counted(len(plan.phases), 'phase')}: {names}"
+    raise RefusedError(f"phase: there is none like {shown(wanted)}; {there}")
 
 
 def told(warnings: list[Finding]) -> str:

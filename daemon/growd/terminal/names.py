@@ -14,6 +14,7 @@ from growd.client import Client, ClientError, RefusedError
 from growd.command_options import Reach
 from growd.config import ConfigError
 from growd.terminal.output import echo_lines, print_json
+from growd.variables import SHORT_NAMES, similar_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,8 +51,18 @@ def list_names(reach: Reach, resource: str, prefix: str, *, as_json: bool) -> No
 
 
 def similar(name: str, names: Sequence[str]) -> list[str]:
-    """Which names may have been meant: those that end in it first, then those that look like it."""
+    """Which names may have been meant.
+
+    Those whose variable has this short name (`desired/co2`); else those that end in it first, then those that
+    look like it.
+    """
     bare = name.strip("/")
+    branch, _, last = bare.rpartition("/")
+    meant = f"{branch}/{similar_variable(last)}".strip("/")
+    if last.lower() in SHORT_NAMES and (
+        short := [each for each in names if f"/{each}".endswith(f"/{meant}")]
+    ):
+        return short[:_MOST]
     ending = [each for each in names if bare and f"/{each}".endswith(f"/{bare}")]
     alike = difflib.get_close_matches(bare, names, _MOST, _LIKENESS)
     return list(dict.fromkeys([*ending, *alike]))[:_MOST]
@@ -65,12 +76,17 @@ def look_up(client: Client, resource: str, name: str, *, kind: type[T]) -> T:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         query = "declared=true" if resource == "param" else ""  # others may be misspelt themselves
-        found = similar(name, client.get(resource, kind=_Names, query=query).results)
-        if not found:
-            raise
-        *others, last = found
-        meant = f"{', '.join(others)} or {last}" if others else last
-        raise RefusedError(f"{error}; did you mean {meant}?", error.status, error.code) from None
+        meant = did_you_mean(name, client.get(resource, kind=_Names, query=query).results)
+        raise RefusedError(f"{error}{meant}", error.status, error.code) from None
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """The names that may have been meant, to be put behind a refusal; "" for none."""
+    found = similar(name, names)
+    if not found:
+        return ""
+    *others, last = found
+    return f"; did you mean {', '.join(others)} or {last}?" if others else f"; did you mean {last}?"
 
 
 def completing(

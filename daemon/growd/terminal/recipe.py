@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 from http import HTTPStatus
 from pathlib import Path
@@ -12,13 +13,13 @@ import click
 import msgspec
 
 from growd.bus.errors import counted
-from growd.client import Client, RefusedError
+from growd.client import Client, ClientError, RefusedError
 from growd.command_options import Reach, client_options, refuse
 from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import Finding, errors
 from growd.recipes.interpreter import check, interpret
 from growd.recipes.reading import read
-from growd.terminal.names import complete_with
+from growd.terminal.names import complete_with, did_you_mean
 from growd.terminal.output import echo_lines, output_options, print_json, table
 from growd.wording import duration
 
@@ -70,13 +71,21 @@ class _Result(msgspec.Struct):
 
 def complete_ids(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the id of a recipe."""
+    given = {name: ctx.params[name] for name in ("config", "settings") if ctx.params.get(name)}
+    return complete_with(ctx, incomplete, lambda client: _ids(client, Reach(**given)))
 
-    def ids(client: Client) -> list[str]:
-        given = {name: ctx.params[name] for name in ("config", "settings") if ctx.params.get(name)}
-        rows = client.database("GET", f"{_database(Reach(**given))}/_all_docs", kind=_Rows).rows
-        return [row.id for row in rows if not row.id.startswith("_design/")]
 
-    return complete_with(ctx, incomplete, ids)
+def _ids(client: Client, reach: Reach) -> list[str]:
+    rows = client.database("GET", f"{_database(reach)}/_all_docs", kind=_Rows).rows
+    return [row.id for row in rows if not row.id.startswith("_design/")]
+
+
+def with_ids_like(refusal: str, recipe_id: str, reach: Reach) -> str:
+    """A refusal; where there is no recipe of this id, with the ids that may have been meant."""
+    if refusal == f"there is no recipe {recipe_id}":
+        with contextlib.suppress(ClientError), reach.client() as client:  # some may not read the database
+            return refusal + did_you_mean(recipe_id, _ids(client, reach))
+    return refusal
 
 
 def complete_files_and_ids(
@@ -195,7 +204,7 @@ def _call(reach: Reach, environment: str | None, service: str, **arguments: Any)
         name = f"{environment_of(reach, environment)}/{service}"
         answer = client.call(name, {**arguments, "by": getpass.getuser()}, kind=_Checked)
     if not answer.success:
-        refuse(answer.message)
+        refuse(with_ids_like(answer.message, arguments.get("recipe_id", ""), reach))
     click.echo(f"growd: {answer.message}", err=True)
 
 
