@@ -5,8 +5,9 @@ import { readFileSync } from 'node:fs';
 import { bulkGet, missingRevs, readAllDocs, readDesignDocs } from './bulk.mjs';
 import { serveChanges } from './changes.mjs';
 import { getAttachment, getDocument } from './documents.mjs';
-import { checkDocs, checkDocument, checkMultipart, checkNesting, checkRequestedDocs, checkRevisions } from './guards.mjs';
+import { checkDocs, checkDocument, checkNesting, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
+import { joinRelated, readMultipart } from './multipart.mjs';
 import { express, expressPouchDB, setDBOnReq } from './packages.mjs';
 import { queryHandlers } from './queries.mjs';
 import { Replications } from './replication.mjs';
@@ -16,7 +17,7 @@ import { Scheduler } from './scheduler.mjs';
 import { databaseFolders, folderName } from './storage.mjs';
 import { installValidation } from './validation.mjs';
 import { readView, serveList } from './views.mjs';
-import { copyDocument, deleteAttachment, deleteDocument, putAttachment, putDocument } from './writes.mjs';
+import { copyDocument, deleteAttachment, deleteDocument, postForm, putAttachment, putDocument } from './writes.mjs';
 
 const { version } = JSON.parse(readFileSync(new URL('package.json', import.meta.url)));
 
@@ -90,10 +91,9 @@ export async function createApp({ Pouch, folder, uuid, settings, replicator, fun
 }
 
 function addServerRoutes(app, pouchApp, replications, replicator) {
-  const body = express.json({ limit: LARGEST_BODY_BYTES, type: isJSON, verify: checkNesting });
   const tasks = () => [...replications.tasks(), ...replicator.tasks()];
   serve(app, '/_active_tasks', { get: [(req, res) => sendJSON(res, 200, tasks())] });
-  serve(app, '/_replicate', { post: [body, (req, res) => replications.serve(req, res)] });
+  serve(app, '/_replicate', { post: [readJSON(), (req, res) => replications.serve(req, res)] });
   serve(app, '/_session', { get: [pouchApp], post: [pouchApp], delete: [pouchApp] });
   serve(app, '/_uuids', { get: [pouchApp] });
 }
@@ -126,9 +126,8 @@ function addDatabaseRoutes(app, Pouch, pouchApp, stopping) {
     req.PouchDB = Pouch;
     setDBOnReq(req.params.db, pouchApp.dbWrapper, req, res, next);
   };
-  const body = express.json({ limit: LARGEST_BODY_BYTES, type: isJSON, verify: checkNesting });
-  app.use(checkMultipart);
-  app.post('*', body);
+  addDocumentRoutes(app, open, pouchApp);
+  app.post('*', readJSON());
   serve(app, '/:db', { get: [pouchApp], put: [pouchApp], delete: [pouchApp], post: [checkDocument, pouchApp] });
   addQueryRoutes(app, open, stopping);
   serve(app, '/:db/_bulk_docs', { post: [checkDocs, pouchApp] });
@@ -145,7 +144,6 @@ function addDatabaseRoutes(app, Pouch, pouchApp, stopping) {
   }
   app.all('/:db/_design/:ddoc/_rewrite*', refuseRewrite);
   app.all(NOT_IMPLEMENTED, refuseNotImplemented);
-  addDocumentRoutes(app, open, body, pouchApp);
 }
 
 function addQueryRoutes(app, open, stopping) {
@@ -160,13 +158,14 @@ function addQueryRoutes(app, open, stopping) {
   readable(['/:db/_design/:ddoc/_list/:list/:view', '/:db/_design/:ddoc/_list/:list/:other/:view'], serveList);
 }
 
-function addDocumentRoutes(app, open, body, pouchApp) {
+function addDocumentRoutes(app, open, pouchApp) {
+  const multipart = readMultipart(LARGEST_BODY_BYTES);
   serve(app, DOCUMENT, {
     get: [open, getDocument, pouchApp], // `open_revs`
-    put: [body, checkDocument, open, putDocument, pouchApp], // in several parts
+    put: [multipart, joinRelated, readJSON(), checkDocument, open, putDocument],
     delete: [open, deleteDocument],
     copy: [open, copyDocument],
-    post: [pouchApp], // attachments from a form
+    post: [multipart, open, postForm],
   });
   serve(app, ATTACHMENT, {
     get: [open, getAttachment],
@@ -199,8 +198,8 @@ function refuseRewrite(req, res) {
 }
 
 /** Bodies are JSON whatever they are called, as CouchDB has it: `curl -d` calls them a form. */
-function isJSON(req) {
-  return !(req.headers['content-type'] ?? '').startsWith('multipart/');
+function readJSON() {
+  return express.json({ limit: LARGEST_BODY_BYTES, type: () => true, verify: checkNesting });
 }
 
 async function createPouchApp(Pouch, functions) {

@@ -7,7 +7,7 @@ const INDEX_MEMBERS = ['_id', '_rev', '_revisions', 'language', 'views', 'autoup
 
 /** Why a client may not write the design document `doc` in the place of `before`; undefined where it may. */
 export function reasonAgainst(doc, before) {
-  if ((doc._deleted || isIndex(doc)) && (before === null || isIndex(before))) {
+  if ((doc._deleted || (isIndex(doc) && isUsable(doc))) && (before === null || isIndex(before))) {
     return undefined;
   }
   return (
@@ -27,6 +27,21 @@ function isIndex(doc) {
     Object.keys(doc).every((name) => INDEX_MEMBERS.includes(name)) &&
     Object.values(doc.views ?? {}).every((view) => view?.reduce === '_count' && isObject(view.map?.fields))
   );
+}
+
+/** Whether `_find` can read the definitions: it fails over all indexes when it can't read one. */
+function isUsable(doc) {
+  return isObject(doc.views) && Object.values(doc.views).every(isDefined);
+}
+
+/** Whether the view is of the fields that its definition names. */
+function isDefined({ map, options }) {
+  const fields = options?.def?.fields;
+  if (!Array.isArray(fields) || fields.length === 0) {
+    return false;
+  }
+  const names = fields.flatMap((field) => (isObject(field) ? Object.keys(field) : [field]));
+  return names.length === fields.length && JSON.stringify(names.sort()) === JSON.stringify(Object.keys(map.fields).sort());
 }
 
 function isObject(value) {

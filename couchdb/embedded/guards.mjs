@@ -1,9 +1,10 @@
 // Requests that express-pouchdb or PouchDB would break on are refused before they get there.
 
-import { HttpError, sendError } from './http.mjs';
+import { HttpError } from './http.mjs';
 
 const [QUOTE, BACKSLASH, BRACKET, BRACE] = Buffer.from('"\\[{');
-const MULTIPART_ANSWER_MS = 10_000;
+// https://docs.couchdb.org/en/stable/api/document/common.html#special-fields; PouchDB has more, for itself
+const SPECIAL_MEMBERS = /^_(id|rev|attachments|deleted|revisions|revs_info|conflicts|deleted_conflicts|local_seq|replication_.*)$/;
 const DEEPEST_NESTING = 500; // PouchDB copies documents by recursion
 
 /** JSON that is nested too deep, by its bytes. */
@@ -27,8 +28,7 @@ export function checkNesting(req, res, bytes) {
 /** A document: there is one, and it is an object. */
 export function checkDocument(req, res, next) {
   const isThere = req.get('Transfer-Encoding') !== undefined || Number(req.get('Content-Length') ?? 0) > 0;
-  const isMultipart = (req.get('Content-Type') ?? '').startsWith('multipart/');
-  refuseUnless(isMultipart || (isThere && isObject(req.body)), 'Document must be a JSON object', next);
+  refuseUnless(isThere && isObject(req.body), 'Document must be a JSON object', next);
 }
 
 /** `_revs_diff` and `_missing_revs`: an object of lists of revisions. */
@@ -59,6 +59,50 @@ export function checkDocs(req, res, next) {
   refuseUnless(Array.isArray(docs) && docs.every(isObject), "'docs' must be a list of JSON objects", next);
 }
 
+/** What is wrong with a document that PouchDB would store wrongly, or end the process over; undefined for none. */
+export function malformation(doc) {
+  if (hasPrototype(doc)) {
+    return 'a member of a document must not be called __proto__';
+  }
+  const unknown = Object.keys(doc).find((name) => name.startsWith('_') && !SPECIAL_MEMBERS.test(name));
+  if (unknown !== undefined) {
+    return `Bad special document member: ${unknown}`;
+  }
+  if (String(doc._id).startsWith('_local/')) {
+    return Object.hasOwn(doc, 'error') ? 'a local document must not have a member called error' : undefined;
+  }
+  const { _rev: rev, _revisions: revisions, _attachments: attachments = {} } = doc;
+  if (isRevision(rev) && !isHistory({ start: Number.parseInt(rev, 10), ids: [rev.slice(rev.indexOf('-') + 1)] })) {
+    return 'Invalid rev format';
+  }
+  if (revisions !== undefined && !isHistory(revisions)) {
+    return '_revisions must have a list of ids, and in start the number of the first';
+  }
+  if (!isObject(attachments)) {
+    return '_attachments must be an object';
+  }
+  const wrong = Object.keys(attachments).find((name) => !isAttachment(attachments[name]));
+  return wrong === undefined ? undefined : `the attachment ${wrong} must be a stub or have base64 text as data`;
+}
+
+function isHistory(value) {
+  const { start, ids } = isObject(value) ? value : {};
+  const isCounted = Number.isSafeInteger(start) && Array.isArray(ids) && ids.length > 0 && ids.length <= start;
+  return isCounted && ids.every(isDigest);
+}
+
+/** PouchDB copies a member `__proto__` by assignment: it becomes the prototype, and the copy inherits its members. */
+function hasPrototype(value) {
+  if (value === null || typeof value !== 'object' || Buffer.isBuffer(value)) {
+    return false;
+  }
+  return Object.hasOwn(value, '__proto__') || Object.values(value).some(hasPrototype);
+}
+
+function isAttachment(value) {
+  return isObject(value) && (value.stub === true || isText(value.data) || Buffer.isBuffer(value.data));
+}
+
 /** `open_revs` of a document: "all" or a JSON list of revisions. */
 export function checkOpenRevs(text) {
   try {
@@ -70,21 +114,6 @@ export function checkOpenRevs(text) {
     // refused below
   }
   throw new HttpError(400, 'bad_request', `open_revs must be all or a JSON list of revisions, not ${text}`);
-}
-
-/** A multipart body that makes no sense: express-pouchdb would never answer. */
-export function checkMultipart(req, res, next) {
-  const type = req.get('Content-Type') ?? '';
-  if (!type.startsWith('multipart/')) {
-    next();
-    return;
-  }
-  req.once('end', () => {
-    const error = new HttpError(400, 'bad_request', 'the multipart body is malformed');
-    const timer = setTimeout(() => res.headersSent || sendError(res, error), MULTIPART_ANSWER_MS);
-    res.once('close', () => clearTimeout(timer));
-  });
-  refuseUnless(/;\s*boundary=/i.test(type), `${type} needs a boundary`, next);
 }
 
 /** Where the string ends whose quote is at `start`; by far the most bytes of a large body are in strings. */
@@ -110,6 +139,11 @@ function refuseUnless(fine, sentence, next) {
 
 function isObject(value) {
   return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+/** PouchDB finds no revision whose digest is empty or has a hyphen. */
+function isDigest(value) {
+  return isText(value) && /^[^-]+$/.test(value);
 }
 
 function isText(value) {

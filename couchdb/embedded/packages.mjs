@@ -9,7 +9,7 @@ const require = createRequire(import.meta.url);
 /** What packages load of others and use seldom or never: together a third of the time of a start. */
 const SELDOM_USED = [
   ['level', 'pouchdb-node'], // where no `db` is given
-  ['multiparty', 'express-pouchdb'], // attachments from a form
+  ['multiparty', 'express-pouchdb'], // multipart.mjs takes its place
   ['pouchdb-auth', 'express-pouchdb'], // passwords in a file of settings, of which there is none
   ['pouchdb-fetch', 'pouchdb-abstract-mapreduce'], // for views of a database elsewhere
   ['pouchdb-fetch', 'pouchdb-find'], // likewise

@@ -3,6 +3,7 @@
 // https://docs.couchdb.org/en/stable/ddocs/ddocs.html#validate-document-update-functions
 
 import { isDesign, OWNER, reasonAgainst } from './designs.mjs';
+import { malformation } from './guards.mjs';
 import { CONFLICT, HttpError } from './http.mjs';
 import { compile, compileLimited } from './sandbox.mjs';
 
@@ -27,9 +28,11 @@ export function installValidation(db, { limit, builtIn = [], clientDesigns }) {
         return write(request, settings);
       }
       functions ??= [...builtIn, ...(await loadFunctions(db, limit))];
-      const refused = await check(db, functions, docs);
+      const refused = refuseMalformed(docs);
+      const sound = docs.filter((doc) => !refused.has(doc));
+      await check(db, functions, sound, refused);
       if (!clientDesigns && settings.by !== OWNER) {
-        await refuseDesigns(db, docs, refused);
+        await refuseDesigns(db, sound, refused);
       }
       const accepted = { ...request, docs: docs.filter((doc) => !refused.has(doc)) };
       const results = await write(accepted, settings).catch((error) => {
@@ -75,8 +78,14 @@ function loadFunction(source, limit) {
   return compileLimited(loop, 'validate_doc_update', {}, limit);
 }
 
-/** Which of the documents are refused, each with its error. */
-async function check(db, functions, docs) {
+/** Which of the documents PouchDB would store wrongly or break on, each with its error. */
+function refuseMalformed(docs) {
+  const errors = docs.map((doc) => [doc, malformation(doc)]).filter(([, reason]) => reason !== undefined);
+  return new Map(errors.map(([doc, reason]) => [doc, refusal(doc, new HttpError(400, 'doc_validation', reason))]));
+}
+
+/** Add the documents that functions refuse to `refused`, each with its error. */
+async function check(db, functions, docs, refused) {
   const checked = functions.length === 0 ? [] : docs.filter(isChecked);
   const before = await currentDocs(db, checked);
   const jobs = checked.map((doc) => ({
@@ -87,7 +96,7 @@ async function check(db, functions, docs) {
   }));
   functions.forEach((validateAll) => validateAll(jobs));
   const failed = jobs.filter((job) => job.thrown.length > 0);
-  return new Map(failed.map((job) => [job.newDoc, refusal(job.newDoc, job.thrown[0])]));
+  failed.forEach((job) => refused.set(job.newDoc, refusal(job.newDoc, job.thrown[0])));
 }
 
 async function refuseDesigns(db, docs, refused) {

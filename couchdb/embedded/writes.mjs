@@ -6,13 +6,10 @@
 import { OWNER } from './designs.mjs';
 import { isRevision } from './guards.mjs';
 import { CONFLICT, HttpError, outsideAddress, queryStrings, sendError, sendJSON } from './http.mjs';
+import { parameter } from './multipart.mjs';
 
-/** PUT of a document; one in several parts is left to the next handler. */
-export async function putDocument(req, res, next) {
-  if ((req.get('Content-Type') ?? '').startsWith('multipart/')) {
-    next();
-    return;
-  }
+/** PUT of a document. */
+export async function putDocument(req, res) {
   await answer(req, res, 201, () => {
     const rev = namedRevision(req, req.body._rev);
     const doc = { ...req.body, _id: req.params.id, ...(rev === undefined ? {} : { _rev: rev }) };
@@ -64,6 +61,22 @@ export async function putAttachment(req, res) {
     const data = Buffer.isBuffer(req.body) ? req.body : Buffer.alloc(0);
     const content = { content_type: req.get('Content-Type') ?? 'application/octet-stream', data };
     return req.db.put({ ...doc, _attachments: { ...doc._attachments, [attachment]: content } });
+  });
+}
+
+/** POST of a form: its files become attachments of the revision in its field `_rev`. */
+export async function postForm(req, res) {
+  await answer(req, res, 201, async () => {
+    const parts = (req.parts ?? []).map((part) => ({ ...part, about: part.headers.get('content-disposition') }));
+    const rev = parts.find(({ about }) => parameter(about, 'name') === '_rev')?.body.toString();
+    checkRevision(rev);
+    const doc = await documentAt(req.db, req.params.id, rev);
+    const files = parts.filter(({ about }) => parameter(about, 'filename') !== undefined);
+    const attachments = files.map(({ headers, body, about }) => {
+      const content_type = headers.get('content-type') ?? 'application/octet-stream';
+      return [parameter(about, 'filename'), { content_type, data: body }];
+    });
+    return req.db.put({ ...doc, _attachments: { ...doc._attachments, ...Object.fromEntries(attachments) } });
   });
 }
 

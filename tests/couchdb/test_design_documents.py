@@ -17,9 +17,23 @@ if TYPE_CHECKING:
 
 ATTACK = {"views": {"run": {"map": "function (doc) { emit(isArray.constructor('return process')().pid); }"}}}
 OWN = {"views": {"all": {"map": "function (doc) { emit(doc._id); }"}}}
-INDEX = {"language": "query", "views": {"i": {"map": {"fields": {"a": "asc"}}, "reduce": "_count"}}}
+INDEX = {
+    "language": "query",
+    "views": {
+        "i": {"map": {"fields": {"a": "asc"}}, "reduce": "_count", "options": {"def": {"fields": ["a"]}}}
+    },
+}
 MULTIPART = b'--q\r\nContent-Type: application/json\r\n\r\n{"_id": "_design/x", "_attachments": {}}\r\n--q--'
 FORM = {"Content-Type": "multipart/related; boundary=q"}
+
+
+def index_of(fields: Any) -> dict[str, Any]:
+    """An index of `a` whose definition names other fields: `_find` would fail over it."""
+    options = {} if fields is None else {"def": {"fields": fields}}
+    return {
+        "language": "query",
+        "views": {"i": {"map": {"fields": {"a": "asc"}}, "reduce": "_count", "options": options}},
+    }
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +77,12 @@ async def designs(client: Client, database: str) -> list[str]:
         ("PUT", "/_design/x", {**INDEX, "lists": {"l": "function () {}"}}, {}),
         ("PUT", "/_design/x", {**ATTACK, "language": "query"}, {}),
         ("PUT", "/_design/x", {"language": "query", "views": {"i": {"map": None, "reduce": "_count"}}}, {}),
-        ("PUT", "/plain", MULTIPART, FORM),
+        ("PUT", "/_design/x", {"language": "query", "views": None}, {}),
+        ("PUT", "/_design/x", index_of(None), {}),
+        ("PUT", "/_design/x", index_of([]), {}),
+        ("PUT", "/_design/x", index_of(["b"]), {}),
+        ("PUT", "/_design/x", index_of([{"a": "asc", "b": "asc"}]), {}),
+        ("PUT", "/_design/x", MULTIPART, FORM),
         ("PUT", "/_design/x/page.html", b"<html>", {"Content-Type": "text/html"}),
         ("POST", "", {**ATTACK, "_id": "_design/x"}, {}),
         ("COPY", "/a", None, {"Destination": "_design/x"}),
@@ -119,6 +138,13 @@ async def test_a_replication_brings_none(
     assert answer.json["history"][0]["doc_write_failures"] == 1
     assert (await stranger("GET", f"{database}/b")).status == 200
     assert await designs(stranger, database) == ["_design/svc"]
+
+
+async def test_an_index_that_is_sound_may_be_put_and_deleted(stranger: Client, database: str) -> None:
+    made = await stranger("PUT", f"{database}/_design/i", INDEX)
+    assert made.status == 201
+    assert (await stranger("POST", f"{database}/_find", {"selector": {"a": 1}})).status == 200
+    assert (await stranger("DELETE", f"{database}/_design/i?rev={made.json['rev']}")).status == 200
 
 
 async def test_an_index_holds_no_function_and_may_be_made_and_deleted(

@@ -192,6 +192,79 @@ async def test_an_attachment_from_a_form(node: Client, store: str) -> None:
     assert (await node("GET", f"{store}/doc/file")).body == TEXT
 
 
+def related(*parts: bytes) -> bytes:
+    """A multipart/related body; each part has its headers, an empty line and its content."""
+    return b"".join(b"--q\r\n" + part + b"\r\n" for part in parts) + b"--q--"
+
+
+RELATED = {"Content-Type": 'multipart/related; boundary="q"'}
+FOLLOWING = b"""\r\n{"_attachments": {"a": {"follows": true, "length": 2, "content_type": "text/x"}}}"""
+
+
+async def test_attachments_that_follow_their_document(node: Client, store: str) -> None:
+    attachments = {
+        "first": {"follows": True, "content_type": "text/x", "length": 6},
+        "second": {"follows": True},
+        "inside": {"data": "aGk=", "content_type": "text/plain"},
+    }
+    body = related(
+        b"Content-Type: application/json\r\n\r\n" + json.dumps({"_attachments": attachments}).encode(),
+        b'Content-Type: text/y\r\nContent-Disposition: attachment; filename="second"\r\n\r\n' + TEXT,
+        b"\r\n\r\n--\r\n",
+    )
+    written = await node("PUT", f"{store}/doc", body, headers=RELATED)
+    assert written.status == 201
+    for name, content, kind in (
+        ("first", b"\r\n--\r\n", "text/x"), ("second", TEXT, "text/y"), ("inside", b"hi", "text/plain"),
+    ):  # fmt: skip
+        read = await node("GET", f"{store}/doc/{name}")
+        assert (read.body, read.headers["Content-Type"]) == (content, kind)
+    again = await node("PUT", f"{store}/doc", related(b"\r\n{}"), headers=RELATED)
+    assert again.status == 409
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "does not end"),
+        (b"--q--", "no part"),
+        (b"--q\r\n--q--", "no empty line"),
+        (related(b"\r\nhi"), "first part must be a JSON object"),
+        (related(b"\r\n5"), "first part must be a JSON object"),
+        (related(FOLLOWING, b"\r\nhi").removesuffix(b"--q--"), "does not end"),
+        (related(FOLLOWING), "a does not follow"),
+        (related(FOLLOWING, b"\r\nhi", b"\r\nhi"), "more parts"),
+        (related(FOLLOWING, b"\r\nhigh"), "has 4 bytes and not 2"),
+        (related(FOLLOWING, *[b"\r\n"] * 1000), "more than 1000 parts"),
+        (related(b'\r\n{"_attachments": {"a": {"follows": 1}}}'), "attachment a must be a stub"),
+        (related(b"\r\n" + b"[" * 5000), "nested"),
+    ],
+)
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+async def test_a_malformed_multipart_body_is_refused(
+    node: Client, store: str, method: str, body: bytes, reason: str
+) -> None:
+    answer = await node(method, f"{store}/doc", body, headers=RELATED)
+    assert answer.status == 400
+    assert method == "POST" or reason in answer.json["reason"]
+    assert (await node("GET", store)).json["doc_count"] == 0
+
+
+@pytest.mark.parametrize("new_edits", [b"true", b"false"])
+async def test_members_of_a_document_are_its_own(node: Client, store: str, new_edits: bytes) -> None:
+    inherited = b'{"_rev": "1-a", "__proto__": {"_id": "_design/x"}}'
+    docs = b'{"docs": [%s, {"_id": "b", "_rev": "1-a"}], "new_edits": %s}'
+    if new_edits == b"true":
+        inherited, docs = inherited.replace(b'"_rev": "1-a", ', b""), docs.replace(b', "_rev": "1-a"', b"")
+    answer = await node("POST", f"{store}/_bulk_docs", docs % (inherited, new_edits))
+    (refused,) = [row for row in answer.json if row.get("error")]
+    assert (refused["error"], refused["reason"]) == (
+        "doc_validation", "a member of a document must not be called __proto__",
+    )  # fmt: skip
+    rows = (await node("GET", f"{store}/_all_docs")).json["rows"]
+    assert [row["id"] for row in rows] == ["b"]
+
+
 async def test_local_documents_are_kept_out_of_lists_and_feeds(node: Client, store: str) -> None:
     await put(node, f"{store}/_local/checkpoint", {"seq": 5})
     assert (await node("GET", f"{store}/_local/checkpoint")).json["seq"] == 5
@@ -358,6 +431,17 @@ BAD_BODIES = [
     b'{"docs": [{"_rev": 5}]}',
     b'{"docs": [{"_attachments": {"a": {"data": "###"}}}]}',
     b'{"docs": [{"_id": "n", "_revisions": 5}], "new_edits": false}',
+    b'{"docs": [{"_id": "n", "_attachments": {"a": {"follows": true}}}]}',
+    b'{"docs": [{"_id": "n", "_attachments": {"a": null}}]}',
+    b'{"docs": [{"_id": "n", "_revisions": {"start": [], "ids": ["a"]}}], "new_edits": false}',
+    b'{"docs": [{"_id": "n", "_revisions": {"start": 3, "ids": ["a-b"]}}], "new_edits": false}',
+    b'{"docs": [{"_id": "n", "_rev": "9007199254740993-a"}], "new_edits": false}',
+    b'{"docs": [{"_id": "n", "_rev": "0-a"}], "new_edits": false}',
+    b'{"docs": [{"_id": "n", "_rev": "1-a-b"}], "new_edits": false}',
+    b'{"docs": [{"_id": "n", "_rev": "1-a", "_rev_tree": [{"pos": 1}]}], "new_edits": false}',
+    b'{"docs": [{"_id": "_local/n", "error": true, "status": "x"}]}',
+    b'{"docs": [{"__proto__": {"_id": "zzz"}}]}',
+    b'{"docs": [{"_id": "n", "a": [{"__proto__": {}}]}]}',
     b'{"keys": null}',
     b'{"doc": 5}',
     b'{"doc": [5]}',
@@ -382,11 +466,15 @@ async def test_no_malformed_body_ends_the_server_or_is_its_own_failure(own_serve
     async with client_of(own_server.url) as node:
         await node("PUT", "/db")
         await put(node, "/db/_design/d", VIEWS)
+        await put(node, "/db/n", {})
         for path, body in itertools.product(TAKE_BODIES, BAD_BODIES):
             answer = await node("POST", f"/db{path}", body, headers={"Content-Type": "application/json"})
             assert answer.status < 500, (path, body[:60], answer.body)
             json.loads(answer.body)
-        assert (await node("GET", "/_up")).status == 200
+        assert (await node("GET", "/db/n", revs="true", open_revs="all")).status == 200
+        everything = {"style": "all_docs", "include_docs": "true", "attachments": "true", "conflicts": "true"}
+        for path in ("_changes", "_all_docs"):
+            assert (await node("GET", f"/db/{path}", **everything)).status == 200
     assert own_server.process.poll() is None
     assert "failed unseen" not in own_server.log.read_text()
 

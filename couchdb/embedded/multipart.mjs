@@ -1,0 +1,121 @@
+// Documents and attachments in one body of several parts.
+//
+// The parsers of express-pouchdb throw out of a callback, which ends the process, and leave files behind.
+
+import { checkNesting } from './guards.mjs';
+import { HttpError } from './http.mjs';
+import { express } from './packages.mjs';
+
+const LINE_END = '\r\n';
+const MOST_PARTS = 1000;
+
+/** Middleware: read a multipart body of up to `limit` bytes into `req.parts`, each `{ headers, body }`. */
+export function readMultipart(limit) {
+  const read = express.raw({ limit, type: isMultipart });
+  const split = (req, res, next) => {
+    if (isMultipart(req)) {
+      req.parts = splitParts(Buffer.isBuffer(req.body) ? req.body : Buffer.alloc(0), req.get('Content-Type'));
+    }
+    next();
+  };
+  return [read, split];
+}
+
+/**
+ * Middleware: put the document of a multipart/related body, with the attachments that follow it, into `req.body`.
+ *
+ * https://docs.couchdb.org/en/stable/api/document/attachments.html#multiple-attachments
+ */
+export function joinRelated(req, res, next) {
+  if (req.parts !== undefined) {
+    const [first, ...others] = req.parts;
+    req.body = attach(parseDocument(first.body), others);
+  }
+  next();
+}
+
+/** A parameter of a header such as Content-Disposition, or undefined. */
+export function parameter(header, name) {
+  const [, quoted, plain] = new RegExp(`;\\s*${name}=(?:"([^"]*)"|([^;\\s]+))`, 'i').exec(header ?? '') ?? [];
+  return quoted ?? plain;
+}
+
+function isMultipart(req) {
+  return /^multipart\//i.test(req.headers['content-type'] ?? '');
+}
+
+/** RFC 2046 section 5.1.1. */
+function splitParts(bytes, type) {
+  const boundary = parameter(type, 'boundary') || malformed(`${type} needs a boundary`);
+  const delimiter = Buffer.from(`${LINE_END}--${boundary}`);
+  const text = Buffer.concat([Buffer.from(LINE_END), bytes]); // the first delimiter may have no line before it
+  const parts = [];
+  let start = text.indexOf(delimiter);
+  while (start >= 0) {
+    start += delimiter.length;
+    if (text.toString('latin1', start, start + 2) === '--') {
+      return parts.length > 0 ? parts : malformed('it has no part');
+    }
+    const end = text.indexOf(delimiter, start);
+    if (parts.length === MOST_PARTS) {
+      malformed(`it has more than ${MOST_PARTS} parts`);
+    }
+    if (end >= 0) {
+      parts.push(splitPart(text.subarray(start, end)));
+    }
+    start = end;
+  }
+  return malformed(`it does not end with --${boundary}--`);
+}
+
+function splitPart(bytes) {
+  const end = bytes.indexOf(LINE_END + LINE_END);
+  if (end < 0) {
+    malformed('a part has no empty line after its headers');
+  }
+  const lines = bytes.toString('utf8', 0, end).split(LINE_END).slice(1);
+  const headers = new Map(lines.map((line) => [line.split(':', 1)[0].toLowerCase(), line.replace(/^[^:]*:\s*/, '')]));
+  return { headers, body: bytes.subarray(end + 2 * LINE_END.length) };
+}
+
+function parseDocument(bytes) {
+  checkNesting(null, null, bytes);
+  let doc = null;
+  try {
+    doc = JSON.parse(bytes);
+  } catch {
+    // refused below
+  }
+  return isObject(doc) ? doc : malformed('its first part must be a JSON object');
+}
+
+/** Each part is the attachment that it names, or the next one of those that follow. */
+function attach(doc, parts) {
+  const attachments = isObject(doc._attachments) ? doc._attachments : {};
+  const following = new Set(Object.keys(attachments).filter((name) => attachments[name]?.follows === true));
+  const filled = parts.map(({ headers, body }) => {
+    const named = parameter(headers.get('content-disposition'), 'filename');
+    const name = following.has(named) ? named : following.values().next().value;
+    if (!following.delete(name)) {
+      malformed('it has more parts than attachments that follow');
+    }
+    const { follows, stub, ...about } = attachments[name];
+    const length = about.encoded_length ?? about.length ?? body.length;
+    if (length !== body.length) {
+      malformed(`the attachment ${name} has ${body.length} bytes and not ${length}`);
+    }
+    return [name, { content_type: headers.get('content-type') ?? 'application/octet-stream', ...about, data: body }];
+  });
+  if (following.size > 0) {
+    malformed(`the attachment ${[...following][0]} does not follow`);
+  }
+  return filled.length === 0 ? doc : { ...doc, _attachments: { ...attachments, ...Object.fromEntries(filled) } };
+}
+
+function isObject(value) {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+function malformed(reason) {
+  throw new HttpError(400, 'bad_request', `the multipart body is malformed: ${reason}`);
+}
