@@ -10,6 +10,7 @@ import pytest
 from growd import config
 from growd.bus import Bus
 from growd.bus.messages import BOOL, FLOAT64, STRING, VECTOR3, Quality
+from growd.control.controllers import DirectController
 from growd.control.topics import EVENT
 from growd.storage import storage_rule
 from growd.store.points import PointMaker
@@ -34,6 +35,7 @@ TOPICS = {
     "environment_1/commanded/air_carbon_dioxide": FLOAT64,
     "environment_1/desired/air_temperature": FLOAT64,
     "environment_1/desired/recipe_start": STRING,
+    "environment_1/desired/recipe_end": STRING,
     "environment_2/measured/air_carbon_dioxide": FLOAT64,
     "somewhere_else/measured/air_carbon_dioxide": FLOAT64,
     "environment_1/events": EVENT,
@@ -170,6 +172,23 @@ async def test_a_command_is_stored_as_it_changes_and_its_end_as_null(rig):
     points = await rig.stored()
     assert told(points) == [("commanded", "air_temperature", value) for value in (0.5, 0.7, None, 0.7)]
     assert [point["is_manual"] for point in points] == [False, False, False, True]
+
+
+async def test_a_command_by_hand_that_its_controller_repeats_is_marked(rig):
+    http = rig.bus.node("http")
+    async with in_tasks(DirectController(rig.bus, "environment_1", "air_temperature", override_s=20)):
+        await rig.publish(WANTED, 0.5)
+        await rig.clock.advance(10)
+        await rig.publish(COMMANDED, 1.0, node=http)
+        await rig.publish(COMMANDED, 0.0, node=http)  # too soon to be stored before the controller repeats it
+        await rig.clock.advance(30)
+    commands = [point for point in await rig.stored() if point.get("category") == "commanded"]
+    assert [(point["value"], point["is_manual"]) for point in commands] == [
+        (0.5, False),
+        (1.0, True),
+        (0.0, True),
+        (0.5, False),
+    ]
 
 
 async def test_a_note_is_an_event_given_by_hand(rig):

@@ -48,7 +48,8 @@ class Recorder:
       `is_manual` marks those that a client gave by hand. A change of the quality is a point of the category
       `quality`, whose value is the new quality; the first value that is ok again is stored in any case.
     - `desired`: changes; null when the set point is released. `is_manual` marks set points by hand.
-    - `commanded`: as measured, in the category `commanded`; null when the command ends.
+    - `commanded`: as measured, in the category `commanded`; null when the command ends. `is_manual` marks
+      commands by hand, also where their controller repeats them.
 
     And `<environment>/events`: each is a point of the category `event`, whose variable is the kind, and the
     value what it was of, and in words. And `<environment>/notes`, what people note: an event `note`.
@@ -151,12 +152,17 @@ class Recorder:
         if message.quality is self._qualities[source.topic] is not Quality.OK:
             return
         self._qualities[source.topic] = message.quality
-        is_manual = message.node == _HTTP_NODE
+        is_manual = message.node == _HTTP_NODE or self._is_held(message.node)
         if message.quality is not Quality.OK:
             rule.forget()
             yield self._point(source, None, message, category=COMMANDED)
         elif rule.admits(value := _rounded(message.value, source.variable, 3), self._bus.clock.monotonic()):
             yield self._point(source, value, message, category=COMMANDED, is_manual=is_manual)
+
+    def _is_held(self, controller: str) -> bool:
+        """Whether this controller repeats a command by hand in place of its own."""
+        left = self._bus.parameters.declared(f"{controller}/override_left")
+        return left is not None and left.value > 0
 
     def _of_event(self, source: _Source, message: Message) -> Iterator[DataPoint]:
         event = message.value
