@@ -96,9 +96,7 @@ async def exported(file, *arguments):
 async def test_the_file_is_what_the_list_function_writes(database_server, tmp_path, small_pages, view):
     cols = "time,environment,category,variable,value,unit,quality"
     async with stored(database_server, random_points(3)) as database:
-        done = await database.export(
-            tmp_path / "a.csv", "--view", view, "--cols", cols, "--category", "all", "--recipe-marks"
-        )
+        done = await database.export(tmp_path / "a.csv", "--view", view, "--cols", cols, "--category", "all")
         listed = await database.listed(view, reduce=False, cols=cols.split(","))
     assert done.exit_code == 0, done.output
     assert (tmp_path / "a.csv").read_bytes() == listed
@@ -301,13 +299,16 @@ async def test_a_database_that_is_not_there_is_told(database_server, tmp_path):
     assert " answered 404: " in missing.stderr
 
 
-async def test_it_reads_through_the_daemon_where_no_database_is_configured(database_server, tmp_path):
+@pytest.mark.parametrize(("segment", "name"), [("", "svc"), ("/_svc", "openag")])
+async def test_it_reads_through_the_daemon_where_no_database_is_configured(
+    database_server, tmp_path, segment, name
+):
     async with stored(database_server, points(5)) as database:
         login = "" if database_server.auth is None else ":".join(database_server.auth) + "@"
         url = database_server.url.replace("//", f"//{login}")  # stands where a daemon's front door would
-        prefix = database.settings[2:]
+        settings = (*database.settings[2:], "--set", f'http.name="{name}"')
         whole = ("--category", "all", "--cols", "timestamp,variable,value")
-        done = await exported(tmp_path / "a", "--url", url, *prefix, *whole)
+        done = await exported(tmp_path / "a", "--url", url + segment, *settings, *whole)
         assert done.exit_code == 0, done.output
         assert (tmp_path / "a").read_bytes() == await database.listed("by_variable", reduce=False)
 
@@ -418,7 +419,7 @@ async def test_commands_qualities_and_events_are_exported(database_server, tmp_p
         done = await database.export(file, "--view", view, "--category", category, "--cols", "value")
     assert done.exit_code == 0, done.output
     lines = file.read_text().splitlines()[1:]
-    assert lines == values if values else len(lines) == 11
+    assert lines == values if values else len(lines) == 12
 
 
 @pytest.mark.parametrize(

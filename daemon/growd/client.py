@@ -118,6 +118,11 @@ class Address(msgspec.Struct, frozen=True):
         """The address in which the daemon's own segment stands."""
         return self.origin + self.path.rpartition("/")[0]
 
+    @property
+    def name(self) -> str:
+        """The daemon's `[http] name`, which its design documents have too."""
+        return self.path.rpartition("/")[2].removeprefix("_")
+
     def __str__(self) -> str:
         return self.origin + self.path
 

@@ -99,7 +99,9 @@ def db() -> None:
     show_default=True,
     help="Points of this category only.",
 )
-@click.option("--recipe-marks", is_flag=True, help="Include recipe_start and recipe_end (desired, texts).")
+@click.option(
+    "--recipe-marks", is_flag=True, help="Include recipe_start and recipe_end (desired, texts); all has them."
+)
 @click.option(
     "--start",
     type=_Time(),
@@ -155,7 +157,7 @@ def export(
             category,
             start,
             end,
-            recipe_marks and not wide,
+            (recipe_marks or category == ALL) and not wide,
             (every or 60.0) if wide else None,
             _carried_s(reach),
         )
@@ -296,7 +298,7 @@ def _source(reach: Reach) -> Source:
     daemon = reach.address()
     asking = reach.login(daemon)
     login = (asking.user, asking.password) if asking else None
-    return Source(URL(daemon.root), *databases, config.http.name, login, reach.tls(daemon))
+    return Source(URL(daemon.root), *databases, daemon.name, login, reach.tls(daemon))
 
 
 def _query_of(wanted: Wanted, kind: str, source: Source) -> dict[str, str]:
