@@ -272,6 +272,11 @@ class TestTopics:
 
 
 class TestNextMessage:
+    @pytest.mark.parametrize("flag", ["true", "True", "TRUE", ""])
+    async def test_a_flag_may_be_spelt_as_programs_spell_it(self, daemon, flag):
+        daemon.sensor[CO2].publish(400, time=1.5)
+        assert (await daemon.ask("GET", f"/topic_data/{CO2}?last={flag}")).json["result"] == 400.0
+
     async def test_the_last_one_is_there_at_once(self, daemon):
         answer = await daemon.ask("GET", f"/topic_data/{CO2}?last=true")
         assert (answer.status, answer.json["error"]) == (404, "no_message")
@@ -296,9 +301,14 @@ class TestNextMessage:
 
     async def test_it_has_a_time_limit_of_the_server(self):
         async with serving(Limits(topic_data_s=0.01)) as daemon:
-            answer = await daemon.ask("GET", f"/topic_data/{CO2}?timeout=3600")
+            answer = await daemon.ask("GET", f"/topic_data/{CO2}")
             assert "within 0.01 s" in answer.json["ERROR"]
             assert daemon.bus.topics.get(CO2).subscribers == []
+            assert await described_timeout(daemon) == (0.01, 0.01)
+            daemon.api.reconfigure(Limits(topic_data_s=0.02))
+            answer = await daemon.ask("GET", f"/topic_data/{CO2}")
+            assert "within 0.02 s" in answer.json["ERROR"]
+            assert await described_timeout(daemon) == (0.02, 0.02)
 
     async def test_a_client_that_goes_away_is_forgotten(self, daemon):
         asked = asyncio.create_task(daemon.ask("GET", f"/topic_data/{CO2}"))
@@ -314,6 +324,14 @@ class TestNextMessage:
         await daemon.server.close()
         answer = await asked
         assert (answer.status, answer.json["error"]) == (503, "closing")
+
+
+async def described_timeout(daemon):
+    """Default and maximum, as the OpenAPI document has them."""
+    described = (await daemon.ask("GET", "/openapi.json")).json["paths"]["/topic_data/{topic}"]["get"]
+    schema = next(each["schema"] for each in described["parameters"] if each["name"] == "timeout")
+    bounds = next((part for part in schema.get("anyOf", ()) if "maximum" in part), schema)
+    return schema["default"], bounds["maximum"]
 
 
 async def waiting(daemon, count):

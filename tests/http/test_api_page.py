@@ -14,6 +14,9 @@ async def test_programs_get_the_addresses_of_all_resources(daemon, path):
     assert answer.json["topic"] == f"{daemon.api.prefix}/topic"
     for address in (answer.json[name] for name in ("param", "service", "topic", "node", "openapi.json")):
         assert (await daemon.ask("GET", address.removeprefix(daemon.api.prefix))).status == 200
+    paths = (await daemon.ask("GET", "/openapi.json")).json["paths"]
+    for name in ("topic_data", "topic_stream"):
+        assert answer.json[name].removeprefix(daemon.api.prefix) in paths
 
 
 async def test_a_browser_gets_a_page_with_each_operation_that_loads_nothing(daemon):

@@ -15,7 +15,7 @@ from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import FLOAT64, MESSAGE_TYPES
 from growd.bus.names import PATTERN, normalise
-from growd.http.api import OPERATIONS, ROUTES
+from growd.http.api import OPERATIONS
 from growd.http.openapi import field_schema
 from support.daemon import CALIBRATE, CO2, LIGHT, START, STOP, TOPICS
 
@@ -66,12 +66,13 @@ class TestDocument:
         for schema in found:
             jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
 
-    async def test_each_operation_that_is_routed_is_listed(self, document):
-        for (resource, named), methods in ROUTES.items():
+    async def test_each_operation_that_is_routed_is_listed(self, daemon, document):
+        for (resource, named), methods in daemon.api.routes.items():
             (kind,) = {operation.kind for operation in methods.values()}
             path = f"/{resource}" + (f"/{{{kind}}}" if named else "")
             assert set(document["paths"][path]) == {method.lower() for method in methods} - {"head"}
-        assert {o for methods in ROUTES.values() for o in methods.values()} == {*OPERATIONS}
+        routed = {o.handler for methods in daemon.api.routes.values() for o in methods.values()}
+        assert routed == {operation.handler for operation in OPERATIONS}
 
     async def test_each_service_and_topic_has_its_path(self, document):
         assert {f"/service/{name}" for name in (START, STOP, CALIBRATE)} <= set(document["paths"])

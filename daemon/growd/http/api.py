@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from growd.bus.errors import BusError, shown
+from growd.bus.errors import BusError, InvalidValueError, shown
 from growd.bus.fields import Field, Kind
 from growd.http.answers import JsonAnswer, json_answer
 from growd.http.api_page import ApiIndex
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     Page = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 VERSION: Final = "0.0.1"
+_FLAGS: Final = {"": True, "true": True, "false": False}  # "?generic" is "?generic=true"
 _POSTED: Final = {"message": "Posted message to topic"}
 _log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class Limits:
     streams: int = 1_000
     stream_queue: int = 64
     heartbeat_s: float = 15.0
-    topic_data_s: float = 10.0
+    topic_data_s: float = 10.0  # the longest `timeout` of topic_data, and its default
     body_stall_s: float = 30.0  # how long a client may take for the next byte of a body
     body_whole_s: float = 60.0  # and for all of it
 
@@ -79,6 +80,8 @@ class Api:
         self.bus = bus
         self.node = node
         self.limits = limits or Limits()
+        self.operations = _operations(self.limits)
+        self.routes = _routes(self.operations)
         self.clients = clients or Clients()
         self.root = f"/{segment}"
         self.prefix = f"/{segment}/api/{VERSION}"
@@ -104,6 +107,9 @@ class Api:
     def reconfigure(self, limits: Limits) -> None:
         """Go by other limits from the next request on."""
         self.limits = limits
+        self.operations = _operations(limits)
+        self.routes = _routes(self.operations)
+        self._described = (-1, -1)
         self.bodies.limit = limits.body_bytes
         self.streams.reconfigure(limits.streams, limits.stream_queue, limits.heartbeat_s)
 
@@ -153,7 +159,7 @@ class Api:
                 raise _not_allowed(request.method, ("GET", "HEAD"))
             return await page(request)
         resource, raw_name = self._locate(path)
-        operations = ROUTES.get((resource, bool(raw_name)))
+        operations = self.routes.get((resource, bool(raw_name)))
         if operations is None:
             raise self._no_such_path(path)
         operation = operations.get(request.method)
@@ -261,7 +267,7 @@ class Api:
     async def next_message(self, call: Call) -> web.StreamResponse:
         if call.query["last"]:
             return _data(self._last(call.name))
-        limit = min(call.query["timeout"], self.limits.topic_data_s)
+        limit = call.query["timeout"]
         with self.streams.subscription(call.name, client_of(call.request)) as subscription:
             try:
                 async with asyncio.timeout(limit):
@@ -289,7 +295,7 @@ class Api:
 
     def document(self, *, generic: bool = False) -> dict[str, Any]:
         """The OpenAPI document; a `generic` one has no paths of this chamber's services and topics."""
-        described = document(OPERATIONS, self.prefix, None if generic else self.bus)
+        described = document(self.operations, self.prefix, None if generic else self.bus)
         return described if self.access is None else secured(described)
 
     async def get_openapi(self, call: Call) -> web.StreamResponse:
@@ -302,6 +308,7 @@ class Api:
         return JsonAnswer(self._descriptions[generic])
 
 
+_TIMEOUT: Final = Field("timeout", Kind.FLOAT64, 0, unit="s", default=0.0, doc="wait at most so long")
 OPERATIONS: Final = (
     Operation(
         "GET", "param", "", "All parameter names", Api.list_parameters,
@@ -346,7 +353,7 @@ OPERATIONS: Final = (
     Operation(
         "GET", "topic_data", "topic", "The next message of a topic, or its last one", Api.next_message,
         query=(
-            Field("timeout", Kind.FLOAT64, 0, 3600, "s", default=3600.0, doc="wait at most so long"),
+            _TIMEOUT,
             Field("last", Kind.BOOL, default=False, doc="the last message, at once"),
         ),
         answer="data", refusals=(404, 429, 503),
@@ -360,18 +367,24 @@ OPERATIONS: Final = (
 )  # fmt: skip
 
 
-def _routes() -> dict[tuple[str, bool], dict[str, Operation]]:
+def _operations(limits: Limits) -> tuple[Operation, ...]:
+    """The operations, with the bounds that the configuration sets."""
+    timeout = replace(_TIMEOUT, maximum=limits.topic_data_s, default=limits.topic_data_s)
+    return tuple(
+        replace(each, query=tuple(timeout if field is _TIMEOUT else field for field in each.query))
+        for each in OPERATIONS
+    )
+
+
+def _routes(operations: Iterable[Operation]) -> dict[tuple[str, bool], dict[str, Operation]]:
     """Operations by resource, by whether a name follows, and by method; HEAD goes where GET goes."""
     routes: dict[tuple[str, bool], dict[str, Operation]] = {}
-    for operation in OPERATIONS:
+    for operation in operations:
         methods = routes.setdefault((operation.resource, bool(operation.kind)), {})
         methods[operation.method] = operation
         if operation.method == "GET" and operation.answer not in {"stream", "data"}:
             methods["HEAD"] = operation
     return routes
-
-
-ROUTES: Final = _routes()
 
 
 def _not_allowed(method: str, allowed: Iterable[str]) -> ApiError:
@@ -406,8 +419,10 @@ def _read_query(operation: Operation, query: str) -> dict[str, Any]:
 
 
 def _query_value(field: Field, text: str) -> Any:
-    if not text and field.kind is Kind.BOOL:  # "?generic" is "?generic=true"
-        return True
+    if field.kind is Kind.BOOL:  # Python writes True, R writes TRUE
+        if (flag := _FLAGS.get(text.lower())) is None:
+            raise InvalidValueError(field.name, "true or false", text)
+        return flag
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):

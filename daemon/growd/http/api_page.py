@@ -45,9 +45,10 @@ class ApiIndex:
 
 
 def _links(api: Api) -> dict[str, str]:
-    resources = ("param", "service", "topic", "node")
+    listed = {name: f"{api.prefix}/{name}" for name in ("param", "service", "topic", "node", "openapi.json")}
+    named = {name: f"{api.prefix}/{name}/{{topic}}" for name in ("topic_data", "topic_stream")}
     beside = {name: f"{api.root}/{name}" for name in ("health", "ready", "metrics")}
-    return {name: f"{api.prefix}/{name}" for name in (*resources, "openapi.json")} | beside
+    return listed | named | beside
 
 
 def _html(document: dict[str, Any]) -> str:
