@@ -57,12 +57,15 @@ async def test_a_real_server_tells_its_version_without_a_login(
     assert answer == {"kind": "Apache CouchDB", "reachable": True, "address": database_server.url.rstrip("/")}
 
 
-async def test_a_server_that_hung_is_shown_as_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("count", "what"), [("hangs", "stopped answering"), ("crashes", "crashed")])
+async def test_a_server_that_was_restarted_is_shown_as_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: str, what: str
+):
     async with node_of(tmp_path, "") as node:
         assert node.node.information()["problems"] == []
-        monkeypatch.setattr(Database, "hangs", 2)
+        monkeypatch.setattr(Database, count, 2)
         (problem,) = node.node.information()["problems"]
-    assert "stopped answering and was restarted, 2 times" in problem["text"]
+    assert f"{what} and was restarted, 2 times" in problem["text"]
     assert problem["is_failure"] is False
 
 

@@ -91,6 +91,11 @@ class Database:
         return self._embedded.hangs
 
     @property
+    def crashes(self) -> int:
+        """How often the embedded server ended by itself and was started again."""
+        return self._embedded.crashes
+
+    @property
     def closed(self) -> frozenset[str]:
         """What nobody but growd may ask of it: an embedded one knows no users who could be kept from it."""
         return _PASSWORDS if self._external is None else frozenset()

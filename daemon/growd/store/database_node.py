@@ -76,12 +76,16 @@ class DatabaseNode:
         return None
 
     def _problems(self) -> list[dict[str, Any]]:
-        """That it hung: shown until growd ends, as a request may have done it on purpose."""
-        if not self._database.hangs:
-            return []
-        times = counted(self._database.hangs, "time")
-        text = f"embedded database stopped answering and was restarted, {times} since growd started"
-        return [{"text": text, "is_failure": False}]
+        """Hangs and crashes, shown until growd ends: a request may have caused them on purpose."""
+        happened = {"stopped answering": self._database.hangs, "crashed": self._database.crashes}
+        times = {what: counted(number, "time") for what, number in happened.items() if number}
+        return [
+            {
+                "text": f"embedded database {what} and was restarted, {n} since growd started",
+                "is_failure": False,
+            }
+            for what, n in times.items()
+        ]
 
     async def _building(self) -> tuple[IndexBuild, ...]:
         # an embedded one answers nothing while it builds an index; a wrong login would be counted

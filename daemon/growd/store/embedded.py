@@ -68,6 +68,8 @@ class EmbeddedDatabase:
         self.starts = 0
         self.hangs = 0
         """How often it was replaced since it did not answer."""
+        self.crashes = 0
+        """How often it ended by itself after it had listened."""
 
     @property
     def url(self) -> str | None:
@@ -134,6 +136,7 @@ class EmbeddedDatabase:
             await asyncio.wait((hangs, ends), return_when=asyncio.FIRST_COMPLETED)
             if ends.done():
                 status = await process.wait()
+                self.crashes += 1
                 raise EmbeddedDatabaseError(f"the embedded database ended with status {status}")
             self.hangs += 1
             _signal(process, signal.SIGKILL)  # it can't act on a request to end
