@@ -54,8 +54,8 @@ class Safeguards:
         used = {CARBON_DIOXIDE, TEMPERATURE, *self._needed()} if self._channels or self._switched else set()
         sensors = {name: devices for name, devices in self.sensors.items() if name in used}
         readings = Readings({variable: self.stale_after(variable) for variable in sensors})
-        valves, lamps = OpenTimes(), OpenTimes()
-        made = [*self._of_valve(valves, readings), *self._of_lamp(lamps, readings)]
+        valves, fans, lamps = OpenTimes(), OpenTimes(), OpenTimes()
+        made = [*self._of_valve(valves, fans, readings), *self._of_lamp(lamps, readings)]
         made += [InputUnknown(readings, name, outputs) for name, outputs in self._needed().items()]
         made += self._ceiling(readings)  # the last, for it starts the fan whatever the others say
         interlocks = Interlocks(
@@ -68,6 +68,7 @@ class Safeguards:
             patience_s=self.patient(PATIENCE_S),
         )
         interlocks.track(valves, [VALVE])
+        interlocks.track(fans, [FAN])
         interlocks.track(lamps, self._channels)
         return interlocks
 
@@ -80,14 +81,16 @@ class Safeguards:
     def _switched(self) -> set[str]:
         return {relay.variable for relay in self.chamber.relay}
 
-    def _of_valve(self, times: OpenTimes, readings: Readings) -> Iterator[Interlock]:
+    def _of_valve(self, times: OpenTimes, fans: OpenTimes, readings: Readings) -> Iterator[Interlock]:
         limits = self.chamber.interlock
         if VALVE not in self._switched:
             return
         yield OpenTooLong(times, limits.valve_open_s, limits.valve_rest_s)
         yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min)
         if CARBON_DIOXIDE in self.sensors:
-            yield NoRise(times, readings, open_s=limits.no_rise_open_s, rise_ppm=limits.no_rise_ppm)
+            yield NoRise(
+                times, readings, open_s=limits.no_rise_open_s, rise_ppm=limits.no_rise_ppm, fans=fans
+            )
 
     def _of_lamp(self, times: OpenTimes, readings: Readings) -> Iterator[Interlock]:
         limits, channels = self.chamber.interlock, self._channels

@@ -209,12 +209,16 @@ class TestValveOpenTooLong:
             await on.until(lambda: on.is_on(VALVE), 8)
             assert not on.has_tripped("valve_open_too_long")
 
-    async def test_a_valve_that_may_be_open_counts_as_open(self):
-        async with stage(chamber(interlock=replace(UNHINDERED, valve_open_s=60))) as on:
+    @pytest.mark.parametrize(
+        ("name", "limit"), [("valve_open_too_long", "valve_open_s"), ("dose_per_hour", "dose_s")]
+    )
+    async def test_a_valve_that_may_be_open_counts_as_open(self, name, limit):
+        async with stage(chamber(interlock=replace(UNHINDERED, **{limit: 60}))) as on:
             await on.clock.advance(KNOWN_S)
             on.machine.faults.inject(Fault("refused", f"gpio-{VALVE.pin}"))
             on.want(VALVE_ON, 1)
-            await on.until(lambda: on.has_tripped("valve_open_too_long"), 70)
+            await on.until(lambda: on.has_tripped(name), 70)
+            assert "the valve may have been open (its output failed) for 60 s" in on.state(name)["reason"]
 
 
 class TestDosePerHour:
@@ -352,7 +356,7 @@ class TestNoRiseAfterDose:
         async with self.tripped() as on:
             assert not on.is_on(VALVE)
             assert on.state(self.NAME)["needs_reset"]
-            assert "the bottle may be empty" in on.state(self.NAME)["reason"]
+            assert on.state(self.NAME)["reason"].endswith("the valve stuck or the chamber open")
             await on.kept_against_all(VALVE_ON, 1, VALVE, state=False, each_s=30)
             await on.clock.advance(1_000)
             assert on.has_tripped(self.NAME)
@@ -364,6 +368,19 @@ class TestNoRiseAfterDose:
             await on.until(lambda: on.air().carbon_dioxide_ppm > 1_000, 200)
             on.machine.chamber.set_door(is_open=True)
             await on.until(lambda: on.has_tripped(self.NAME), 600)
+
+    async def test_a_fan_that_ran_is_named_as_a_possible_cause(self):
+        async with stage(chamber(interlock=self.LIMITS)) as on:
+            on.change(valve_flow_l_min=0.0)
+            await on.clock.advance(KNOWN_S)
+            on.want(FAN_ON, 1)
+            on.want(VALVE_ON, 1)
+            await on.clock.advance(100)
+            on.want(FAN_ON, 0)
+            await on.until(lambda: on.has_tripped(self.NAME), 200)
+            assert (
+                "or the exhaust fan took the CO2 away, which ran until 1 min" in on.state(self.NAME)["reason"]
+            )
 
     async def test_who_has_checked_it_resets_it(self):
         async with self.tripped() as on:

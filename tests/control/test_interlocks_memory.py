@@ -55,7 +55,7 @@ class Scene:
         self.bus = Bus(self.clock)
         declare_environment(self.bus, "e", [CARBON_DIOXIDE])
         readings, times = Readings({CARBON_DIOXIDE: 1e9}), OpenTimes()
-        self.alarm = NoRise(times, readings, open_s=180, rise_ppm=40)
+        self.alarm = NoRise(times, readings, open_s=180, rise_ppm=40, fans=OpenTimes())
         self.dose = DosePerHour(times, dose_s)
         self.interlocks = Interlocks(
             self.bus,

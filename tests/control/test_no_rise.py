@@ -49,7 +49,7 @@ class Loop:
         self.doser = Doser(2.0, 2.0)
         self.noise = random.Random(seed)
         self.readings, self.times = Readings({CARBON_DIOXIDE: 30.0}), OpenTimes()
-        self.interlock = NoRise(self.times, self.readings, open_s=180.0, rise_ppm=40.0)
+        self.interlock = NoRise(self.times, self.readings, open_s=180.0, rise_ppm=40.0, fans=OpenTimes())
         self.interlock.restore(None, 0.0, 0.0, was_clean=True)
         self.cell = self.measured = self.ppm = 420.0
         self.is_open = False
@@ -198,7 +198,7 @@ def test_an_empty_bottle_trips_it_in_minutes(case):
 def tripped_after(ppm_at, set_point=None):
     """The seconds after which a valve that is open all the time trips it; CO2 reads `ppm_at(second)`."""
     times, readings = OpenTimes(), Readings({CARBON_DIOXIDE: 30.0})
-    interlock = NoRise(times, readings, open_s=180.0, rise_ppm=40.0)
+    interlock = NoRise(times, readings, open_s=180.0, rise_ppm=40.0, fans=OpenTimes())
     interlock.restore(None, 0.0, 0.0, was_clean=True)
     interlock.want(set_point)
     times.wrote("valve", 1.0, 0.0)

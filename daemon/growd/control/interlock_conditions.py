@@ -16,7 +16,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.calibration import MOST_PPM, SHUT_S, UNKNOWN, Correction
-from growd.control.open_times import DayHours, OpenTimes, RollingDose
+from growd.control.open_times import HOUR_S, DayHours, OpenTimes, RollingDose
+from growd.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -321,11 +322,17 @@ class OpenTooLong(Interlock):
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         if self._times.stretch(now) >= self._longest:
             self.reason = (
-                f"the valve was open for {self._longest:g} s at a stretch, which is the longest; "
+                f"the valve {_was_open(self._times, now, self._longest)} for {self._longest:g} s at a "
+                "stretch, which is the longest; "
                 f"it stays shut for {self._rest:g} s"
             )
         elif self._times.rest(now) >= self._rest:
             self.reason = ""
+
+
+def _was_open(times: OpenTimes, now: float, within_s: float) -> str:
+    """What can be said of a valve, of which nobody knows whether it is open while its pin refuses."""
+    return "may have been open (its output failed)" if times.doubt(now) < within_s else "was open"
 
 
 class DosePerHour(KeptInterlock):
@@ -358,7 +365,8 @@ class DosePerHour(KeptInterlock):
         if dose >= self._limit and not self.reason:
             most = self._in_words(self._limit)
             self.reason = self._assumed or (
-                f"the valve was open for {self._in_words(dose)} of the last hour, and {most} is the most"
+                f"the valve {_was_open(self._times, now, HOUR_S)} for {self._in_words(dose)} of the last "
+                f"hour, and {most} is the most"
             )
         elif dose < RELEASE_SHARE * self._limit:
             self.reason = self._assumed = ""
@@ -453,15 +461,19 @@ class NoRise(KeptInterlock):
     `ENRICHED_PPM` a set point that is met may ask for no more than the room has: there it excuses
     `HELD_SHARE` of the time, and `open_s` is twice as long. What was counted is forgotten when the valve has
     been shut for a quarter of an hour. The middle one of three readings counts, so that neither noise nor a
-    spike is taken for a rise.
+    spike is taken for a rise. The time in which the exhaust fan (`fans`) runs counts too, for else a fan
+    would let a valve stay open in front of an open chamber; the reason names the fan then.
     """
 
     reset_hint = "check the bottle, its regulator, the valve, the tube and the door, then reset it"
 
-    def __init__(self, times: OpenTimes, readings: Readings, *, open_s: float, rise_ppm: float) -> None:
+    def __init__(
+        self, times: OpenTimes, readings: Readings, *, open_s: float, rise_ppm: float, fans: OpenTimes
+    ) -> None:
         limits = {"limit": (open_s, "s"), "rise": (rise_ppm, "ppm")}
         super().__init__("no_rise_after_dose", [VALVE], limits)
         self._times = times
+        self._fans = fans
         self._readings = readings
         self._limit = open_s
         self._rise = rise_ppm
@@ -506,8 +518,15 @@ class NoRise(KeptInterlock):
         if self._is_restored and self._watch.open_s >= limit and self._watch.readings >= SEEN:
             self._trip(
                 f"the valve was open for {self._watch.open_s:.0f} s, and {CARBON_DIOXIDE} did not rise by "
-                f"{self._rise:g} ppm: the bottle may be empty, the valve stuck or the chamber open"
+                f"{self._rise:g} ppm: {self._possible_causes(now)}"
             )
+
+    def _possible_causes(self, now: float) -> str:
+        causes = "the bottle may be empty, the valve stuck or the chamber open"
+        if self._fans.rest(now) >= FORGET_S:
+            return causes
+        when = "runs" if self._fans.is_open else f"ran until {duration(self._fans.rest(now))} ago"
+        return f"{causes}, or the exhaust fan took the CO2 away, which {when}"
 
     def why_no_reset(self, now: float) -> str:
         if not self._is_restored:

@@ -33,6 +33,7 @@ class OpenTimes:
         self._certain_total = 0.0
         self._began: float | None = None
         self._ended = -math.inf
+        self._doubted = -math.inf
 
     def wrote(self, output: str, level: float | None, now: float) -> None:
         """An output has this level from now on; None if nobody knows."""
@@ -59,6 +60,10 @@ class OpenTimes:
         """For how long none of them has been on."""
         return 0.0 if self.is_open else now - self._ended
 
+    def doubt(self, now: float) -> float:
+        """How long ago it was that nobody knew whether one of them is on: 0 for now."""
+        return 0.0 if self._uncertain else now - self._doubted
+
     def total(self, now: float) -> float:
         """The seconds of all of them together since the beginning."""
         if not self._since:  # as it mostly is: a valve is shut
@@ -75,7 +80,9 @@ class OpenTimes:
     def _settle(self, output: str, now: float) -> None:
         lasted = now - self._since.get(output, now)
         self._total += lasted
-        if output not in self._uncertain:
+        if output in self._uncertain:
+            self._doubted = now
+        else:
             self._certain_total += lasted
 
     def _note_stretch(self, now: float) -> None:
