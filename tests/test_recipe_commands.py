@@ -64,7 +64,8 @@ def test_check_asks_what_the_actuators_of_the_configuration_can_do(written):
     lamp, heater, told = done.stdout.splitlines()
     assert lamp == "warning  /operations/0: light_illuminance can be driven from 0 to 5000 here, not to 9000"
     assert "nothing here drives air_temperature" in heater
-    assert told == f"{file} can run in environment_1 of the configuration: 0 errors, 2 warnings."
+    here = "environment_1 of the configuration"
+    assert told == f"{file} can run in {here}, and lasts 2 h: 0 errors, 2 warnings."
 
 
 def test_check_asks_what_a_profile_that_ships_can_do(written, monkeypatch):
@@ -277,13 +278,17 @@ async def test_the_daemon_tells_of_the_recipes_in_its_database(tmp_path, databas
             return printed.status, printed.out + printed.err
 
         status, printed = await ask("check", "lettuce_days")
-        assert (status, printed.splitlines()[-1]) == (0, "lettuce_days can run: 0 errors, 1 warning.")
+        assert (status, printed.splitlines()[-1]) == (
+            0,
+            "lettuce_days can run, and lasts 41 d: 0 errors, 1 warning.",
+        )
         status, printed = await ask("show", "demo_day")
         assert (status, printed.startswith("demo_day (simple), 4 min: from ")) == (0, True)
         status, printed = await ask("check", "nothing_of_the_kind")
         assert (status, printed) == (1, "growd: there is no recipe nothing_of_the_kind\n")
         status, printed = await ask("check", str(DEMO))
         here = f"environment_1 of the daemon at {program.address}"
-        assert (status, printed.splitlines()[-1]) == (0, f"{DEMO} can run in {here}: 0 errors, 1 warning.")
+        told = f"{DEMO} can run in {here}, and lasts 4 min: 0 errors, 1 warning."
+        assert (status, printed.splitlines()[-1]) == (0, told)
         status, printed = await ask("show", "demo_day", "--environment", "elsewhere")
         assert (status, "elsewhere/recipe_plan" in printed) == (1, True)

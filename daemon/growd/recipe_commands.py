@@ -21,7 +21,7 @@ from growd.recipe_runners import reach_of
 from growd.recipe_table import draw, lasting, table_of
 from growd.recipes.drawing import plan_of
 from growd.recipes.findings import Finding, errors
-from growd.recipes.interpreter import FORMATS, check
+from growd.recipes.interpreter import FORMATS, check, interpret
 from growd.recipes.schemas import schema_of
 from growd.terminal.recipe import (
     COMMANDS,
@@ -79,12 +79,13 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
     """Check a recipe: print all errors and warnings.
 
     Each finding has its place as a JSON pointer. A file is checked for the chamber of the running daemon, or
-    for that of the configuration where no daemon answers; the last line says which.
+    for that of the configuration where no daemon answers; the last line says which, and how long it lasts.
 
     The exit status is 0 where the recipe can run, with warnings or without; 1 where it has errors or can't be
     read; 3 where an ID is given and no daemon answers.
     """
-    findings, chamber = _Asked(what, **where).findings()
+    asked = _Asked(what, **where)
+    findings, chamber = asked.findings()
     wrong = len(errors(findings))
     if as_json:
         click.echo(json.dumps([msgspec.to_builtins(finding) for finding in findings], indent=2))
@@ -92,7 +93,8 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
         for finding in findings:
             click.echo(f"{finding.severity:7}  {finding}")
         told = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
-        click.echo(f"{what} {'can not run' if wrong else 'can run'}{chamber}: {told}.")
+        length = "" if wrong else f", and lasts {lasting(asked.duration())}"
+        click.echo(f"{what} {'can not run' if wrong else 'can run'}{chamber}{length}: {told}.")
     sys.exit(1 if wrong else 0)
 
 
@@ -179,6 +181,12 @@ class _Asked:
             chamber = f" in {self._environment} of the configuration"
             click.echo(f"growd: checked without the daemon: {error}", err=True)
         return repeated + found, chamber
+
+    def duration(self) -> float:
+        """How long it lasts in seconds, of a recipe without errors."""
+        if self._file is None:
+            return float(self.plan()["duration"])
+        return interpret(read_file(self._file)[0])[0].duration
 
     def _chamber(self) -> Chamber:
         chambers = self._config.chambers()

@@ -27,6 +27,11 @@ def course(cycle, *points):
     return {"course": {LIGHT: [{"at": at, "value": value} for at, value in points]}, "cycle": cycle}
 
 
+def flexformat(*spans):
+    step = {LIGHT: [{"start_time": at, "end_time": end, "value": value} for at, end, value in spans]}
+    return {"format": "flexformat", "phases": [{"cycles": 3, "time_units": "hours", "step": step}]}
+
+
 NIGHT = daily(("06:00", 8000), ("22:00", 0))
 
 
@@ -51,8 +56,19 @@ NIGHT = daily(("06:00", 8000), ("22:00", 0))
         (phased(course(2, (0, 8000), (0.4, 0), (0.5, 8000))), "/phases/0", "for 45.6 h without"),
         (phased(course(3, (0, 0), (2, 8000)), {"name": "b"}), "/phases/0", "for 24 h without"),
         (phased(NIGHT | {"name": "a"}, NIGHT | {"name": "a"}), "/phases/1/name", "phase 1 has this name too"),
+        (
+            simple((0, LIGHT, 8000), (16, LIGHT, 0), (24, LIGHT, 0)),
+            "/operations",
+            "the whole recipe lasts 24 s",
+        ),
+        (
+            flexformat((0, 6, 0), (6, 22, 8000)),
+            "/phases/0/step",
+            "the step is 22 h long, not 24: it begins 2 h earlier",
+        ),
+        (flexformat((0, 10, 0), (10, 25, 8000)), "/phases/0/step", "25 h long, not 24: it begins 1 h later"),
         (phased(NIGHT) | {"operations": []}, "/operations", "format phased has no operations"),
-        (simple((0, AIR, 20), (1, AIR, 20)) | {"phases": []}, "/phases", "format simple has no phases"),
+        (simple((0, AIR, 20), (90, AIR, 20)) | {"phases": []}, "/phases", "format simple has no phases"),
     ],
 )
 def test_what_is_probably_a_mistake_is_warned_of(recipe, place, sentence):

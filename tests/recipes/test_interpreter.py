@@ -107,7 +107,7 @@ def test_what_can_not_be_written_as_json_is_an_error():
 
 def test_what_the_actuators_can_not_do_is_warned_of_once_for_each_variable():
     operations = [[0, "light_illuminance", 20_001], [5, "light_illuminance", 30_000]]
-    operations += [[6, "air_temperature", 20], [7, "air_temperature", 21], [8, "air_flush_on", 1]]
+    operations += [[6, "air_temperature", 20], [7, "air_temperature", 21], [80, "air_flush_on", 1]]
     reach = {"light_illuminance": (0, 20_000), "air_flush_on": (0, 1)}
     lamp, heater = check({"format": "simple", "operations": operations}, reach)
     assert (lamp.pointer, heater.pointer) == ("/operations/0", "/operations/2")

@@ -93,7 +93,7 @@ def test_all_findings_come_at_once():
 
 
 def test_unsorted_operations_and_repeated_ones_are_warned_of():
-    recipe = simple([10, "air_temperature", 20], [0, "air_temperature", 21], [10, "air_temperature", 22])
+    recipe = simple([90, "air_temperature", 20], [0, "air_temperature", 21], [90, "air_temperature", 22])
     assert findings(recipe) == [("warning", "/operations/1/0"), ("warning", "/operations/2")]
     _, warnings = interpret(recipe)
     assert len(warnings) == 2

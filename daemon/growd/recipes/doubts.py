@@ -26,6 +26,7 @@ HOT_DEGC: Final = 45.0
 FRACTIONS: Final = {"light_illuminance": 100.0, "light_ppfd": 1.0, "air_humidity": 1.0}
 """A recipe whose largest value is not above this probably gives a percentage or a fraction."""
 
+MINUTE_S: Final = 60.0
 HOUR_S: Final = 3_600.0
 
 
@@ -34,7 +35,10 @@ def doubts(recipe: dict[str, Any], plan: Plan, places: Iterator[tuple[str, str, 
     yield from _check_leftovers(recipe)
     yield from _check_names(recipe)
     yield from _check_values(places)
-    yield from _check_dark(plan, "/operations" if recipe["format"] == "simple" else "/phases")
+    place = "/operations" if recipe["format"] == "simple" else "/phases"
+    if 0 < plan.duration < MINUTE_S:
+        yield warning(place, f"the whole recipe lasts {plan.duration:.3g} s; are its times in another unit?")
+    yield from _check_dark(plan, place)
 
 
 def check_openag_unit(place: str, variable: str, remedy: str) -> Iterator[Finding]:

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
     from growd.recipes.findings import Finding
 
+HOUR_S: Final = 3_600.0
+TOLERANCE_H: Final = 1e-6  # the rounding of times in days
+
 RELEASED: Final = "the set point is released"
 UNITS: Final = {
     "days": DAY_S,
@@ -205,6 +208,8 @@ def _check_whole(phases: list[dict[str, Any]]) -> Iterator[Finding]:
             words = f"{why}; a step is a millisecond long at least"
             yield error(f"/phases/{number}/step", words)
         whole += step * UNITS[phase["time_units"]] * phase["cycles"]
+        if phase["cycles"] > 1:
+            yield from _check_drift(f"/phases/{number}/step", step * UNITS[phase["time_units"]])
         yield from _check_ends(f"/phases/{number}/step", phase["step"], step)
         yield from _check_lit(f"/phases/{number}/step", phase["step"], step)
         yield from (
@@ -215,6 +220,15 @@ def _check_whole(phases: list[dict[str, Any]]) -> Iterator[Finding]:
         )
         known |= phase["step"].keys()
     yield from check_sum(whole)
+
+
+def _check_drift(place: str, seconds: float) -> Iterator[Finding]:
+    """A step of about a day that is none: it wanders through the day."""
+    days = max(1, round(seconds / DAY_S))
+    off = (seconds - days * DAY_S) / HOUR_S
+    if seconds > DAY_S / 2 and abs(off) > TOLERANCE_H:
+        words = f"the step is {seconds / HOUR_S:.4g} h long, not {days * 24:g}: it begins {abs(off):.3g} h"
+        yield warning(place, f"{words} {'later' if off > 0 else 'earlier'} in the day with each cycle")
 
 
 def _check_ends(place: str, step: dict[str, list[dict[str, Any]]], length: float) -> Iterator[Finding]:
