@@ -1,4 +1,4 @@
-"""Set points by hand, through the API of a whole growd that is killed and started again."""
+"""What is set and entered by hand, through the API of a whole growd that is killed and started again."""
 
 from __future__ import annotations
 
@@ -13,12 +13,27 @@ from support.program import PATIENCE_S, home_on, started
 from support.terminal import typed
 
 TOPIC = "environment_1/desired/light_illuminance"
+ENTRIES = {"environment_1/measured/water_potential_hydrogen": 6.1, "environment_1/notes": "watered"}
 STEADY = {"format": "simple", "operations": [[0, "light_illuminance", 8000], [86400, "light_illuminance", 0]]}
 RELEASE = f"growd topic release {TOPIC}"
 
 
 async def status(program):
     return (await typed("status", "--json", "--url", program.address)).json
+
+
+async def entries_in_data(program, home):
+    """The values of the note and of the pH by hand that the database has; none twice."""
+    query = {"reduce": "false", "include_docs": "true"}
+    found = []
+    async with aiohttp.ClientSession(headers=home.headers) as session, asyncio.timeout(PATIENCE_S):
+        for database in (home.points, home.events):
+            url = f"{program.address}/{database}/_design/svc/_view/by_variable"
+            async with session.get(url, params=query) as answer:
+                documents = [row["doc"] for row in (await answer.json())["rows"]]
+            entered = ("note", "water_potential_hydrogen")
+            found += [each["value"] for each in documents if each["variable"] in entered]
+    return found
 
 
 async def set_points_in_data(program, home):
@@ -48,6 +63,9 @@ async def test_a_set_point_survives_a_kill_holds_over_a_recipe_and_ends_with_a_p
                 session.post(f"{program.api}/topic/{TOPIC}", json=[4321]) as answer,
             ):
                 assert await answer.json() == {"message": "Posted message to topic"}
+                for topic, value in ENTRIES.items():
+                    async with session.post(f"{program.api}/topic/{topic}", json=[value]) as entered:
+                        assert await entered.json() == {"message": "Posted message to topic"}
             program.process.send_signal(signal.SIGKILL)
             await program.process.wait()
         async with started(tmp_path / "data", *arguments) as program:
@@ -77,6 +95,7 @@ async def test_a_set_point_survives_a_kill_holds_over_a_recipe_and_ends_with_a_p
                 "growd: released; now in force: the recipe"
             )
             values = await set_points_in_data(program, home)
+            assert await entries_in_data(program, home) == list(ENTRIES.values())
         # restored (a kill may lose the first point), taken over by the recipe, set over it, released
         expected = [(4321, True), (8000, False), (100, True), (None, True)]
         assert list(dict.fromkeys(values)) == expected

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from growd import config
 from growd.bus import Bus
+from growd.bus.errors import NotKeptError
 from growd.bus.messages import BOOL, FLOAT64, STRING, VECTOR3, Quality
 from growd.control.controllers import DirectController
 from growd.control.topics import EVENT
 from growd.storage import storage_rule
+from growd.store.point_log import PointLog
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from growd.variables import VARIABLES
@@ -39,8 +44,10 @@ TOPICS = {
     "environment_2/measured/air_carbon_dioxide": FLOAT64,
     "somewhere_else/measured/air_carbon_dioxide": FLOAT64,
     "environment_1/events": EVENT,
-    "environment_1/notes": STRING,
 }
+PH = "environment_1/measured/water_potential_hydrogen"
+NOTES = "environment_1/notes"
+OPEN = {PH: FLOAT64, NOTES: STRING}
 
 
 class Rig:
@@ -50,7 +57,10 @@ class Rig:
         self.outbox = outbox
         for name, kind in TOPICS.items():
             self.bus.topics.declare(name, kind)
+        for name, kind in OPEN.items():
+            self.bus.topics.declare(name, kind, is_open=True)
         self.driver = self.bus.node("driver")
+        self.client = self.bus.node("http")
         self.recorder = Recorder(
             self.bus, self.outbox, PointMaker("0123456789ab"), ["environment_1", "environment_2"], **options
         )
@@ -58,6 +68,11 @@ class Rig:
     async def publish(self, topic: str, value: Any, quality: Quality = Quality.OK, node: Any = None) -> None:
         (node or self.driver).publisher(topic).publish(value, quality)
         await self.clock.settle()
+
+    async def post(self, topic: str, value: Any) -> str:
+        """As a client does; what the answer says besides."""
+        message = self.client.publish_arguments(topic, [value])
+        return await self.bus.topics.get(topic).answer(message, "anna")
 
     async def stored(self) -> list[dict[str, Any]]:
         """The points that were added, without their ids."""
@@ -168,7 +183,7 @@ async def test_a_command_is_stored_as_it_changes_and_its_end_as_null(rig):
         await rig.clock.advance(6)
     await rig.publish(COMMANDED, None, Quality.STALE)
     await rig.publish(COMMANDED, None, Quality.STALE)
-    await rig.publish(COMMANDED, 0.7, node=rig.bus.node("http"))
+    await rig.publish(COMMANDED, 0.7, node=rig.client)
     points = await rig.stored()
     assert told(points) == [("commanded", "air_temperature", value) for value in (0.5, 0.7, None, 0.7)]
     assert [point["is_manual"] for point in points] == [False, False, False, True]
@@ -192,10 +207,66 @@ async def test_a_command_by_hand_that_its_controller_repeats_is_marked(rig):
 
 
 async def test_a_note_is_an_event_given_by_hand(rig):
-    await rig.publish("environment_1/notes", "watered", node=rig.bus.node("http"))
+    await rig.publish(NOTES, "watered", node=rig.client)
     (point,) = await rig.stored()
     assert (point["category"], point["variable"], point["value"]) == ("event", "note", "watered")
     assert point["is_manual"] is True
+
+
+async def test_what_a_client_enters_is_on_the_disk_when_it_is_answered_and_each_of_it(rig, tmp_path):
+    values = (6.1, 6.1, 6.1001)  # in one second, and nearer than the dead band
+    assert [await rig.post(PH, value) for value in values] == ["", "", ""]
+    assert await rig.post(NOTES, "watered") == ""
+    kill = tmp_path / "as a kill leaves it"
+    kill.mkdir()
+    for file in ("growd.sqlite3", "growd.sqlite3-wal", "points.log"):
+        shutil.copy(tmp_path / file, kill)
+    async with opened_at(kill / "growd.sqlite3", rig.clock) as outbox:
+        assert [point.point.value for point in await outbox.next_batch(10)] == [6.1, 6.1, 6.1, "watered"]
+    assert await rig.values() == [6.1, 6.1, 6.1, "watered"]  # once each
+
+
+@pytest.fixture
+def writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many points each write of the log had; it fails while its first member is -1."""
+    sizes: list[int] = []
+    append = PointLog.append
+
+    def counted(log: PointLog, texts: list[str], *others: Any) -> int:
+        if sizes == [-1]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sizes.append(len(texts))
+        return append(log, texts, *others)
+
+    monkeypatch.setattr(PointLog, "append", counted)
+    return sizes
+
+
+async def test_entries_of_clients_that_come_together_share_a_write(rig, writes):
+    await asyncio.gather(*(rig.post(NOTES, str(number)) for number in range(50)))
+    assert sum(writes) == 50
+    assert len(writes) <= 2
+
+
+async def test_a_client_hears_that_the_disk_does_not_take_its_entry(rig, writes):
+    writes.append(-1)
+    with pytest.raises(NotKeptError, match=r"does not take it: points\.log: No space left on device"):
+        await rig.post(NOTES, "watered")
+    writes.clear()
+    assert await rig.values() == ["watered"]
+
+
+async def test_a_client_hears_that_nothing_is_recorded_at_the_end(rig, tmp_path):
+    (tmp_path / "other").mkdir()
+    async with opened_at(tmp_path / "other" / "growd.sqlite3", rig.clock) as outbox:
+        ended = Rig(outbox, rig.clock)
+        with pytest.raises(NotKeptError, match="nothing is recorded while growd starts or ends"):
+            await ended.post(NOTES, "watered")
+        async with in_tasks(ended.recorder):
+            await rig.clock.settle()
+            assert await ended.post(NOTES, "watered") == ""
+        with pytest.raises(NotKeptError, match="nothing is recorded while growd starts or ends"):
+            await ended.post(NOTES, "watered")
 
 
 async def test_a_message_that_can_be_no_point_is_counted_and_ends_nothing(rig):
@@ -260,7 +331,7 @@ async def test_a_set_point_given_again_after_its_release_is_a_change(rig):
 
 
 async def test_what_a_client_measured_or_set_by_hand_is_marked(rig):
-    http = rig.bus.node("http")
+    http = rig.client
     await rig.publish(CO2, 400.0, node=http)
     await rig.publish(WANTED, 20.0, node=http)
     assert [(point["is_desired"], point["is_manual"]) for point in await rig.stored()] == [

@@ -26,8 +26,9 @@ class Topic:
     a person, why a message on it has no effect; "" where it has one. Where it `is_releasable`, a client may
     publish null, which takes back what it published.
 
-    `keeper(message, who)` is awaited before a client's message is answered, where a node has set it; it
-    returns what else there is to say to the client, or "". So does each of the `remarks`, at once.
+    `keeper(message, who)` is awaited before a client's message is answered, where a node has set it: what
+    the message is to leave behind is on the disk when it returns. It returns what else there is to say to the
+    client, or "", or raises `NotKeptError`. Each of the `remarks` returns such words at once.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Topic:
         self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
 
     async def answer(self, message: Message, who: str) -> str:
-        """What there is to say to the client `who` who published a message, or ""."""
+        """What there is to say to the client `who` who published a message, or "". Raises `NotKeptError`."""
         words = self.note
         if self.keeper is not None:
             words = await self.keeper(message, who) or words

@@ -341,7 +341,9 @@ OPERATIONS: Final = (
     Operation("GET", "topic", "", "All topic names", Api.list_topics, answer="names"),
     Operation("GET", "topic", "topic", "What a topic is", Api.get_topic, answer="topic", refusals=(404,)),
     Operation(
-        "POST", "topic", "topic", "Publish a message", Api.publish,
+        "POST", "topic", "topic",
+        "Publish a message; a set point, a note or a value by hand is on the disk when this answers",
+        Api.publish,
         body=Body((list,), doc="the arguments of the message type's constructor, in order"),
         answer="posted", refusals=(403, 404),
     ),

@@ -7,8 +7,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.bus.errors import counted
+from growd.bus.errors import NotKeptError, counted
 from growd.bus.messages import Quality
+from growd.store.errors import LocalStoreError
 from growd.store.points import ChangeRule, DataPoint, PointMaker, StorageRule
 from growd.variables import VARIABLES, Variable
 
@@ -31,6 +32,10 @@ _HTTP_NODE: Final = "http"
 _BANDS: Final = {"air_carbon_dioxide": 0.1}
 """Of commands that swing with each dose: the doses are stored as the commands of the switch."""
 _DEPTH: Final = 1000
+_IN_MEMORY: Final = (
+    "the disk does not take it: {}; it waits in memory and is lost if growd is killed, "
+    "and sent again it may be stored twice"
+)
 
 
 def usual_rule(variable: Variable) -> StorageRule:
@@ -41,18 +46,21 @@ def usual_rule(variable: Variable) -> StorageRule:
 class Recorder:
     """Makes points of what is on the bus, as the storage rules say, and adds them to the outbox.
 
-    It reads the topics `<environment>/<category>/<variable>` that exist when it starts and whose messages are
-    one value:
+    It reads the topics `<environment>/<category>/<variable>` that exist when it is made and whose messages
+    are one value:
 
-    - `measured`: messages of quality `ok`, with the decimals that the table of variables holds worth storing;
-      `is_manual` marks those that a client gave by hand. A change of the quality is a point of the category
-      `quality`, whose value is the new quality; the first value that is ok again is stored in any case.
+    - `measured`: messages of quality `ok`, with the decimals that the table of variables holds worth storing.
+      Values by hand have `is_manual` and are all stored, whatever the rule says. A change of the quality is a
+      point of the category `quality`, whose value is the new quality; the first value that is ok again is
+      stored in any case.
     - `desired`: changes; null when the set point is released. `is_manual` marks set points by hand.
     - `commanded`: as measured, in the category `commanded`; null when the command ends. `is_manual` marks
       commands by hand, also where their controller repeats them.
 
     And `<environment>/events`: each is a point of the category `event`, whose variable is the kind, and the
     value what it was of, and in words. And `<environment>/notes`, what people note: an event `note`.
+
+    A client that enters a value or a note is answered once its point is on the disk.
     """
 
     def __init__(
@@ -75,6 +83,18 @@ class Recorder:
         self._desired: defaultdict[str, ChangeRule] = defaultdict(ChangeRule)
         self._messages: Subscription | None = None
         self._failed = 0
+        makers = {
+            "measured": self._of_measured,
+            "desired": self._of_desired,
+            COMMANDED: self._of_commanded,
+            EVENT: self._of_event,
+            NOTE: self._of_note,
+        }
+        self._sources = {source.topic: (source, makers[source.category]) for source in self._find_sources()}
+        for name, (source, _) in self._sources.items():
+            topic = bus.topics.get(name)
+            if topic.is_open and source.category in {"measured", NOTE}:
+                topic.keeper = self._keep
         self.node.describe("problems", self._problems)
 
     @property
@@ -88,43 +108,54 @@ class Recorder:
 
     async def run(self) -> None:
         """Record until cancelled; what was published before that is recorded still."""
-        makers = {
-            "measured": self._of_measured,
-            "desired": self._of_desired,
-            COMMANDED: self._of_commanded,
-            EVENT: self._of_event,
-            NOTE: self._of_note,
-        }
-        sources = {source.topic: (source, makers[source.category]) for source in self._sources()}
-
-        def record(message: Message) -> None:
-            source, points = sources[message.topic]
-            try:
-                for point in points(source, message):
-                    self._outbox.add(point)
-            except Exception:
-                self._failed += 1
-                raise
-
         with (
-            self.node.inbox(*sources, depth=_DEPTH) as messages,
+            self.node.inbox(*self._sources, depth=_DEPTH) as messages,
             self._bus.liveness.heartbeat(self.node.name, is_idle=lambda: not len(messages)) as heart,
         ):
             self._messages = messages
             try:
                 async for message in messages:
                     heart.beat()
-                    self.node.attempt(record, message)
+                    self.node.attempt(self._record, message)
             finally:
-                while (left := messages.get_nowait()) is not None:
-                    self.node.attempt(record, left)
+                self._record_waiting(messages)
+
+    def _record(self, message: Message) -> None:
+        source, points = self._sources[message.topic]
+        try:
+            for point in points(source, message):
+                self._outbox.add(point)
+        except Exception:
+            self._failed += 1
+            raise
+
+    def _record_waiting(self, messages: Subscription) -> None:
+        while (left := messages.get_nowait()) is not None:
+            self.node.attempt(self._record, left)
+
+    async def _keep(self, _: Message, _who: str) -> str:
+        """Return once what a client has just published is on the disk. Raises `NotKeptError`.
+
+        Concurrent calls share a write, since each flush takes all points that wait.
+        """
+        messages, failed = self._messages, self._failed
+        if messages is None or messages.is_closed:
+            raise NotKeptError("nothing is recorded while growd starts or ends; try again")
+        self._record_waiting(messages)
+        if self._failed > failed:
+            raise NotKeptError("it could not be recorded; growd's log says why")
+        try:
+            await self._outbox.flush()
+        except LocalStoreError as error:
+            raise NotKeptError(_IN_MEMORY.format(error)) from error
+        return ""
 
     def _problems(self) -> list[dict[str, Any]]:
         if not self.lost:
             return []
         return [{"text": f"{counted(self.lost, 'message')} could not be recorded", "is_failure": True}]
 
-    def _sources(self) -> list[_Source]:
+    def _find_sources(self) -> list[_Source]:
         topics = [self._bus.topics.get(name) for name in self._bus.topics.names()]
         found = [_source(environment, topic) for environment in self._environments for topic in topics]
         return [source for source in found if source is not None]
@@ -138,8 +169,9 @@ class Recorder:
         if message.quality is Quality.OK:
             # what is stored is what the rule compares: rounding could hide the change that let a value in
             value = _rounded(message.value, source.variable)
-            if rule.admits(value, self._bus.clock.monotonic()):
-                yield self._point(source, value, message, is_manual=message.node == _HTTP_NODE)
+            is_manual = message.node == _HTTP_NODE
+            if is_manual or rule.admits(value, self._bus.clock.monotonic()):
+                yield self._point(source, value, message, is_manual=is_manual)
 
     def _of_desired(self, source: _Source, message: Message) -> Iterator[DataPoint]:
         value = message.value if message.quality is Quality.OK else None
