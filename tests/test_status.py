@@ -111,9 +111,12 @@ async def test_devices_that_work_are_a_table_and_a_success():
 async def test_a_device_that_has_failed_is_told_with_its_error():
     async with serving() as daemon:
         health(daemon, "scd30_1").succeeded()
-        health(daemon, "bh1750_1").failed("the wire is broken")
+        broken = health(daemon, "bh1750_1")
+        broken.failed("the wire is loose")
+        broken.failed("the wire is broken")
         exit_status, printed = await asked(daemon)
         assert exit_status == 1
+        assert "FAILED: environment_1/bh1750_1 has failed: the wire is broken\n" in printed
         assert "the wire is broken (" in printed
         exit_status, printed = await asked(daemon, "--json")
         assert exit_status == 1

@@ -188,7 +188,7 @@ class Status(msgspec.Struct, frozen=True):
     def _failures(self) -> Iterator[str]:
         for device in self.devices:
             if device.has_failed:
-                yield f"{device.name} has failed: {device.message}"
+                yield f"{device.name} has failed: {device.counters.last_error or device.message}"
         for interlock in self.interlocks:
             if interlock.needs_reset:
                 yield f"{interlock.name} has tripped and holds until it is reset: {interlock.reason}"
