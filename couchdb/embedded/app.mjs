@@ -7,6 +7,7 @@ import { serveChanges } from './changes.mjs';
 import { getAttachment, getDocument } from './documents.mjs';
 import { checkDocs, checkDocument, checkNesting, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
+import { readComplete } from './levels.mjs';
 import { joinRelated, readMultipart } from './multipart.mjs';
 import { express, expressPouchDB, setDBOnReq } from './packages.mjs';
 import { queryHandlers } from './queries.mjs';
@@ -215,6 +216,12 @@ async function createPouchApp(Pouch, functions) {
     return next();
   });
   await pouchApp.setPouchDB(Pouch);
+  const { find } = Pouch.prototype;
+  Pouch.plugin({
+    find(request, callback) {
+      readComplete(this.name, () => find.call(this, request)).then((found) => callback(null, found), callback);
+    },
+  });
   return pouchApp;
 }
 

@@ -4,6 +4,7 @@
 // call: a millisecond or more for each row. CouchDB's built-in `_last` comes with it.
 
 import { HttpError } from './http.mjs';
+import { readComplete } from './levels.mjs';
 import { collate, createMapReduce } from './packages.mjs';
 import { compile } from './sandbox.mjs';
 
@@ -26,7 +27,11 @@ const BUILT_IN = {
 const abstract = createMapReduce('mrviews', createMapper, createReducer, checkView);
 
 /** A plugin of PouchDB: `query` and `viewCleanup`. */
-export const fastViews = { query: abstract.query, viewCleanup: abstract.viewCleanup };
+export const fastViews = { query, viewCleanup: abstract.viewCleanup };
+
+async function query(...args) {
+  return readComplete(this.name, () => abstract.query.apply(this, args));
+}
 
 function createMapper(source, emit) {
   return compile(String(source), 'map', { emit });

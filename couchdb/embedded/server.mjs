@@ -85,6 +85,7 @@ function endWithParent(end) {
   process.on('SIGINT', () => end());
   process.stdin.on('end', () => end()).on('error', () => end()).resume();
   process.on('unhandledRejection', (reason) => log(`a request failed unseen: ${describe(reason)}`));
+  process.on('rejectionHandled', () => {}); // logged already; Node would warn of each
   // an exception out of a callback may have left a write lock held: a fresh process is the safe state
   process.on('uncaughtException', (error) => fail(`ended by an error: ${describe(error)}`));
 }

@@ -6,30 +6,13 @@ import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 
+import { durableLevel, VIEW_INDEX } from './levels.mjs';
 import { fastViews } from './mapreduce.mjs';
-import { leveldown, PouchDB } from './packages.mjs';
+import { PouchDB } from './packages.mjs';
 
 // Not a database name that CouchDB allows, so it can't meet one.
 const SERVER_STATE = '.server';
 const SYSTEM_DATABASES = ['_replicator']; // of CouchDB's the one that is here
-const VIEW_INDEX = '-mrview-';
-
-/** LevelDB that has put a batch on the disk before it says so. View indexes can be built again: not they. */
-function durableLevel(location) {
-  const level = leveldown(location);
-  if (!location.includes(VIEW_INDEX)) {
-    for (const method of ['_put', '_del', '_batch']) {
-      const write = level[method].bind(level);
-      level[method] = (...args) => {
-        const callback = args.pop();
-        const options = args.pop();
-        write(...args, { ...options, sync: true }, callback);
-      };
-    }
-  }
-  return level;
-}
-durableLevel.destroy = leveldown.destroy;
 
 /**
  * Take the data folder for this process alone and return the server's own storage, with its lasting id.
@@ -38,7 +21,7 @@ durableLevel.destroy = leveldown.destroy;
  */
 export async function lockDataFolder(folder) {
   mkdirSync(folder, { recursive: true });
-  const state = leveldown(path.join(folder, SERVER_STATE));
+  const state = durableLevel(path.join(folder, SERVER_STATE));
   await promisify(state.open.bind(state))({ createIfMissing: true });
   const [get, put, del] = ['get', 'put', 'del'].map((method) => promisify(state[method].bind(state)));
   const read = (name) => get(name).then(String, () => undefined);

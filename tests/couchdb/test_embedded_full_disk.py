@@ -1,0 +1,90 @@
+"""The embedded server on a disk that is full for a while: a limit on the size of its files does the same."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from support.couch_client import client_of
+from support.database import EmbeddedProcess, embedded_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.couch_client import Client
+
+DESIGN = {"views": {"by_text": {"map": "function (doc) { emit(doc.text, null); }"}}}
+VIEW = ("GET", "/db/_design/all/_view/by_text")
+FIND = ("POST", "/db/_find", {"selector": {"text": {"$gt": None}}, "limit": 1000})
+
+
+def limit_files(server: EmbeddedProcess, room: int) -> None:
+    """No file of the server grows beyond the log of the database `db` and `room` bytes."""
+    size = max(path.stat().st_size for path in server.data.glob("db/*.log"))
+    _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size + room, hard))
+
+
+def end_limit(server: EmbeddedProcess) -> None:
+    _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+
+
+async def acknowledged_of(node: Client, ids: list[str]) -> set[str]:
+    """Those of the documents `ids` whose writes the server acknowledges."""
+    found = set()
+    for doc in ids:
+        with contextlib.suppress(aiohttp.ClientError):
+            if (await node("PUT", f"/db/{doc}", {"text": "x" * 200})).status == 201:
+                found.add(doc)
+    return found
+
+
+async def test_what_it_acknowledges_after_a_failed_write_is_kept(
+    own_server: EmbeddedProcess, tmp_path: Path
+) -> None:
+    async with client_of(own_server.url) as node:
+        await node("PUT", "/db")
+        before = await acknowledged_of(node, [f"before-{n}" for n in range(5)])
+        limit_files(own_server, 100)  # the next record of the log is torn
+        assert not await acknowledged_of(node, ["during-1", "during-2"])
+        assert (await node("GET", "/db")).json["doc_count"] == len(before) == 5
+        end_limit(own_server)
+        after = await acknowledged_of(node, [f"after-{n}" for n in range(5)])
+    own_server.process.kill()
+    status = await asyncio.to_thread(own_server.process.wait)
+    with embedded_server(tmp_path) as again:
+        async with client_of(again.url) as node:
+            after |= await acknowledged_of(node, ["again"])
+            rows = (await node("GET", "/db/_all_docs")).json["rows"]
+    assert {row["id"] for row in rows} >= before | after >= {"again"}
+    assert status == 1  # it had ended by itself, to open the database again
+
+
+@pytest.mark.parametrize(("question", "name"), [(VIEW, "rows"), (FIND, "docs")])
+async def test_an_index_that_can_not_be_written_answers_with_an_error_and_later_with_all(
+    own_server: EmbeddedProcess, tmp_path: Path, question: tuple[str, ...], name: str
+) -> None:
+    async with client_of(own_server.url, own_server.owner) as node:
+        await node("PUT", "/db")
+        await node("PUT", "/db/_design/all", DESIGN)
+        await node("POST", "/db/_index", {"index": {"fields": ["text"]}})
+        docs = [{"_id": str(n), "text": f"{n:1000}"} for n in range(200)]
+        assert (await node("POST", "/db/_bulk_docs", {"docs": docs})).status == 201
+        limit_files(own_server, 10_000)
+        for _ in range(2):
+            answer = await node(*question)
+            assert (answer.status, answer.json["error"]) == (500, "write_failed")
+        end_limit(own_server)
+        with contextlib.suppress(aiohttp.ClientError):
+            await node(*question)
+    assert await asyncio.to_thread(own_server.process.wait) == 1
+    assert "Warning" not in own_server.log.read_text()
+    with embedded_server(tmp_path) as again:
+        async with client_of(again.url) as node:
+            assert len((await node(*question)).json[name]) == 200
