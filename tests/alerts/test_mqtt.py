@@ -147,17 +147,10 @@ async def test_a_broker_that_comes_back_gets_what_is_open(tmp_path: Path, own_po
                 assert [each["id"] for each in payload(await other.next(OPEN))["alerts"]] == ["a1"]
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is to be sent does not wait for a connection, which has all the time it needs."""
-    monkeypatch.setattr(channel, "_SHARE", 0.001)
-
-
-async def test_a_wrong_password_is_told(tmp_path: Path, impatient: None):
+async def test_a_wrong_password_is_told(tmp_path: Path):
     async with broker(tmp_path, login=True) as port:
         line = Line(port, password="wrong")
         async with line.running():
-            await until(lambda: "reached" in line.mqtt._error)
             with pytest.raises(DeliveryError, match=r"the broker can't be reached: .*(?i:authori)"):
                 await line.mqtt.send(START)
 
@@ -175,9 +168,22 @@ async def test_what_says_nothing_is_left_after_a_time_and_where_it_ends(timeout_
         await silent.finished()
 
 
-async def test_a_broker_that_is_not_there_is_told(own_port: int, impatient: None):
+async def test_a_broker_that_is_not_there_is_told(own_port: int):
+    line = Line(own_port)
+    async with line.running():
+        with pytest.raises(DeliveryError, match=r"the broker can't be reached: .*refused"):
+            await line.mqtt.send(START)
+
+
+async def test_a_message_does_not_wait_for_the_next_regular_attempt(
+    tmp_path: Path, own_port: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(channel, "FIRST_DELAY_S", 3_600.0)
+    monkeypatch.setattr(channel, "LONGEST_DELAY_S", 3_600.0)
     line = Line(own_port)
     async with line.running():
         await until(lambda: "reached" in line.mqtt._error)
-        with pytest.raises(DeliveryError, match="the broker can't be reached"):
+        with pytest.raises(DeliveryError, match="refused"):
             await line.mqtt.send(START)
+        async with broker(tmp_path, port=own_port), asyncio.timeout(20):
+            assert await line.mqtt.send(START) == START.id

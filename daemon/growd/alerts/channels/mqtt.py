@@ -92,30 +92,40 @@ class Mqtt:
         self._now = now
         self._opened = opened
         self._client: aiomqtt.Client | None = None
-        self._up = asyncio.Event()
+        self._asks: list[asyncio.Future[None]] = []  # who waits for the next attempt to connect
+        self._asked = asyncio.Event()
         self._error = "there is no connection yet"
 
     async def run(self, is_up: Callable[[], None]) -> None:
         """Keep the connection up until cancelled."""
         delay = FIRST_DELAY_S
         while True:
+            asks, self._asks = self._asks, []
+            self._asked.clear()
             try:
                 async with self._connected() as client:
                     delay = FIRST_DELAY_S
                     is_up()
+                    _answer([*asks, *self._asks])
+                    self._asks.clear()
                     async for _ in client.messages:  # there is none; this ends with the connection
                         pass
             except aiomqtt.MqttError as error:
                 self._error = f"the broker can't be reached: {error}"
+                _answer(asks, self._error)
             heed_cancel()
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311  no secret
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay * random.uniform(0.5, 1.0)):  # noqa: S311  no secret
+                    await self._asked.wait()
             delay = min(2 * delay, LONGEST_DELAY_S)
 
     async def send(self, batch: Batch) -> str:
-        """See `Channel`. Where there is no connection it waits for one, as long as it may take."""
+        """See `Channel`. Without a connection it connects at once; if that fails it says why."""
+        limit = _SHARE * self._broker.timeout_s
         try:
-            async with asyncio.timeout(_SHARE * self._broker.timeout_s):
-                await self._up.wait()
+            async with asyncio.timeout(limit):
+                if self._client is None:
+                    await self._attempt()
                 client = self._client
                 if client is None:
                     raise DeliveryError(self._error)
@@ -123,12 +133,21 @@ class Mqtt:
                 await client.publish(self._event, body, qos=_AT_LEAST_ONCE)
                 await self._publish_open(client)
         except TimeoutError:
-            raise DeliveryError(
-                self._error if not self._up.is_set() else "the broker does not answer"
-            ) from None
+            sentence = "can't be reached" if self._client is None else "does not answer"
+            raise DeliveryError(f"the broker {sentence} within {limit:g} s") from None
         except aiomqtt.MqttError as error:
             raise DeliveryError(f"the broker does not take it: {error}") from None
         return batch.id
+
+    async def _attempt(self) -> None:
+        """Wait for an attempt to connect that begins from now on, without a pause before it.
+
+        Raises `DeliveryError` where it fails.
+        """
+        ask = asyncio.get_running_loop().create_future()
+        self._asks.append(ask)
+        self._asked.set()
+        await ask
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> AsyncIterator[aiomqtt.Client]:
@@ -149,7 +168,6 @@ class Mqtt:
             await self._publish_open(client)
             heed_cancel()
             self._client = client
-            self._up.set()
             try:
                 yield client
             except asyncio.CancelledError:
@@ -159,9 +177,19 @@ class Mqtt:
                     )
                 raise
             finally:
-                self._up.clear()
                 self._client = None
 
     async def _publish_open(self, client: aiomqtt.Client) -> None:
         body = msgspec.json.encode(self._sender.opened(self._opened(), self._now()))
         await client.publish(self._open, body, qos=_AT_LEAST_ONCE, retain=True)
+
+
+def _answer(asks: list[asyncio.Future[None]], error: str = "") -> None:
+    """Tell those who wait for an attempt how it ended."""
+    for ask in asks:
+        if ask.done():  # whoever asked waits no longer, or heard of an earlier connection
+            continue
+        if error:
+            ask.set_exception(DeliveryError(error))
+        else:
+            ask.set_result(None)
