@@ -449,6 +449,9 @@ async def test_a_wide_table_has_a_column_for_each_variable_and_a_row_for_each_st
             database, "--wide", "--every", "30", "--start", str(T0 + 60), "--end", str(T0 + 119)
         )
         whole = await rows_of(database, "--wide", "--category", "all", "--end", str(T0 + 180))
+        failed = await rows_of(database, "--wide", "--start", str(T0 + 940))
+        silent = await rows_of(database, "--wide", "--start", str(T0 + 1060))
+        same = await rows_of(database, "--wide", "--category", "all", "--start", str(T0 + 1060))
     head, *rows = (line.split(",") for line in wide)
     assert head == ["time", "air_humidity", "air_temperature"]
     assert [row[1:] for row in rows[:3]] == [["", "20.5"], ["", "21"], ["40", "21"]]
@@ -459,7 +462,10 @@ async def test_a_wide_table_has_a_column_for_each_variable_and_a_row_for_each_st
     ]  # 655 s old: a little more than the 600 s after which it is stored
     assert (found["22:26:00"], found["22:27:00"]) == (["40", "22"], ["", "22"])
     assert "23:00:00" not in found  # nothing was measured for an hour
-    assert [row[0][11:19] for row in rows][-1] == "22:36:00"
+    assert [row[0][11:19] for row in rows][-1] == "22:30:00"  # the sensor fell silent at 22:30:40
+    assert failed == [",".join(head), "2023-11-14T22:30:00.000Z,,22"]
+    assert silent == [",".join(head)]
+    assert {row.split(",")[2] for row in same[1:]} == {""}
     assert later == [
         "time,air_humidity,air_temperature",
         "2023-11-14T22:15:00.000Z,,21",

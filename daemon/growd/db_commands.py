@@ -138,8 +138,9 @@ def export(
     came before a cut stays in FILE.part: the same command goes on there.
 
     With --wide each row has the last value of every variable at its time: a measured one for a little more
-    than the time after which growd stores it again ([store] maximum_interval_s), the others until they
-    change. Columns of other categories are called desired/NAME, commanded/NAME and quality/NAME.
+    than the time after which growd stores it again ([store] maximum_interval_s), or until its sensor fails,
+    the others until they change. Columns of other categories are called desired/NAME, commanded/NAME and
+    quality/NAME.
 
     The exit status is 0 when FILE is whole; 1 where it can't be written, where another query was begun,
     where the database refuses or where there is no such name; 2 for a wrong command line; 3 where the

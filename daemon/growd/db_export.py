@@ -8,6 +8,7 @@ import json
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
@@ -23,10 +24,11 @@ from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Mapping, Sequence
     from pathlib import Path
 
     from growd.store.part_file import Mark
+    from growd.store.wide_table import Key
 
     Form = Callable[[Sequence[msgspec.Raw]], bytes]
 
@@ -174,6 +176,7 @@ class Export:
         self._source = source
         self._shown = str(source.address.with_user(None)).rstrip("/")
         self._wanted = wanted
+        self._qualities: list[_Series] = []  # of a wide table that has no column for them
         self._form = CsvFormat(wanted.columns)
 
     async def to_csv(self, file: Target, tell: Callable[[Progress], None]) -> None:
@@ -218,9 +221,11 @@ class Export:
         start, after = wanted.start, self._last_row(file)
         if after is not None:
             start = after + wanted.every
-        seeds = {} if start is None else await self._seeds(series, start)
-        table = WideTable(self._carried(series), wanted.every, start, seeds)
+        columns = self._carried(series)
+        seeds = {} if start is None else await self._seeds([*series, *self._qualities], start)
+        table = WideTable(columns, wanted.every, start, _ended(seeds, columns))
         spans = {_Span(one.database, one.key[:1], last): None for one in series}
+        spans |= {_Span(one.database, one.key, last): None for one in self._qualities}
         first: float | None = None
 
         async def write(rows: list[dict[str, Any]]) -> None:
@@ -235,9 +240,11 @@ class Export:
 
         waiting: list[dict[str, Any]] = []
         async for point in self._merged(list(spans), start):
-            for row in table.take(
-                (point.environment, point.kind, point.variable), point.timestamp, point.value
-            ):
+            key = (point.environment, point.kind, point.variable)
+            taken = [(key, point.value)]
+            if point.kind == "quality" and point.value != "ok":
+                taken.append(((point.environment, "measured", point.variable), None))
+            for row in chain.from_iterable(table.take(each, point.timestamp, value) for each, value in taken):
                 waiting.append(row)
                 if len(waiting) >= _WIDE_ROWS:
                     await write(waiting)
@@ -295,12 +302,13 @@ class Export:
                     present[place] = following, stream
 
     async def _points(self, span: _Span, start: float | None) -> AsyncGenerator[_Filtered]:
-        selection = self._selection(span, start)
-        async with aclosing(self._pages(span, None, selection, "by_timestamp")) as pages:
+        selection, is_one = self._selection(span, start), len(span.prefix) > 1
+        view = "by_variable" if is_one else "by_timestamp"
+        async with aclosing(self._pages(span, None, selection, view)) as pages:
             async for rows, _ in pages:
                 for row in rows:
                     point = msgspec.json.decode(row, type=_FilteredRow).value
-                    if self._wanted.has(point.kind, point.variable):
+                    if is_one or self._wanted.has(point.kind, point.variable):
                         yield point
 
     def _resumed(self, spans: list[_Span], file: Target) -> tuple[int, Position | None]:
@@ -333,9 +341,20 @@ class Export:
             chosen = [one for one in chosen if one.key[0] == wanted.environment]
         if wanted.every is not None:
             chosen = [one for one in chosen if one.key[1] != "event"]
+            if wanted.category == "measured":
+                self._qualities = await self._qualities_of(chosen)
             self.columns = ("time", *sorted(column.name for column in self._carried(chosen).values()))
             self._form = CsvFormat(self.columns)
         return chosen
+
+    async def _qualities_of(self, measured: Sequence[_Series]) -> list[_Series]:
+        """The series of their qualities, which end their values; none where the database has no such."""
+        ends = {(one.key[0], "quality", one.key[2]) for one in measured}
+        try:
+            rows = msgspec.json.decode(await self._ask(self._source.events, _NEWEST), type=_AllSeries).rows
+        except ExportRefusedError:
+            return []
+        return [_Series(row.key, row.value, self._source.events) for row in rows if row.key in ends]
 
     def _check_names(self, series: Sequence[_Series]) -> None:
         """Raises `ExportRefusedError` for names that neither growd nor the database knows."""
@@ -457,6 +476,16 @@ def write_table(rows: Path, columns: Sequence[str], target: Path) -> None:
         write_parquet(rows, columns, target)
     except (ValueError, OSError) as error:
         raise ExportRefusedError(f"{target} can't be written: {error}") from None
+
+
+def _ended(seeds: Mapping[Key, tuple[float, Any]], columns: Container[Key]) -> dict[Key, tuple[float, Any]]:
+    """The seeds that have columns, without the measured values that a later quality ended."""
+    found = {key: seed for key, seed in seeds.items() if key in columns}
+    for (environment, category, variable), (time, value) in seeds.items():
+        measured = (environment, "measured", variable)
+        if category == "quality" and value != "ok" and measured in found and found[measured][0] <= time:
+            found[measured] = (time, None)
+    return found
 
 
 def _encoded(key: list[Any]) -> str:

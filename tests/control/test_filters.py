@@ -40,6 +40,13 @@ async def test_the_first_sample_passes_and_the_next_ones_are_averaged(rig):
     assert (await rig.give(930.0)).value == pytest.approx(0.3 * 930 + 0.7 * 1030)
 
 
+async def test_an_average_arrives_at_samples_that_stay(rig):
+    await rig.give(1000.0)
+    for _ in range(40):
+        last = await rig.give(1100.0)
+    assert last.value == 1100.0
+
+
 async def test_a_measured_value_has_the_time_of_its_sample(rig):
     rig.raw.publish(1000.0, time=123.0)
     await rig.clock.settle()

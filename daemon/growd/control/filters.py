@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
 
 JUMP_S: Final = 20.0  # what is a jump between two samples is none between two that are further apart
+ARRIVED: Final = 0.01  # of the last decimal of a variable: nearer to the sample, the average is the sample
 SLICE_S: Final = 5.0  # a changed time limit takes effect within this time, however long the old one is
 
 
@@ -98,7 +99,9 @@ class Filter:
         else:
             lowest, highest = sorted((self._average, sample.value))
             moved = self._average + self._weight.value * (sample.value - self._average)
-            self._average = min(highest, max(lowest, moved))  # rounding must not leave the range
+            moved = min(highest, max(lowest, moved))  # rounding must not leave the range
+            is_there = abs(moved - sample.value) < ARRIVED * 10.0**-self._variable.precision
+            self._average = sample.value if is_there else moved
         self._last_ok = now
         self._publish(self._average, Quality.OK, sample.time)
 
