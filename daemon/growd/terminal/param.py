@@ -72,6 +72,8 @@ def set_command(*, reach: Reach, name: str, value: str, text: bool, new: bool, a
         try:
             kept = client.post("param", name, body, kind=_Value, query=_NEW if new else "").result
         except RefusedError as error:
+            if error.code != "undeclared":
+                raise
             raise RefusedError(str(error).replace(_NEW, "--new"), error.status, error.code) from None
     if as_json:
         print_json(kept)
