@@ -118,3 +118,27 @@ async def test_its_node_tells_who_leads_and_what_each_said(median):
         "a": {"value": 815.0, "quality": "ok", "time": 1_700_000_000.0},
         "b": {"value": None, "quality": "fault", "time": 1_700_000_000.0},
     }
+
+
+async def test_good_sensors_that_disagree_for_minutes_are_a_warning_until_they_agree(first):
+    async def after(seconds, **values):
+        """The problems when the sensors have said this for so long."""
+        await first.give(**values)
+        for _ in range(seconds // 20):
+            await first.clock.advance(20)
+            await first.give(**values)
+        return [(problem["text"], problem["is_failure"]) for problem in first.bus.problems()]
+
+    assert await after(600, a=800.0, b=950.0) == []  # as far apart as one sensor may jump
+    assert await after(280, a=800.0, b=1100.0) == []
+    ((text, is_failure),) = await after(20, a=800.0, b=1100.0)
+    assert text == (
+        "the sensors of e/air_carbon_dioxide disagree: a 800, b 1100 ppm; 800 is used. "
+        "Check them, and calibrate or replace one."
+    )
+    assert not is_failure
+    await first.clock.advance(31)  # they have fallen silent
+    assert first.bus.problems() == []
+    assert len(await after(300, a=800.0, b=1100.0)) == 1
+    assert await after(0, b=Quality.FAULT) == []
+    assert await after(0, b=810.0) == []

@@ -14,7 +14,8 @@ import pytest
 from growd.store.bootstrap import Databases, bootstrap, read_design, supports_last
 from growd.store.couch import Couch
 from growd.store.database import Database
-from growd.store.errors import CouchRefusedError, DesignFileError
+from growd.store.embedded import EmbeddedDatabase
+from growd.store.errors import CouchRefusedError, CouchUnavailableError, DesignFileError
 from growd.store.points import DataPoint, PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
@@ -230,6 +231,26 @@ async def test_an_embedded_server_that_never_comes_up_is_told_and_waited_for_no_
         async with in_tasks(shipper):
             await clock.until(lambda: shipper.fault is not None)
     assert shipper.fault == "the embedded database has not come up within 0 s"
+
+
+async def test_the_reader_of_a_recipe_waits_for_an_embedded_server_that_starts(tmp_path, monkeypatch):
+    async with Database(files=FILES, data=tmp_path, design_name="svc") as database:  # nobody starts it yet
+
+        async def up() -> str:
+            monkeypatch.setattr(EmbeddedDatabase, "url", "http://127.0.0.1:1")
+            database.prepared.set()
+            return "http://127.0.0.1:1"
+
+        async def get(*_: object) -> dict[str, Any]:
+            return {"_id": "day"}
+
+        monkeypatch.setattr(database.couch, "get", get)
+        monkeypatch.setattr("growd.store.database.START_S", 0.0)
+        with pytest.raises(CouchUnavailableError, match="it is not up yet; try again in some seconds"):
+            await database.recipe("day")
+        monkeypatch.setattr("growd.store.database.START_S", 60.0)
+        monkeypatch.setattr(EmbeddedDatabase, "ready", lambda _: up())
+        assert await database.recipe("day") == {"_id": "day"}
 
 
 async def test_wrong_credentials_are_an_answer_not_an_outage(database_server):

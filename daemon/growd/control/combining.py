@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from growd.bus.messages import FLOAT64, Quality
 from growd.control.topics import raw
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     Method = Literal["first", "median"]
 
 ENOUGH_TO_VOTE: Final = 3
+APART_S: Final = 300.0
+"""Good sensors that disagree for so long are a problem: a slow one needs minutes to follow a dose of CO2."""
 logger = logging.getLogger(__name__)
 
 
@@ -30,7 +33,8 @@ class Combiner:
     which of them lies, and the first counts. Without a good one, one message without a value says so: warm-up
     if one of them warms up, else fault.
 
-    Which sensor leads, and what each said, stands in the information of its node as `combined`.
+    Which sensor leads, and what each said, stands in the information of its node as `combined`. Good sensors
+    that are further apart than the variable's `jump` for `APART_S` are a problem of the node.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class Combiner:
         self._clock = bus.clock
         self._liveness = bus.liveness
         self._variable = f"{environment}/{variable}"
+        self._known = VARIABLES[variable]
         self._output = self.node.publisher(raw(environment, variable))
         self._devices = {
             bus.topics.declare(raw(environment, variable, name), FLOAT64).name: name for name in devices
@@ -56,7 +61,9 @@ class Combiner:
         self._said: dict[str, tuple[Message, float]] = {}  # by device, with its arrival
         self._leader: str | None = None
         self._quality = Quality.OK
+        self._apart_since: float | None = None  # monotonic
         self.node.describe("combined", self._information)
+        self.node.describe("problems", self._problems)
 
     async def run(self) -> None:
         """Combine until cancelled."""
@@ -72,6 +79,7 @@ class Combiner:
         device = self._devices[message.topic]
         self._said[device] = (message, self._clock.monotonic())
         good = self._good()
+        self._compare(list(good.values()))
         if not good:
             self._publish_none()
         elif device == next(iter(good)):
@@ -93,6 +101,23 @@ class Combiner:
         if self._method == "median" and len(values) >= ENOUGH_TO_VOTE:
             return statistics.median(values)
         return values[0]
+
+    def _compare(self, values: list[float]) -> None:
+        """Note since when the good ones disagree: by more than the next value of one sensor may jump."""
+        bound = max(self._known.jump, self._known.relative_jump * max(values, default=0.0))
+        if not values or max(values) - min(values) <= bound:
+            self._apart_since = None
+        elif self._apart_since is None:
+            self._apart_since = self._clock.monotonic()
+
+    def _problems(self) -> list[dict[str, Any]]:
+        good, since = self._good(), self._apart_since
+        if since is None or len(good) <= 1 or self._clock.monotonic() - since < APART_S:
+            return []
+        said = ", ".join(f"{device} {value:g}" for device, value in good.items())
+        text = f"the sensors of {self._variable} disagree: {said} {self._known.unit}"
+        used = f"{self._combined(list(good.values())):g} is used"
+        return [{"text": f"{text}; {used}. Check them, and calibrate or replace one.", "is_failure": False}]
 
     def _publish_none(self) -> None:
         qualities = {message.quality for message, _ in self._said.values()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import aiohttp
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 READY_S: Final = 60.0
 """How long the embedded server may take until whoever waits for it is told that it is not there."""
+
+START_S: Final = 4.0
+"""How long the reader of a recipe waits for an embedded server that starts: less than `FETCH_S`."""
 
 PROGRESS_S: Final = 0.4
 """How long it may take to say how far an index is."""
@@ -156,7 +160,20 @@ class Database:
             raise CouchUnavailableError(sentence) from None
 
     async def recipe(self, recipe_id: str) -> dict[str, Any]:
-        """A recipe by its id. Raises LookupError if there is none, and `CouchError`."""
+        """A recipe by its id. Raises LookupError if there is none, and `CouchError`.
+
+        Waits `START_S` seconds where the embedded server has not come up yet.
+        """
+        if self.is_embedded:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(START_S):
+                    await self._embedded.ready()
+                    await self.prepared.wait()
+            if self.address is None:
+                sentence = (
+                    "it is not up yet; try again in some seconds, and see growd status if it stays away"
+                )
+                raise CouchUnavailableError(sentence)
         recipe = await self.couch.get(self.names.recipes, recipe_id)
         if recipe is None:
             raise LookupError(recipe_id)
