@@ -642,8 +642,9 @@ async def test_a_data_folder_that_is_deleted_is_a_failure_and_nothing_is_answere
         await asyncio.to_thread(shutil.rmtree, data)
         async with client.get("node/store") as answer:
             (problem,) = (await answer.json())["problems"]
-        async with client.post("param/my/note", json={"value": "x"}) as answer:
-            assert (answer.status, (await answer.json())["error"]) == (503, "not_kept")
+        for path, body in ("param/my/note", {"value": "x"}), ("topic/environment_1/notes", ["watered"]):
+            async with client.post(path, json=body) as answer:
+                assert (answer.status, (await answer.json())["error"]) == (503, "not_kept")
     assert problem["is_failure"]
     assert f"the data folder {data} was deleted or moved" in problem["text"]
     assert f"the data folder {data} was deleted or moved: what it held may be lost" in app.complaints
