@@ -190,12 +190,13 @@ async def test_a_command_is_stored_as_it_changes_and_its_end_as_null(rig):
 
 
 async def test_a_command_by_hand_that_its_controller_repeats_is_marked(rig):
-    http = rig.bus.node("http")
     async with in_tasks(DirectController(rig.bus, "environment_1", "air_temperature", override_s=20)):
         await rig.publish(WANTED, 0.5)
         await rig.clock.advance(10)
-        await rig.publish(COMMANDED, 1.0, node=http)
-        await rig.publish(COMMANDED, 0.0, node=http)  # too soon to be stored before the controller repeats it
+        await rig.publish(COMMANDED, 1.0, node=rig.client)
+        await rig.publish(
+            COMMANDED, 0.0, node=rig.client
+        )  # too soon to be stored before the controller repeats it
         await rig.clock.advance(30)
     commands = [point for point in await rig.stored() if point.get("category") == "commanded"]
     assert [(point["value"], point["is_manual"]) for point in commands] == [
