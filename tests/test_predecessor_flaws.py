@@ -98,7 +98,7 @@ async def test_flaw_1_after_its_last_phase_a_flexformat_recipe_ends():
 
 async def test_flaw_2_a_gap_releases_the_set_point_and_is_reported():
     recipe = flexformat((0, 10, 8000), (20, 30, 9000))
-    gap, _ = check(recipe)
+    gap, *_ = check(recipe)
     assert gap.sentence == "a gap from 10 to 20, in which the set point is released"
     async with growing(recipe) as chamber:
         for second in range(30):
