@@ -433,6 +433,7 @@ BAD_BODIES = [
     b'{"docs": [{"_id": "n", "_revisions": 5}], "new_edits": false}',
     b'{"docs": [{"_id": "n", "_attachments": {"a": {"follows": true}}}]}',
     b'{"docs": [{"_id": "n", "_attachments": {"a": null}}]}',
+    b'{"docs": [{"_id": "n", "_revisions": {"start": "x", "ids": ["a"]}}], "new_edits": false}',
     b'{"docs": [{"_id": "n", "_revisions": {"start": [], "ids": ["a"]}}], "new_edits": false}',
     b'{"docs": [{"_id": "n", "_revisions": {"start": 3, "ids": ["a-b"]}}], "new_edits": false}',
     b'{"docs": [{"_id": "n", "_rev": "9007199254740993-a"}], "new_edits": false}',
