@@ -55,15 +55,14 @@ class Feed:
         """What makes the answer with this head whole, perhaps nothing; None where it can't be made whole.
 
         A long poll without changes ends at the sequence that it began with, so that the next one misses none.
-        Which sequence `now` was is not known here, and the next `now` would be a later one.
         """
         is_plain = not any(name in head.headers for name in (b"content-length", b"content-encoding"))
         if head.status != HTTPStatus.OK or not is_plain:
             return None
         if not self._is_longpoll:
             return b"" if self._is_at_line_end else None
-        since = self._since.strip('"')
-        if self._beginning != _OPENING or since == "now":
+        if self._beginning != _OPENING:
             return None
+        since = self._since.strip('"')
         sequence = since if _NUMBER.fullmatch(since) else json.dumps(since)
         return f'],\n"last_seq":{sequence},"pending":0}}\n'.encode()
