@@ -354,6 +354,27 @@ async def test_another_name_serves_old_clients(
                 assert response.status == 200
 
 
+async def test_a_database_of_points_that_is_gone_at_a_later_start_is_a_warning(
+    tmp_path: Path, database_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch, caplog
+):
+    monkeypatch.setattr("growd.storage.DRAIN_S", PATIENCE_S)  # at its end at the latest it asks the database
+    sentence = "the database was gone and was made anew; points of earlier runs are missing from it"
+    async with home_on(database_server, shared=True) as home:
+        config = load(None, ("http.port=0", *home.settings))
+        for _ in range(2):
+            async with serving(App(config, tmp_path)):
+                pass
+        assert sentence not in caplog.messages
+        async with (
+            aiohttp.ClientSession(headers=home.headers) as session,
+            session.delete(f"{database_server.url}/{home.points}") as response,
+        ):
+            assert response.status == 200
+        async with serving(App(config, tmp_path)):
+            pass
+    assert sentence in caplog.messages
+
+
 async def test_a_client_sees_a_fault_in_data_device_and_output_and_that_it_is_over(
     tmp_path: Path, machines: list[SimulatedHardware]
 ):
@@ -642,7 +663,7 @@ async def test_a_data_folder_that_is_gone_is_a_failure_and_nothing_is_answered_a
             data.rename, tmp_path / "moved"
         )  # at one moment, whatever growd writes meanwhile
         async with client.get("node/store") as answer:
-            (problem,) = (await answer.json())["problems"]
+            problem, *_ = (await answer.json())["problems"]
         for path, body in ("param/my/note", {"value": "x"}), ("topic/environment_1/notes", ["watered"]):
             async with client.post(path, json=body) as answer:
                 assert (answer.status, (await answer.json())["error"]) == (503, "not_kept")

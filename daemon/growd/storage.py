@@ -39,8 +39,10 @@ RELOADABLE: Final = (
 )
 """The options that can change while it runs."""
 
+_BEGAN_ANEW: Final = "the database was gone and was made anew; points of earlier runs are missing from it"
 DRAIN_S: Final = 0.5  # how long the daemon tries to ship the last points when it leaves
 _ENDED_WELL: Final = "ended_well"
+_HAD_DATABASE: Final = "had_database"  # the database of points was there or was made
 _log = logging.getLogger(__name__)
 
 
@@ -63,6 +65,7 @@ class Storage:
         self.shipper: Shipper
         self.losses: Losses
         self._recorder: Recorder
+        self._began_anew = False
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -109,7 +112,7 @@ class Storage:
             clock,
             database=self._database.names.points,
             events=self._database.names.events,
-            prepare=self._database.prepare,
+            prepare=self._prepare,
             liveness=self._bus.liveness,
             **_batches(self._config.store),
         )
@@ -123,12 +126,31 @@ class Storage:
         environments = self._config.chambers()
         return Recorder(self._bus, self.outbox, self._maker, environments, rule_for=rule_for)
 
+    async def _prepare(self) -> None:
+        """Prepare the database, and notice that one with points is gone. Raises `CouchError`."""
+        await self._database.prepare()
+        made, points = self._database.made, self._database.names.points
+        had_one = await self._local.state(_HAD_DATABASE, default=False)
+        if had_one and points in made:
+            self._began_anew = True
+            _log.warning("%s", _BEGAN_ANEW)
+        made.discard(points)
+        if not had_one:
+            with contextlib.suppress(LocalStoreError):  # the next start tries again
+                await self._local.save_state(_HAD_DATABASE, value=True)
+
     def _problems(self) -> list[dict[str, Any]]:
-        if not self._local.is_gone:
-            return []
-        where = self._local.path.parent
-        text = f"the data folder {where} was deleted or moved; nothing is kept until growd is restarted"
-        return [{"text": text, "is_failure": True}]
+        problems = []
+        if self._local.is_gone:
+            where = self._local.path.parent
+            text = f"the data folder {where} was deleted or moved; nothing is kept until growd is restarted"
+            problems.append({"text": text, "is_failure": True})
+        if self.shipper.fault is not None:
+            text = f"the database takes no points: {self.shipper.fault}"
+            problems.append({"text": text, "is_failure": False})
+        if self._began_anew:
+            problems.append({"text": _BEGAN_ANEW, "is_failure": False})
+        return problems
 
     async def _note_start(self, notices: list[str]) -> None:
         """Keep with the data that growd began anew, how it had ended, and what was found damaged.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.store.errors import CouchRefusedError, DesignFileError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from growd.store.couch import Couch, Document
@@ -59,9 +60,15 @@ class Databases:
 
 
 async def bootstrap(
-    couch: Couch, files: Path, design_name: str = "svc", databases: Databases | None = None
+    couch: Couch,
+    files: Path,
+    design_name: str = "svc",
+    databases: Databases | None = None,
+    on_made: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Bring the server to what growd and its clients expect; `files` is the folder `couchdb/`.
+
+    `on_made` gets the name of each database as soon as it is made.
 
     A recipe that the user deleted stays deleted: samples are written only with a new database. Raises
     `CouchError` when the server does not let it, `DesignFileError` when a file can't be used.
@@ -75,6 +82,7 @@ async def bootstrap(
         is_new = not await couch.exists(database) and await couch.create(database)
         if is_new:
             _log.info("made the database %s", database)
+            on_made(database)
         design = await asyncio.to_thread(read_design, files / "design" / folder, design_name, has_last)
         if design:
             await _write_design(couch, database, design)

@@ -65,6 +65,8 @@ class Database:
             client_design_documents=client_design_documents,
         )
         self.prepared = asyncio.Event()  # set by the first `prepare` that succeeds
+        self.made: set[str] = set()
+        """The databases that `prepare` did not find and made."""
         self._preparing = asyncio.Lock()  # two at once would each take the other for somebody else
         self._session: aiohttp.ClientSession | None = None
         self.couch: Couch
@@ -139,7 +141,7 @@ class Database:
         if self.is_embedded:
             await self._until_ready()
         async with self._preparing:
-            await bootstrap(self.couch, self._files, self._design_name, self.names)
+            await bootstrap(self.couch, self._files, self._design_name, self.names, self.made.add)
         self.prepared.set()
 
     async def index_build(self, database: str) -> IndexBuild | None:
