@@ -45,7 +45,7 @@ def test_what_no_actuator_can_do_is_warned_of_once_for_each_variable():
         [10, "light_illuminance", 40_000],
         [20, "air_temperature", 20],
         [30, "air_temperature", 25],
-        [40, "air_carbon_dioxide", 1_500],
+        [60, "air_carbon_dioxide", 1_500],
     ]
     chamber = Chamber(light=Light(), sensor=(SENSOR,), relay=(VALVE,))
     findings = check({"format": "simple", "operations": operations}, reach_of(chamber))
