@@ -7,7 +7,7 @@ import { serveChanges } from './changes.mjs';
 import { getAttachment, getDocument } from './documents.mjs';
 import { checkDocs, checkDocument, checkNesting, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
-import { readComplete } from './levels.mjs';
+import { checkOpened, readComplete } from './levels.mjs';
 import { joinRelated, readMultipart } from './multipart.mjs';
 import { express, expressPouchDB, setDBOnReq } from './packages.mjs';
 import { queryHandlers } from './queries.mjs';
@@ -278,6 +278,7 @@ async function nameDatabase(dataFolder, req, res, next) {
   if (!creates && !(await databaseFolders(dataFolder)).includes(folder)) {
     throw new HttpError(404, 'not_found', 'Database does not exist.');
   }
+  checkOpened(folder);
   req.database = folder;
   req.url = `/${encodeURIComponent(folder)}${rest.replace(ENCODED_SLASH, '/_$<kind>/')}`;
   next();

@@ -12,6 +12,9 @@ const TRIAL_BYTES = 1024 * 1024; // to open the databases again takes some room
 /** The first failed write of each LevelDB, by its folder. */
 const failures = new Map();
 
+/** Those of them that could not be opened. */
+const unopened = new Set();
+
 /**
  * LevelDB that has put a batch on the disk before it says so, and takes no write after one that failed.
  *
@@ -21,6 +24,7 @@ const failures = new Map();
 export function durableLevel(location) {
   const level = leveldown(location);
   failures.delete(location);
+  unopened.delete(location);
   const sync = !location.includes(VIEW_INDEX);
   for (const method of ['_open', '_put', '_del', '_batch']) {
     const write = level[method].bind(level);
@@ -34,6 +38,9 @@ export function durableLevel(location) {
       write(...args, { ...options, sync }, (error) => {
         if (error) {
           failures.set(location, error);
+        }
+        if (error && method === '_open') {
+          unopened.add(location);
         }
         callback(error);
       });
@@ -50,6 +57,14 @@ export async function readComplete(name, read) {
   const found = await read();
   checkIndexes(name);
   return found;
+}
+
+/** Refuse a request to the database `name` that could not be opened: PouchDB would never try again. */
+export function checkOpened(name) {
+  const location = [...unopened].find((folder) => path.basename(folder) === name);
+  if (location !== undefined) {
+    throw refusal(location);
+  }
 }
 
 function checkIndexes(name) {

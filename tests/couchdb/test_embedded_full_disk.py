@@ -66,6 +66,26 @@ async def test_what_it_acknowledges_after_a_failed_write_is_kept(
     assert status == 1  # it had ended by itself, to open the database again
 
 
+async def test_a_database_that_could_not_be_opened_is_opened_when_there_is_room(tmp_path: Path) -> None:
+    with embedded_server(tmp_path) as first:
+        async with client_of(first.url) as node:
+            await node("PUT", "/db")
+            assert await acknowledged_of(node, ["doc"])
+    with embedded_server(tmp_path) as full:
+        async with client_of(full.url) as node:
+            _, hard = resource.prlimit(full.process.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(full.process.pid, resource.RLIMIT_FSIZE, (100, hard))
+            for _ in range(2):
+                assert (await node("GET", "/db")).status == 500
+            end_limit(full)
+            with contextlib.suppress(aiohttp.ClientError):
+                await node("GET", "/db")
+        assert await asyncio.to_thread(full.process.wait, 60) == 1
+    with embedded_server(tmp_path) as again:
+        async with client_of(again.url) as node:
+            assert (await node("GET", "/db/doc")).status == 200
+
+
 @pytest.mark.parametrize(("question", "name"), [(VIEW, "rows"), (FIND, "docs")])
 async def test_an_index_that_can_not_be_written_answers_with_an_error_and_later_with_all(
     own_server: EmbeddedProcess, tmp_path: Path, question: tuple[str, ...], name: str
