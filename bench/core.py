@@ -57,7 +57,7 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
         actuator.serve(f"chamber/service_{number}", "Empty", succeed)
     gateway = Gateway(lambda: arguments.upstream)
     limits = ConnectionLimits(header_timeout_s=arguments.header_timeout)
-    exports = Exports(gateway, arguments.points, "svc")
+    exports = Exports(gateway, [arguments.points], "svc")
     server = Server(Api(bus, bus.node("http"), "_svc", Limits(streams=2_000)), exports, limits)
     await server.open("127.0.0.1", 0)
     parts = [consume(bus, f"reader_{number}", topics[0]) for number in range(arguments.subscribers)]
