@@ -667,6 +667,8 @@ async def test_a_data_folder_that_is_gone_is_a_failure_and_nothing_is_answered_a
         for path, body in ("param/my/note", {"value": "x"}), ("topic/environment_1/notes", ["watered"]):
             async with client.post(path, json=body) as answer:
                 assert (answer.status, (await answer.json())["error"]) == (503, "not_kept")
+        async with client.get("/_svc/health") as answer:
+            assert (answer.status, await answer.text()) == (503, "losing points\n")
     assert problem["is_failure"]
     assert f"the data folder {data} was deleted or moved" in problem["text"]
     assert f"the data folder {data} was deleted or moved: what it held may be lost" in app.complaints
