@@ -8,7 +8,7 @@ from __future__ import annotations
 from aiohttp import web
 from lifetime import ended
 
-from growd.event_loop import run_on_loop
+from growd.runtime.event_loop import run_on_loop
 
 
 async def constant(_: web.Request) -> web.Response:

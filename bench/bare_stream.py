@@ -15,7 +15,7 @@ import msgspec
 from beat import on_beat
 from lifetime import ended
 
-from growd.event_loop import run_on_loop
+from growd.runtime.event_loop import run_on_loop
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
 POSTED = b'{"message":"Posted message to topic"}'

@@ -27,7 +27,7 @@ from growd_hwsim.chips import scd30
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
-    from growd.worker import Worker
+    from growd.runtime.worker import Worker
 
 ENVIRONMENT = "e"
 CO2 = "air_carbon_dioxide"
@@ -39,7 +39,7 @@ TURNS = 10_000  # of the loop: what is still busy then runs in a circle
 
 
 class SteppedClock:
-    """A `growd.clock.Clock` whose time moves only by `advance`, from one sleeper to the next."""
+    """A `growd.runtime.clock.Clock` whose time moves only by `advance`, from one sleeper to the next."""
 
     def __init__(self, time: float = 1_700_000_000.0) -> None:
         self._now = 1_000.0

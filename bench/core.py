@@ -15,16 +15,16 @@ from typing import Any
 from beat import on_beat
 from lifetime import ended
 
+from growd.api.rest import Api, Limits
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64
 from growd.bus.params import Parameters
-from growd.clock import RealClock
-from growd.event_loop import run_on_loop
-from growd.http.api import Api, Limits
-from growd.http.connections import ConnectionLimits
-from growd.http.export import Exports
-from growd.http.gateway import Gateway
-from growd.http.server import Server
+from growd.proxy.csv_export import Exports
+from growd.proxy.gateway import Gateway
+from growd.runtime.clock import RealClock
+from growd.runtime.event_loop import run_on_loop
+from growd.server.connections import ConnectionLimits
+from growd.server.server import Server
 from growd.store.local import LocalStore
 from growd.store.parameters import ParameterKeeper
 

@@ -20,8 +20,8 @@ from beat import on_beat
 
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64
-from growd.clock import RealClock
-from growd.event_loop import run_on_loop
+from growd.runtime.clock import RealClock
+from growd.runtime.event_loop import run_on_loop
 
 if TYPE_CHECKING:
     from growd.bus.topics import Publisher, Subscription

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from measuring import API, Options, Process, Row, main, server, spread_of
 from raw_client import AnswerError, Connection, head, request
 
-from growd.event_loop import allow_open_files
+from growd.runtime.event_loop import allow_open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

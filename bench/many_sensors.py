@@ -2,8 +2,8 @@
 
 The sensors, of `--kinds` in turn, are spread over `--buses` simulated I2C buses; those on serial lines have
 one each. On a bus that has more of a kind than there are addresses of it the others have addresses that no
-such part has. Above the simulated chips are the real drivers and all that `growd.plant` puts together,
-recorder, outbox and API; with `--bare` the drivers are called in a bare thread for each line instead.
+such part has. Above the simulated chips are the real drivers and all that `growd.wiring.chamber` puts
+together, recorder, outbox and API. With `--bare` a bare thread for each line calls the drivers instead.
 
 Prints its port once every sensor was read, and where there is a fault, once those on the bus that has it have
 failed. Ends with its standard input. The API has the services `bench/sensors`, which tells how the sensors
@@ -29,26 +29,26 @@ from typing import TYPE_CHECKING, Any
 from beat import on_beat
 from lifetime import ended
 
+from growd.api.rest import Api
 from growd.bus import Bus
 from growd.bus.fields import Field, Kind
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
-from growd.clock import RealClock
 from growd.config import Config, Environment, Light, Sensor, refuse
 from growd.control.health import State
-from growd.devices import SENSOR_KINDS, SensorDevice, line_of, shared_places
-from growd.event_loop import run_on_loop
-from growd.http.api import Api
-from growd.http.gateway import Gateway
-from growd.http.server import Server
-from growd.plant import Plants, declare_topics
-from growd.simulation import simulated_hardware
+from growd.proxy.gateway import Gateway
+from growd.runtime.clock import RealClock
+from growd.runtime.event_loop import run_on_loop
+from growd.runtime.supervisor import Supervisor
+from growd.server.server import Server
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.parameters import ParameterKeeper
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
-from growd.supervisor import Supervisor
+from growd.wiring.chamber import Plants, declare_topics
+from growd.wiring.sensors import SENSOR_KINDS, SensorDevice, line_of, shared_places
+from growd.wiring.simulator import simulated_hardware
 from growd_drivers.errors import NotReadyError
 from growd_drivers.mhz19 import WARM_UP_S
 from growd_hwsim.faults import Fault

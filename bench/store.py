@@ -46,9 +46,9 @@ from measuring import (
     until_answer,
 )
 
-from growd.clock import RealClock
-from growd.event_loop import run_on_loop
 from growd.recipes.run import Run
+from growd.runtime.clock import RealClock
+from growd.runtime.event_loop import run_on_loop
 from growd.store.bootstrap import read_design, supports_last
 from growd.store.couch import Couch
 from growd.store.journal import RunJournal

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command line. A Ctrl-C while Python still reads the program leaves without a traceback."""
     try:
-        from growd.cli import main as command_line  # noqa: PLC0415  it is what takes long
+        from growd.cli.main import main as command_line  # noqa: PLC0415  it is what takes long
 
         command_line()
     except KeyboardInterrupt:

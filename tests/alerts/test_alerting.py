@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from growd.alerting import Alerting, alerting
 from growd.alerts.observations import LOSS_S
-from growd.app import check_config
 from growd.bus import Bus
 from growd.bus.messages import DIAGNOSTIC_STATUS
 from growd.config import Config, ConfigError, load
@@ -21,6 +19,8 @@ from growd.config.alerts import DEFAULT_ALERTS, Alert, Kind, Notify
 from growd.control.topics import declare_environment
 from growd.status.overview import Overview
 from growd.store.local import LocalStore
+from growd.wiring.alerts import Alerting, alerting
+from growd.wiring.app import check_config
 from support.checkout import ROOT
 from support.clock import ManualClock
 from support.mail import mail_server
@@ -139,10 +139,10 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
         await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
         renamed = Alert(name="other", kind="device_failed", for_s=0.0)
         await growd.alerts.reconfigure(Config(alert=(renamed,), notify=(mail(box.port, name="post"),)))
-        await growd.clock.settle()
+        await growd.runtime.clock.settle()
         assert [each["name"] for each in growd.told()["channels"]] == ["post"]
         assert growd.told()["alerts"] == []  # that of the rule that is gone has ended
-        await growd.clock.advance(60)
+        await growd.runtime.clock.advance(60)
         (alert,) = growd.told()["alerts"]
         assert alert["rule"] == "other"
         messages = await box.arrived(2)
@@ -154,13 +154,13 @@ async def test_points_that_were_lost_long_ago_are_not_told_anew_with_other_rules
     store = {"dropped": 3, "rejected": 0, "saving": "", "shipping": ""}
     async with daemon(tmp_path, rules=(lost,)) as growd:
         growd.bus.node("store").describe("store", lambda: store)
-        await growd.clock.advance(60)
+        await growd.runtime.clock.advance(60)
         assert [each["rule"] for each in growd.told()["alerts"]] == ["lost"]
-        await growd.clock.advance(LOSS_S)
+        await growd.runtime.clock.advance(LOSS_S)
         assert growd.told()["alerts"] == []
         await growd.alerts.reconfigure(Config(alert=(lost, FAILED)))
-        await growd.clock.settle()
-        await growd.clock.advance(60)
+        await growd.runtime.clock.settle()
+        await growd.runtime.clock.advance(60)
         assert growd.told()["alerts"] == []
 
 
@@ -171,7 +171,7 @@ async def test_a_channel_that_stays_hears_that_a_rule_is_gone(tmp_path: Path):
         await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
         other = Alert(name="interlock", kind="interlock")
         await growd.alerts.reconfigure(Config(alert=(other,), notify=(mail(box.port),)))
-        await growd.clock.settle()
+        await growd.runtime.clock.settle()
         assert "its rule is gone from the configuration" in (await box.arrived(2))[1].get_content()
 
 
@@ -276,7 +276,7 @@ async def test_a_disk_that_is_full_for_a_while_is_told_once_and_has_what_is_open
         await save(local, key, state)
         kept.set()
 
-    monkeypatch.setattr("growd.alerting._RETRY_S", 0.0)
+    monkeypatch.setattr("growd.wiring.alerts._RETRY_S", 0.0)
     monkeypatch.setattr(LocalStore, "save_state", full)
     async with daemon(tmp_path) as growd:
         await growd.be(2)
@@ -296,7 +296,7 @@ async def test_with_a_channel_and_no_rule_there_is_a_set_of_them(tmp_path: Path)
 
 async def test_without_rules_and_channels_nothing_wakes_up(tmp_path: Path):
     async with daemon(tmp_path, rules=()) as growd:
-        assert not growd.clock._sleepers
+        assert not growd.runtime.clock._sleepers
         assert growd.told()["channels"] == []
 
 
@@ -317,7 +317,7 @@ async def test_what_is_told_is_on_the_bus_and_in_the_log(tmp_path: Path, caplog:
 
 async def test_the_modules_of_channels_are_read_only_where_one_is_configured():
     names = "('aiosmtplib', 'aiomqtt', 'paho')"
-    program = f"import sys, growd.alerting; print([name for name in {names} if name in sys.modules])"
+    program = f"import sys, growd.wiring.alerts; print([name for name in {names} if name in sys.modules])"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
     )

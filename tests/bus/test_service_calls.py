@@ -15,7 +15,7 @@ from growd.bus.errors import (
 )
 from growd.bus.fields import Field, Kind
 from growd.bus.services import SUCCESS, Service
-from growd.clock import RealClock
+from growd.runtime.clock import RealClock
 
 ARGUMENTS = (
     Field("recipe_id", Kind.STRING),

@@ -12,7 +12,7 @@ from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.actuation import RAMP_STEP_S, LightActuator, SwitchActuator
 from growd.control.topics import declare_environment
-from growd.worker import Worker
+from growd.runtime.worker import Worker
 from support.clock import ManualClock
 from support.running import running
 

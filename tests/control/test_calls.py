@@ -7,7 +7,7 @@ import pytest
 
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DeviceTimeoutError
-from growd.worker import Worker
+from growd.runtime.worker import Worker
 from support.clock import ManualClock
 
 

@@ -12,7 +12,7 @@ from growd.control.controllers import DirectController, LightController
 from growd.control.topics import LIGHT_CHANNELS, declare_environment
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
-from growd.worker import Worker
+from growd.runtime.worker import Worker
 from support.clock import ManualClock
 from support.recipes import MemoryJournal
 from support.running import running

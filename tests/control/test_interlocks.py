@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from growd.bus.errors import InvalidValueError, NotOpenError
 from growd.bus.messages import Quality
+from growd.cli.status_table import variable_table
 from growd.config import Chamber, Config, Light, Relay, Sensor
 from growd.status.overview import Overview
-from growd.status.table import variable_table
 from growd_hwsim.chips.scd30 import INSTANT
 from growd_hwsim.faults import Fault
 from support.jumping import rigged

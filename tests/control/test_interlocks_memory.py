@@ -12,7 +12,7 @@ from growd.control.interlock_conditions import CARBON_DIOXIDE, VALVE, DosePerHou
 from growd.control.interlocks import RETRY_S, Interlocks
 from growd.control.open_times import OpenTimes
 from growd.control.topics import declare_environment
-from growd.worker import WorkerError
+from growd.runtime.worker import WorkerError
 from support.clock import ManualClock
 from support.memory import ShortMemory
 

@@ -14,7 +14,7 @@ from growd.control.device_services import DeviceService
 from growd.control.retries import Retries
 from growd.control.sampling import Sampler
 from growd.control.topics import declare_environment
-from growd.worker import Worker
+from growd.runtime.worker import Worker
 from support.clock import ManualClock
 from support.running import running
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.bus import Bus
-from growd.clock import RealClock
 from growd.config import Replication
+from growd.runtime.clock import RealClock
 from growd.store.bootstrap import Databases
 from growd.store.database import Database
 from growd.store.points import PointMaker

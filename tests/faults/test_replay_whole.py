@@ -22,8 +22,8 @@ import pytest
 from growd.bus.messages import Quality
 from growd.config import Config, Filter, Light, Sensor, Simulator
 from growd.control import filters, sampling
-from growd.plant import sensed
 from growd.variables import VARIABLES
+from growd.wiring.chamber import sensed
 from growd_hwsim import chamber
 from growd_hwsim.replay import GAP_S
 from support.jumping import Rig, rigged

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd import safeguards
 from growd.bus.messages import Quality
 from growd.config import Config, Filter, Light, Relay, Sensor
 from growd.control import actuation, controllers, filters, health, interlocks, sampling
@@ -35,6 +34,7 @@ from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
+from growd.wiring import interlocks as safeguards
 from growd_hwsim import chamber
 from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_kinds import KINDS, WITH_AMOUNT

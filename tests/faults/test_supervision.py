@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 
 from growd.bus import Bus
-from growd.clock import RealClock
 from growd.control.calls import STUCK_AFTER
-from growd.plant import DEVICE_TIMEOUT_S, Plants, declare_topics
-from growd.simulation import simulated_hardware
+from growd.runtime.clock import RealClock
+from growd.wiring.chamber import DEVICE_TIMEOUT_S, Plants, declare_topics
+from growd.wiring.simulator import simulated_hardware
 from growd_hwsim.faults import Fault
 from growd_hwsim.i2c import CLEARING_PULSES, I2CKernel
 from support.memory import ShortMemory
@@ -90,7 +90,7 @@ async def test_a_thread_that_hangs_is_told_and_left_behind_and_its_bus_goes_on_i
 
 
 async def test_what_hangs_does_not_hold_up_the_end(monkeypatch):
-    monkeypatch.setattr("growd.plant.DEVICE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("growd.wiring.chamber.DEVICE_TIMEOUT_S", 0.05)
     bus, complaints = Bus(RealClock()), []
     declare_topics(TWO_BUSES, bus)
     machine = simulated_hardware(TWO_BUSES, bus.clock)

@@ -34,8 +34,8 @@ from growd.bus.messages import Quality
 from growd.control.actuation import PERIOD_S
 from growd.control.actuation import RETRIES as OUTPUT_RETRIES
 from growd.control.sampling import NOT_READY_LIMIT_S, RETRIES, SECOND_TRY_S, SILENCE_S
-from growd.devices import SENSOR_KINDS
-from growd.plant import DEVICE_TIMEOUT_S
+from growd.wiring.chamber import DEVICE_TIMEOUT_S
+from growd.wiring.sensors import SENSOR_KINDS
 from growd_drivers.mhz19 import WARM_UP_S
 from growd_hwsim.fault_kinds import ADDRESS, BUS, KINDS, PIN, PORT
 from growd_hwsim.faults import BUS_TIMEOUT_S, Fault

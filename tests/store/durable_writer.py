@@ -10,7 +10,7 @@ import itertools
 import sys
 from pathlib import Path
 
-from growd.clock import RealClock
+from growd.runtime.clock import RealClock
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from growd.clock import RealClock
+from growd.runtime.clock import RealClock
 from growd.store import outbox as outbox_module
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch

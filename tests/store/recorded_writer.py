@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-from growd.clock import RealClock
+from growd.runtime.clock import RealClock
 from growd.store import block_file
 from growd.store import local as local_module
 from growd.store import outbox as outbox_module

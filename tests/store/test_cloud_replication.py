@@ -22,8 +22,8 @@ import aiohttp
 import pytest
 
 from growd.bus import Bus
-from growd.clock import RealClock
 from growd.config import Replication as Wanted
+from growd.runtime.clock import RealClock
 from growd.store.couch import Couch
 from growd.store.database import Database
 from growd.store.points import PointMaker

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from growd.bus import Bus
-from growd.clock import RealClock
+from growd.runtime.clock import RealClock
 from growd.store import database_node
 from growd.store.database import Database
 from growd.store.database_node import DatabaseNode

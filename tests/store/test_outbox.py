@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.liveness import STORE_S, Liveness
+from growd.runtime.liveness import STORE_S, Liveness
 from growd.store import thinning, waiting
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError

@@ -12,8 +12,8 @@ import pytest
 from faulty_server import FaultyServer, never, status
 from yarl import URL
 
-from growd.http.export import Exports
-from growd.http.freshness import Freshness
+from growd.proxy.csv_export import Exports
+from growd.proxy.freshness import Freshness
 from growd.store import shipper as module
 from growd.store.bootstrap import Databases
 from growd.store.couch import Couch

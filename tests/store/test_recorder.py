@@ -16,11 +16,11 @@ from growd.bus.errors import NotKeptError
 from growd.bus.messages import BOOL, FLOAT64, STRING, VECTOR3, Quality
 from growd.control.controllers import DirectController
 from growd.control.topics import EVENT
-from growd.storage import storage_rule
 from growd.store.point_log import PointLog
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from growd.variables import VARIABLES
+from growd.wiring.store import storage_rule
 from support.clock import ManualClock
 from support.outbox import opened_at
 from support.running import in_tasks

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from growd.bus import Bus
-from growd.clock import RealClock
 from growd.config import Replication as Wanted
+from growd.runtime.clock import RealClock
 from growd.store.database import Database
 from growd.store.replication import Pace, Replication
 from support.running import in_tasks

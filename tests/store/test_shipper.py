@@ -19,7 +19,7 @@ from faulty_server import (
     status_if,
 )
 
-from growd.liveness import SHIPPING_S, Liveness
+from growd.runtime.liveness import SHIPPING_S, Liveness
 from growd.store import waiting
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError

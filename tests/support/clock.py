@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from growd.worker import Worker
+    from growd.runtime.worker import Worker
 
 SETTLED_AFTER = 10_000  # rounds of the loop; code that is still busy then runs in a circle
 
@@ -69,7 +69,7 @@ class _Timer:
 
 
 class ManualClock(Sleepers):
-    """A `growd.clock.Clock` whose time moves only by `await advance(seconds)`.
+    """A `growd.runtime.clock.Clock` whose time moves only by `await advance(seconds)`.
 
     Sleepers wake in the order of their time, and the loop settles after each: what they do is done before
     time goes on. Calls in the watched workers count as part of it.

@@ -13,23 +13,23 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from growd.access.origins import Guard, WebPolicy
+from growd.api.rest import Api, Limits
 from growd.bus import Bus
 from growd.bus.errors import NotKeptError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import BOOL, DIAGNOSTIC_STATUS, FLOAT64, INT64, STRING, VECTOR3
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
-from growd.clock import RealClock
-from growd.http.api import Api, Limits
-from growd.http.origins import Guard, WebPolicy
-from growd.http.server import Server
+from growd.runtime.clock import RealClock
+from growd.server.server import Server
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from growd.http.client_limits import Clients
-    from growd.http.tls import Certificate
+    from growd.server.client_limits import Clients
+    from growd.server.tls import Certificate
 
 CO2 = "environment_1/measured/air_carbon_dioxide"
 LIGHT = "environment_1/desired/light_illuminance"

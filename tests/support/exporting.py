@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from growd.access.origins import Guard, WebPolicy
+from growd.api.rest import Api
 from growd.bus import Bus
 from growd.bus.params import Parameters
-from growd.clock import RealClock
-from growd.http.api import Api
-from growd.http.export import Exports
-from growd.http.gateway import Gateway
-from growd.http.origins import Guard, WebPolicy
-from growd.http.server import Server
+from growd.proxy.csv_export import Exports
+from growd.proxy.gateway import Gateway
+from growd.runtime.clock import RealClock
+from growd.server.server import Server
 from support.daemon import NAMES, MemoryStore
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from growd.http.export import Building
-    from growd.http.gateway import Whole
+    from growd.proxy.csv_export import Building
+    from growd.proxy.gateway import Whole
     from support.raw_http import Peer
 
 POINTS = "points"  # what the database is called where the test makes it up

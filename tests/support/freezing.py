@@ -15,8 +15,8 @@ from typing import Any
 from growd.__main__ import main
 from growd.control.actuation import Actuator
 from growd.control.sampling import Sampler
-from growd.liveness import Heartbeat
 from growd.recipes.runner import RecipeRunner
+from growd.runtime.liveness import Heartbeat
 from growd.store.couch import Couch
 from growd.store.outbox import Outbox
 

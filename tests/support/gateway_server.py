@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from growd.http.client_limits import Clients
-from growd.http.client_request import ClientRequest
-from growd.http.gateway import SERVER_OPTIONS, Gateway
+from growd.proxy.gateway import SERVER_OPTIONS, Gateway
+from growd.server.client_limits import Clients
+from growd.server.client_request import ClientRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from growd.http.server import Passage
+    from growd.server.server import Passage
 
 
 @asynccontextmanager

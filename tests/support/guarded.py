@@ -13,14 +13,14 @@ from uuid import uuid4
 import aiohttp
 from yarl import URL
 
+from growd.api.rest import Api
 from growd.bus import Bus
 from growd.bus.params import Parameters
-from growd.clock import RealClock
 from growd.config import Access, Config, Couchdb, Http
-from growd.http.access import guarded
-from growd.http.api import Api
-from growd.http.gateway import Gateway
-from growd.http.server import Server
+from growd.proxy.gateway import Gateway
+from growd.runtime.clock import RealClock
+from growd.server.server import Server
+from growd.wiring.access import guarded
 from support.daemon import Answer, Daemon, MemoryStore
 from support.session_server import session_cookie
 from support.waiting import PATIENCE_S

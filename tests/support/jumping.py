@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from growd.bus import Bus
-from growd.liveness import Liveness
-from growd.plant import Plants, declare_topics
-from growd.simulation import simulated_hardware
+from growd.runtime.liveness import Liveness
+from growd.wiring.chamber import Plants, declare_topics
+from growd.wiring.simulator import simulated_hardware
 from growd_hwsim import uart
 from support.clock import Sleepers
 from support.memory import ShortMemory
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from growd.config import Config
-    from growd.worker import Worker, _Call
+    from growd.runtime.worker import Worker, _Call
     from growd_drivers.serial_line import SerialLike
     from growd_hwsim.faults import Faults
     from growd_hwsim.hardware import SimulatedHardware
@@ -37,7 +37,7 @@ START = 1_700_000_000.0
 
 
 class JumpingClock(Sleepers):
-    """A `growd.clock.Clock` whose time jumps to the next sleeper when there is nothing left to do.
+    """A `growd.runtime.clock.Clock` whose time jumps to the next sleeper when there is nothing left to do.
 
     There is something to do while the event loop is busy, or a call is in a watched worker and that does not
     hang. A driver's sleep takes no real time: it moves the clock.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
-    from growd.clock import Clock
+    from growd.runtime.clock import Clock
     from growd.store.points import DataPoint
 
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import aiohttp
 from click.testing import CliRunner
 
-from growd.cli import main
+from growd.cli.main import main
 from growd.store.bootstrap import Databases
 
 if TYPE_CHECKING:

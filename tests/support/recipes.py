@@ -11,9 +11,9 @@ from datetime import UTC
 from growd.bus import Bus
 from growd.bus.params import Parameters
 from growd.control.topics import declare_environment
-from growd.liveness import Liveness
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
+from growd.runtime.liveness import Liveness
 from support.clock import ManualClock
 from support.running import running
 

@@ -11,10 +11,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from growd.config import Config, Interlock, Light, Relay, Sensor
-from growd.devices import SENSOR_KINDS
-from growd.plant import sensed
 from growd.store.points import PointMaker, StorageRule
 from growd.store.recorder import Recorder
+from growd.wiring.chamber import sensed
+from growd.wiring.sensors import SENSOR_KINDS
 from support.jumping import rigged
 
 if TYPE_CHECKING:

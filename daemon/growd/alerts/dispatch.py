@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from growd.alerts.backlog import Backlog
     from growd.alerts.messages import Alert
     from growd.alerts.rules import Phase
-    from growd.clock import Clock
     from growd.config.alerts import Notify
+    from growd.runtime.clock import Clock
 
 FIRST_DELAY_S: Final = 5.0
 REFUSED_DELAY_S: Final = 300.0

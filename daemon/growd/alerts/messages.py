@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.alerts.rules import Phase
-from growd.wording import duration
+from growd.runtime.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

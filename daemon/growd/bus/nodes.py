@@ -13,7 +13,7 @@ from growd.bus.names import normalise
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS, Service, Services
 from growd.bus.topics import Publisher, Subscription, Topics
-from growd.liveness import Liveness
+from growd.runtime.liveness import Liveness
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from growd.bus.fields import Field
     from growd.bus.messages import Message, MessageType
     from growd.bus.params import Parameter
-    from growd.clock import Clock
+    from growd.runtime.clock import Clock
 
 T = TypeVar("T")
 _log: Final = logging.getLogger(__name__)

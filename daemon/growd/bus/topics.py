@@ -14,7 +14,7 @@ from growd.bus.names import normalise
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from growd.clock import Clock
+    from growd.runtime.clock import Clock
 
 _OK: Final = Quality.OK  # an enum's member is looked up slowly, and each message asks
 

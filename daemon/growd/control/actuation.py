@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
     from growd.control.interlocks import Guard
-    from growd.worker import Worker
+    from growd.runtime.worker import Worker
 
 logger = logging.getLogger(__name__)
 

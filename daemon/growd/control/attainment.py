@@ -13,8 +13,8 @@ from growd.control.carbon_dioxide import FAN, FRESH_AIR_PPM, VALVE
 from growd.control.carbon_dioxide import VARIABLE as CARBON_DIOXIDE
 from growd.control.health import LEVELS, State
 from growd.control.topics import commanded, desired, diagnostics, measured
+from growd.runtime.text import duration
 from growd.variables import VARIABLES
-from growd.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -11,8 +11,8 @@ from growd.control.errors import DeviceStuckError, DeviceTimeoutError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from growd.clock import Clock
-    from growd.worker import Worker
+    from growd.runtime.clock import Clock
+    from growd.runtime.worker import Worker
 
 T = TypeVar("T")
 

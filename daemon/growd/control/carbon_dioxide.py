@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Subscription
-    from growd.clock import Cancellable
+    from growd.runtime.clock import Cancellable
 
 VARIABLE: Final = "air_carbon_dioxide"
 VALVE: Final = "air_carbon_dioxide_valve_on"

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from growd.bus import Node
     from growd.bus.fields import Field
-    from growd.clock import Clock
     from growd.control.calibration import Calibrations
-    from growd.worker import Worker
+    from growd.runtime.clock import Clock
+    from growd.runtime.worker import Worker
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from growd.control.topics import EVENT, counters, diagnostics, events
 
 if TYPE_CHECKING:
     from growd.bus import Node
-    from growd.clock import Clock
+    from growd.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.calibration import MOST_PPM, SHUT_S, UNKNOWN, Correction
 from growd.control.open_times import HOUR_S, DayHours, OpenTimes, RollingDose
-from growd.wording import duration
+from growd.runtime.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

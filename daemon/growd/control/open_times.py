@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import tzinfo
 
-    from growd.clock import Clock
+    from growd.runtime.clock import Clock
 
 HOUR_S: Final = 3600.0
 BIN_S: Final = 60.0

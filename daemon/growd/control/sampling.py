@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.control.calibration import Calibrations
     from growd.control.device_services import DeviceService
-    from growd.liveness import Heartbeat
-    from growd.worker import Worker
+    from growd.runtime.liveness import Heartbeat
+    from growd.runtime.worker import Worker
 
 SLICE_S: Final = 5.0  # a changed interval takes effect within this time, however long the old one is
 NOT_READY_RETRY_S: Final = 1.0

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd.bus import Node
-    from growd.clock import Clock
     from growd.recipes.findings import Finding
     from growd.recipes.interpreter import Reach
     from growd.recipes.plan import Plan
     from growd.recipes.status import ActiveRun
+    from growd.runtime.clock import Clock
 
 MAX_ID: Final = 200  # characters, so that it fits in names and in a file of any kind
 FETCH_S: Final = 5.0  # real seconds, for the far side is real: who asks for a start waits for the answer

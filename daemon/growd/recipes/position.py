@@ -11,8 +11,8 @@ import msgspec
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from growd.clock import Clock
     from growd.recipes.run import Run
+    from growd.runtime.clock import Clock
 
 PLAUSIBLE: Final = 1_577_836_800.0  # 2020-01-01: a wall clock before it was never set
 STEP_S: Final = 60.0  # by so much and no more does a clock that was right go wrong between two looks at it

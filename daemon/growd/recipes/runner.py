@@ -12,7 +12,6 @@ import msgspec
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING, Quality
-from growd.liveness import STORE_S
 from growd.recipes.by_hand import SetPointsByHand
 from growd.recipes.errors import InvalidRecipeError, RefusedError
 from growd.recipes.interpreter import interpret
@@ -20,6 +19,7 @@ from growd.recipes.plan import Phase, Plan
 from growd.recipes.position import PLAUSIBLE, Position
 from growd.recipes.run import FINISHED, NOT_VALID, STOPPED, Run, ended, record
 from growd.recipes.status import ActiveRun, RunStatus, phase_named, told
+from growd.runtime.liveness import STORE_S
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.bus.topics import Publisher
-    from growd.liveness import Heartbeat
     from growd.recipes.by_hand import SetPointStore
     from growd.recipes.library import Library
     from growd.recipes.plan import Written
+    from growd.runtime.liveness import Heartbeat
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from growd.bus.messages import MessageType
 from growd.recipes.drawing import next_change
 from growd.recipes.errors import RefusedError
 from growd.recipes.interpreter import FORMATS
+from growd.runtime.text import duration
 from growd.variables import VARIABLES
-from growd.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

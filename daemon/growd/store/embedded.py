@@ -11,14 +11,14 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Final
 
-from growd.clock import RealClock
+from growd.runtime.clock import RealClock
 from growd.store.errors import EmbeddedDatabaseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from growd.clock import Clock
+    from growd.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from growd.atomic_file import read_regular, write_atomically
+from growd.runtime.atomic_file import read_regular, write_atomically
 from growd.store.encoding import to_json
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from growd.runtime.worker import Worker
 from growd.store.block_file import Presence, sync_folder
 from growd.store.damage import SMALLEST, find_damage, has_schema, salvage, set_aside, with_head_of
 from growd.store.encoding import point_from_json, point_to_json, to_json
 from growd.store.errors import LocalStoreError
 from growd.store.point_log import LOG_NAME
 from growd.store.points import DataPoint, PointMaker
-from growd.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from growd.store.errors import LocalStoreError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from growd.clock import Clock
+    from growd.runtime.clock import Clock
     from growd.store.local import LocalStore
     from growd.store.outbox import Outbox
 

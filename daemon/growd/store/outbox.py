@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.liveness import STORE_S, Liveness
+from growd.runtime.liveness import STORE_S, Liveness
+from growd.runtime.worker import Worker
 from growd.store import waiting
 from growd.store.block_file import BlockFile, open_own
 from growd.store.damage import set_aside
@@ -27,15 +28,14 @@ from growd.store.encoding import point_to_json, to_json
 from growd.store.errors import LocalStoreError, LogFullError
 from growd.store.point_log import FORMAT, LOG_NAME, MOST_NOTE, PointLog, newer_format
 from growd.store.thinning import WIDTHS, is_expendable, thinned
-from growd.worker import Worker
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from growd.clock import Clock
-    from growd.liveness import Heartbeat
+    from growd.runtime.clock import Clock
+    from growd.runtime.liveness import Heartbeat
     from growd.store.local import LocalStore
     from growd.store.points import DataPoint
     from growd.store.waiting import RejectedPoint

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Awaitable, Callable
 
-    from growd.clock import Clock
+    from growd.runtime.clock import Clock
     from growd.store.couch import Couch
     from growd.store.local import LocalStore
 

@@ -11,13 +11,13 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
-from growd.liveness import SHIPPING_S, Liveness
+from growd.runtime.liveness import SHIPPING_S, Liveness
 from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from growd.clock import Clock
+    from growd.runtime.clock import Clock
     from growd.store.couch import Couch, Document
     from growd.store.outbox import Outbox, WaitingPoint
 

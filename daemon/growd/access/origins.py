@@ -1,0 +1,221 @@
+"""Under which names growd may be asked, and by whose pages: against DNS rebinding and other sites' pages.
+
+A browser says for whom it asks (`Origin`, else `Sec-Fetch-Site`), and which name it looked up (`Host`). A
+program says nothing of the kind and passes, since it can send what it likes.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import hdrs, web
+
+from growd.bus.errors import shown
+from growd.server.client_request import READING, SECURITY_HEADERS, AnswerHeaders
+from growd.server.errors import ApiError
+
+if TYPE_CHECKING:
+    from growd.config import Http
+    from growd.server.client_request import ClientRequest
+
+ANY_ORIGIN: Final = "*"
+PREFLIGHT_S: Final = 600  # how long a browser may go by the answer to a preflight
+# Those of a body that a form sends, for which browsers ask no leave before (Fetch standard,
+# "CORS-safelisted request-header"); no type is one of them too.
+_FORM_TYPES: Final = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
+_API_METHODS: Final = "GET, HEAD, POST, DELETE"
+_DATABASE_METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY"
+# What clients of the API and of CouchDB send (https://docs.couchdb.org/en/stable/config/http.html#cors/headers).
+_SENT: Final = (
+    "Authorization, Content-Type, Last-Event-ID, If-Match, If-None-Match, Range, Destination, "
+    "X-Requested-With, X-Couch-Full-Commit, X-CouchDB-WWW-Authenticate"
+)
+_OWN_SITES: Final = frozenset({"same-origin", "none"})  # of Sec-Fetch-Site; none is a person's own doing
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]*))?")
+_AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
+_ORIGIN: Final = re.compile(r"(https?)://([^/?#@\s]+)")
+_DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+_MOST_KNOWN: Final = 256  # hosts that need no second look
+
+
+@dataclass(frozen=True, slots=True)
+class WebPolicy:
+    """The name that growd listens on, further `hosts` that are its own, and whose pages may ask it.
+
+    An origin is `http://name:port` or `https://name:port`, without a port that is the scheme's; `*` lets
+    pages of any site read, without credentials.
+    """
+
+    listening: str = ""
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, http: Http) -> WebPolicy:
+        """As the configuration says."""
+        return cls(http.host, http.hosts, http.origins)
+
+
+class Guard:
+    """Refuses requests under names that are not growd's own, and those of other sites' pages."""
+
+    def __init__(self, policy: WebPolicy | None = None) -> None:
+        self.reconfigure(policy or WebPolicy())
+
+    def reconfigure(self, policy: WebPolicy) -> None:
+        """Go by another policy from the next request on."""
+        machine = socket.gethostname().lower().rstrip(".").partition(".")
+        self._names = {"localhost", "".join(machine), machine[0], policy.listening.lower()}
+        self._names.update(host.lower().rstrip(".") for host in policy.hosts)
+        # mDNS numbers machines that ask for the same name (RFC 6762, section 9)
+        self._multicast = re.compile(rf"{re.escape(machine[0])}(-[0-9]+)?\.local")
+        self._known: set[str] = set()
+        vary = (("Vary", "Origin"),) if policy.origins else ()
+        plain = (*SECURITY_HEADERS, *vary)
+        self._plain = AnswerHeaders(plain)
+        self._readable = AnswerHeaders((*plain, *_cors(ANY_ORIGIN)))
+        self._allows_any = ANY_ORIGIN in policy.origins
+        named = [_canonical(origin) for origin in policy.origins if origin != ANY_ORIGIN]
+        self._named = {origin: AnswerHeaders((*plain, *_cors(origin))) for origin in named}
+
+    def admit(self, request: ClientRequest, *, is_api: bool) -> web.Response | None:
+        """Check a request, and say what its answers have to carry. The answer to a preflight, else None.
+
+        `ApiError`: 400 for what is no host, 421 for a host that is another's, 403 for a page of another site.
+        """
+        request.answer_headers = self._plain
+        host = _host_of(request)
+        if host is not None and host not in self._known:
+            self._check_host(host)
+        origin = request.headers.get(hdrs.ORIGIN)
+        if origin is None and "Sec-Fetch-Site" not in request.headers:
+            return None
+        if not is_api:
+            self._check_form(request, host, origin)
+        elif origin is None:
+            _check_site(request)
+        return None if origin is None else self._admit_page(request, host, origin, is_api=is_api)
+
+    def _check_host(self, host: str) -> None:
+        found = _HOST.fullmatch(host)
+        if found is None:
+            raise ApiError(400, "bad_request", f"{shown(host)} is no name of a host", closes=True)
+        name = found[1].strip("[]").lower().removesuffix(".")
+        if not (name in self._names or self._multicast.fullmatch(name) or _is_address(name)):
+            sentence = (
+                f"this growd is not {shown(name)}; where that is a name of it, [http] hosts has to say so"
+            )
+            raise ApiError(421, "misdirected_request", sentence, closes=True)
+        if len(self._known) < _MOST_KNOWN:
+            self._known.add(host)
+
+    def _check_form(self, request: ClientRequest, host: str | None, origin: str | None) -> None:
+        """Of the database's, refuse what a page of another site may send without asking for leave.
+
+        Browsers ask before they send anything else: CouchDB's section `cors` decides on pages that `origins`
+        does not name, and the embedded database refuses them.
+        """
+        if request.method != "POST" or _media_type(request) not in _FORM_TYPES:
+            return
+        if origin is None:
+            _check_site(request)
+        elif not _is_own(request, host, origin) and origin not in self._named:
+            raise _foreign(shown(origin))
+
+    def _admit_page(
+        self, request: ClientRequest, host: str | None, origin: str, *, is_api: bool
+    ) -> web.Response | None:
+        if len(request.headers.getall(hdrs.ORIGIN)) > 1:
+            raise ApiError(400, "bad_request", "there is more than one Origin")
+        wanted = request.headers.get("Access-Control-Request-Method", "")
+        is_preflight = request.method == "OPTIONS" and bool(wanted)
+        if origin in self._named:
+            request.answer_headers = self._named[origin]
+            return _leave(request, _API_METHODS if is_api else _DATABASE_METHODS) if is_preflight else None
+        if _is_own(request, host, origin):
+            return None
+        if self._allows_any and (wanted if is_preflight else request.method) in READING:
+            request.answer_headers = self._readable
+            return _leave(request, "GET, HEAD") if is_preflight else None
+        if is_api:
+            raise _foreign(shown(origin))
+        return None
+
+
+def _host_of(request: ClientRequest) -> str | None:
+    """What the client asked for, None for one of HTTP/1.0 that does not say it."""
+    if not request.raw_path.startswith("/") and (absolute := _AUTHORITY.match(request.raw_path)):
+        return absolute[1]  # which replaces Host (RFC 9112, section 3.2.2)
+    return request.headers.get(hdrs.HOST)  # one, as aiohttp sees to; only HTTP/1.0 may leave it out
+
+
+def _is_address(name: str) -> bool:
+    """Whether it is an IP address, which no name server can turn into another."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_own(request: ClientRequest, host: str | None, origin: str) -> bool:
+    """Whether it is a page of growd's own address, which a proxy in front may have given TLS."""
+    found = _ORIGIN.fullmatch(origin)
+    if found is None or host is None:
+        return False
+    scheme, authority = found.groups()
+    if request.secure and scheme != "https":
+        return False
+    return authority.lower() == host.lower().removesuffix(_DEFAULT_PORTS[scheme])
+
+
+def _check_site(request: ClientRequest) -> None:
+    """Go by Sec-Fetch-Site. A link on another site may lead here, as one into a new window does."""
+    headers = request.headers
+    if headers.get("Sec-Fetch-Site", "none") in _OWN_SITES:
+        return
+    navigates = headers.get("Sec-Fetch-Mode") == "navigate" and headers.get("Sec-Fetch-Dest") == "document"
+    if not (navigates and request.method in READING):
+        raise _foreign("another site")
+
+
+def _foreign(whose: str) -> ApiError:
+    sentence = (
+        f"pages of {whose} may not ask this growd; where they are meant to, [http] origins has to name them"
+    )
+    return ApiError(403, "cross_site", sentence)
+
+
+def _media_type(request: ClientRequest) -> str:
+    return request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
+
+
+def _canonical(origin: str) -> str:
+    """As browsers write it."""
+    scheme, _, authority = origin.lower().partition("://")
+    return f"{scheme}://{authority.removesuffix(_DEFAULT_PORTS.get(scheme, ' '))}"
+
+
+def _cors(origin: str) -> tuple[tuple[str, str], ...]:
+    """What lets pages of an origin read; credentials go with those that are named only."""
+    allowed = (
+        ("Access-Control-Allow-Origin", origin),
+        ("Access-Control-Expose-Headers", "Allow, ETag, Location, Retry-After, X-Couch-Update-NewRev"),
+    )
+    return allowed if origin == ANY_ORIGIN else (*allowed, ("Access-Control-Allow-Credentials", "true"))
+
+
+def _leave(request: ClientRequest, methods: str) -> web.Response:
+    """The answer to a preflight (Fetch standard, "CORS-preflight request")."""
+    headers = {
+        "Access-Control-Allow-Methods": methods,
+        "Access-Control-Allow-Headers": _SENT,
+        "Access-Control-Max-Age": str(PREFLIGHT_S),
+    }
+    if request.headers.get("Access-Control-Request-Private-Network") == "true" and "POST" in methods:
+        headers["Access-Control-Allow-Private-Network"] = "true"  # for pages of the internet that are named
+    return web.Response(status=204, headers=headers)

@@ -1,0 +1,339 @@
+"""Who a client is: CouchDB's `GET /_session` is asked in the client's own name, and remembered shortly.
+
+No password is kept: what is remembered stands under a keyed hash, whose key is of this process alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import hashlib
+import logging
+import os
+import time
+from base64 import b64decode
+from collections import OrderedDict
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+
+import msgspec
+from aiohttp import hdrs
+
+from growd.proxy.errors import GatewayError
+from growd.server.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aiohttp import web
+
+    from growd.access.attempts import Attempt, Attempts
+    from growd.config.access import Access
+    from growd.proxy.framing import AnswerHead
+
+    Ask: TypeAlias = Callable[[list[tuple[bytes, bytes]]], Awaitable[tuple[AnswerHead, bytes]]]
+
+COOKIE: Final = "AuthSession"
+MOST_BYTES: Final = 8 * 1024  # of credentials; a JWT has one or two thousand
+MOST_ANSWER: Final = 64 * 1024
+REFUSED_S: Final = 5.0  # how long a refusal holds
+RETRY_S: Final = 5.0  # how long an answer that was asked for again in vain is taken for good
+MOST_REMEMBERED: Final = 1_024  # logins that were good, and as many that were not
+AT_ONCE: Final = 4  # questions; CouchDB works for long at a wrong password, by intent
+MOST_WAITING: Final = 64  # questions on logins that are not known
+_RETRY_AFTER: Final = {"Retry-After": "5"}
+_LOCKED_S: Final = 300
+_BASIC: Final = "Basic "  # CouchDB knows it by these letters only
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client logs in with, as the database is to get it; at least one of them is there.
+
+    `user` is the name in a Basic login, which is what can be guessed at; "" without one.
+    """
+
+    authorization: str
+    cookie: str
+    user: str
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """For a request to the database."""
+        pairs = ((b"Authorization", self.authorization), (b"Cookie", self.cookie))
+        return [(name, value.encode(errors="surrogateescape")) for name, value in pairs if value]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A user that the database knows. `set_cookie` is a cookie that it renewed, for the client."""
+
+    name: str
+    roles: frozenset[str]
+    set_cookie: str = ""
+
+
+class _UserContext(msgspec.Struct):
+    name: str | None
+    roles: list[str]
+
+
+class _Told(msgspec.Struct):
+    """What of the answer is read; docs.couchdb.org/en/3.5.x/api/server/authn.html#get--_session."""
+
+    user: _UserContext = msgspec.field(name="userCtx")
+
+
+@dataclass(slots=True)
+class _Known:
+    """A login that was good when it was `told`, and need not be asked for until `fresh`."""
+
+    session: Session
+    told: float
+    fresh: float
+
+
+class _NoAnswerError(Exception):
+    """What the database said is no answer to the question."""
+
+
+class _Bounded(OrderedDict[bytes, T], Generic[T]):
+    """What was used last, of a bounded number."""
+
+    def keep(self, key: bytes, value: T) -> None:
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) > MOST_REMEMBERED:
+            self.popitem(last=False)
+
+
+class Sessions:
+    """Asks the database who clients are, and remembers its answers.
+
+    `ask` sends GET /_session with these headers and no others, and gives the answer. A login is asked for
+    once at a time, whoever waits for the answer. While the database gives none, the last good answer holds
+    for `outage_s`; whoever is not known is refused with 503.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        section: Access,
+        attempts: Attempts,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.section = section
+        self._ask = ask
+        self._attempts = attempts
+        self._monotonic = monotonic
+        self._secret = os.urandom(32)
+        self._known: _Bounded[_Known] = _Bounded()
+        self._refused: _Bounded[tuple[float, ApiError]] = _Bounded()
+        self._questions: dict[bytes, asyncio.Task[Session | ApiError]] = {}
+        # whoever is known does not wait behind strangers
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns_of_known = asyncio.Semaphore(AT_ONCE)
+        self._is_silent = False
+
+    def __len__(self) -> int:
+        """How much is remembered."""
+        return len(self._known) + len(self._refused)
+
+    async def close(self) -> None:
+        """End all questions."""
+        questions = [*self._questions.values()]
+        for question in questions:
+            question.cancel()
+        if questions:
+            await asyncio.wait(questions)
+
+    async def who(self, credentials: Credentials, address: str) -> Session:
+        """The user. `ApiError`: 400, 401 as the database says, 429 for too many guesses, 503 otherwise."""
+        key = self._key(credentials)
+        now = self._monotonic()
+        known = self._known.get(key)
+        if known is not None and now < known.fresh:
+            self._known.move_to_end(key)
+            return known.session
+        refused = self._refused.get(key)
+        if refused is not None and now < refused[0]:
+            raise refused[1].again()
+        question = self._questions.get(key) or self._begin(key, credentials, address, known)
+        answer = await asyncio.shield(question)
+        if isinstance(answer, ApiError):
+            raise answer.again()
+        return answer
+
+    def _key(self, credentials: Credentials) -> bytes:
+        text = f"{credentials.authorization}\n{credentials.cookie}"
+        return hashlib.blake2b(
+            text.encode(errors="surrogateescape"), key=self._secret, digest_size=32
+        ).digest()
+
+    def _begin(
+        self, key: bytes, credentials: Credentials, address: str, known: _Known | None
+    ) -> asyncio.Task[Session | ApiError]:
+        if known is None and len(self._questions) >= MOST_WAITING:
+            sentence = "too many logins are being checked; try again"
+            raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", sentence, _RETRY_AFTER)
+        question = asyncio.create_task(
+            self._judge(key, credentials, address, known), name=f"login from {address}"
+        )
+        self._questions[key] = question
+        question.add_done_callback(lambda _: self._questions.pop(key, None))
+        return question
+
+    async def _judge(
+        self, key: bytes, credentials: Credentials, address: str, known: _Known | None
+    ) -> Session | ApiError:
+        """Ask, within the limits for guesses if it may be one, and remember what comes."""
+        # a login that was good is no guess: a stranger at the same address keeps nobody out who is known
+        is_guess = known is None and bool(credentials.user)
+        try:
+            with self._attempts.attempt(address, credentials.user) if is_guess else nullcontext() as attempt:
+                return await self._ask_within(key, credentials, address, known, attempt)
+        except ApiError as refusal:
+            return refusal
+
+    async def _ask_within(
+        self,
+        key: bytes,
+        credentials: Credentials,
+        address: str,
+        known: _Known | None,
+        attempt: Attempt | None,
+    ) -> Session | ApiError:
+        turns = self._turns if known is None else self._turns_of_known
+        # CouchDB counts failures of a login by the last address of this header
+        headers = [*credentials.headers, (b"X-Forwarded-For", address.encode() or b"unknown")]
+        try:
+            async with asyncio.timeout(self.section.question_s), turns:
+                told = _read(*await self._ask(headers))
+        except (GatewayError, OSError, TimeoutError, _NoAnswerError) as error:
+            if attempt is not None:
+                attempt.is_no_failure()
+            return self._without_answer(known, error)
+        self._note_answer()
+        if isinstance(told, ApiError):
+            if attempt is not None and told.status != HTTPStatus.UNAUTHORIZED:
+                attempt.is_no_failure()
+            self._forget(key, told)
+            return told
+        if attempt is not None:
+            attempt.is_no_failure()
+        now = self._monotonic()
+        remembered = replace(told, set_cookie="")
+        self._known.keep(key, _Known(remembered, now, now + self.section.answer_s))
+        return told
+
+    def _forget(self, key: bytes, refusal: ApiError) -> None:
+        self._known.pop(key, None)
+        self._refused.keep(key, (self._monotonic() + REFUSED_S, refusal))
+
+    def _without_answer(self, known: _Known | None, error: Exception) -> Session | ApiError:
+        """The last good answer while it holds, or the refusal."""
+        if not self._is_silent:
+            self._is_silent = True
+            reason = str(error) or f"no answer within {self.section.question_s:g} s"
+            _log.warning(
+                "the database does not say who clients are: %s. Who was known stays so for %g s",
+                reason,
+                self.section.outage_s,
+            )
+        now = self._monotonic()
+        if known is not None and now < known.told + self.section.outage_s:
+            known.fresh = min(now + RETRY_S, known.told + self.section.outage_s)
+            return known.session
+        sentence = "the database does not say who you are, as it is down or starts; try again"
+        return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "login_unknown", sentence, _RETRY_AFTER)
+
+    def _note_answer(self) -> None:
+        if self._is_silent:
+            self._is_silent = False
+            _log.info("the database says again who clients are")
+
+
+def credentials_of(request: web.BaseRequest) -> Credentials | None:
+    """The credentials of a request: Authorization and CouchDB's cookie, no other. None without any.
+
+    `ApiError` 400 for what CouchDB could read as another login than growd does.
+    """
+    headers = request.headers
+    if hdrs.AUTHORIZATION not in headers and hdrs.COOKIE not in headers:
+        return None
+    given = headers.getall(hdrs.AUTHORIZATION, [])
+    if len(given) > 1:
+        raise _malformed("there is more than one Authorization header")
+    authorization = given[0].strip() if given else ""
+    cookie = _session_cookie(headers.getall(hdrs.COOKIE, []))
+    if len(authorization) + len(cookie) > MOST_BYTES:
+        raise _malformed(f"the credentials are longer than {MOST_BYTES} bytes")
+    if not authorization and not cookie:
+        return None
+    return Credentials(authorization, cookie, _user_of(authorization))
+
+
+def _session_cookie(headers: list[str]) -> str:
+    """CouchDB's cookies among all, in their order; an empty one is what is left when a session ends."""
+    cookies = (cookie.strip() for header in headers for cookie in header.split(";"))
+    return "; ".join(each for each in cookies if each.startswith(f"{COOKIE}=") and each != f"{COOKIE}=")
+
+
+def _user_of(authorization: str) -> str:
+    """The user's name in a Basic login (RFC 7617), "" if it is another kind."""
+    if not authorization.startswith(_BASIC):
+        return ""
+    try:
+        user, colon, _ = b64decode(authorization.removeprefix(_BASIC), validate=True).partition(b":")
+    except (binascii.Error, ValueError):
+        raise _malformed("Authorization header has invalid base64 value") from None
+    return user.decode(errors="backslashreplace") if colon else ""
+
+
+def _read(head: AnswerHead, body: bytes) -> Session | ApiError:
+    """What the database says of a login. `_NoAnswerError` if it is nothing of the kind."""
+    if head.status == HTTPStatus.OK:
+        try:
+            user = msgspec.json.decode(body, type=_Told).user
+        except (ValueError, RecursionError):
+            raise _NoAnswerError("it says what is not about a user") from None
+        if not user.name:  # a cookie that has expired, a token of a kind that it does not take
+            return _wrong("the database does not know this login; perhaps it has expired")
+        return Session(user.name, frozenset(user.roles), _renewed_cookie(head))
+    if head.status == HTTPStatus.UNAUTHORIZED:
+        return _wrong(_reason(body) or "name or password is incorrect")
+    if head.status == HTTPStatus.BAD_REQUEST:
+        return _malformed(_reason(body) or "the database can't read this login")
+    if head.status == HTTPStatus.FORBIDDEN:  # its own lock after failures, also for the right password
+        sentence = _reason(body) or "the database has locked this login for a time"
+        headers = {"Retry-After": str(_LOCKED_S)}
+        return ApiError(HTTPStatus.TOO_MANY_REQUESTS, "too_many_failures", sentence, headers)
+    raise _NoAnswerError(f"it answers with status {head.status}")
+
+
+def _reason(body: bytes) -> str:
+    try:
+        told = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return ""
+    reason = told.get("reason") if isinstance(told, dict) else None
+    return reason if isinstance(reason, str) else ""
+
+
+def _renewed_cookie(head: AnswerHead) -> str:
+    for value in head.headers.values(b"set-cookie"):
+        if value.startswith(COOKIE.encode() + b"="):
+            return value.decode("latin-1")
+    return ""
+
+
+def _wrong(sentence: str) -> ApiError:
+    return ApiError(HTTPStatus.UNAUTHORIZED, "unauthorized", sentence)
+
+
+def _malformed(sentence: str) -> ApiError:
+    return ApiError(HTTPStatus.BAD_REQUEST, "bad_request", sentence)

@@ -1,0 +1,320 @@
+"""The OpenAPI 3.1 document, made from the operations and services that are there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from growd import __version__
+from growd.api.requests import JSON_TYPE
+from growd.api.stream_formats import FORMATS, stream_schema
+from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
+from growd.bus.messages import Quality
+from growd.bus.names import MAX_NAME, PATTERN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from growd.api.operations import Body, Operation
+    from growd.bus.nodes import Bus
+    from growd.bus.services import Service
+    from growd.bus.topics import Topic
+
+_NAMES = {"type": "array", "items": {"type": "string"}}
+_QUALITY = {"enum": list(Quality)}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+ANSWERS: dict[str, dict[str, Any]] = {
+    "object": {"type": "object"},
+    "names": _object(results=_NAMES),
+    "value": _object(result={}),
+    "service": _object(request_type={"type": "string"}, node={"type": "string"}, args=_NAMES),
+    "reply": _object(success={"const": True}, message={"type": "string"}),
+    "topic": _object(type={"type": "string"}, subs=_NAMES, pubs=_NAMES),
+    "posted": {
+        "type": "object",
+        "properties": {
+            "message": {"type": "string"},
+            "hint": {
+                "type": "string",
+                "description": "why the message has no effect, or less than it asks for",
+            },
+        },
+        "required": ["message"],
+    },
+    "data": _object(result={}, time={"type": "number"}, quality=_QUALITY, node={"type": "string"}),
+    "node": _object(node_name={"type": "string"}, pubs=_NAMES, subs=_NAMES, srvs=_NAMES, params=_NAMES),
+    "stream": stream_schema(),
+}
+REFUSALS = {
+    400: "A name, a body or a value that does not fit, or a call that was refused",
+    403: "A parameter that only its own node sets, or a topic on which only growd's nodes publish",
+    404: "Nothing of this name",
+    406: "The header Accept allows no format that a stream has",
+    408: "The body did not come to its end",
+    409: "What stands above or beneath the parameter does not allow it",
+    413: "The body is too large",
+    415: "The body is not declared as JSON",
+    429: "Too many clients wait for messages",
+    503: "It could not be kept, clients send too much at once, or growd is about to end",
+    507: "There is no room for more parameters",
+}
+SECURITY_SCHEMES: Final = {
+    "basic": {"type": "http", "scheme": "basic", "description": "A user of the CouchDB, UTF-8 (RFC 7617)"},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "AuthSession",
+        "description": "The cookie that POST /_session gives, beside the API",
+    },
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "Where the CouchDB takes them",
+    },
+}
+LOGIN_REFUSALS: Final = {
+    400: "A login that can't be read",
+    401: "No login, or one that the database does not take",
+    403: "A user without the role that this takes",
+    429: "Too many logins failed from this address",
+    503: "The database does not say who the user is",
+}
+RELEASE: Final = {
+    "description": "Takes back a set point or a command by hand",
+    "type": "array",
+    "items": {"type": "null"},
+    "minItems": 1,
+    "maxItems": 1,
+}
+BODY_REFUSALS: Final = (408, 413, 415, 503)  # of every operation that takes a body
+
+
+def document(operations: Iterable[Operation], prefix: str, bus: Bus | None) -> dict[str, Any]:
+    """The document (https://spec.openapis.org/oas/v3.1.0), with a path for each service and topic."""
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        path = f"/{operation.resource}" + (f"/{{{operation.kind}}}" if operation.kind else "")
+        paths.setdefault(path, {})[operation.method.lower()] = _operation(operation)
+    if bus is not None:
+        paths |= {
+            f"/service/{quote(name)}": _service(bus.services.get(name)) for name in bus.services.names()
+        }
+        paths |= {f"/topic/{quote(name)}": _topic(bus.topics.get(name)) for name in bus.topics.names()}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "growd", "version": __version__, "summary": "REST API 0.0.1 of a growing chamber"},
+        "servers": [{"url": prefix}],
+        "paths": paths,
+        "components": {
+            "responses": {f"Refusal{status}": _refusal(doc) for status, doc in REFUSALS.items()},
+            "schemas": {"Answer" + name.title(): schema for name, schema in ANSWERS.items()}
+            | {
+                "Error": _object(
+                    ERROR={"type": "string"}, error={"type": "string"}, reason={"type": "string"}
+                )
+            },
+        },
+    }
+
+
+def secured(described: dict[str, Any]) -> dict[str, Any]:
+    """The document of an API that takes a login: how, and how it is refused."""
+    components = described["components"]
+    components["securitySchemes"] = SECURITY_SCHEMES
+    components["responses"] |= {f"Login{status}": _refusal(doc) for status, doc in LOGIN_REFUSALS.items()}
+    for path in described["paths"].values():
+        for operation in path.values():
+            for status in LOGIN_REFUSALS:
+                reference = {"$ref": f"#/components/responses/Login{status}"}
+                operation["responses"].setdefault(str(status), reference)
+    return described | {"security": [{name: []} for name in SECURITY_SCHEMES]}
+
+
+def field_schema(field: Field) -> dict[str, Any]:
+    """JSON Schema of what `Field.check` accepts."""
+    if field.kind is Kind.FLOAT64:
+        schema = _number_schema(field)
+    elif field.kind is Kind.INT64:  # 3.0 is an integer, here and there
+        schema = {"type": "integer", "minimum": INT64_MIN, "maximum": INT64_MAX} | _bounds(field)
+    elif field.kind is Kind.BOOL:
+        schema = {"type": "boolean"}
+    elif field.kind is Kind.STRING:
+        schema = {"type": "string", "maxLength": field.max_length}
+        if field.min_length:
+            schema["minLength"] = field.min_length
+    else:
+        schema = {}
+    if field.doc or field.unit:
+        schema["description"] = f"{field.doc} ({field.unit})".lstrip() if field.unit else field.doc
+    if field.unit:
+        schema["x-unit"] = field.unit
+    if not field.required:
+        schema["default"] = field.default
+    return schema
+
+
+def _number_schema(field: Field) -> dict[str, Any]:
+    """A number, or true and false, which stand for 1 and 0, where those fit."""
+    low, high = field.minimum, field.maximum
+    fit = [flag for flag in (False, True) if (low is None or low <= flag) and (high is None or high >= flag)]
+    if len(fit) == 1:
+        return {"anyOf": [{"type": "number"} | _bounds(field), {"const": fit[0]}]}
+    return {"type": ["number", "boolean"] if fit else "number"} | _bounds(field)
+
+
+def _bounds(field: Field) -> dict[str, float]:
+    bounds = {"minimum": field.minimum, "maximum": field.maximum}
+    return {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    parameters = [_query_parameter(field) for field in operation.query]
+    if operation.kind:
+        parameters.insert(0, _path_parameter(operation.kind))
+    described: dict[str, Any] = {
+        "summary": operation.summary,
+        "operationId": f"{operation.method.lower()}_{operation.resource}_{operation.kind}".strip("_"),
+        "tags": [operation.resource],
+        "parameters": parameters,
+        "responses": _responses(operation.answer, _refusals(operation)),
+    }
+    if operation.body is not None:
+        described["requestBody"] = _body(operation.body)
+    return described
+
+
+def _refusals(operation: Operation) -> set[int]:
+    refusals = set(operation.refusals)
+    if operation.kind or operation.query or operation.body:
+        refusals.add(400)
+    if operation.body:
+        refusals.update(BODY_REFUSALS)
+    return refusals
+
+
+def _service(service: Service) -> dict[str, Any]:
+    """The path of one service: what it is, and how it is called."""
+    identifier = service.name.replace("/", "_")
+    reply = _members(service.reply)
+    reply["properties"]["success"] = {"const": True}
+    return {
+        "get": {
+            "summary": f"What {service.name} is",
+            "operationId": f"get_service_{identifier}",
+            "tags": ["service"],
+            "responses": _responses("service", {404}),
+        },
+        "post": {
+            "summary": service.doc or f"Call {service.name}",
+            "operationId": f"call_{identifier}",
+            "tags": ["service"],
+            "requestBody": {
+                "required": any(field.required for field in service.arguments),
+                "content": {JSON_TYPE: {"schema": {"anyOf": _arguments(service)}}},
+            },
+            "responses": _responses("reply", {400, 404, 503, *BODY_REFUSALS}, reply),
+        },
+    }
+
+
+def _topic(topic: Topic) -> dict[str, Any]:
+    """The path of one topic: what it is, and how a message is published, where clients may do that.
+
+    `x-message` is the message as an array of its type's constructor arguments.
+    """
+    identifier = topic.name.replace("/", "_")
+    arguments = [field_schema(field) for field in topic.type.fields]
+    body = {
+        "type": "array",
+        "prefixItems": [
+            {"title": f.name, **schema} for f, schema in zip(topic.type.fields, arguments, strict=True)
+        ],
+        "items": {},  # generators of clients want it; maxItems leaves nothing for it
+        "minItems": len(arguments),
+        "maxItems": len(arguments),
+    }
+    operations: dict[str, Any] = {
+        "get": {
+            "summary": f"What {topic.name} is",
+            "operationId": f"get_topic_{identifier}",
+            "tags": ["topic"],
+            "responses": _responses("topic", {404}),
+            "x-message": body,
+        }
+    }
+    if topic.is_open:
+        posted = {"anyOf": [body, RELEASE]} if topic.is_releasable else body
+        operations["post"] = {
+            "summary": f"Publish a {topic.type.name}",
+            "operationId": f"publish_{identifier}",
+            "tags": ["topic"],
+            "requestBody": {"required": True, "content": {JSON_TYPE: {"schema": posted}}},
+            "responses": _responses("posted", {400, 404, *BODY_REFUSALS}),
+        }
+    return operations
+
+
+def _arguments(service: Service) -> list[dict[str, Any]]:
+    """The forms that arguments may have: by name, in order, and nothing if all may be left out."""
+    fields = service.arguments
+    required = sum(field.required for field in fields)
+    in_order: dict[str, Any] = {"type": "array", "items": {}, "maxItems": len(fields), "minItems": required}
+    if fields:
+        in_order["prefixItems"] = [field_schema(field) for field in fields]
+    forms = [_members(fields), in_order]
+    return forms if required else [*forms, {"type": "null"}]
+
+
+def _body(body: Body) -> dict[str, Any]:
+    types = body.json_types() if body.required else [*body.json_types(), "null"]
+    schema: dict[str, Any] = _members(body.members) if body.members else {"type": types}
+    if "array" in types:
+        schema["items"] = {}
+    if body.doc:
+        schema["description"] = body.doc
+    return {"required": body.required, "content": {JSON_TYPE: {"schema": schema}}}
+
+
+def _members(fields: tuple[Field, ...]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {field.name: field_schema(field) for field in fields},
+        "required": [field.name for field in fields if field.required],
+        "additionalProperties": False,
+    }
+
+
+def _path_parameter(kind: str) -> dict[str, Any]:
+    return {
+        "name": kind,
+        "in": "path",
+        "required": True,
+        "description": "a name, which may be a path; a slash may be written as it is or as %2F",
+        "schema": {"type": "string", "pattern": PATTERN, "maxLength": MAX_NAME},
+    }
+
+
+def _query_parameter(field: Field) -> dict[str, Any]:
+    return {"name": field.name, "in": "query", "required": field.required, "schema": field_schema(field)}
+
+
+def _responses(answer: str, refusals: set[int], schema: dict[str, Any] | None = None) -> dict[str, Any]:
+    types = [form.media[0] for form in FORMATS] if answer == "stream" else [JSON_TYPE]
+    done = {"schema": schema or {"$ref": f"#/components/schemas/Answer{answer.title()}"}}
+    responses: dict[str, Any] = {
+        "200": {"description": "Done", "content": dict.fromkeys(types, done)},
+    }
+    for status in sorted(refusals):
+        responses[str(status)] = {"$ref": f"#/components/responses/Refusal{status}"}
+    return responses
+
+
+def _refusal(description: str) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Error"}
+    return {"description": description, "content": {JSON_TYPE: {"schema": schema}}}

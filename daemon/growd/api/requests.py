@@ -1,0 +1,245 @@
+"""Reading a request of the API: its name and its JSON body, with a refusal for each way it can be bad."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from growd.bus.errors import shown
+from growd.server.client_request import client_of
+from growd.server.errors import ApiError
+
+if TYPE_CHECKING:
+    from aiohttp import StreamReader
+
+MAX_DEPTH: Final = 64
+MAX_CONTAINERS: Final = 10_000
+MAX_HELD: Final = 4 * 1024 * 1024  # bytes
+SMALL: Final = 16 * 1024  # bytes
+JSON_TYPE: Final = "application/json"
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')  # in a text that is well-formed
+_AS_ARRAYS: Final = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_decode: Final = msgspec.json.Decoder().decode
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """Path and query of a request target as it came; absolute form too (RFC 9112, section 3.2.2)."""
+    if not target.startswith("/") and (absolute := _ABSOLUTE.match(target)):
+        target = target[absolute.end() :]
+        if not target.startswith("/"):
+            target = "/" + target
+    path, _, query = target.partition("?")
+    return path, query
+
+
+def decode_name(raw: str) -> str:
+    """A name from the path, percent-decoded; `%2F` is a slash like any other."""
+    if "%" not in raw and raw.isascii():
+        return raw
+    try:
+        # bytes that are not UTF-8 stand in the target as surrogates
+        return unquote_to_bytes(raw.encode(errors="surrogateescape")).decode()
+    except UnicodeError:
+        raise ApiError(400, "invalid_name", f"the name {shown(raw)} is not UTF-8 when decoded") from None
+
+
+class Given(NamedTuple):
+    """A body that was read: its JSON, None if there was none, and the bytes that count for it."""
+
+    value: Any
+    size: int
+    client: str | None = None
+
+
+class BodyReader:
+    """Reads the JSON bodies of requests, each of at most `limit` bytes.
+
+    A client may take `stall_s` seconds for the next byte and `whole_s` for all of them. Bodies that are not
+    small count together, from their first byte until their request is answered and `release` is called:
+    `MAX_HELD` is the most of them, and small ones are never in their way. One client may have a quarter of
+    it, or one body.
+    """
+
+    def __init__(self, limit: int, stall_s: float, whole_s: float) -> None:
+        self.limit = limit
+        self._stall_s = stall_s
+        self._whole_s = whole_s
+        self._turn = asyncio.Lock()
+        self.held = 0  # bytes
+        self._shares: dict[str, int] = {}  # of it, by client
+
+    async def read(self, request: web.BaseRequest) -> Given:
+        """The request's JSON body.
+
+        Statuses: 415 if it is not declared JSON, 413 if it is too large, 408 if it comes too slowly, 503 if
+        the bodies of all clients are too large together, 400 if it is not well-formed UTF-8 JSON (RFC 8259,
+        so no NaN), nests deeper than 64 arrays and objects or has more than 10 000 of them. What the headers
+        tell is refused before the body is sent, if the client waits for leave to send it.
+        """
+        if not request.body_exists:
+            return _NONE
+        length = request.content_length
+        if length is not None:
+            _check_type(request)
+            self._check_size(length)
+        _give_leave(request)
+        client = client_of(request)
+        body = await self._whole(request, client)
+        try:
+            if _weight(len(body)):
+                async with self._turn:  # each takes milliseconds: others are served between two of them
+                    await asyncio.sleep(0)
+            if length is None and body:
+                _check_type(request)
+            return Given(_decoded(body), _weight(len(body)), client) if body else _NONE
+        except BaseException:
+            self._let_go(client, _weight(len(body)))
+            raise
+
+    def release(self, given: Given) -> None:
+        """Its request was answered."""
+        self._let_go(given.client, given.size)
+
+    async def _whole(self, request: web.BaseRequest, client: str | None) -> bytes | bytearray:
+        """All of it, counted."""
+        try:
+            if request.content.is_eof():  # a small body comes with its head, and most are small
+                body = request.content.read_nowait()
+                self._check_size(len(body))
+                self._count(client, _weight(len(body)))
+                return body
+            async with asyncio.timeout(self._whole_s):
+                return await self._collected(request.content, client)
+        except TimeoutError:
+            sentence = f"the body did not come within {self._whole_s:g} s"
+            raise ApiError(408, "body_timeout", sentence, closes=True) from None
+        except (web.RequestPayloadError, HttpProcessingError, ConnectionError):
+            raise _incomplete() from None
+
+    async def _collected(self, content: StreamReader, client: str | None) -> bytearray:
+        body = bytearray()
+        try:
+            while piece := await self._next(content):
+                size = len(body) + len(piece)
+                self._check_size(size)
+                self._count(client, _weight(size) - _weight(len(body)))
+                body += piece
+        except BaseException:
+            self._let_go(client, _weight(len(body)))
+            raise
+        return body
+
+    async def _next(self, content: StreamReader) -> bytes:
+        try:
+            async with asyncio.timeout(self._stall_s):
+                return await content.readany()
+        except TimeoutError:
+            sentence = f"no byte of the body came for {self._stall_s:g} s"
+            raise ApiError(408, "body_timeout", sentence, closes=True) from None
+        except RuntimeError:  # aiohttp's, for a connection that was lost
+            raise _incomplete() from None
+
+    def _check_size(self, size: int) -> None:
+        if size > self.limit:
+            raise ApiError(413, "too_large", f"the body is larger than {self.limit} bytes", closes=True)
+
+    def _count(self, client: str | None, more: int) -> None:
+        if not more:
+            return
+        if self.held + more > MAX_HELD:
+            sentence = f"the bodies of all clients are larger than {MAX_HELD} bytes together; try again"
+            raise ApiError(503, "busy", sentence, {"Retry-After": "2"}, closes=True)
+        if client is not None:
+            share = self._shares.get(client, 0) + more
+            most = max(MAX_HELD // 4, self.limit)
+            if share > most:
+                sentence = f"the bodies of {client} are larger than {most} bytes together; try again"
+                raise ApiError(429, "too_many_bodies", sentence, {"Retry-After": "2"}, closes=True)
+            self._shares[client] = share
+        self.held += more
+
+    def _let_go(self, client: str | None, size: int) -> None:
+        self.held -= size
+        if client is not None and size:
+            self._shares[client] -= size
+            if not self._shares[client]:
+                del self._shares[client]
+
+
+_NONE: Final = Given(None, 0)
+
+
+def _weight(size: int) -> int:
+    """What a body of this size counts."""
+    return size if size > SMALL else 0
+
+
+def _decoded(body: bytes | bytearray) -> Any:
+    try:
+        value = _decode(body)
+    except RecursionError:
+        raise _too_deep() from None
+    except UnicodeDecodeError as error:
+        raise ApiError(400, "invalid_utf8", f"the body is not UTF-8: {error.reason}") from None
+    except ValueError as error:  # msgspec's errors are ValueErrors too
+        reason = str(error).removeprefix("JSON is malformed: ")
+        raise ApiError(400, "malformed_json", f"the body is not well-formed JSON: {reason}") from None
+    _check_shape(body)
+    return value
+
+
+def _check_shape(body: bytes | bytearray) -> None:
+    """Arrays and objects cost far more than their bytes, in memory and in time; and depth may recurse."""
+    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+        return
+    brackets = _STRING.sub(b"", body).translate(_AS_ARRAYS, _NO_BRACKETS)
+    if len(brackets) > 2 * MAX_CONTAINERS:
+        sentence = f"the JSON has more than {MAX_CONTAINERS} arrays and objects"
+        raise ApiError(400, "too_complex", sentence)
+    for _ in range(MAX_DEPTH):
+        brackets = brackets.replace(b"[]", b"")  # the innermost level
+    if brackets:
+        raise _too_deep()
+
+
+def _check_type(request: web.BaseRequest) -> None:
+    declared = request.headers.get("Content-Type", "")
+    if declared != JSON_TYPE:
+        _check_declared(declared)
+    coding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if coding != "identity":
+        sentence = f"the body can't have the content encoding {shown(coding)}"
+        raise ApiError(415, "unsupported_encoding", sentence)
+
+
+def _check_declared(declared: str) -> None:
+    media, *parameters = (part.strip().lower() for part in declared.split(";"))
+    if media != JSON_TYPE:
+        said = f"not {shown(declared)}" if declared else "and has no Content-Type"
+        raise ApiError(415, "unsupported_media_type", f"the body must be declared {JSON_TYPE}, {said}")
+    for parameter in parameters:
+        if parameter.startswith("charset=") and parameter[8:].strip('"') not in {"utf-8", "utf8"}:
+            raise ApiError(415, "unsupported_media_type", f"JSON is UTF-8, not {shown(parameter[8:])}")
+
+
+def _give_leave(request: web.BaseRequest) -> None:
+    """Let a client that asked first send its body (RFC 9110, section 10.1.1)."""
+    asks = request.headers.get("Expect", "").strip().lower() == "100-continue"
+    if asks and request.version >= (1, 1) and request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def _incomplete() -> ApiError:
+    return ApiError(400, "incomplete_body", "the body broke off or is malformed", closes=True)
+
+
+def _too_deep() -> ApiError:
+    return ApiError(400, "too_deep", f"the JSON nests deeper than {MAX_DEPTH} levels")

@@ -1,0 +1,161 @@
+"""How a message looks on a stream, in each of the media types that a client can ask for."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from growd.bus.errors import shown
+from growd.bus.messages import Quality
+from growd.server.errors import ApiError
+
+if TYPE_CHECKING:
+    from growd.bus.messages import Message
+
+RETRY_MS: Final = 2000  # how long an EventSource waits before it connects again
+
+
+class Format(Protocol):
+    """How messages become bytes on the wire.
+
+    `media` are the media types that ask for it, its own first; `start` and `heartbeat` may be empty.
+    """
+
+    media: tuple[str, ...]
+    content_type: str
+    start: bytes
+    heartbeat: bytes
+
+    def message(self, message: Message) -> bytes: ...
+    def dropped(self, count: int) -> bytes: ...
+
+
+class JsonLines:
+    """One JSON document a line (jsonlines.org). An empty line is none, so there is no heartbeat."""
+
+    # whoever asks for JSON, as many clients do unasked, is given it
+    media: tuple[str, ...] = ("application/x-ndjson", "application/jsonl", "application/json")
+    content_type = "application/x-ndjson"
+    start = b""
+    heartbeat = b""
+
+    def message(self, message: Message) -> bytes:
+        return document(message) + b"\n"
+
+    def dropped(self, count: int) -> bytes:
+        return b'{"dropped":%d}\n' % count
+
+
+class EventStream:
+    """Server-sent events (WHATWG HTML, section 9.2)."""
+
+    media: tuple[str, ...] = ("text/event-stream",)
+    content_type = "text/event-stream"
+    start = b"retry: %d\n\n" % RETRY_MS
+    heartbeat = b":\n\n"
+
+    def message(self, message: Message) -> bytes:
+        return b"id: %b\ndata: %b\n\n" % (event_id(message).encode(), document(message))
+
+    def dropped(self, count: int) -> bytes:
+        return b'event: dropped\ndata: {"dropped":%d}\n\n' % count
+
+
+class PlainText:
+    """One line a message with nothing but its value, as the predecessor's stream had it."""
+
+    media: tuple[str, ...] = ("text/plain",)
+    content_type = "text/plain; charset=utf-8"
+    start = b""
+    heartbeat = b""
+
+    def message(self, message: Message) -> bytes:
+        value = message.value
+        if not isinstance(value, str):
+            return msgspec.json.encode(value) + b"\n"
+        return value.replace("\r", "\\r").replace("\n", "\\n").encode() + b"\n"
+
+    def dropped(self, count: int) -> bytes:
+        return b"# %d dropped\n" % count
+
+
+FORMATS: Final[tuple[Format, ...]] = (JsonLines(), EventStream(), PlainText())
+
+
+def event_id(message: Message) -> str:
+    """What a client that comes back says it saw last, also one that comes back to another start of growd.
+
+    With the time, for then the numbers of the topic's messages begin again.
+    """
+    return f"{message.number}-{message.time * 1000:.0f}"
+
+
+def document(message: Message) -> bytes:
+    """A message as a client sees it."""
+    return msgspec.json.encode(
+        {
+            "value": message.value,
+            "time": message.time,
+            "quality": message.quality,
+            "node": message.node,
+            "number": message.number,
+        }
+    )
+
+
+def negotiate(accept: str) -> Format:
+    """The format that an Accept header (RFC 9110, section 12.5.1) prefers; JSON lines by default.
+
+    Of two that weigh the same, the one that was asked for by its name goes before one that `*/*` allows.
+    Raises `ApiError` (406) where it allows none.
+    """
+    ranges = dict(_media_range(part) for part in accept.split(",") if "/" in part) or {"*/*": 1.0}
+    best = max(FORMATS, key=lambda form: _preference(form, ranges))  # the first of several
+    if not _preference(best, ranges)[0]:
+        known = ", ".join(form.media[0] for form in FORMATS)
+        raise ApiError(406, "not_acceptable", f"Accept: expected one of {known}, got {shown(accept)}")
+    return best
+
+
+def _media_range(part: str) -> tuple[str, float]:
+    """A media type, `text/*` or `*/*`, with its weight."""
+    media, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    weight = next((piece[2:] for piece in parameters if piece.startswith("q=")), "1")
+    with suppress(ValueError):
+        return media, min(max(float(weight), 0.0), 1.0)
+    return media, 0.0
+
+
+def _preference(form: Format, ranges: dict[str, float]) -> tuple[float, int]:
+    """Weight, then how closely it was asked for: the closest range that matches gives the weight."""
+    named = [ranges[media] for media in form.media if media in ranges]
+    if named:
+        return max(named), 2
+    for closeness, media in ((1, form.media[0].partition("/")[0] + "/*"), (0, "*/*")):
+        if media in ranges:
+            return ranges[media], closeness
+    return 0.0, 0
+
+
+def stream_schema() -> dict[str, Any]:
+    """JSON Schema of one line of a stream."""
+    message = {
+        "value": {},
+        "time": {"type": "number", "description": "UNIX seconds"},
+        "quality": {"enum": list(Quality)},
+        "node": {"type": "string"},
+        "number": {"type": "integer", "description": "counts the topic's messages"},
+    }
+    return {
+        "anyOf": [
+            {"type": "object", "properties": message, "required": list(message)},
+            {
+                "type": "object",
+                "properties": {"dropped": {"type": "integer", "minimum": 1}},
+                "required": ["dropped"],
+                "description": "so many messages were left out here, as the client was too slow",
+            },
+        ]
+    }

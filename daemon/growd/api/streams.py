@@ -1,0 +1,324 @@
+"""`topic_stream`: a topic's messages over open responses, read and encoded once for all who stream them.
+
+One `_Broadcast` reads a topic for all clients that want it in one format. To a client that keeps up it writes
+directly; of one that does not, it fills a bounded queue, which the client's own handler empties as the
+connection allows. A thousand streams so cost a thousand writes a message, and not as many tasks that wake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections import deque
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from aiohttp import hdrs, web
+
+from growd.api.stream_formats import event_id, negotiate
+from growd.bus.errors import ClosedError
+from growd.server.client_request import client_of
+from growd.server.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from growd.api.stream_formats import Format
+    from growd.bus.nodes import Node
+    from growd.bus.topics import Subscription
+    from growd.server.client_limits import Clients
+
+# Nearly all that a stream costs is the kernel's work for each write. Few clients get each message at once.
+# After a message to more of them, the topic pauses in proportion to the CPU time that the writes took, and
+# takes a fifth of a core at most. Messages that come during a pause share the next write.
+AT_ONCE: Final = 16  # clients
+PAUSE: Final = 4.0  # seconds for each second of CPU
+LATEST_S: Final = 0.1  # the longest pause
+BURST: Final = 4096  # messages of a topic that may come before they are handed on, or while a write is shared
+# What waits in the kernel or in the transport can't be dropped for something newer; and it is memory.
+SEND_BUFFER: Final = 16 * 1024  # bytes
+
+
+class Streams:
+    """All clients that wait for messages: streams, and requests for the next message.
+
+    Each has a place, of which there are `limit`. A client that goes away cancels its handler, which gives
+    its place back.
+    """
+
+    def __init__(self, node: Node, *, limit: int, queue: int, heartbeat_s: float, clients: Clients) -> None:
+        self._node = node
+        self._clients = clients
+        self._limit = limit
+        self._queue = queue
+        self._heartbeat = heartbeat_s
+        self._taken = 0
+        self._waiting: set[Subscription] = set()
+        self._broadcasts: dict[tuple[str, Format], _Broadcast] = {}
+        self._closed = False
+
+    def reconfigure(self, limit: int, queue: int, heartbeat_s: float) -> None:
+        """Go by other numbers with the next client; those who wait keep theirs."""
+        self._limit, self._queue, self._heartbeat = limit, queue, heartbeat_s
+
+    def __len__(self) -> int:
+        """How many clients wait."""
+        return self._taken
+
+    @contextmanager
+    def subscription(self, topic: str, client: str | None) -> Iterator[Subscription]:
+        """A subscription for one client that waits for the next message. 429 when too many wait."""
+        with self._place(client), self._node.subscribe(topic, depth=1) as subscription:
+            self._waiting.add(subscription)
+            try:
+                yield subscription
+            finally:
+                self._waiting.discard(subscription)
+
+    async def serve(self, request: web.BaseRequest, topic: str, *, latest: bool) -> web.StreamResponse:
+        """Stream `topic` until the client goes; begin with its last message if `latest`.
+
+        A client that comes back with the id it saw last (`Last-Event-ID`) is not sent that message again.
+        Refuses with 429 when too many clients wait.
+        """
+        form = negotiate(",".join(request.headers.getall(hdrs.ACCEPT, [])))
+        response = web.StreamResponse(
+            headers={
+                "Content-Type": form.content_type,
+                "X-Accel-Buffering": "no",  # an nginx in front passes each message on at once
+            }
+        )
+        with self._place(client_of(request)):
+            async with self._broadcast(topic, form) as broadcast:
+                seen = request.headers.get("Last-Event-ID") if latest else None
+                with suppress(ConnectionError):  # the client went
+                    client = _Client(request, form, self._queue)
+                    with broadcast.joined(client, latest=latest, seen=seen):
+                        await response.prepare(request)
+                        await client.run()
+        return response
+
+    def close(self) -> None:
+        """End all of them, and open no more."""
+        self._closed = True
+        for subscription in (*self._waiting, *(each.subscription for each in self._broadcasts.values())):
+            subscription.close()
+
+    @contextmanager
+    def _place(self, client: str | None) -> Iterator[None]:
+        if self._closed:
+            raise ClosedError(self._node.name)
+        if self._taken >= self._limit:
+            sentence = f"{self._limit} clients wait for messages, which is the most"
+            raise ApiError(429, "too_many_streams", sentence)
+        with self._clients.stream(client):
+            self._taken += 1
+            try:
+                yield
+            finally:
+                self._taken -= 1
+
+    @asynccontextmanager
+    async def _broadcast(self, topic: str, form: Format) -> AsyncIterator[_Broadcast]:
+        """The broadcast of a topic in a format, made for its first client and ended after its last."""
+        broadcast = self._broadcasts.get((topic, form))
+        if broadcast is None or broadcast.subscription.is_closed:
+            subscription = self._node.subscribe(topic, depth=BURST)
+            broadcast = self._broadcasts[topic, form] = _Broadcast(subscription, form, self._heartbeat)
+        broadcast.users += 1
+        try:
+            yield broadcast
+        finally:
+            broadcast.users -= 1
+            if not broadcast.users:
+                if self._broadcasts.get((topic, form)) is broadcast:
+                    del self._broadcasts[topic, form]
+                await broadcast.close()
+
+
+class _Broadcast:
+    """Reads a topic and hands each message, encoded once, to all clients."""
+
+    def __init__(self, subscription: Subscription, form: Format, heartbeat_s: float) -> None:
+        self.users = 0
+        self.subscription = subscription
+        self._form = form
+        self._heartbeat = heartbeat_s if form.heartbeat else None
+        self._clients: set[_Client] = set()
+        self._told = 0  # of the messages that the subscription dropped
+        name = f"stream {subscription.topics[0].name} as {form.content_type}"
+        self._task = asyncio.create_task(self._run(), name=name)
+
+    @contextmanager
+    def joined(self, client: _Client, *, latest: bool, seen: str | None) -> Iterator[None]:
+        """Hand messages to the client from now on, the last one first if `latest` and it was not `seen`."""
+        self._hand_on()  # what waits has come before it
+        last = self.subscription.topics[0].last if latest else None
+        if last is not None and seen == event_id(last):
+            last = None
+        client.begin(self._form.message(last) if last is not None else b"")
+        self._clients.add(client)
+        try:
+            yield
+        finally:
+            self._clients.discard(client)
+
+    async def close(self) -> None:
+        self.subscription.close()
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                has_come = await self._something_came()
+                began = time.thread_time()
+                if has_come:
+                    self._hand_on()
+                else:
+                    self._beat()
+                if len(self._clients) > AT_ONCE:
+                    await asyncio.sleep(min((time.thread_time() - began) * PAUSE, LATEST_S))
+        except ClosedError:
+            pass  # the stream has come to its end
+        finally:
+            self.subscription.close()  # whoever comes now needs another broadcast
+            for client in self._clients:
+                client.close()
+
+    async def _something_came(self) -> bool:
+        """Wait for a message. False if it is time for a heartbeat."""
+        try:
+            async with asyncio.timeout(self._heartbeat):
+                await self.subscription.arrival()
+        except TimeoutError:
+            return False
+        return True
+
+    def _beat(self) -> None:
+        beat = _Line(self._form.heartbeat, 0)
+        for client in self._clients:
+            if client.keeps_up:
+                client.take([beat], _chunk(beat.text))
+
+    def _hand_on(self) -> None:
+        """Give the clients what has come."""
+        lines = []
+        while (message := self.subscription.get_nowait()) is not None:
+            lines.append(_Line(self._form.message(message), 1))
+        if not lines:
+            return
+        dropped = self.subscription.dropped - self._told
+        if dropped:
+            self._told += dropped
+            lines[0] = _Line(self._form.dropped(dropped) + lines[0].text, dropped + 1)
+        chunk = _chunk(b"".join([line.text for line in lines]))
+        for client in self._clients:
+            client.take(lines, chunk)
+
+
+class _Line(NamedTuple):
+    """What is written at one time, and of how many messages it tells."""
+
+    text: bytes
+    messages: int
+
+
+class _Client:
+    """One open stream. What it can't write at once waits; beyond `depth` messages the oldest is dropped."""
+
+    __slots__ = (
+        "_behind",
+        "_chunked",
+        "_closed",
+        "_depth",
+        "_dropped",
+        "_form",
+        "_is_closing",
+        "_protocol",
+        "_transport",
+        "_waiting",
+        "_wake",
+        "_write",
+        "_writer",
+    )
+
+    def __init__(self, request: web.BaseRequest, form: Format, depth: int) -> None:
+        if request.transport is None:
+            raise ConnectionError("the client has gone")
+        self._writer = request.writer
+        self._protocol = request.protocol
+        self._transport = request.transport
+        self._write, self._is_closing = self._transport.write, self._transport.is_closing  # for `take`
+        self._chunked = request.version >= (1, 1)
+        self._form = form
+        self._depth = depth
+        self._waiting: deque[_Line] = deque()
+        self._dropped = 0
+        self._behind = True  # until the response's head was sent
+        self._closed = False
+        self._wake = asyncio.Event()
+
+    @property
+    def keeps_up(self) -> bool:
+        return not (self._behind or self._protocol.writing_paused)
+
+    def begin(self, last: bytes) -> None:
+        """What is written first: how the format starts, and the last message if it is wanted."""
+        text = self._form.start + last
+        if text:
+            self._waiting.append(_Line(text, 1 if last else 0))
+
+    def take(self, lines: list[_Line], chunk: bytes) -> None:
+        """Write these lines, or let them wait. `chunk` is all of them as an HTTP/1.1 chunk.
+
+        Each message to each client passes here, so it looks up little.
+        """
+        if self._behind or self._protocol.writing_paused:
+            self._keep(lines)
+        elif not self._is_closing():
+            self._write(chunk if self._chunked else b"".join([line.text for line in lines]))
+
+    def close(self) -> None:
+        """End the stream after what waits."""
+        self._closed = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write what waits as the connection takes it, until the stream is closed.
+
+        Raises `ConnectionError` when the client has gone.
+        """
+        self._transport.set_write_buffer_limits(high=SEND_BUFFER)
+        connection: socket.socket = self._transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        while True:
+            await self._writer.drain()
+            if self._waiting:
+                self._write_next()
+            elif self._closed:
+                return
+            else:
+                self._behind = False
+                self._wake.clear()
+                await self._wake.wait()
+
+    def _keep(self, lines: list[_Line]) -> None:
+        self._behind = True
+        self._wake.set()
+        self._waiting.extend(lines)
+        while len(self._waiting) > self._depth:
+            self._dropped += self._waiting.popleft().messages
+
+    def _write_next(self) -> None:
+        line = self._waiting.popleft().text
+        if self._dropped:
+            line = self._form.dropped(self._dropped) + line
+            self._dropped = 0
+        self._transport.write(_chunk(line) if self._chunked else line)
+
+
+def _chunk(data: bytes) -> bytes:
+    """RFC 9112, section 7.1."""
+    return b"%x\r\n%b\r\n" % (len(data), data)

@@ -1,0 +1,105 @@
+"""The command line around alerts: `growd alert list`, `test` and `acknowledge`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from growd.cli.names import complete_with
+from growd.cli.options import client_options, json_option
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from growd.cli.options import Reach
+
+_TEST_S: Final = 660.0  # the longest that a channel may be configured to take, and a little more
+
+
+class _Node(msgspec.Struct):
+    alerts: list[dict[str, Any]] = []
+    channels: list[dict[str, Any]] = []
+
+
+class _Answer(msgspec.Struct):
+    success: bool
+    message: str
+    results: list[dict[str, Any]] = []
+
+
+@click.group()
+def alert() -> None:
+    """Show open alerts and test the channels."""
+
+
+def _complete_channel(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return complete_with(
+        ctx,
+        incomplete,
+        lambda client: [each["name"] for each in client.get("node", "alerts", kind=_Node).channels],
+    )
+
+
+@alert.command("list")
+@client_options
+@json_option
+def list_command(*, reach: Reach, as_json: bool) -> None:
+    """Print the open alerts and the state of each channel.
+
+    The exit status is 0 where nothing is open and 1 where something is; 3 where no daemon answers.
+    """
+    with reach.client() as client:
+        node = client.get("node", "alerts", kind=_Node)
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(node), indent=2))
+    else:
+        for each in node.alerts:
+            seen = f" (seen by {each['acknowledged_by'] or 'someone'})" if each["acknowledged"] else ""
+            click.echo(f"{each['id']}  {each['severity']}: {each['text']}, since {each['since']}{seen}")
+        if not node.alerts:
+            click.echo("No alert is open.")
+        for channel in node.channels:
+            click.echo(_of_channel(channel))
+    sys.exit(1 if node.alerts else 0)
+
+
+@alert.command()
+@click.argument("channel", default="", shell_complete=_complete_channel)
+@client_options
+def test(*, channel: str, reach: Reach) -> None:
+    """Send a test message on CHANNEL, or on all of them, and say whether it was taken."""
+    _call(reach, "alerts/test", {"channel": channel}, _TEST_S)
+
+
+@alert.command()
+@click.argument("which", metavar="[ALERT]", default="")
+@click.option("--by", default="", metavar="NAME", help="Who has seen it.")
+@client_options
+def acknowledge(*, which: str, by: str, reach: Reach) -> None:
+    """Acknowledge ALERT: no more repeats; its end is still reported.
+
+    ALERT is an id or the name of a rule; without it all open alerts are acknowledged.
+    """
+    _call(reach, "alerts/acknowledge", {"alert": which, "by": by})
+
+
+def _call(reach: Reach, service: str, arguments: dict[str, Any], timeout_s: float = 10.0) -> None:
+    with reach.client(timeout_s) as client:
+        answer = client.call(service, arguments, kind=_Answer)
+    click.echo(answer.message, err=not answer.success)
+    sys.exit(0 if answer.success else 1)
+
+
+def _of_channel(channel: dict[str, Any]) -> str:
+    words = f"channel {channel['name']} ({channel['kind']}): {channel['state']}"
+    if channel["error"]:
+        words += f": {channel['error']}"
+    if channel["waiting"]:
+        words += f"; {channel['waiting']} to be told"
+    if channel["left_out"]:
+        words += f"; {channel['left_out']} left out"
+    return words

@@ -1,0 +1,150 @@
+"""What messages and services are made of, as the OpenAPI document tells, and values given as words."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from growd.cli.client import UsageError
+from growd.cli.output import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from growd.cli.client import Client
+
+# Types of JSON Schema, as the daemon and ROS call them.
+_KINDS: Final = {"number": "float64", "integer": "int64", "boolean": "bool", "string": "string"}
+_LIMITS_OF_INT64: Final = (-(2**63), 2**63 - 1)
+
+
+class FieldInfo(msgspec.Struct, frozen=True):
+    """A member of a message or an argument of a service. `minimum` and `maximum` in `unit`."""
+
+    name: str
+    kind: str
+    unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    required: bool = True
+    default: Any = None
+    doc: str = ""
+
+    def row(self) -> tuple[str, str, str, str, str]:
+        """Name, type, range with unit, default, and what it is."""
+        default = "" if self.required else text_of(self.default)
+        return self.name, self.kind, f"{self._bounds()} {self.unit}".strip(), default, self.doc
+
+    def _bounds(self) -> str:
+        if self.minimum is not None and self.maximum is not None:
+            return f"{text_of(self.minimum)} to {text_of(self.maximum)}"
+        if self.minimum is not None:
+            return f"from {text_of(self.minimum)}"
+        return "" if self.maximum is None else f"to {text_of(self.maximum)}"
+
+
+HEADINGS: Final = ("name", "type", "range", "default", "about")
+
+
+def message_fields(client: Client, topic: str) -> list[FieldInfo]:
+    """The arguments of the constructor of a topic's type, in order; none if the daemon does not tell."""
+    schema = _path(client, "topic", topic).get("get", {}).get("x-message", {})
+    return [_field(one.get("title", ""), one, required=True) for one in schema.get("prefixItems", ())]
+
+
+def service_fields(client: Client, service: str) -> list[FieldInfo]:
+    """The arguments of a service, in order; none if the daemon does not tell."""
+    content = _path(client, "service", service).get("post", {}).get("requestBody", {}).get("content", {})
+    schema = content.get("application/json", {}).get("schema", {})
+    by_name: dict[str, Any] = next(iter(schema.get("anyOf", ())), {})
+    required = by_name.get("required", ())
+    properties = by_name.get("properties", {})
+    return [_field(name, schema, required=name in required) for name, schema in properties.items()]
+
+
+def _path(client: Client, resource: str, name: str) -> dict[str, Any]:
+    """What the daemon's OpenAPI document says of one name."""
+    paths: dict[str, Any] = client.get("openapi.json", kind=dict[str, Any]).get("paths", {})
+    found: dict[str, Any] = paths.get(f"/{resource}/{quote(name.removeprefix('/'))}", {})
+    return found
+
+
+def _field(name: str, schema: dict[str, Any], *, required: bool) -> FieldInfo:
+    plain = schema["anyOf"][0] if "anyOf" in schema else schema
+    kinds = plain.get("type", "")
+    unit = schema.get("x-unit", "")
+    low, high = plain.get("minimum"), plain.get("maximum")
+    if (low, high) == _LIMITS_OF_INT64:
+        low = high = None
+    return FieldInfo(
+        name,
+        _KINDS.get(kinds if isinstance(kinds, str) else kinds[0], "json"),
+        unit,
+        low,
+        high,
+        required,
+        schema.get("default"),
+        schema.get("description", "").removesuffix(f"({unit})").strip(),
+    )
+
+
+def value_of(word: str, field: FieldInfo | None = None) -> Any:
+    """A word of the command line as a value: JSON, else text.
+
+    Where text is asked for only a JSON string is JSON, so that 1 and true are text there.
+    """
+    if field is not None and field.kind == "string" and not word.startswith('"'):
+        return word
+    try:
+        return json.loads(word, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return word
+
+
+def _no_constant(word: str) -> Any:
+    """NaN and Infinity are no JSON; a daemon says better than a decoder what it expects."""
+    raise ValueError(word)
+
+
+def message_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any]:
+    """The arguments of a message's constructor: one a word, or all of them as one JSON array or object."""
+    if len(words) == 1 and len(fields) > 1:
+        whole = value_of(words[0])
+        if isinstance(whole, list):
+            return whole
+        if isinstance(whole, dict) and whole.keys() == {field.name for field in fields}:
+            return [whole[field.name] for field in fields]
+    return _in_order(words, fields)
+
+
+def service_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any] | dict[str, Any]:
+    """The arguments of a service: by name, if each word is a known name with = behind; else in order.
+
+    A single JSON object has them by name too, unless the first argument takes any JSON value. Raises
+    `UsageError` for a name that looks like a known one.
+    """
+    known = {field.name: field for field in fields}
+    split = [word.partition("=") for word in words]
+    if words and all(equals and name in known for name, equals, _ in split):
+        return {name: value_of(text, known[name]) for name, _, text in split}
+    for name, equals, _ in split:
+        if equals and name not in known and (like := difflib.get_close_matches(name, known, 1)):
+            names = ", ".join(known)
+            raise UsageError(
+                f"there is no argument {name}; did you mean {like[0]}? The arguments are {names}"
+            )
+    if len(words) == 1 and fields and fields[0].kind != "json":
+        whole = value_of(words[0])
+        if isinstance(whole, dict):
+            return whole
+    return _in_order(words, fields)
+
+
+def _in_order(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any]:
+    """What is too many or too few is for the daemon to refuse."""
+    padded = [*fields, *[None] * len(words)]
+    return [value_of(word, field) for word, field in zip(words, padded, strict=False)]

@@ -1,0 +1,308 @@
+"""What the configuration names, and whether it is there: of what does not answer, what to do about it."""
+
+from __future__ import annotations
+
+import errno
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from growd.config import Config, Light
+from growd.control.calls import DeviceCalls
+from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
+from growd.runtime.worker import Workers
+from growd.variables import VARIABLES
+from growd.wiring.outputs import advice_for_pin, joining, lamp_gpio, relay_device
+from growd.wiring.sensors import SENSOR_KINDS, SensorDevice, line_of
+from growd_drivers.errors import (
+    BusError,
+    DeviceMissingError,
+    HardwareUnavailableError,
+    NotReadyError,
+    OutOfRangeError,
+    WrongDeviceError,
+)
+from growd_drivers.gpio import claim_output
+from growd_drivers.sc16is750 import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from growd.config import Relay, Sensor
+    from growd.runtime.clock import Clock
+    from growd.runtime.worker import Worker
+    from growd_drivers.hardware import Hardware
+
+T = TypeVar("T")
+
+LIMIT_S: Final = 15.0
+"""For one device: a stuck bus takes 1 s for each transfer, a small Pi seconds to read Adafruit's driver."""
+
+_DEFAULT: Final = " (default, as the configuration names none)"
+_PATIENCE_S: Final = 5.0  # two intervals of an SCD30, for its first measurement
+_POLL_S: Final = 0.25
+_CLOSE_S: Final = 0.5
+_PARTS: Final = {"mhz19": "MH-Z19", "mhz16": "MH-Z16"}  # the other kinds are their parts' names
+_USUAL_AT: Final = {
+    0x23: "a BH1750",
+    0x29: "a TSL2591",
+    0x4D: "an SC16IS750",
+    0x5C: "a BH1750",
+    0x61: "an SCD30",
+}
+_HELD_LOW: Final = (
+    "a chip or a short circuit holds a line of the bus low: switch the power off and on, then take the parts "
+    "off one after the other"
+)
+_I2C_ADVICE: Final = {
+    errno.ETIMEDOUT: _HELD_LOW,
+    errno.EAGAIN: _HELD_LOW,
+    errno.EIO: "look for loose contacts, long wires and missing pull-up resistors",
+    errno.EBADMSG: "look for loose contacts, long wires and a missing ground",
+}
+_SERIAL_ADVICE: Final = {
+    errno.ETIMEDOUT: "its TX goes to the port's RX, its RX to the port's TX",
+    errno.EBADMSG: "check that it is such a sensor, its ground, and that no other program talks on the port",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What came of asking one device."""
+
+    device: str
+    answers: bool
+    sentence: str
+
+
+def described(config: Config) -> Iterator[tuple[str, str]]:
+    """The name of each device, and what it is, where, for which variables, and whether it is a default."""
+    for environment, chamber in config.chambers().items():
+        named = functools.partial(config.device, environment)
+        for sensor in chamber.sensor:
+            variables = ", ".join(SENSOR_KINDS[sensor.kind].variables.values())
+            default = _DEFAULT if chamber.sensor is Config().sensor else ""
+            yield named(sensor.name), f"{_name_of(sensor)}: {variables}{default}"
+        light = chamber.light
+        if light.enabled:
+            variables = ", ".join(f"light_intensity_{channel.name}" for channel in light.channel)
+            default = _DEFAULT if light.channel is Light().channel else ""
+            yield named("light"), f"{_lamp(light)}: {variables}{default}"
+        for relay in chamber.relay:
+            yield named(relay.name), f"{_relay(relay)}, active {relay.active}: {relay.variable}"
+
+
+async def check_hardware(
+    config: Config, hardware: Hardware, clock: Clock, tell: Callable[[Finding], None]
+) -> list[Finding]:
+    """Ask one device after the other, and `tell` what came of it, as it comes. All that came.
+
+    Sensors are set up and read as the daemon does it. Outputs are claimed at their safe value and left at it.
+    A device that takes more than `LIMIT_S` of the clock is left behind with its thread.
+    """
+    check = _Check(config, hardware, clock)
+    findings = []
+    try:
+        for ask in check.questions():
+            findings.append(await ask())
+            tell(findings[-1])
+    finally:
+        await check.close()
+    return findings
+
+
+class _Check:
+    def __init__(self, config: Config, hardware: Hardware, clock: Clock) -> None:
+        self._config = config
+        self._hardware = hardware
+        self._clock = clock
+        self._workers = Workers(clock.monotonic)
+
+    def questions(self) -> Iterator[Callable[[], Awaitable[Finding]]]:
+        """One coroutine function for each device."""
+        for environment, chamber in self._config.chambers().items():
+            named = functools.partial(self._config.device, environment)
+            for sensor in chamber.sensor:
+                yield functools.partial(self._ask_sensor, named(sensor.name), sensor)
+            light = chamber.light
+            if light.enabled:
+                claim = functools.partial(_claim_lamp, self._hardware, light)
+                yield functools.partial(self._ask_output, named("light"), _lamp(light), "dark", claim)
+            for relay in chamber.relay:
+                claim = functools.partial(_claim_relay, self._hardware, relay)
+                yield functools.partial(self._ask_output, named(relay.name), _relay(relay), relay.safe, claim)
+
+    async def close(self) -> None:
+        """End the threads that can be ended."""
+        await self._workers.close(_CLOSE_S)
+
+    async def _ask_sensor(self, name: str, sensor: Sensor) -> Finding:
+        part = _name_of(sensor)
+        read = functools.partial(
+            _read, SensorDevice(self._hardware, sensor), self._hardware, _tries_of(sensor)
+        )
+        try:
+            reading = await self._call(name, self._worker_of(sensor), read)
+        except (NotReadyError, OutOfRangeError) as error:
+            return Finding(name, True, f"{part} answers, but {str(error).removeprefix(f'{part} ')}")
+        except DeviceTimeoutError:
+            advice = "switch its power off and on, and look at the other parts on its wires"
+            return Finding(name, False, f"{part} hangs: no answer within {LIMIT_S:g} s; {advice}")
+        except DEVICE_ERRORS as error:
+            return Finding(name, False, _joined(str(error), await self._advice(sensor, error)))
+        return Finding(name, True, f"{part} answers: {_shown(reading)}")
+
+    async def _ask_output(self, name: str, place: str, safe: str, claim: Callable[[], None]) -> Finding:
+        try:
+            await self._call(name, self._workers.named(name), claim)
+        except DeviceTimeoutError:
+            return Finding(name, False, f"{place} hangs: it could not be driven within {LIMIT_S:g} s")
+        except DEVICE_ERRORS as error:
+            sentence = str(error).removeprefix(f"{name.rpartition('/')[2]}: ")
+            return Finding(name, False, _joined(sentence, advice_for_pin(error)))
+        return Finding(name, True, f"{place} can be driven, and stays {safe}")
+
+    async def _advice(self, sensor: Sensor, error: Exception) -> str:
+        """What to do, where the error does not say it."""
+        if isinstance(error, DeviceMissingError) and error.address is not None:
+            return await self._advice_for_missing(sensor, error.address)
+        if isinstance(error, WrongDeviceError):
+            return "set kind or address to what is wired there"
+        if isinstance(error, HardwareUnavailableError):
+            return _advice_for_unavailable(sensor, error)
+        if isinstance(error, BusError):
+            table = _SERIAL_ADVICE if error.address is None else _I2C_ADVICE
+            return table.get(error.errno or 0, "")
+        return ""
+
+    async def _advice_for_missing(self, sensor: Sensor, address: int) -> str:
+        """What is on the bus instead of what should be at `address`."""
+        scan = self._hardware.i2c(sensor.bus).scan
+        try:
+            found = await self._call(sensor.name, self._worker_of(sensor), scan)
+        except DEVICE_ERRORS:
+            return ""  # the bus itself fails: there is nothing to be learnt from it
+        known = {
+            _address_of(other): self._config.device(environment, other.name)
+            for environment, chamber in self._config.chambers().items()
+            for other in chamber.sensor
+            if _bus_of(other) == sensor.bus
+        }
+        strays = [place for place in found if place not in known]
+        if address in found:
+            return "its address is acknowledged, but no data are: another chip may be there"
+        if strays:
+            return _advice_for_strays(strays)
+        if found:
+            return f"{' and '.join(known[place] for place in found)} on the same bus can be reached"
+        return (
+            f"nothing at all answers on I2C bus {sensor.bus}: look at SDA, SCL, power and pull-up resistors, "
+            "and whether it is this bus"
+        )
+
+    def _worker_of(self, sensor: Sensor) -> Worker:
+        line = line_of(sensor)
+        return self._workers.named(line, functools.partial(self._hardware.take_over, line))
+
+    async def _call(self, device: str, worker: Worker, function: Callable[[], T]) -> T:
+        """In the worker, within the limit; what takes longer is left behind, and what is next goes on."""
+        calls = DeviceCalls(device, worker, self._clock, LIMIT_S)
+        try:
+            return await calls.run(function)
+        except DeviceTimeoutError:
+            worker.leave_behind(0)
+            raise
+        finally:
+            calls.close()
+
+
+def _read(device: SensorDevice, hardware: Hardware, tries: int) -> dict[str, float]:
+    """The first reading. A transfer that fails is tried once more, for buses miss one now and then."""
+    has_failed = False
+    for tries_left in reversed(range(tries)):
+        try:
+            return device.read()
+        except (NotReadyError, OutOfRangeError):
+            if not tries_left:
+                raise
+        except BusError:
+            if has_failed or not tries_left:
+                raise
+            has_failed = True
+        hardware.sleep(_POLL_S)
+    raise AssertionError("the last try returns or raises")
+
+
+def _tries_of(sensor: Sensor) -> int:
+    """One that warms up has no measurement for minutes."""
+    return 2 if SENSOR_KINDS[sensor.kind].warm_up_s else round(_PATIENCE_S / _POLL_S)
+
+
+def _claim_lamp(hardware: Hardware, light: Light) -> None:
+    """Without PWM, whose end makes a pin low for a moment, which lights an inverted lamp."""
+    gpio = lamp_gpio(hardware, light)
+    for channel in light.channel:
+        claim_output(gpio, channel.pin, int(light.inverted), device="light")
+
+
+def _claim_relay(hardware: Hardware, relay: Relay) -> None:
+    device = relay_device(hardware, relay)
+    device.use()
+    device.close()
+
+
+def _address_of(sensor: Sensor) -> int:
+    return sensor.address or SENSOR_KINDS[sensor.kind].address
+
+
+def _bus_of(sensor: Sensor) -> int | None:
+    return sensor.bus if sensor.port is None else None
+
+
+def _name_of(sensor: Sensor) -> str:
+    """As errors name it, such as "SCD30 at 0x61 on I2C bus 1"."""
+    part = _PARTS.get(sensor.kind, sensor.kind.upper())
+    if sensor.port is not None:
+        return f"{part} on {sensor.port}"
+    if not SENSOR_KINDS[sensor.kind].address:
+        return f"{part} on {place_of(sensor.bus, sensor.address)}"
+    return f"{part} at {_address_of(sensor):#04x} on I2C bus {sensor.bus}"
+
+
+def _lamp(light: Light) -> str:
+    pins = ", ".join(f"GPIO {channel.pin} ({channel.name})" for channel in light.channel)
+    return f"lamp on {pins}"
+
+
+def _relay(relay: Relay) -> str:
+    return f"relay on GPIO {relay.pin}"
+
+
+def _shown(reading: dict[str, float]) -> str:
+    known = {variable: VARIABLES[variable] for variable in reading}
+    return ", ".join(
+        f"{round(value, known[variable].precision):g} {known[variable].unit}"
+        for variable, value in reading.items()
+    )
+
+
+def _joined(sentence: str, advice: str) -> str:
+    return f"{sentence}; {advice}" if advice else sentence
+
+
+def _advice_for_strays(addresses: list[int]) -> str:
+    places = [
+        f"{address:#04x} (where {_USUAL_AT[address]} may be)" if address in _USUAL_AT else f"{address:#04x}"
+        for address in addresses
+    ]
+    first = f"{addresses[0]:#04x}" if len(addresses) == 1 else "that"
+    return f"but something answers at {' and at '.join(places)}: set address = {first} if that is it"
+
+
+def _advice_for_unavailable(sensor: Sensor, error: HardwareUnavailableError) -> str:
+    cause = error.__cause__
+    if isinstance(cause, PermissionError):
+        return joining("i2c" if sensor.port is None else "dialout")
+    if isinstance(cause, FileNotFoundError) and sensor.bus != 1:
+        return "a bus other than 1 needs an overlay in config.txt, such as dtoverlay=i2c3"
+    return ""

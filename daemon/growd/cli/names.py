@@ -1,0 +1,140 @@
+"""Names of topics, parameters, services and nodes: asked for, found among others, completed in a shell."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import click
+import msgspec
+
+from growd.cli.client import Client, ClientError, RefusedError
+from growd.cli.options import Reach
+from growd.cli.output import echo_lines, print_json
+from growd.config import ConfigError
+from growd.variables import SHORT_NAMES, similar_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from click.shell_completion import CompletionItem
+
+T = TypeVar("T")
+
+_MOST: Final = 3  # names that are suggested
+_LIKENESS: Final = 0.6  # of two names, as difflib measures it
+_PLAIN: Final = re.compile(r"[\w./:@%+,=-]+")  # a shell would run `$(...)` in the name of a parameter
+_COMPLETION_S: Final = 1.0  # a shell waits so long for names, and no longer
+
+
+class _Names(msgspec.Struct):
+    results: list[str]
+
+
+def names_of(client: Client, resource: str, prefix: str = "") -> list[str]:
+    """The names of all topics, parameters ("param"), services or nodes that stand at or beneath `prefix`."""
+    names = client.get(resource, kind=_Names).results
+    bare = prefix.strip("/")
+    return [name for name in names if not bare or name == bare or name.startswith(bare + "/")]
+
+
+def list_names(reach: Reach, resource: str, prefix: str, *, as_json: bool) -> None:
+    """Print them, one a line."""
+    with reach.client() as client:
+        names = names_of(client, resource, prefix)
+    if as_json:
+        print_json(names)
+    else:
+        echo_lines(iter(names))
+
+
+def similar(name: str, names: Sequence[str]) -> list[str]:
+    """Which names may have been meant.
+
+    Those whose variable has this short name (`desired/co2`); else those that end in it first, then those that
+    look like it.
+    """
+    bare = name.strip("/")
+    branch, _, last = bare.rpartition("/")
+    meant = f"{branch}/{similar_variable(last)}".strip("/")
+    if last.lower() in SHORT_NAMES and (
+        short := [each for each in names if f"/{each}".endswith(f"/{meant}")]
+    ):
+        return short[:_MOST]
+    ending = [each for each in names if bare and f"/{each}".endswith(f"/{bare}")]
+    alike = difflib.get_close_matches(bare, names, _MOST, _LIKENESS)
+    return list(dict.fromkeys([*ending, *alike]))[:_MOST]
+
+
+def look_up(client: Client, resource: str, name: str, *, kind: type[T]) -> T:
+    """What the daemon tells of a name. The refusal of an unknown one says which may have been meant."""
+    try:
+        return client.get(resource, name, kind=kind)
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        query = "declared=true" if resource == "param" else ""  # others may be misspelt themselves
+        meant = did_you_mean(name, client.get(resource, kind=_Names, query=query).results)
+        raise RefusedError(f"{error}{meant}", error.status, error.code) from None
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """The names that may have been meant, to be put behind a refusal; "" for none."""
+    found = similar(name, names)
+    if not found:
+        return ""
+    *others, last = found
+    return f"; did you mean {', '.join(others)} or {last}?" if others else f"; did you mean {last}?"
+
+
+def completing(
+    resource: str,
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """For `shell_complete` of an argument: the names that the running daemon has; none if it is away.
+
+    A name with a letter that means something to a shell is left out.
+    """
+
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        slash = "/" if incomplete.startswith("/") else ""
+        return complete_with(
+            ctx, incomplete, lambda client: [slash + name for name in names_of(client, resource)]
+        )
+
+    return complete
+
+
+def complete_with(
+    ctx: click.Context, incomplete: str, ask: Callable[[Client], list[str]]
+) -> list[CompletionItem]:
+    """What `ask` finds at the running daemon and begins with `incomplete`; nothing where that fails."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415  only a shell that asks needs it
+
+    given = {name: ctx.params[name] for name in Reach.__struct_fields__ if ctx.params.get(name) is not None}
+    try:
+        with Reach(**{**given, "may_ask": False}).client(_COMPLETION_S) as client:
+            names = ask(client)
+    except (ClientError, ConfigError, UnicodeError):
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+
+
+def name_argument(resource: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The argument NAME of a command."""
+    return click.argument("name", metavar="NAME", callback=_named, shell_complete=completing(resource))
+
+
+def _named(_: click.Context, __: click.Parameter, name: str) -> str:
+    """Without a name the daemon would be asked for all of them."""
+    if not name.strip("/"):
+        raise click.BadParameter("a name is not empty")
+    return name
+
+
+def prefix_argument(resource: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The argument PREFIX, which may lack."""
+    return click.argument(
+        "prefix", metavar="[PREFIX]", required=False, default="", shell_complete=completing(resource)
+    )

@@ -1,0 +1,50 @@
+"""`growd node`: who takes part in the running daemon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from growd.cli.names import list_names, look_up, name_argument, prefix_argument
+from growd.cli.options import client_options
+from growd.cli.output import bullets, echo_lines, output_options, print_json, tree
+
+if TYPE_CHECKING:
+    from growd.cli.options import Reach
+
+_LISTS: Final = {"pubs": "Publications", "subs": "Subscriptions", "srvs": "Services", "params": "Parameters"}
+
+
+@click.group()
+def node() -> None:
+    """Look at the nodes of the running daemon: sensors, controllers, actuators, the store."""
+
+
+@node.command("list")
+@prefix_argument("node")
+@output_options
+@client_options
+def list_command(*, reach: Reach, prefix: str, as_json: bool) -> None:
+    """List nodes, those beneath PREFIX only if there is one."""
+    list_names(reach, "node", prefix, as_json=as_json)
+
+
+@node.command()
+@name_argument("node")
+@output_options
+@client_options
+def info(*, reach: Reach, name: str, as_json: bool) -> None:
+    """Tell what a node publishes, subscribes to, serves and has for parameters, and how it is."""
+    with reach.client() as client:
+        found = look_up(client, "node", name, kind=dict[str, Any])
+    if as_json:
+        print_json(found)
+        return
+    click.echo(f"Node: {found.pop('node_name', name)}")
+    for member, heading in _LISTS.items():
+        click.echo()
+        echo_lines(bullets(heading, found.pop(member, [])))
+    for member, detail in found.items():
+        click.echo()
+        echo_lines(tree({member: detail}))

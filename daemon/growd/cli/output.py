@@ -1,0 +1,113 @@
+"""What the commands print: aligned tables, values as trees, JSON, and colour where a terminal shows it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from growd.cli.options import json_option
+from growd.runtime.text import aligned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+NAME: Final = "cyan"
+HEADING: Final = "bright_black"
+_STATES: Final = {"ok": "green", "warm-up": "yellow", "stale": "yellow", "fault": "red"}
+
+
+def _choose_colour(ctx: click.Context, _: click.Parameter, when: str) -> None:
+    if when == "auto":
+        # None leaves it to click, which takes the colour away where standard output is no terminal
+        ctx.color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+    else:
+        ctx.color = when == "always"
+
+
+_colour = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    expose_value=False,
+    callback=_choose_colour,
+    help="Colour: on a terminal and without NO_COLOR, always, or never.",
+)
+
+
+def output_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`--json`, which the command is given as `as_json`, and `--color`."""
+    return json_option(_colour(command))
+
+
+def print_json(value: Any, *, on_one_line: bool = False) -> None:
+    """A JSON document; its members come in the order of the API."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=None if on_one_line else 2))
+
+
+def text_of(value: Any) -> str:
+    """A value on one line: text as it is, if it can be printed, and all else as JSON."""
+    if isinstance(value, str) and value.isprintable() and value:
+        return value
+    # what can't be printed, as the escapes that move a cursor, is escaped; DEL, json leaves as it is
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value).replace("\x7f", r"\u007f")
+
+
+def tree(value: Any, indent: str = "") -> Iterator[str]:
+    """The lines of a value: members of an object beneath each other, what they hold further in."""
+    if isinstance(value, dict) and value:
+        for name, member in value.items():
+            yield from _member(f"{indent}{click.style(text_of(name), NAME)}:", member, indent)
+    elif isinstance(value, list) and any(isinstance(each, dict | list) and each for each in value):
+        for each in value:
+            first, *rest = tree(each, indent + "  ")
+            yield f"{indent}- {first[len(indent) + 2 :]}"
+            yield from rest
+    else:
+        yield indent + text_of(value)
+
+
+def _member(head: str, member: Any, indent: str) -> Iterator[str]:
+    lines = list(tree(member, indent + "  "))
+    is_nested = isinstance(member, dict | list) and (len(lines) > 1 or isinstance(member, dict)) and member
+    if is_nested:
+        yield head
+        yield from lines
+    else:
+        yield f"{head} {lines[0].strip()}"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows beneath their headings, aligned and whole, however wide the terminal is."""
+    for number, cells in enumerate(aligned(headings, rows)):
+        cells[-1] = cells[-1].rstrip()
+        if number:
+            cells[0] = click.style(cells[0], NAME)
+            yield "  ".join(cells).rstrip()
+        else:
+            yield click.style("  ".join(cells).rstrip(), HEADING)
+
+
+def bullets(heading: str, names: Sequence[str]) -> Iterator[str]:
+    """A list beneath its heading, as rostopic and rosnode have theirs."""
+    if not names:
+        yield f"{heading}: None"
+        return
+    yield f"{heading}:"
+    for name in names:
+        yield f" * {click.style(name, NAME)}"
+
+
+def quality(word: str) -> str:
+    """How far a value can be trusted, in its colour."""
+    return click.style(word, _STATES.get(word))
+
+
+def echo_lines(lines: Iterator[str]) -> None:
+    """Print lines, those of a table or a tree."""
+    text = "\n".join(lines)
+    if text:
+        click.echo(text)

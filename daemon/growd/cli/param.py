@@ -1,0 +1,163 @@
+"""`growd param`: the parameters of the running daemon."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import click
+import msgspec
+
+from growd.cli.client import RefusedError, UsageError
+from growd.cli.fields import value_of
+from growd.cli.names import list_names, look_up, name_argument, names_of, prefix_argument
+from growd.cli.options import client_options
+from growd.cli.output import echo_lines, output_options, print_json, text_of, tree
+
+if TYPE_CHECKING:
+    from growd.cli.client import Client
+    from growd.cli.options import Reach
+
+
+_NEW: Final = "new=true"
+
+
+class _Value(msgspec.Struct):
+    result: Any
+
+
+@click.group()
+def param() -> None:
+    """Read and set parameters of the running daemon."""
+
+
+@param.command("list")
+@prefix_argument("param")
+@output_options
+@client_options
+def list_command(*, reach: Reach, prefix: str, as_json: bool) -> None:
+    """List parameters, those beneath PREFIX only if there is one."""
+    list_names(reach, "param", prefix, as_json=as_json)
+
+
+@param.command()
+@name_argument("param")
+@output_options
+@client_options
+def get(*, reach: Reach, name: str, as_json: bool) -> None:
+    """Print the value of a parameter, or all values of a branch as a tree."""
+    with reach.client() as client:
+        value = look_up(client, "param", name, kind=_Value).result
+    if as_json:
+        print_json(value)
+    else:
+        echo_lines(tree(value))
+
+
+@param.command("set", context_settings={"ignore_unknown_options": True})
+@name_argument("param")
+@click.argument("value")
+@click.option("-t", "--text", is_flag=True, help="VALUE is text, also where it could be JSON.")
+@click.option("--new", is_flag=True, help="Set it though no node has declared a parameter of this name.")
+@output_options
+@client_options
+def set_command(*, reach: Reach, name: str, value: str, text: bool, new: bool, as_json: bool) -> None:
+    """Set a parameter, which growd keeps over restarts.
+
+    VALUE is JSON (21, true, '{"a": 1}'), or else text. The value that is kept is printed.
+    """
+    with reach.client() as client:
+        body = {"value": value if text else value_of(value)}
+        try:
+            kept = client.post("param", name, body, kind=_Value, query=_NEW if new else "").result
+        except RefusedError as error:
+            if error.code != "undeclared":
+                raise
+            raise RefusedError(str(error).replace(_NEW, "--new"), error.status, error.code) from None
+    if as_json:
+        print_json(kept)
+    else:
+        click.echo(text_of(kept))
+
+
+@param.command()
+@name_argument("param")
+@output_options
+@client_options
+def delete(*, reach: Reach, name: str, as_json: bool) -> None:
+    """Delete a parameter or a branch; a parameter of one of growd's nodes gets its default.
+
+    The default is printed.
+    """
+    with reach.client() as client:
+        left = client.delete("param", name, kind=_Value).result
+    if as_json:
+        print_json(left)
+    elif left is not None:
+        click.echo(text_of(left))
+
+
+@param.command()
+@prefix_argument("param")
+@click.option("-o", "--output", type=click.File("w"), default="-", metavar="FILE", help="Write to FILE.")
+@client_options
+def dump(*, reach: Reach, prefix: str, output: TextIO) -> None:
+    """Print parameters as JSON, for `growd param load`.
+
+    The document has a member for each parameter at or beneath PREFIX: its whole name, and its value.
+    """
+    with reach.client() as client:
+        found = {
+            name: client.get("param", name, kind=_Value).result for name in names_of(client, "param", prefix)
+        }
+    json.dump(found, output, ensure_ascii=False, indent=2)
+    output.write("\n")
+
+
+@param.command()
+@click.argument("file", type=click.File(encoding="utf-8"))
+@client_options
+def load(*, reach: Reach, file: TextIO) -> None:
+    """Set the parameters that `growd param dump` wrote to FILE; - is standard input.
+
+    Parameters that only growd sets (read-only ones) are skipped, and so are those that hold their value
+    already.
+    """
+    values = _named_values(file)
+    count = skipped = 0
+    with reach.client() as client:
+        for name, value in values.items():
+            try:
+                if not _holds(client, name, value):
+                    client.post("param", name, {"value": value}, kind=_Value, query=_NEW)
+                    count += 1
+            except RefusedError as error:
+                if error.code != "read_only":
+                    raise RefusedError(
+                        f"{error} ({count} parameters were set before)", error.status
+                    ) from None
+                skipped += 1
+    click.echo(
+        f"{count} of {len(values)} parameters were set, {skipped} are read-only; the others held their value"
+    )
+
+
+def _named_values(file: TextIO) -> dict[str, Any]:
+    try:
+        values = json.load(file)
+    except ValueError as error:
+        raise UsageError(f"{file.name} is not JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise UsageError(f"{file.name} must hold one JSON object, with a member for each parameter")
+    return values
+
+
+def _holds(client: Client, name: str, value: Any) -> bool:
+    try:
+        held = client.get("param", name, kind=_Value).result
+    except RefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return False
+    return json.dumps(held, sort_keys=True) == json.dumps(value, sort_keys=True)

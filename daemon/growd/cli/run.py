@@ -1,0 +1,129 @@
+"""The command `growd run`: the daemon itself."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from growd.cli.options import (
+    config_option,
+    data_option,
+    faults_option,
+    hardware_of,
+    refuse,
+    set_option,
+)
+from growd.config import Config, ConfigError, load, load_outputs
+from growd.host import logs
+from growd.host.data_folder import StartError
+from growd.wiring.safe_outputs import make_safe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from growd.wiring.app import Running
+
+_log = logging.getLogger(__name__)
+
+
+@click.command()
+@click.option("--port", metavar="N", help="Port to listen on; 0 takes any free one.  [default: 5984]")
+@data_option
+@config_option
+@set_option
+@click.option("--speed", metavar="X", help="Run the simulated chamber X times as fast as real.")
+@faults_option
+@click.option("--verbose", is_flag=True, help="Log more.")
+def run(
+    *,
+    port: str | None,
+    data: Path,
+    config: Path | None,
+    settings: tuple[str, ...],
+    speed: str | None,
+    faults: str | None,
+    verbose: bool,
+) -> None:
+    """Run the daemon until Ctrl-C.
+
+    Without a configuration the hardware is simulated and the database is the embedded one. Before anything
+    else all outputs are driven to their safe states, also where the start then fails.
+    """
+    named = {"http.port": port, "simulator.speed": speed, "simulator.faults": faults}
+    given = tuple(f"{option}={value}" for option, value in named.items() if value is not None)
+    to_journal = logs.set_up(verbose=verbose)
+    _make_safe(load_outputs(config, settings + given), data)
+    # The rest of growd takes its time to be read, and may fail: the outputs are safe by then.
+    from growd.runtime.event_loop import allow_open_files, run_on_loop  # noqa: PLC0415
+    from growd.wiring.app import DEVICE_CHECKS, DOUBTS, App  # noqa: PLC0415
+
+    allow_open_files()
+    try:
+        read = functools.partial(load, config, settings + given, checks=DEVICE_CHECKS)
+        warnings: list[str] = []
+        configuration = read(doubts=DOUBTS, warn=warnings.append)
+        for warning in warnings:
+            _log.warning("%s", warning)
+        app = App(configuration, data, read, warnings)
+        run_on_loop(app.run(functools.partial(_greet, configuration, to_journal=to_journal)))
+    except (ConfigError, StartError) as error:
+        refuse(error)
+    if app.complaints:
+        click.echo(f"growd has stopped, but {'; '.join(app.complaints)}", err=True)
+        sys.exit(1)
+    click.echo("growd has stopped: outputs are safe, points are kept.")
+
+
+def _make_safe(config: Config | None, data: Path) -> None:
+    """The start goes on with whatever pins there are: their actuators keep trying."""
+    outcome = make_safe(config, data)
+    for pin in outcome.safe:
+        _log.debug("%s", pin)
+    for failure in outcome.failures:
+        whose = "an output of the last run" if config is None else "an output"
+        _log.error("%s could not be made safe at the start: %s", whose, failure)
+    if config is None and outcome.safe:
+        _log.warning("the configuration can't be used; the outputs of the last run were made safe")
+
+
+def _greet(config: Config, running: Running, *, to_journal: bool) -> None:
+    """For a person at a terminal; in the journal one line, as for each event."""
+    if to_journal:
+        _log.info("growd runs, with %s, at %s", hardware_of(config), running.address)
+    else:
+        click.echo(_greeting(config, running))
+
+
+def _greeting(config: Config, running: Running) -> str:
+    # 0.0.0.0 and :: are addresses to listen on; nobody can type them into a browser
+    address = running.address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    everywhere = " (and all other addresses of this machine)" if address != running.address else ""
+    api = f"{address}/_{config.http.name}/api/0.0.1"
+    environment = config.environment.id
+    chambers = f"\n  chambers   {', '.join(config.chambers())}" if config.chamber else ""
+    hardware = hardware_of(config)
+    pace = f", {config.simulator.speed:g} times as fast as real" if config.simulator.speed != 1 else ""
+    lux = "light_illuminance"
+    light = f"""\
+  curl -H 'Content-Type: application/json' -d '[8000]' {api}/topic/{environment}/desired/{lux}
+  curl -N {api}/topic_stream/{environment}/measured/{lux}
+"""
+    lines = f"""
+growd runs, with {hardware}{pace}.
+
+  address    {address}{everywhere}
+  API page   {address}/_{config.http.name}/
+  database   {running.database}
+  data       {running.data}{chambers}
+
+Try these first, in another terminal:
+
+  curl {api}/topic_data/{environment}/measured/air_carbon_dioxide
+{light if config.light.enabled else ""}
+Stop it with Ctrl-C.
+"""
+    return lines.rstrip()

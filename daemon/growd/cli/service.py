@@ -1,0 +1,115 @@
+"""`growd service`: the services of the running daemon."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from growd.cli.client import RefusedError
+from growd.cli.fields import HEADINGS, service_arguments, service_fields
+from growd.cli.names import complete_with, list_names, look_up, name_argument, prefix_argument
+from growd.cli.options import client_options
+from growd.cli.output import echo_lines, output_options, print_json, table, tree
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from growd.cli.options import Reach
+
+_TIMEOUT_S: Final = 60.0  # what a service does at a device may take a while
+
+
+class _Service(msgspec.Struct):
+    request_type: str
+    node: str
+    args: list[str]
+
+
+@click.group()
+def service() -> None:
+    """Call services of the running daemon."""
+
+
+@service.command("list")
+@prefix_argument("service")
+@output_options
+@client_options
+def list_command(*, reach: Reach, prefix: str, as_json: bool) -> None:
+    """List services, those beneath PREFIX only if there is one."""
+    list_names(reach, "service", prefix, as_json=as_json)
+
+
+@service.command()
+@name_argument("service")
+@output_options
+@client_options
+def info(*, reach: Reach, name: str, as_json: bool) -> None:
+    """Show which node serves a service, and its arguments with their units and ranges."""
+    with reach.client() as client:
+        found = look_up(client, "service", name, kind=_Service)
+        fields = service_fields(client, name)
+    if as_json:
+        print_json({**msgspec.to_builtins(found), "fields": msgspec.to_builtins(fields)})
+        return
+    click.echo(f"Node: {found.node}\nType: {found.request_type}\nArgs: {' '.join(found.args)}".rstrip())
+    if fields:
+        click.echo()
+        echo_lines(table(HEADINGS, [each.row() for each in fields]))
+
+
+@service.command("args")
+@name_argument("service")
+@output_options
+@client_options
+def args_command(*, reach: Reach, name: str, as_json: bool) -> None:
+    """Print the names of a service's arguments, in order."""
+    with reach.client() as client:
+        found = look_up(client, "service", name, kind=_Service).args
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(" ".join(found))
+
+
+def _complete_argument(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The arguments of the service that stands before, as NAME=."""
+    return complete_with(
+        ctx, incomplete, lambda client: [f"{f.name}=" for f in service_fields(client, ctx.params["name"])]
+    )
+
+
+@service.command(context_settings={"ignore_unknown_options": True})
+@name_argument("service")
+@click.argument(
+    "arguments", nargs=-1, metavar="[ARGUMENT...|NAME=VALUE...]", shell_complete=_complete_argument
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=_TIMEOUT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait at most so long.",
+)
+@output_options
+@client_options
+def call(*, reach: Reach, name: str, arguments: tuple[str, ...], timeout: float, as_json: bool) -> None:
+    """Call a service, and print its answer.
+
+    Arguments come in order or by name, as `growd service info` tells them. A value is JSON where the argument
+    is no text: 21, true, '{"a": 1}'. The exit status is 1 where the service refuses.
+    """
+    with reach.client(timeout) as client:
+        look_up(client, "service", name, kind=_Service)
+        given = service_arguments(arguments, service_fields(client, name))
+        answer = client.call(name, given, kind=dict[str, Any])
+    if as_json:
+        print_json(answer)
+    if not answer.get("success"):
+        sentence = answer.get("message") or answer.get("ERROR") or "the service refuses"
+        raise RefusedError(sentence, HTTPStatus.BAD_REQUEST)
+    if not as_json:
+        echo_lines(tree(answer))

@@ -1,0 +1,215 @@
+"""The status of a daemon as tables and lines, for a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from growd.bus.errors import counted
+from growd.runtime.text import columns, duration, printable
+from growd.status.model import has_little_disk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from growd.host.machine import MachineStatus
+    from growd.status.model import (
+        DeviceStatus,
+        HandStatus,
+        InterlockStatus,
+        Reading,
+        RecipeStatus,
+        Status,
+        VariableStatus,
+    )
+    from growd.store.database_node import DatabaseStatus
+    from growd.store.replication_health import ReplicationStatus
+    from growd.store.store_node import StoreStatus
+
+_HEADINGS: Final = ("device", "state", "for", "successes", "failures", "outages", "last error")
+_REPLICATION_HEADINGS: Final = ("replication", "state", "for", "lag", "refused", "restarts", "last error")
+_VARIABLE_HEADINGS: Final = ("variable", "measured", "unit", "quality", "age", "set point", "by", "command")
+_NUMBERS: Final = ("successes", "failures", "outages", "lag", "refused", "restarts", "measured", "set point")
+_LEEWAY_S: Final = 5.0
+_GIGABYTE: Final = 1e9
+
+
+def report(status: Status) -> str:
+    """All of it: devices, variables, recipes, interlocks that have tripped, store, replications, machine.
+
+    What is wrong stands in the end.
+    """
+    tripped = [interlock for interlock in status.interlocks if interlock.tripped]
+    parts = [
+        table(status.devices, status.time),
+        variable_table(status.variables) if status.variables else "",
+        _lines(_of_recipe(recipe) for recipe in status.recipes),
+        _lines(_of_set_point(each, status.time) for each in status.set_points),
+        _lines(_of_interlock(interlock, status.time) for interlock in tripped),
+        _lines(_of_store(status.store, status.time)) if status.store is not None else "",
+        _of_database(status.database) if status.database is not None else "",
+        replication_table(status.replications, status.machine_time) if status.replications else "",
+        _lines(_of_machine(status.machine)) if status.machine is not None else "",
+        _lines(_verdict(status)),
+    ]
+    return printable("\n\n".join(filter(None, parts)))
+
+
+def table(found: Sequence[DeviceStatus], now: float) -> str:
+    """The devices in aligned columns, at the UNIX time `now`."""
+    return _table(_HEADINGS, [_row(device, now) for device in found])
+
+
+def replication_table(found: Sequence[ReplicationStatus], now: float) -> str:
+    """The replications in aligned columns, at the UNIX time `now`; the lag is in documents."""
+    return _table(_REPLICATION_HEADINGS, [_replication_row(each, now) for each in found])
+
+
+def variable_table(found: Sequence[VariableStatus]) -> str:
+    """The variables in aligned columns: as they are, as they are wanted, and what is done about it."""
+    return _table(_VARIABLE_HEADINGS, [_variable_row(each) for each in found])
+
+
+def _verdict(status: Status) -> Iterator[str]:
+    yield from (f"FAILED: {sentence}" for sentence in status.failures)
+    yield from (f"warning: {sentence}" for sentence in status.warnings)
+    if not status.failures and not status.warnings:
+        yield "All is well."
+
+
+def _of_recipe(recipe: RecipeStatus) -> str:
+    if recipe.state == "idle":
+        return f"{recipe.environment}: no recipe runs"
+    phase = f", phase {recipe.phase}" if recipe.phase else ""
+    times = f"{lasted(recipe.elapsed_s)} gone, {lasted(recipe.remaining_s)} to go"
+    revision = f", revision {recipe.revision.partition('-')[0]}" if recipe.revision else ""
+    if recipe.changed:
+        revision += f" (changed since: revision {recipe.changed.partition('-')[0]} is in the database)"
+    return f"{recipe.environment}: recipe {recipe.recipe_id} is {recipe.state}{phase}, {times}{revision}"
+
+
+def _of_set_point(each: HandStatus, now: float) -> str:
+    on_off = "on" if round(each.value) else "off"
+    value = f"{each.variable} {on_off if each.unit == 'switch' else f'{each.value:.6g} {each.unit}'}"
+    over = f", over {each.over}" if each.over else ""
+    return f"{each.environment}: {value} by hand, by {each.by}, for {lasted(now - each.since)}{over}"
+
+
+def _of_interlock(interlock: InterlockStatus, now: float) -> str:
+    hint = f"; reset it with the service {interlock.name}/reset" if interlock.needs_reset else ""
+    return f"{interlock.name} has tripped, for {lasted(now - interlock.since)}: {interlock.reason}{hint}"
+
+
+def _of_store(store: StoreStatus, now: float) -> Iterator[str]:
+    verb = "waits" if store.waiting == 1 else "wait"
+    yield f"store: {counted(store.waiting, 'point')} {verb} for the next write to the database"
+    if store.shipping:
+        yield f"  the database takes none, for {lasted(now - store.since)}: {store.shipping}"
+    if store.saving:
+        yield f"  the disk takes nothing, {store.unsaved} of them are in memory only: {store.saving}"
+    if store.thinned:
+        yield f"  {counted(store.thinned, 'point')} thinned out for want of room, extremes stayed"
+    if store.dropped_ever:
+        ago = f"the last {lasted(now - store.dropped_at)} ago"
+        yield f"  {counted(store.dropped_ever, 'point')} LOST for want of room, {ago}"
+    if store.rejected:
+        yield f"  {counted(store.rejected, 'point')} refused by the database: see `growd db rejected`"
+    yield from (f"  {notice}" for notice in store.notices)
+
+
+def _of_database(database: DatabaseStatus) -> str:
+    version = f" {database.version}" if database.version else ""
+    place = f" at {database.address}" if database.address else ""
+    answers = "answers" if database.reachable else f"is not reachable: {database.reason}"
+    lines = [f"database: {database.kind}{version}{place} {answers}"]
+    return "\n".join([*lines, *(f"  {build}" for build in database.indexes)])
+
+
+def _of_machine(machine: MachineStatus) -> Iterator[str]:
+    versions = f"growd {machine.growd_version}, Python {machine.python_version}"
+    yield f"growd: up for {lasted(machine.growd_uptime_s)}; {versions}"
+    names = ", ".join(filter(None, (machine.model, machine.system)))
+    up = f"up for {lasted(machine.uptime_s)}" if machine.uptime_s is not None else ""
+    yield f"machine: {'; '.join(filter(None, (names, up, *_figures(machine))))}"
+    if machine.troubles or machine.earlier_troubles:
+        now, earlier = (
+            ", ".join(each or ["nothing"]) for each in (machine.troubles, machine.earlier_troubles)
+        )
+        yield f"  the firmware tells of {now} now, of {earlier} before"
+
+
+def _figures(machine: MachineStatus) -> Iterator[str]:
+    if machine.load_1min is not None:
+        yield f"load {machine.load_1min:.2f} on {counted(machine.cores or 1, 'core')}"
+    for sensor, temperature in machine.temperatures_degc.items():
+        yield f"{sensor} {temperature:.1f} degC"
+    if machine.disk_free_bytes is not None and machine.disk_bytes is not None:
+        little = ", which is little" if has_little_disk(machine) else ""
+        sizes = f"{machine.disk_free_bytes / _GIGABYTE:.1f} of {machine.disk_bytes / _GIGABYTE:.1f} GB"
+        yield f"{sizes} of the disk free{little}"
+    state = "synchronised" if machine.clock_synchronised else "NOT synchronised"
+    yield "simulated clock" if machine.clock_simulated else f"clock {state}"
+
+
+def _row(device: DeviceStatus, now: float) -> tuple[str, ...]:
+    counted = device.counters
+    numbers = map(str, (counted.successes, counted.failures, counted.outages))
+    error = _error(counted.last_error, counted.last_error_time, now)
+    return (device.name, device.state, lasted(now - device.since), *numbers, error)
+
+
+def _variable_row(each: VariableStatus) -> tuple[str, ...]:
+    measured, wanted = each.measured, each.desired
+    return (
+        f"{each.environment}/{each.variable}",
+        _value(measured),
+        each.unit,
+        _quality(measured),
+        lasted(measured.age_s) if measured is not None else "-",
+        _value(wanted),
+        wanted.by if wanted is not None and wanted.value is not None else "-",
+        _command(each),
+    )
+
+
+def _value(reading: Reading | None) -> str:
+    return "-" if reading is None or reading.value is None else f"{reading.value:.6g}"
+
+
+def _quality(reading: Reading | None) -> str:
+    if reading is None:
+        return "-"
+    return f"{reading.quality}, by hand" if reading.by == "hand" else reading.quality
+
+
+def _command(each: VariableStatus) -> str:
+    at = f" at {each.written:.0%}" if each.written is not None else ""
+    held = f"held{at} by {each.held_by}" if each.held_by else ""
+    if each.commanded is None or each.commanded.value is None:
+        return held or "-"
+    left = f" for {lasted(each.hand_left_s)}" if each.hand_left_s else ""
+    by_hand = f", by hand{left}" if each.commanded.by == "hand" else ""
+    return f"{each.commanded.value:.0%}{by_hand}{'; ' if held else ''}{held}"
+
+
+def _replication_row(each: ReplicationStatus, now: float) -> tuple[str, ...]:
+    lag = "?" if each.lag is None else str(each.lag)
+    numbers = lag, str(each.refused), str(each.restarts)
+    error = _error(each.last_error, each.last_error_time, now)
+    return (each.name, each.state, lasted(now - each.since), *numbers, error)
+
+
+def _error(sentence: str, at: float, now: float) -> str:
+    return f"{sentence} ({lasted(now - at)} ago)" if sentence else "-"
+
+
+def _lines(lines: Iterable[str]) -> str:
+    return "\n".join(lines)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(columns(headings, rows, right=_NUMBERS))
+
+
+def lasted(seconds: float) -> str:
+    """In words; "?" where the daemon's clock is ahead, as one of a simulation may be."""
+    return duration(seconds) if seconds >= -_LEEWAY_S else "?"

@@ -1,0 +1,389 @@
+"""`growd topic`: topics of the running daemon, listed, read, published and measured."""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from growd.cli.client import Client, ClientError, NotReachedError, RefusedError
+from growd.cli.fields import HEADINGS, message_arguments, message_fields
+from growd.cli.following import RETRY_S, follow, tell
+from growd.cli.names import list_names, look_up, name_argument, names_of, prefix_argument
+from growd.cli.options import client_options
+from growd.cli.output import (
+    bullets,
+    echo_lines,
+    output_options,
+    print_json,
+    quality,
+    table,
+    tree,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from growd.cli.fields import FieldInfo
+    from growd.cli.following import Line
+    from growd.cli.options import Reach
+
+_REPORT_S: Final = 1.0  # between two reports of `growd topic hz`
+_QUIET_REPORTS: Final = 3  # without a message before that is said: at 1 Hz one of them is usual
+_WAITING: Final = 1_000  # arrivals that may wait for a report
+
+
+class _Topic(msgspec.Struct):
+    type: str
+    pubs: list[str]
+    subs: list[str]
+
+
+@click.group()
+def topic() -> None:
+    """Read, publish and measure topics of the running daemon."""
+
+
+@topic.command("list")
+@prefix_argument("topic")
+@click.option("-v", "--verbose", is_flag=True, help="Types, and how many publish and subscribe.")
+@output_options
+@client_options
+def list_command(*, reach: Reach, prefix: str, verbose: bool, as_json: bool) -> None:
+    """List topics, those beneath PREFIX only if there is one."""
+    if not verbose:
+        list_names(reach, "topic", prefix, as_json=as_json)
+        return
+    with reach.client() as client:
+        found = [(name, client.get("topic", name, kind=_Topic)) for name in names_of(client, "topic", prefix)]
+    if as_json:
+        print_json([{"name": name, **msgspec.to_builtins(each)} for name, each in found])
+        return
+    rows = [(name, each.type, str(len(each.pubs)), str(len(each.subs))) for name, each in found]
+    echo_lines(table(("topic", "type", "publishers", "subscribers"), rows))
+
+
+@topic.command()
+@name_argument("topic")
+@output_options
+@client_options
+def info(*, reach: Reach, name: str, as_json: bool) -> None:
+    """Show the type of a topic with its units and ranges, and who publishes and subscribes."""
+    with reach.client() as client:
+        found = look_up(client, "topic", name, kind=_Topic)
+        fields = message_fields(client, name)
+    if as_json:
+        print_json({**msgspec.to_builtins(found), "fields": msgspec.to_builtins(fields)})
+        return
+    click.echo(f"Type: {found.type}\n")
+    if fields:
+        echo_lines(table(HEADINGS[:3], [each.row()[:3] for each in fields]))
+        click.echo()
+    echo_lines(bullets("Publishers", found.pubs))
+    click.echo()
+    echo_lines(bullets("Subscribers", found.subs))
+
+
+@topic.command("type")
+@name_argument("topic")
+@output_options
+@client_options
+def type_command(*, reach: Reach, name: str, as_json: bool) -> None:
+    """Print the message type of a topic."""
+    with reach.client() as client:
+        found = look_up(client, "topic", name, kind=_Topic).type
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(found)
+
+
+@topic.command()
+@click.argument("wanted", metavar="TYPE")
+@output_options
+@client_options
+def find(*, reach: Reach, wanted: str, as_json: bool) -> None:
+    """Print the topics of a message type, such as std_msgs/Float64."""
+    with reach.client() as client:
+        names = names_of(client, "topic")
+        found = [name for name in names if client.get("topic", name, kind=_Topic).type == wanted]
+    if as_json:
+        print_json(found)
+    else:
+        echo_lines(iter(found))
+
+
+@topic.command()
+@name_argument("topic")
+@click.option("-n", "--count", type=click.IntRange(min=1), metavar="COUNT", help="Stop after COUNT messages.")
+@output_options
+@client_options
+def echo(*, reach: Reach, name: str, count: int | None, as_json: bool) -> None:
+    """Print messages of a topic as they come, the last one first.
+
+    --json prints each on one line, with its time and its quality. The command waits for a daemon that is
+    restarted, and ends with Ctrl-C (exit status 130) or after COUNT messages.
+    """
+    with reach.client() as client:
+        look_up(client, "topic", name, kind=_Topic)
+        fields = [] if as_json else message_fields(client, name)
+        for number, (text, line) in enumerate(follow(client, name, latest=True), 1):
+            if as_json:
+                click.echo(text)
+            else:
+                click.echo(_message(line, fields))
+            if number == count:
+                return
+
+
+def _message(line: Line, fields: Sequence[FieldInfo]) -> str:
+    """In the form of rostopic; the unit, and a quality that is not ok, as a comment of YAML."""
+    value = line.value
+    if not isinstance(value, dict):
+        value = {fields[0].name if fields else "data": value}
+    lines = list(tree(value))
+    remarks = [fields[0].unit] if len(fields) == 1 and fields[0].unit else []
+    if line.quality != "ok":
+        remarks.append(quality(line.quality))
+    if remarks:
+        lines[0] += click.style(f"  # {', '.join(remarks)}", "bright_black")
+    return "\n".join([*lines, "---"])
+
+
+@topic.command(context_settings={"ignore_unknown_options": True})
+@name_argument("topic")
+@click.argument("values", nargs=-1, required=True, metavar="VALUE...")
+@click.option(
+    "-r", "--rate", type=click.FloatRange(min=0, min_open=True, max=1000), metavar="HZ", help="Repeat it."
+)
+@click.option("--once", is_flag=True, help="Publish once, as without --rate (-1 is a value here).")
+@output_options
+@client_options
+def pub(
+    *, reach: Reach, name: str, values: tuple[str, ...], rate: float | None, once: bool, as_json: bool
+) -> None:
+    """Publish a message, once or HZ times a second.
+
+    There is a VALUE for each field of the topic's type, as `growd topic info` tells them, or one JSON array
+    of all. A value is JSON where the field is no text: 21, 21.0, true.
+
+    With --rate it ends with Ctrl-C (exit status 130), and waits for a daemon that is restarted.
+    """
+    _refuse_options(values)
+    if once and rate is not None:
+        raise click.UsageError("--once and --rate exclude each other")
+    with reach.client() as client:
+        found = look_up(client, "topic", name, kind=_Topic)
+        if len(values) > 1 and values[0] == found.type:
+            values = values[1:]  # fingers that know rostopic name it
+        arguments = message_arguments(values, message_fields(client, name))
+        answer = client.post("topic", name, arguments, kind=dict[str, Any])
+        if as_json:
+            print_json(answer)
+        elif "hint" in answer:
+            tell(answer["hint"])
+        if rate is not None:
+            _repeat(client, name, arguments, 1 / rate)
+
+
+@topic.command()
+@name_argument("topic")
+@client_options
+def release(*, reach: Reach, name: str) -> None:
+    """Take back a set point or a command by hand.
+
+    NAME is a topic on desired/ or commanded/. A recipe or a controller that drives it goes on; without one
+    the output goes to its safe state.
+    """
+    with reach.client() as client:
+        look_up(client, "topic", name, kind=_Topic)
+        answer = client.post("topic", name, [None], kind=dict[str, Any])
+    if "hint" in answer:
+        tell(answer["hint"])
+
+
+def _refuse_options(values: Sequence[str]) -> None:
+    """A number below zero begins as an option does; anything else that does is a mistake."""
+    for value in values:
+        if value.startswith("-"):
+            try:
+                float(value)
+            except ValueError:
+                raise click.NoSuchOption(value) from None
+
+
+def _repeat(client: Client, name: str, arguments: list[Any], interval_s: float) -> None:
+    """By a schedule that does not drift; times that have gone by meanwhile are left out."""
+    due = time.monotonic()
+    is_away = False
+    while True:
+        now = time.monotonic()
+        due += max(1, math.ceil((now - due) / interval_s)) * interval_s
+        time.sleep(max(0.0, due - now, RETRY_S if is_away else 0.0))
+        try:
+            client.post("topic", name, arguments, kind=dict[str, Any])
+        except NotReachedError:
+            if not is_away:
+                tell(f"growd at {client.address} has gone: waiting until it is back")
+            is_away = True
+        except RefusedError as error:
+            if not is_away or error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE}:
+                raise
+        else:
+            if is_away:
+                tell("growd is back")
+            is_away = False
+
+
+def _measuring(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of what measures over several messages: `window` and `count`."""
+    window = click.option(
+        "-w",
+        "--window",
+        type=click.IntRange(2, 100_000),
+        default=1_000,
+        show_default=True,
+        metavar="COUNT",
+        help="Measure over the last COUNT messages.",
+    )
+    count = click.option(
+        "-n", "--count", type=click.IntRange(min=2), metavar="COUNT", help="Stop after COUNT messages."
+    )
+    return window(count(command))
+
+
+@topic.command()
+@name_argument("topic")
+@_measuring
+@output_options
+@client_options
+def hz(*, reach: Reach, name: str, window: int, count: int | None, as_json: bool) -> None:
+    """Measure how often messages of a topic come: rate, and shortest, longest and spread of the gaps.
+
+    They are measured as they come here. The command ends with Ctrl-C (exit status 130) or after COUNT
+    messages.
+    """
+    with reach.client() as client:
+        look_up(client, "topic", name, kind=_Topic)
+        _measure(client, name, Gaps(window), count, as_json=as_json)
+
+
+def _measure(client: Client, name: str, gaps: Gaps, count: int | None, *, as_json: bool) -> None:
+    arrivals: queue.Queue[float | ClientError | None] = queue.Queue(_WAITING)
+    reader = threading.Thread(target=_read, args=(client, name, arrivals), name=f"read {name}", daemon=True)
+    reader.start()
+    came, reported, quiet, report_due = 0, 0, 0, time.monotonic() + _REPORT_S
+    while count is None or came < count:
+        with suppress(queue.Empty):
+            arrival = arrivals.get(timeout=max(0.0, report_due - time.monotonic()))
+            if isinstance(arrival, ClientError):
+                raise arrival
+            came += arrival is not None
+            gaps.add(arrival)
+        if time.monotonic() >= report_due:
+            quiet = 0 if came > reported else quiet + 1
+            if quiet % _QUIET_REPORTS == 0:
+                _report(gaps, as_json=as_json, is_news=came > reported)
+            reported, report_due = came, time.monotonic() + _REPORT_S
+    _report(gaps, as_json=as_json, is_news=True)
+
+
+def _read(client: Client, name: str, arrivals: queue.Queue[float | ClientError | None]) -> None:
+    """Note when each message comes, None for a gap that is none of the topic's."""
+    try:
+        for _ in follow(client, name, latest=False, broken=lambda: arrivals.put(None)):
+            arrivals.put(time.monotonic())
+    except ClientError as error:
+        arrivals.put(error)
+
+
+class Gaps:
+    """The gaps between messages, over a window of so many messages."""
+
+    def __init__(self, window: int) -> None:
+        self._gaps: deque[float] = deque(maxlen=window - 1)
+        self._last: float | None = None
+
+    def add(self, arrival: float | None) -> None:
+        """A message that came at this monotonic time, in seconds; None where the connection broke."""
+        if arrival is None:
+            self._gaps.clear()
+        elif self._last is not None:
+            self._gaps.append(arrival - self._last)
+        self._last = arrival
+
+    def told(self) -> dict[str, float] | None:
+        """Rate in Hz, gaps in seconds, and the messages they are of; None before the second message."""
+        if not self._gaps:
+            return None
+        gaps = [*self._gaps]
+        mean = math.fsum(gaps) / len(gaps)
+        return {
+            "rate_hz": 1 / mean if mean else 0.0,
+            "min_s": min(gaps),
+            "max_s": max(gaps),
+            "std_dev_s": math.sqrt(math.fsum((gap - mean) ** 2 for gap in gaps) / len(gaps)),
+            "window": len(gaps) + 1,
+        }
+
+
+def _report(gaps: Gaps, *, as_json: bool, is_news: bool) -> None:
+    found = gaps.told()
+    if found is None or not is_news:
+        if not as_json and not is_news:
+            click.echo("no new messages")
+    elif as_json:
+        print_json(found, on_one_line=True)
+    else:
+        click.echo(
+            f"average rate: {found['rate_hz']:.3f} Hz   min: {found['min_s']:.3f} s   "
+            f"max: {found['max_s']:.3f} s   std dev: {found['std_dev_s']:.5f} s   window: {found['window']}"
+        )
+
+
+@topic.command()
+@name_argument("topic")
+@_measuring
+@output_options
+@client_options
+def bw(*, reach: Reach, name: str, window: int, count: int | None, as_json: bool) -> None:
+    """Measure the JSON of a topic's messages: bytes a second, and mean, least and most bytes of one.
+
+    The command ends with Ctrl-C (exit status 130) or after COUNT messages.
+    """
+    arrivals: deque[tuple[float, int]] = deque(maxlen=window)
+    with reach.client() as client:
+        look_up(client, "topic", name, kind=_Topic)
+        for number, (text, _) in enumerate(follow(client, name, latest=False), 1):
+            arrivals.append((time.monotonic(), len(text)))
+            if number > 1:
+                _report_bytes(arrivals, as_json=as_json)
+            if number == count:
+                return
+
+
+def _report_bytes(arrivals: Sequence[tuple[float, int]], *, as_json: bool) -> None:
+    sizes = [size for _, size in arrivals]
+    duration_s = arrivals[-1][0] - arrivals[0][0]
+    found = {
+        "bytes_per_s": sum(sizes[1:]) / duration_s if duration_s else 0.0,
+        "mean_bytes": sum(sizes) / len(sizes),
+        "min_bytes": min(sizes),
+        "max_bytes": max(sizes),
+        "window": len(sizes),
+    }
+    if as_json:
+        print_json(found, on_one_line=True)
+    else:
+        click.echo(
+            f"average: {found['bytes_per_s']:.1f} B/s   mean: {found['mean_bytes']:.0f} B   "
+            f"min: {found['min_bytes']} B   max: {found['max_bytes']} B   window: {found['window']}"
+        )

@@ -1,0 +1,1 @@
+"""The machine: systemd, logs, the data folder, facts about the hardware."""

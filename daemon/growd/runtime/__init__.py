@@ -1,0 +1,1 @@
+"""What everything stands on: clocks, threads, supervision, small files."""

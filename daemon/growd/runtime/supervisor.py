@@ -1,0 +1,83 @@
+"""One task group that owns long-running parts: named, restarted when they fail, cancelled together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from growd.runtime.clock import Clock
+    from growd.runtime.liveness import Liveness
+
+FIRST_DELAY_S: Final = 1.0
+LONGEST_DELAY_S: Final = 60.0
+_log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """Runs parts from `start` until the `async with` block ends; then all of them have ended too.
+
+    A part is a coroutine function that runs until it is cancelled. One that raises is started again after a
+    delay (seconds of the clock) that doubles up to a minute, and begins anew once a run has lasted longer
+    than that; the others go on. Every failure is logged with its traceback, and counted in `liveness`.
+    """
+
+    def __init__(self, clock: Clock, liveness: Liveness) -> None:
+        self._clock = clock
+        self._liveness = liveness
+        self._group = asyncio.TaskGroup()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        # without the body's own error, which the group would wrap: it goes on up as it is
+        await self._group.__aexit__(None, None, None)
+
+    def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run a part under this name from now on."""
+        task = self._group.create_task(self._keep_running(name, run), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        delay = FIRST_DELAY_S
+        while True:
+            began = self._clock.monotonic()
+            try:
+                await run()
+            except (Exception, asyncio.CancelledError) as error:
+                if not _is_cancelled():  # a cancel may be one of something that the part waited for
+                    self._liveness.failed(name, _cause(error))
+                    _log.exception("%s failed; it starts again in %g s", name, delay)
+                elif isinstance(error, asyncio.CancelledError):
+                    raise
+                else:
+                    _log.exception("%s failed on its way out", name)
+                    return  # a cancellation is delivered once; restarting here would swallow it
+            else:
+                return  # it has nothing more to do
+            if self._clock.monotonic() - began > LONGEST_DELAY_S:
+                delay = FIRST_DELAY_S
+            await self._clock.sleep(delay)
+            delay = min(2 * delay, LONGEST_DELAY_S)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The first error itself, where a task group wraps it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _is_cancelled() -> bool:
+    """Whether someone has cancelled the task that asks."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,215 @@
+"""The certificate of the front door: read, judged, and read again when its files change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from growd.config.findings import ConfigError
+from growd.config.secrets import read_secret, secret_path
+
+if TYPE_CHECKING:
+    from growd.config.tls import Tls
+    from growd.runtime.clock import Clock
+
+SOON_S: Final = 14 * 86_400  # before its end a certificate is complained of
+_PEM: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_DER_VERSION: Final = 0xA0
+_DER_UTC_TIME: Final = 0x17
+_log = logging.getLogger(__name__)
+
+
+class CertificateError(ValueError):
+    """The certificate or its key can't be used; the sentence says which file, and why."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A certificate with its key, ready for use; it is good between two UNIX times."""
+
+    context: ssl.SSLContext
+    begins: float
+    ends: float
+
+
+class Certificate:
+    """The pair of files that `tls` names, as it was when it was good last.
+
+    A new connection gets `context`, so that a certificate that was replaced needs no restart. A new pair is
+    taken when certificate and key fit, which between two replaced files they do not; one that does not fit at
+    the next look either is told of once, and what was there goes on.
+    """
+
+    def __init__(self, tls: Tls, clock: Clock) -> None:
+        self.handshake_timeout_s = tls.handshake_timeout_s
+        self._interval_s = tls.check_interval_s
+        self._clock = clock
+        self._section = tls
+        self._files = Path(), Path()
+        self._pair: Pair | None = None
+        self._seen: object = None  # what the files were like when they were read last
+        self._doubted: object = None  # what they were like when they did not fit
+        self._told = ""
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """For a new connection."""
+        if self._pair is None:
+            raise CertificateError("the certificate has not been read")
+        return self._pair.context
+
+    async def open(self) -> None:
+        """Read it for the first time. Raises `CertificateError`; one that is out of date is complained of."""
+        names = self._section.certificate, self._section.key
+        self._files = await asyncio.to_thread(lambda: (secret_path(names[0]), secret_path(names[1])))
+        self._seen = await asyncio.to_thread(_likeness, self._files)
+        self._pair = await asyncio.to_thread(read_pair, *self._files)
+        self._tell_of_time(self._pair)
+
+    async def run(self) -> None:
+        """Look after the files from time to time."""
+        while True:
+            await self._clock.sleep(self._interval_s)
+            await self.look()
+
+    async def look(self, *, is_asked_for: bool = False) -> None:
+        """Take another pair if there is one. What is wrong is told now if that `is_asked_for`."""
+        likeness = await asyncio.to_thread(_likeness, self._files)
+        if likeness != self._seen:
+            try:
+                self._pair = await asyncio.to_thread(read_pair, *self._files)
+            except CertificateError as error:
+                if likeness == self._doubted or is_asked_for:
+                    self._tell(f"{error}; the certificate of before goes on")
+                self._doubted = likeness
+            else:
+                self._seen, self._doubted, self._told = likeness, None, ""
+                _log.info("there is a new certificate, good until %s", _date(self._pair.ends))
+        if self._pair is not None:
+            self._tell_of_time(self._pair)
+
+    def _tell_of_time(self, pair: Pair) -> None:
+        """A chamber goes on with a certificate that is out of date, and so where its clock is wrong."""
+        now = self._clock.time()
+        file = f"[tls] certificate: {self._files[0]}"
+        if now < pair.begins:
+            self._tell(
+                f"{file} is good from {_date(pair.begins)} on only; is the clock of this machine right?"
+            )
+        elif now >= pair.ends:
+            self._tell(f"{file} was good until {_date(pair.ends)}; clients will refuse it")
+        elif now >= pair.ends - SOON_S:
+            self._tell(f"{file} is good until {_date(pair.ends)} only")
+
+    def _tell(self, sentence: str) -> None:
+        if sentence != self._told:
+            _log.warning("%s", sentence)
+            self._told = sentence
+
+
+def read_pair(certificate: Path, key: Path) -> Pair:
+    """Read certificate and key, and see that they fit. Blocking. Raises `CertificateError`."""
+    where, key_where = f"[tls] certificate: {certificate}", f"[tls] key: {key}"
+    try:
+        text = certificate.read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise CertificateError(f"{where} can't be read: {error.strerror}") from None
+    try:
+        read_secret(key_where, key)  # what it holds is for `ssl` to read
+    except ConfigError as error:
+        raise CertificateError(str(error)) from None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    found = _PEM.search(text)
+    try:
+        begins, ends = _validity(ssl.PEM_cert_to_DER_cert(found[0] if found else ""))
+    except ValueError:
+        raise CertificateError(f"{where} holds no certificate (PEM)") from None
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except _LockedKeyError:
+        raise CertificateError(f"{key_where} is locked with a password, which nobody can give") from None
+    except ssl.SSLError as error:
+        raise CertificateError(_why(error, where, key_where)) from None
+    except OSError as error:
+        raise CertificateError(f"{where}, or its key, can't be read: {error.strerror}") from None
+    return Pair(context, begins, ends)
+
+
+class _LockedKeyError(Exception):
+    """The key takes a password."""
+
+
+def _no_password() -> str:
+    raise _LockedKeyError
+
+
+def _why(error: ssl.SSLError, certificate: str, key: str) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return f"{key} is not the key of the certificate"
+    if error.reason in {None, "NO_START_LINE", "BAD_BASE64_DECODE", "PEM_LIB"}:
+        return f"{key} holds no private key (PEM)"
+    said = error.reason.replace("_", " ").lower()
+    return f"{certificate} can't be used with its key: {said}"
+
+
+def _likeness(files: tuple[Path, ...]) -> object:
+    """What is another when a file was replaced or written. Blocking."""
+    found: list[tuple[int, ...] | None] = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+    return found
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _validity(der: bytes) -> tuple[float, float]:
+    """The UNIX times between which a certificate is good (RFC 5280, section 4.1). `ValueError` for none.
+
+    Python's ssl tells them of the other side's certificate only.
+    """
+    try:
+        body = _elements(_elements(der)[0][1])[0][1]
+        fields = _elements(body)
+        if fields[0][0] == _DER_VERSION:
+            fields = fields[1:]
+        begins, ends = _elements(fields[3][1])  # after serial number, signature and issuer
+    except IndexError:
+        raise ValueError("this is no certificate") from None
+    return _time(*begins), _time(*ends)
+
+
+def _elements(data: bytes) -> list[tuple[int, bytes]]:
+    """Tags and contents of the elements that stand one behind the other (X.690, section 8.1)."""
+    found, place = [], 0
+    while place < len(data):
+        tag, size, place = data[place], data[place + 1], place + 2
+        if size & 0x80:
+            digits = size & 0x7F
+            size = int.from_bytes(data[place : place + digits], "big")
+            place += digits
+        found.append((tag, data[place : place + size]))
+        place += size
+    return found
+
+
+def _time(tag: int, content: bytes) -> float:
+    """RFC 5280, section 4.1.2.5: of two digits for the year, those from 50 on are of the last century."""
+    text = content.decode("ascii")
+    if tag == _DER_UTC_TIME:
+        text = ("19" if text >= "50" else "20") + text
+    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC).timestamp()

@@ -1,1 +1,0 @@
-"""The commands that know topics, parameters, services and nodes of a running daemon."""

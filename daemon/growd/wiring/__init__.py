@@ -1,0 +1,1 @@
+"""What the configuration builds: every part of the daemon, made and connected."""

@@ -1,0 +1,101 @@
+"""The channels of alerts as the configuration has them, with the secrets and certificates that it names."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Final
+
+from growd.config import ConfigError
+from growd.config.secrets import read_secret, secret_path
+from growd.wiring.files import trusting
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterable
+
+    from growd.alerts.dispatch import Channel
+    from growd.alerts.messages import Alert, Sender
+    from growd.config.alerts import Notify
+
+_LONGEST_SECRET: Final = 4_096
+_PORTS: Final = {
+    ("email", "tls"): 465,
+    ("email", "starttls"): 587,
+    ("email", "none"): 25,
+    ("mqtt", "none"): 1_883,
+}
+_MQTT_TLS_PORT: Final = 8_883
+
+
+def read_channels(
+    wanted: Iterable[Notify],
+    sender: Sender,
+    now: Callable[[], float],
+    open_on: Callable[[str], list[Alert]],
+) -> dict[str, Channel]:
+    """Each that is wanted, by name; `open_on` tells which alerts are open on one. Raises `ConfigError`.
+
+    Blocking: reads secrets and certificates, and imports what only these kinds need.
+    """
+    return {each.name: _channel(each, sender, now, open_on) for each in wanted}
+
+
+def _channel(
+    settings: Notify, sender: Sender, now: Callable[[], float], open_on: Callable[[str], list[Alert]]
+) -> Channel:
+    if settings.kind == "webhook":
+        from growd.alerts.channels.webhook import Webhook  # noqa: PLC0415  only who has one waits for it
+
+        return Webhook(
+            settings.url,
+            sender,
+            now,
+            context=read_trusted(settings),
+            secret=secret_of(settings, "secret_file"),
+            token=secret_of(settings, "token_file"),
+        )
+    password = secret_of(settings, "password_file")
+    if settings.kind == "email":
+        from growd.alerts.channels.email import Email, MailServer  # noqa: PLC0415  likewise
+
+        server = MailServer(
+            settings.host,
+            _port(settings),
+            settings.security,
+            read_trusted(settings),
+            settings.timeout_s,
+            settings.user,
+            password,
+        )
+        return Email(server, settings.sender, settings.recipients, sender, now)
+    from growd.alerts.channels.mqtt import Broker, Mqtt  # noqa: PLC0415  likewise
+
+    context = None if settings.security == "none" else read_trusted(settings)
+    broker = Broker(settings.host, _port(settings), context, settings.timeout_s, settings.user, password)
+    topic = settings.topic.replace("{device}", sender.device)
+    return Mqtt(broker, topic, sender, now, functools.partial(open_on, settings.name))
+
+
+def _port(settings: Notify) -> int:
+    return settings.port or _PORTS.get((settings.kind, settings.security), _MQTT_TLS_PORT)
+
+
+def secret_of(settings: Notify, option: str) -> str:
+    """The secret in the file of an option, "" where there is none. Blocking. Raises `ConfigError`."""
+    name: str = getattr(settings, option)
+    if not name:
+        return ""
+    path = secret_path(name)
+    where = f"[notify] {option}: {settings.name}: {path}"
+    try:
+        secret = read_secret(where, path).decode().strip("\r\n")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{where} is not UTF-8") from None
+    if not secret or len(secret) > _LONGEST_SECRET or not secret.isprintable():
+        raise ConfigError(f"{where} must have one line, of 1 to {_LONGEST_SECRET} characters")
+    return secret
+
+
+def read_trusted(settings: Notify) -> ssl.SSLContext:
+    """Which servers are believed. Blocking: reads certificates. Raises `ConfigError`."""
+    return trusting(f"[notify] ca_file: {settings.name}: {settings.ca_file}", settings.ca_file)

@@ -1,0 +1,67 @@
+"""What the daemon finds on the disk when it starts: its data folder, the database's files, credentials."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from growd.config import ConfigError
+from growd.config.secrets import read_secret, secret_path
+from growd.store.replication import Trust
+
+if TYPE_CHECKING:
+    from growd.config import Replication
+
+
+def couchdb_folder() -> Path:
+    """The folder `couchdb/` (design documents, the embedded server): the package's, or the checkout's."""
+    packaged = Path(__file__).parents[1] / "_couchdb"
+    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "couchdb"
+
+
+def read_credentials(
+    file: str, section: str = "couchdb", *, is_secret: bool = False
+) -> tuple[str, str] | None:
+    """User and password from a file of two lines, as `[section] credentials_file` names it.
+
+    A bare name is one of systemd's credentials (`secret_path`); for one that `is_secret` see `read_secret`.
+    Blocking. Raises `ConfigError`.
+    """
+    if not file:
+        return None
+    where = f"[{section}] credentials_file: {file}"
+    content = read_secret(where, secret_path(file), is_private=is_secret)
+    try:
+        user, password = content.decode().splitlines()[:2]
+    except ValueError:
+        raise ConfigError(f"{where} must have two lines: user, password") from None
+    if ":" in user:  # which ends the user in Basic authentication (RFC 7617, section 2)
+        raise ConfigError(f"{where}: a user can't have a colon")
+    return user, password
+
+
+def read_trust(replication: Replication) -> Trust:
+    """Which certificates a server is believed by. Blocking: reads them. Raises `ConfigError`."""
+    if not replication.url.startswith("https:"):
+        return Trust()
+    if not replication.verify_tls:
+        return Trust(context=False)
+    file = replication.ca_file or ssl.get_default_verify_paths().cafile
+    if not file:
+        raise ConfigError("[replication] ca_file: is missing, and this system has no file of certificates")
+    path = Path(file).absolute()  # CouchDB has a working directory of its own
+    return Trust(trusting(f"[replication] ca_file: {path}", str(path)), str(path))
+
+
+def trusting(where: str, ca_file: str) -> ssl.SSLContext:
+    """Servers are believed by the certificates in `ca_file`, without one by those of this machine.
+
+    Blocking: reads them. Raises `ConfigError`, whose sentence begins with `where`.
+    """
+    try:
+        return ssl.create_default_context(cafile=ca_file or None)
+    except ssl.SSLError:
+        raise ConfigError(f"{where} holds no certificate (PEM)") from None
+    except OSError as error:
+        raise ConfigError(f"{where} can't be read: {error.strerror}") from None

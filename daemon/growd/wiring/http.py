@@ -1,0 +1,118 @@
+"""The front door, built from the configuration: API, way through to the database, who may come in, TLS."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from growd.access.origins import Guard, WebPolicy
+from growd.api.rest import Api, Limits
+from growd.host.systemd import passed_sockets
+from growd.proxy.csv_export import Exports
+from growd.proxy.freshness import Freshness
+from growd.proxy.gateway import Gateway
+from growd.runtime.clock import RealClock
+from growd.runtime.supervisor import Supervisor
+from growd.server.client_limits import ClientLimits, Clients
+from growd.server.connections import ConnectionLimits
+from growd.server.server import Server
+from growd.server.tls import Certificate
+from growd.wiring.access import guarded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from growd.bus import Bus
+    from growd.config import Config, Http
+    from growd.config.tls import Tls
+    from growd.runtime.liveness import Liveness
+    from growd.store.database import Database
+    from growd.wiring.monitoring import Operations
+    from growd.wiring.reload import Reloader
+    from growd.wiring.store import Storage
+
+RELOADABLE: Final = (
+    "http.hosts",
+    "http.origins",
+    "http.trusted_proxies",
+    "http.max_connections_per_client",
+    "http.max_streams_per_client",
+    "http.max_requests_per_client_hz",
+    "http.max_body_bytes",
+    "http.max_streams",
+    "http.stream_queue",
+    "http.heartbeat_s",
+    "http.topic_data_s",
+)
+"""The options that can change while it runs; streams that are open keep their queue and heartbeat."""
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    config: Config,
+    bus: Bus,
+    *,
+    database: Database,
+    storage: Storage,
+    operations: Operations,
+    reloader: Reloader,
+) -> AsyncIterator[Server]:
+    """Listen around the body. Raises `AddressError` and `CertificateError`."""
+    http = config.http
+    gateway = Gateway(lambda: database.address, closed=database.closed)
+    points = database.names.points, database.names.events
+    building = None if database.is_embedded else database.index_build
+    exports = Exports(gateway, points, http.name, building)
+    fresh = Freshness(exports, points, storage.shipper.reading)
+    clients = Clients(ClientLimits.of(http))
+    api = Api(bus, bus.node("http"), f"_{http.name}", _limits(http), clients=clients)
+    guard = Guard(WebPolicy.of(http))
+    connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
+    server = Server(api, guarded(config, gateway, api, fresh), connections, guard)
+    operations.open(server, api)
+
+    keep_up(reloader, guard, clients, api)
+    if api.access is not None:
+        reloader.offer("access", apply=api.access.reconfigure)
+    try:
+        async with certified(config.tls, bus.liveness) as certificate:
+            await server.open(http.host, http.port, passed_sockets(), certificate)
+            yield server
+    finally:
+        gateway.end_feeds()
+        await server.close()
+        await gateway.close()
+
+
+def keep_up(reloader: Reloader, guard: Guard, clients: Clients, api: Api) -> None:
+    """Have all of them go by what the configuration says when it is read again."""
+
+    async def take(config: Config) -> None:
+        guard.reconfigure(WebPolicy.of(config.http))
+        clients.reconfigure(ClientLimits.of(config.http))
+        api.reconfigure(_limits(config.http))
+
+    reloader.offer(*RELOADABLE, apply=take)
+
+
+def _limits(http: Http) -> Limits:
+    return Limits(
+        body_bytes=http.max_body_bytes,
+        streams=http.max_streams,
+        stream_queue=http.stream_queue,
+        heartbeat_s=http.heartbeat_s,
+        topic_data_s=http.topic_data_s,
+    )
+
+
+@contextlib.asynccontextmanager
+async def certified(tls: Tls, liveness: Liveness) -> AsyncIterator[Certificate | None]:
+    """The certificate, if there is to be one, looked after meanwhile. Raises `CertificateError`."""
+    if not tls.certificate:
+        yield None
+        return
+    certificate = Certificate(tls, RealClock())
+    await certificate.open()
+    async with Supervisor(RealClock(), liveness) as parts:
+        parts.start("certificate", certificate.run)
+        yield certificate

@@ -1,0 +1,177 @@
+"""Output pins driven safe before growd starts, and after it has ended in whatever way.
+
+That needs the configuration, or a small file with the outputs of the last run, and nothing else: no lock, no
+database, no network. So a start does it first, and `growd safe` does nothing else.
+
+The file stands in the data folder, is read without the folder's lock, and belongs to the folder, not to a
+configuration: whoever ran last on this folder drove those pins. Two growd on one machine have two folders.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Final
+from zlib import crc32
+
+import msgspec
+from msgspec import Meta
+
+from growd.config.base import Pin  # noqa: TC001  msgspec reads it
+from growd.runtime.atomic_file import read_regular, write_atomically
+from growd.wiring.outputs import advice_for_pin
+from growd_drivers.errors import DriverError
+from growd_drivers.gpio import claim_output, is_output
+from growd_drivers.hardware import gpio_module
+from growd_drivers.hardware_pwm import HardwarePwmGpio, SysfsFiles, channels_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from growd.config import Config, Light, Relay
+    from growd_drivers.gpio import GpioModule
+    from growd_drivers.hardware_pwm import PwmFiles
+
+FILE_NAME: Final = "outputs.json"
+_MOST_BYTES: Final = 65_536
+_log = logging.getLogger(__name__)
+
+
+class SafePin(msgspec.Struct, frozen=True):
+    """An output pin (BCM), and the level (0 or 1) at which what is on it is safe.
+
+    A lamp dimmed by hardware has the number of its PWM chip.
+    """
+
+    device: str
+    pin: Pin
+    level: Annotated[int, Meta(ge=0, le=1)]
+    pwm_chip: Annotated[int, Meta(ge=0)] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.device}: GPIO {self.pin} is {'high' if self.level else 'low'}, its safe level"
+
+
+class LastRun(msgspec.Struct):
+    """The real outputs of the last growd on a data folder, and whether a simulated one has run since.
+
+    `check` is the CRC-32 of both, for a damaged number would be another pin.
+    """
+
+    outputs: list[SafePin] = []
+    is_simulated: bool = False
+    check: int = 0
+
+    def sum(self) -> int:
+        """What `check` has to be."""
+        return crc32(msgspec.json.encode((self.outputs, self.is_simulated)))
+
+
+@dataclass
+class Outcome:
+    """Which pins were driven to their safe level, and a sentence for each that was not."""
+
+    safe: list[SafePin] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+def safe_pins(config: Config) -> list[SafePin]:
+    """The real outputs of all environments, valves and fans first; none where the hardware is simulated."""
+    if config.simulator.enabled:
+        return []
+    return [
+        pin
+        for environment, chamber in config.chambers().items()
+        for pin in (*_relays(config, environment, chamber.relay), *_lamp(config, environment, chamber.light))
+    ]
+
+
+def _lamp(config: Config, environment: str, light: Light) -> Iterator[SafePin]:
+    chip = light.pwm_chip if light.hardware_pwm and not light.switched else None
+    for channel in light.channel if light.enabled else ():
+        name = config.device(environment, f"light {channel.name}")
+        yield SafePin(name, channel.pin, int(light.inverted), chip)
+
+
+def _relays(config: Config, environment: str, relays: tuple[Relay, ...]) -> Iterator[SafePin]:
+    for relay in relays:
+        is_high = (relay.safe == "on") == (relay.active == "high")
+        yield SafePin(config.device(environment, relay.name), relay.pin, int(is_high))
+
+
+def last_run(data: Path) -> LastRun:
+    """What is written down of it; no outputs, and logged, where that can't be read. Blocking."""
+    try:
+        content = read_regular(data / FILE_NAME, _MOST_BYTES)
+        run = msgspec.json.decode(content, type=LastRun) if content else None
+    except (OSError, ValueError, msgspec.DecodeError) as error:  # ValueError: text that is not UTF-8
+        _log.error("the outputs of the last run can't be read from %s: %s", data / FILE_NAME, error)
+        return LastRun()
+    if run is not None and run.check != run.sum():
+        _log.error("the outputs of the last run are not known: %s is damaged", data / FILE_NAME)
+        return LastRun()
+    return run or LastRun()
+
+
+def keep_run(data: Path, config: Config) -> None:
+    """Write down the outputs of this run, where they are others than those of the last.
+
+    A simulated run drives none, and those of the last real one may still be on. Blocking. Raises OSError.
+    """
+    last = last_run(data)
+    if not config.simulator.enabled:
+        run = LastRun(safe_pins(config))
+    elif last.outputs:
+        run = LastRun(last.outputs, is_simulated=True)
+    else:
+        return
+    run.check = run.sum()
+    if run != last:
+        write_atomically(data / FILE_NAME, msgspec.json.format(msgspec.json.encode(run)) + b"\n")
+
+
+def make_safe(config: Config | None, data: Path, pwm_files: PwmFiles | None = None) -> Outcome:
+    """Drive the outputs of a configuration to their safe levels; without one those of the last run.
+
+    Other pins of the last real run are driven as well if they are outputs still: a pin may have become
+    something else, such as a bus, since the configuration dropped it or the hardware is simulated. Every pin
+    is tried. Blocking.
+    """
+    last = last_run(data)
+    known = [] if last.is_simulated else last.outputs
+    pins = known if config is None else safe_pins(config)
+    named = {pin.pin for pin in pins}
+    dropped = [pin for pin in last.outputs if pin.pin not in named]
+    outcome = Outcome()
+    if not pins and not dropped:
+        return outcome
+    try:
+        gpio = gpio_module()
+    except DriverError as error:
+        outcome.failures.append(str(error))
+        return outcome
+    for pin in (*pins, *dropped):
+        try:
+            if pin in dropped and not _is_driven(gpio, pin):
+                continue
+            _drive(gpio, pin, pwm_files or SysfsFiles())
+        except DriverError as error:
+            outcome.failures.append("; ".join(filter(None, (str(error), advice_for_pin(error)))))
+        except Exception as error:  # noqa: BLE001  the other pins have their turn, whatever this one meets
+            outcome.failures.append(f"{pin.device}: internal error at GPIO {pin.pin}: {error!r}")
+        else:
+            outcome.safe.append(pin)
+    return outcome
+
+
+def _is_driven(gpio: GpioModule, pin: SafePin) -> bool:
+    return pin.pwm_chip is not None or is_output(gpio, pin.pin, device=pin.device)
+
+
+def _drive(gpio: GpioModule, pin: SafePin, files: PwmFiles) -> None:
+    places = {} if pin.pwm_chip is None else channels_on(pin.pwm_chip, files)
+    here = {pin.pin: places[pin.pin]} if pin.pin in places else {}
+    driver = HardwarePwmGpio(gpio, here, sleep=time.sleep, files=files) if here else gpio
+    claim_output(driver, pin.pin, pin.level, device=pin.device)

@@ -1,0 +1,227 @@
+"""All between the bus and the database, built from the configuration."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.errors import counted
+from growd.runtime.supervisor import Supervisor
+from growd.store.errors import LocalStoreError
+from growd.store.losses import Losses
+from growd.store.outbox import Outbox
+from growd.store.points import PointMaker, StorageRule
+from growd.store.recorder import EVENT, Recorder
+from growd.store.shipper import Shipper
+from growd.store.store_node import StoreNode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from growd import config
+    from growd.bus import Bus
+    from growd.config import Config
+    from growd.runtime.clock import Clock
+    from growd.store.database import Database
+    from growd.store.local import LocalStore
+    from growd.variables import Variable
+
+RELOADABLE: Final = (
+    "store.batch",
+    "store.max_batch",
+    "store.max_age_s",
+    "store.watched_age_s",
+    "store.minimum_interval_s",
+    "store.maximum_interval_s",
+    "store.variable",
+)
+"""The options that can change while it runs."""
+
+_BEGAN_ANEW: Final = "the database was gone and was made anew; points of earlier runs are missing from it"
+DRAIN_S: Final = 0.5  # how long the daemon tries to ship the last points when it leaves
+_ENDED_WELL: Final = "ended_well"
+_HAD_DATABASE: Final = "had_database"  # the database of points was there or was made
+_log = logging.getLogger(__name__)
+
+
+class Storage:
+    """Recorder, outbox and shipper, between a bus and a database; whoever opened those closes them.
+
+    `complain` is told, in a sentence for a person, of points that are lost on the way down.
+    """
+
+    def __init__(
+        self, config: Config, bus: Bus, local: LocalStore, database: Database, complain: Callable[[str], None]
+    ) -> None:
+        self._config = config
+        self._bus = bus
+        self._local = local
+        self._database = database
+        self._complain = complain
+        self._maker = PointMaker(local.device)
+        self.outbox: Outbox
+        self.shipper: Shipper
+        self.losses: Losses
+        self._recorder: Recorder
+        self._began_anew = False
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run all parts around the body. At the end the last points are kept, and shipped if that goes."""
+        settings, clock = self._config.store, self._bus.clock
+        self.outbox = await Outbox.open(
+            self._local,
+            clock,
+            liveness=self._bus.liveness,
+            commit_interval=settings.commit_interval_s,
+            budget=settings.budget_mb,
+        )
+        try:
+            self.shipper = self._new_shipper(clock)
+            self._recorder = self._new_recorder()
+            self.losses = Losses(self.outbox, self._local, clock, self._record_loss)
+            await self.losses.load()
+            notices = [*self._local.notices, *self.outbox.notices]
+            store = StoreNode(self._bus, self.outbox, self.shipper, self.losses, notices)
+            store.node.describe("problems", self._problems, prepare=self._local.look)
+            await self._note_start(notices)
+            async with Supervisor(clock, self._bus.liveness) as parts:
+                parts.start("outbox", self.outbox.run)
+                parts.start("shipper", self.shipper.run)
+                parts.start("recorder", self._recorder.run)
+                parts.start("losses", self.losses.run)
+                yield
+        finally:
+            try:
+                await self._keep_last_points()
+            finally:
+                await self.outbox.close()
+
+    async def reconfigure(self, config: Config) -> None:
+        """Go by other rules, batches and ages from now on (`RELOADABLE`)."""
+        self._config = config
+        self.shipper.reconfigure(**_batches(config.store))
+        self._recorder.reconfigure()
+
+    def _new_shipper(self, clock: Clock) -> Shipper:
+        shipper = Shipper(
+            self._database.couch,
+            self.outbox,
+            clock,
+            database=self._database.names.points,
+            events=self._database.names.events,
+            prepare=self._prepare,
+            liveness=self._bus.liveness,
+            **_batches(self._config.store),
+        )
+        self._database.when_up(shipper.retry_now)  # a back-off may have a minute to go
+        return shipper
+
+    def _new_recorder(self) -> Recorder:
+        def rule_for(variable: Variable) -> StorageRule:
+            return storage_rule(self._config.store, variable)
+
+        environments = self._config.chambers()
+        return Recorder(self._bus, self.outbox, self._maker, environments, rule_for=rule_for)
+
+    async def _prepare(self) -> None:
+        """Prepare the database, and notice that one with points is gone. Raises `CouchError`."""
+        await self._database.prepare()
+        made, points = self._database.made, self._database.names.points
+        had_one = await self._local.state(_HAD_DATABASE, default=False)
+        if had_one and points in made:
+            self._began_anew = True
+            _log.warning("%s", _BEGAN_ANEW)
+        made.discard(points)
+        if not had_one:
+            with contextlib.suppress(LocalStoreError):  # the next start tries again
+                await self._local.save_state(_HAD_DATABASE, value=True)
+
+    def _problems(self) -> list[dict[str, Any]]:
+        problems = []
+        if self._local.is_gone:
+            where = self._local.path.parent
+            text = f"the data folder {where} was deleted or moved; nothing is kept until growd is restarted"
+            problems.append({"text": text, "is_failure": True})
+        if self.shipper.fault is not None:
+            text = f"the database takes no points: {self.shipper.fault}"
+            problems.append({"text": text, "is_failure": False})
+        if self._began_anew:
+            problems.append({"text": _BEGAN_ANEW, "is_failure": False})
+        return problems
+
+    async def _note_start(self, notices: list[str]) -> None:
+        """Keep with the data that growd began anew, how it had ended, and what was found damaged.
+
+        With that of each environment: who reads or replicates one of them alone has to know it too.
+        """
+        ended_well = await self._local.state(_ENDED_WELL)
+        how = {None: "for the first time", True: "after a clean end", False: "without a clean end before"}
+        simulated = ", on simulated hardware" if self._config.simulator.enabled else ""
+        happened = [("restart", f"growd started {how[ended_well]}{simulated}")]
+        happened += [("fault", f"growd: {notice}") for notice in notices]
+        now = self._bus.clock.time()
+        for kind, text in happened:
+            self._record(kind, text, now)
+        for notice in notices:
+            _log.error("%s", notice)
+        if ended_well is not False:
+            await self._note_end(well=False)
+
+    def _record_loss(self, text: str) -> None:
+        self._record("fault", f"growd: {text}", self._bus.clock.time())
+
+    def _record(self, kind: str, text: str, now: float) -> None:
+        """An event of growd itself, with the data of each environment."""
+        for environment in self._config.chambers():
+            self.outbox.add(self._maker.make(environment, kind, text, now, category=EVENT))
+
+    async def _keep_last_points(self) -> None:
+        """On the disk, and in the database as far as that goes: what the disk does not take may go there."""
+        await self.losses.finish()
+        try:
+            await self.outbox.flush()
+        except LocalStoreError as error:
+            _log.warning("the last points can't be saved: %s", error)
+        await self.shipper.drain(DRAIN_S)
+        if self._recorder.lost:
+            self._complain(f"{counted(self._recorder.lost, 'message')} could not be recorded")
+        await self._note_end(well=not self.outbox.unsaved)
+        if self.outbox.unsaved:
+            lost = counted(self.outbox.unsaved, "point")
+            self._complain(f"the last {lost} can't be kept and are lost: {self.outbox.fault}")
+        if self._local.is_gone:
+            where = self._local.path.parent
+            self._complain(f"the data folder {where} was deleted or moved: what it held may be lost")
+
+    async def _note_end(self, *, well: bool) -> None:
+        """A disk that takes nothing stops no start and no end."""
+        try:
+            await self._local.save_state(_ENDED_WELL, well)
+        except LocalStoreError as error:
+            _log.warning("how growd ended can't be kept: %s", error)
+
+
+def _batches(settings: config.Store) -> dict[str, Any]:
+    """When batches leave, and how large they are, in the words of `Shipper`."""
+    return {
+        "batch": settings.batch,
+        "max_batch": settings.max_batch,
+        "max_age": settings.max_age_s,
+        "watched_age": settings.watched_age_s,
+    }
+
+
+def storage_rule(settings: config.Store, variable: Variable) -> StorageRule:
+    """When values of a variable are stored: as is configured for it, or for all, or as the table has it."""
+    own = settings.variable.get(variable.name)
+    minimum, maximum = settings.minimum_interval_s, settings.maximum_interval_s
+    if own is not None:
+        absolute = variable.absolute_band if own.absolute_band is None else own.absolute_band
+        relative = variable.relative_band if own.relative_band is None else own.relative_band
+        variable = dataclasses.replace(variable, absolute_band=absolute, relative_band=relative)
+        minimum = minimum if own.minimum_interval_s is None else own.minimum_interval_s
+        maximum = maximum if own.maximum_interval_s is None else own.maximum_interval_s
+    return StorageRule(variable, minimum_interval=minimum, maximum_interval=maximum)

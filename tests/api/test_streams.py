@@ -1,0 +1,513 @@
+"""`topic_stream` over real sockets: formats, the newest first, slow clients, and clients that go away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from growd.api.rest import Limits
+from growd.api.stream_formats import document as encode
+from growd.api.stream_formats import negotiate
+from growd.api.streams import AT_ONCE
+from growd.bus.messages import Quality
+from support.daemon import CO2, POSITION, serving
+from support.raw_http import RawClient, raw_client
+from support.waiting import PATIENCE_S, until
+
+STRING = "environment_1/desired/recipe_start"
+LINES = "application/x-ndjson"
+EVENTS = "text/event-stream"
+PLAIN = "text/plain"
+
+
+class Stream:
+    """An open stream; `head` are its status line and headers."""
+
+    def __init__(self, client, head, chunks):
+        self.client = client
+        self.head = head
+        self._chunks = chunks
+
+    async def next(self):
+        """What was written at one time."""
+        return (await anext(self._chunks)).removesuffix(b"\r\n")
+
+    async def end(self):
+        """The rest, until the stream ends as it should; fails if it breaks off."""
+        return [piece async for piece in self._chunks]
+
+
+@asynccontextmanager
+async def stream(daemon, topic=CO2, query="", **headers):
+    async with raw_client(daemon.port) as client:
+        lines = [f"GET {daemon.api.prefix}/topic_stream/{topic}{query} HTTP/1.1", "Host: x"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        await client.send(("\r\n".join(lines) + "\r\n\r\n").encode())
+        yield Stream(client, await client.head(), client.chunks())
+
+
+async def open_streams(daemon, count):
+    """Wait until so many streams are open."""
+    await until(lambda: len(daemon.api.streams) == count)
+
+
+def numbers(lines):
+    """The numbers of the messages in what was written at one time."""
+    return [json.loads(line)["number"] for line in lines.splitlines()]
+
+
+async def kept(client, number):
+    """Wait until this message waits for the client."""
+    await until(lambda: client._waiting and b'"number":%d}' % number in client._waiting[-1].text)
+
+
+def only_client(daemon):
+    (broadcast,) = daemon.api.streams._broadcasts.values()
+    (client,) = broadcast._clients
+    return client
+
+
+class TestFormats:
+    async def test_json_lines_by_default(self, daemon):
+        daemon.sensor[CO2].publish(412.5, time=1.5)
+        async with stream(daemon) as lines:
+            assert lines.head.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert b"\r\nContent-Type: application/x-ndjson\r\n" in lines.head
+            assert b"\r\nCache-Control: no-store\r\n" in lines.head
+            document = {"value": 412.5, "time": 1.5, "quality": "ok", "node": "scd30", "number": 1}
+            first = await lines.next()
+            assert first.endswith(b"}\n")
+            assert json.loads(first) == document
+            daemon.sensor[CO2].publish(413, time=2)
+            assert json.loads(await lines.next()) == {**document, "value": 413.0, "time": 2.0, "number": 2}
+
+    async def test_server_sent_events(self, daemon):
+        daemon.sensor[CO2].publish(400)
+        async with stream(daemon, Accept=EVENTS) as events:
+            assert b"\r\nContent-Type: text/event-stream\r\n" in events.head
+            retry, event, rest = (await events.next()).split(b"\n\n")
+            assert (retry, rest) == (b"retry: 2000", b"")
+            number, data = event.split(b"\n")
+            assert number.startswith(b"id: 1-")
+            assert json.loads(data.removeprefix(b"data: "))["value"] == 400.0
+
+    async def test_plain_text_is_the_bare_value(self, daemon):
+        async with stream(daemon, Accept=PLAIN) as text:
+            assert b"\r\nContent-Type: text/plain; charset=utf-8\r\n" in text.head
+            daemon.sensor[CO2].publish(8_000)
+            assert await text.next() == b"8000.0\n"
+            daemon.sensor[CO2].publish(None, Quality.FAULT)
+            assert await text.next() == b"null\n"
+
+    async def test_a_message_of_several_fields_is_an_object_in_each(self, daemon):
+        daemon.bus.find_node("http").publish_arguments(POSITION, [1, 2, 3])
+        async with stream(daemon, POSITION) as lines, stream(daemon, POSITION, Accept=PLAIN) as text:
+            assert json.loads(await lines.next())["value"] == {"x": 1.0, "y": 2.0, "z": 3.0}
+            assert json.loads(await text.next()) == {"x": 1.0, "y": 2.0, "z": 3.0}
+
+    @pytest.mark.parametrize(
+        "value", ["two\nlines", "two\r\nlines\r", "\n\nid: 5\ndata: x\n\n", "ü\u2028\x00"]
+    )
+    async def test_a_string_never_breaks_out_of_its_frame(self, daemon, value):
+        daemon.sensor[STRING].publish(value)
+        async with stream(daemon, STRING) as lines, stream(daemon, STRING, Accept=EVENTS) as events:
+            line = await lines.next()
+            assert line.count(b"\n") == 1
+            assert json.loads(line)["value"] == value
+            _, event, rest = (await events.next()).split(b"\n\n")
+            assert rest == b""
+            assert b"\r" not in event
+            assert json.loads(event.partition(b"\ndata: ")[2])["value"] == value
+        async with stream(daemon, STRING, Accept=PLAIN) as text:
+            assert await text.next() == value.replace("\r", "\\r").replace("\n", "\\n").encode() + b"\n"
+
+    async def test_a_message_without_a_value_says_why(self, daemon):
+        daemon.sensor[CO2].publish(None, Quality.STALE)
+        async with stream(daemon) as lines:
+            document = json.loads(await lines.next())
+        assert (document["value"], document["quality"]) == (None, "stale")
+
+    @pytest.mark.parametrize(
+        ("accept", "content_type"),
+        [
+            ("", LINES),
+            ("*/*", LINES),
+            ("application/json", LINES),
+            ("application/json, text/plain, */*", LINES),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", LINES),
+            (EVENTS, EVENTS),
+            ("text/event-stream, */*", EVENTS),
+            ("TEXT/Event-Stream ; charset=utf-8", EVENTS),
+            ("text/plain;q=0.4, text/event-stream;q=0.5", EVENTS),
+            ("text/event-stream;q=0.4, text/plain;q=0.5", PLAIN),
+            ("application/x-ndjson;q=0.1, text/plain", PLAIN),
+            ("text/*", EVENTS),
+            ("text/*, text/event-stream;q=0.1", PLAIN),
+            ("application/x-ndjson;q=0, */*;q=0.1", EVENTS),
+            ("text/plain;q=0.5, */*;q=0.1", PLAIN),
+            ("text/plain;q=high, text/event-stream;q=0.1", EVENTS),
+            ("text/plain;q=0.9, text/event-stream;q=nan", PLAIN),
+            ("text/plain;q=1, text/event-stream;q=1e9", EVENTS),
+            (",;,;q=", LINES),
+        ],
+    )
+    async def test_the_format_that_accept_prefers(self, accept, content_type):
+        assert negotiate(accept).content_type.partition(";")[0] == content_type
+
+    @pytest.mark.parametrize("accept", ["image/png", "application/x-ndjson;q=0", "text/html, */*;q=0"])
+    async def test_a_format_that_no_stream_has_is_refused(self, daemon, accept):
+        answer = await daemon.ask("GET", f"/topic_stream/{CO2}", headers={"Accept": accept})
+        assert answer.status == 406
+        assert "expected one of application/x-ndjson, text/event-stream, text/plain" in answer.json["ERROR"]
+
+    async def test_accept_may_come_in_several_headers(self, daemon):
+        daemon.sensor[CO2].publish(1)
+        async with stream(daemon, Accept="text/plain;q=0.1\r\nAccept: text/event-stream") as events:
+            assert (await events.next()).startswith(b"retry: ")
+
+
+class TestBeginning:
+    async def test_nothing_is_sent_before_there_is_something(self, daemon):
+        async with stream(daemon) as lines:
+            daemon.sensor[CO2].publish(1)
+            assert json.loads(await lines.next())["number"] == 1
+
+    async def test_the_newest_message_can_be_left_out(self, daemon):
+        daemon.sensor[CO2].publish(1)
+        async with stream(daemon, query="?latest=false") as lines:
+            daemon.sensor[CO2].publish(2)
+            assert json.loads(await lines.next())["value"] == 2.0
+
+    async def test_the_newest_message_is_sent_once(self, daemon):
+        daemon.sensor[CO2].publish(1)
+        async with stream(daemon, query="?latest=true") as lines:
+            assert json.loads(await lines.next())["value"] == 1.0
+            daemon.sensor[CO2].publish(2)
+            assert json.loads(await lines.next())["value"] == 2.0
+
+    @pytest.mark.parametrize(
+        ("seen", "first"), [("2-1700000002500", 3), ("1-1700000001500", 2), ("2-1600000002500", 2), ("x", 2)]
+    )
+    async def test_a_client_that_comes_back_is_not_sent_what_it_has_seen(self, daemon, seen, first):
+        """Whatever had the same number before a restart is something else."""
+        for value in (1, 2):
+            daemon.sensor[CO2].publish(value, time=1_700_000_000.5 + value)
+        async with stream(daemon, Accept=EVENTS, Last_Event_ID=seen) as events:
+            begin = await events.next()
+            daemon.sensor[CO2].publish(3)
+            text = begin if b"id: " in begin else await events.next()
+        assert b"id: %d-" % first in text
+
+    async def test_the_control_panels_names(self, daemon):
+        daemon.sensor[CO2].publish(1)
+        name = "environments/environment_1/air_carbon_dioxide/measured"
+        async with stream(daemon, name) as lines:
+            assert json.loads(await lines.next())["value"] == 1.0
+
+
+class TestHeartbeats:
+    @pytest.fixture
+    async def daemon(self):
+        async with serving(Limits(heartbeat_s=0.01)) as running:
+            yield running
+
+    async def test_events_have_a_comment_while_nothing_happens(self, daemon):
+        async with stream(daemon, Accept=EVENTS) as events:
+            assert await events.next() == b"retry: 2000\n\n"
+            assert [await events.next() for _ in range(3)] == [b":\n\n"] * 3
+            daemon.sensor[CO2].publish(1)
+            while (text := await events.next()) == b":\n\n":
+                pass
+            assert text.startswith(b"id: 1-")
+
+    @pytest.mark.parametrize("accept", [LINES, PLAIN])
+    async def test_the_others_have_none_as_it_could_be_taken_for_a_message(self, daemon, accept):
+        async with stream(daemon, Accept=accept) as silent, stream(daemon, Accept=EVENTS) as events:
+            for _ in range(3):
+                await events.next()
+            daemon.sensor[CO2].publish(1)
+            assert len(await silent.next()) > 1
+
+
+class TestManyClients:
+    @pytest.fixture
+    def encoded(self, monkeypatch):
+        """The numbers of the messages that were encoded, in order."""
+        numbers = []
+
+        def noted(message):
+            numbers.append(message.number)
+            return encode(message)
+
+        monkeypatch.setattr("growd.api.stream_formats.document", noted)
+        return numbers
+
+    async def test_a_message_is_encoded_once_for_all_who_stream_it_in_a_format(self, daemon, encoded):
+        async with AsyncExitStack() as stack:
+            lines = [await stack.enter_async_context(stream(daemon)) for _ in range(10)]
+            events = [await stack.enter_async_context(stream(daemon, Accept=EVENTS)) for _ in range(5)]
+            await open_streams(daemon, 15)
+            for number in (1, 2):
+                daemon.sensor[CO2].publish(number)
+                assert {json.loads(await each.next())["number"] for each in lines} == {number}
+            for each in events:
+                text = await each.next()
+                while b"id: 2" not in text:
+                    text += await each.next()
+                assert text.count(b"id: 1") == 1
+        assert sorted(encoded) == [1, 1, 2, 2]
+
+    async def test_messages_that_come_fast_share_a_write_when_many_stream(self, daemon, monkeypatch):
+        monkeypatch.setattr("growd.api.streams.LATEST_S", 1e6)
+        monkeypatch.setattr("growd.api.streams.PAUSE", 1e12)
+        async with AsyncExitStack() as stack:
+            many = [await stack.enter_async_context(stream(daemon)) for _ in range(AT_ONCE + 1)]
+            await open_streams(daemon, AT_ONCE + 1)
+            daemon.sensor[CO2].publish(1)
+            assert {json.loads(await each.next())["number"] for each in many} == {1}
+            for value in range(2, 501):  # more than a client's queue holds: those who keep up lose none
+                daemon.sensor[CO2].publish(value)
+            # one who joins is not sent again what came before it, so the others get it now
+            late = await stack.enter_async_context(stream(daemon))
+            for each in many:
+                assert numbers(await each.next()) == [*range(2, 501)]
+            assert numbers(await late.next()) == [500]
+
+    async def test_many_get_each_message_at_once_where_writes_take_little_time(self, daemon, monkeypatch):
+        monkeypatch.setattr("growd.api.streams.LATEST_S", 1e6)
+        monkeypatch.setattr("growd.api.streams.PAUSE", 0.0)
+        async with AsyncExitStack() as stack:
+            many = [await stack.enter_async_context(stream(daemon)) for _ in range(AT_ONCE + 1)]
+            await open_streams(daemon, AT_ONCE + 1)
+            for number in (1, 2, 3):
+                daemon.sensor[CO2].publish(number)
+                for each in many:
+                    assert numbers(await each.next()) == [number]
+
+    async def test_few_get_each_message_at_once(self, daemon, monkeypatch):
+        monkeypatch.setattr("growd.api.streams.LATEST_S", 1e6)
+        monkeypatch.setattr("growd.api.streams.PAUSE", 1e12)
+        async with AsyncExitStack() as stack:
+            few = [await stack.enter_async_context(stream(daemon)) for _ in range(AT_ONCE)]
+            await open_streams(daemon, AT_ONCE)
+            for number in (1, 2, 3):
+                daemon.sensor[CO2].publish(number)
+                for each in few:
+                    assert numbers(await each.next()) == [number]
+
+    async def test_those_who_stay_lose_nothing_when_others_come_and_go(self, daemon):
+        async with stream(daemon) as steady:
+            for number in range(1, 20):
+                async with stream(daemon) as other:
+                    daemon.sensor[CO2].publish(number)
+                    assert numbers(await steady.next()) == [number]
+                    while number not in numbers(await other.next()):
+                        pass
+        await open_streams(daemon, 0)
+        assert daemon.bus.topics.get(CO2).subscribers == []
+
+
+class TestSlowClients:
+    async def test_heartbeats_do_not_push_messages_out(self):
+        limits = Limits(stream_queue=4, heartbeat_s=0.01)
+        async with serving(limits) as daemon, stream(daemon, STRING, Accept=EVENTS) as slow:
+            await slow.next()  # retry
+            client = only_client(daemon)
+            client._protocol.pause_writing()  # as asyncio does when the connection takes no more
+            for _ in range(10):
+                daemon.sensor[STRING].publish("x")
+            await until(lambda: client._dropped)
+            waiting, dropped = list(client._waiting), client._dropped
+            async with stream(daemon, STRING, Accept=EVENTS) as reading:
+                while b":\n\n" not in await reading.next():
+                    pass
+            assert (list(client._waiting), client._dropped) == (waiting, dropped)
+
+    async def test_one_loses_its_own_oldest_messages_and_is_told_how_many(self):
+        async with serving(Limits(stream_queue=8)) as daemon, not_reading(daemon) as slow:
+            client = only_client(daemon)
+            published = 0
+            async with stream(daemon, STRING) as fast:
+                while client._dropped < 20:
+                    published += 1
+                    daemon.sensor[STRING].publish("x" * 50_000)
+                    assert json.loads(await fast.next())["number"] == published
+            assert len(client._waiting) == 8
+            text = bytearray()
+            while not text.endswith(b'"number":%d}\n' % published):
+                text += await slow.reader.read(1_000_000)
+        documents = [json.loads(line) for line in text.splitlines()]
+        assert sum(document.get("dropped", 0) for document in documents) >= 20
+        assert [document["number"] for document in documents[-8:]] == [*range(published - 7, published + 1)]
+        expected = 1
+        for document in documents:  # each message, or in its place that it was dropped
+            assert document.get("number", expected) == expected
+            expected += document.get("dropped", 1)
+        assert expected == published + 1
+
+    @pytest.mark.parametrize("burst", [2, 4096])
+    async def test_each_message_is_sent_or_told_of_wherever_it_was_dropped(self, monkeypatch, burst):
+        monkeypatch.setattr("growd.api.streams.BURST", burst)
+        limits = Limits(stream_queue=2)
+        async with serving(limits) as daemon, stream(daemon, query="?latest=false") as lines:
+            await open_streams(daemon, 1)
+            daemon.sensor[CO2].publish(0)
+            await lines.next()
+            client = only_client(daemon)
+            client._protocol.pause_writing()  # as asyncio does when the connection takes no more
+            for last in (11, 21, 31):
+                for value in range(last - 10, last):
+                    daemon.sensor[CO2].publish(value)
+                await kept(client, last)
+            client._protocol.resume_writing()
+            documents = []
+            while {"number": 31}.items() - (documents[-1] if documents else {}).items():
+                documents += [json.loads(line) for line in (await lines.next()).splitlines()]
+        expected = 2
+        for document in documents:
+            assert document.get("number", expected) == expected
+            expected += document.get("dropped", 1)
+        assert expected == 32
+
+    @pytest.mark.parametrize(
+        ("accept", "told"),
+        [
+            (LINES, b'{"dropped":2}\n{"value":3.0,'),
+            (EVENTS, b'event: dropped\ndata: {"dropped":2}\n\nid: %d-'),
+            (PLAIN, b"# 2 dropped\n3.0\n"),
+        ],
+    )
+    async def test_it_is_told_in_each_format_and_each_time(self, daemon, accept, told, monkeypatch):
+        monkeypatch.setattr("growd.api.streams.BURST", 1)
+        async with stream(daemon, Accept=accept) as frames:
+            if accept == EVENTS:
+                await frames.next()  # retry
+            for last in (3, 6):
+                for value in (1, 2, 3):
+                    daemon.sensor[CO2].publish(value)
+                assert (await frames.next()).startswith(told.replace(b"%d", b"%d" % last))
+
+
+@asynccontextmanager
+async def not_reading(daemon):
+    """A client that asked for a stream of strings, with little room for what it does not read."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", daemon.port))
+    client = RawClient(*await asyncio.open_connection(sock=connection, limit=4_096))
+    path = f"{daemon.api.prefix}/topic_stream/{STRING}"
+    await client.send(f"GET {path} HTTP/1.0\r\nAccept: {LINES}\r\n\r\n".encode())
+    await client.head()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+class TestEnd:
+    @pytest.mark.parametrize("accept", [LINES, EVENTS, PLAIN])
+    @pytest.mark.parametrize("how", ["close", "reset"])
+    async def test_a_client_that_goes_leaves_nothing_even_when_the_topic_is_silent(self, daemon, accept, how):
+        async with stream(daemon, Accept=accept) as opened:
+            await open_streams(daemon, 1)
+            assert daemon.bus.topics.get(CO2).subscribers == ["http"]
+            if how == "reset":
+                opened.client.reset()
+            else:
+                await opened.client.close()
+            await open_streams(daemon, 0)
+        assert daemon.bus.topics.get(CO2).subscribers == []
+        assert daemon.api.node.information()["subs"] == []
+
+    async def test_a_client_that_goes_while_it_is_written_to_leaves_nothing(self, daemon):
+        async with not_reading(daemon) as slow:
+            client = only_client(daemon)
+            while not client._dropped:
+                daemon.sensor[STRING].publish("x" * 50_000)
+                await asyncio.sleep(0)
+            slow.reset()
+            await open_streams(daemon, 0)
+        assert daemon.bus.topics.get(STRING).subscribers == []
+
+    async def test_streams_end_whole_with_the_server(self, daemon, monkeypatch):
+        monkeypatch.setattr("growd.server.server.CLOSE_S", PATIENCE_S)  # after which they are broken off
+        daemon.sensor[CO2].publish(1)
+        async with stream(daemon) as lines, stream(daemon, Accept=EVENTS) as events:
+            await open_streams(daemon, 2)
+            await daemon.server.close()
+            assert len(await lines.end()) == len(await events.end()) == 1
+        assert daemon.bus.topics.get(CO2).subscribers == []
+
+    async def test_a_client_that_does_not_read_does_not_hold_up_the_server(self, daemon):
+        async with not_reading(daemon) as slow:
+            client = only_client(daemon)
+            while not client._dropped:
+                daemon.sensor[STRING].publish("x" * 50_000)
+                await asyncio.sleep(0)
+            await daemon.server.close()
+            assert len(daemon.api.streams) == 0
+            assert daemon.server._handlers == set()
+            await slow.gone()
+
+    @pytest.mark.parametrize("written", [b"", b"1\r\n\n\r\n"])
+    async def test_one_that_fails_breaks_off_and_holds_no_second_answer(self, daemon, monkeypatch, written):
+        async def failing(client):
+            await client._writer.drain()
+            client._transport.write(written)
+            raise RuntimeError("something unforeseen")
+
+        monkeypatch.setattr("growd.api.streams._Client.run", failing)
+        async with stream(daemon) as lines:
+            assert b" 200 OK" in lines.head
+            assert await lines.client.reader.read() == written
+        await open_streams(daemon, 0)
+
+    async def test_streams_end_when_their_node_leaves_the_bus(self, daemon):
+        async with stream(daemon) as lines:
+            await open_streams(daemon, 1)
+            daemon.api.node.close()
+            assert await lines.end() == []
+
+    async def test_who_comes_after_a_broadcast_ended_is_served_by_another(self, daemon):
+        async with stream(daemon) as slow:
+            await open_streams(daemon, 1)
+            (broadcast,) = daemon.api.streams._broadcasts.values()
+            only_client(daemon)._protocol.pause_writing()  # it can't leave yet
+            daemon.sensor[CO2].publish(1)
+            broadcast._task.cancel()
+            await asyncio.wait([broadcast._task])
+            async with stream(daemon) as late:
+                assert numbers(await late.next()) == [1]
+                daemon.sensor[CO2].publish(2)
+                assert numbers(await late.next()) == [2]
+            slow.client.reset()
+            await open_streams(daemon, 0)
+
+
+class TestRefusals:
+    async def test_more_streams_than_are_allowed(self):
+        async with serving(Limits(streams=2)) as daemon, stream(daemon), stream(daemon) as second:
+            await open_streams(daemon, 2)
+            for path in (f"/topic_stream/{CO2}", f"/topic_data/{CO2}"):
+                answer = await daemon.ask("GET", path)
+                assert (answer.status, answer.json["error"]) == (429, "too_many_streams")
+            await second.client.close()
+            await open_streams(daemon, 1)
+            async with stream(daemon) as third:
+                assert third.head.startswith(b"HTTP/1.1 200 OK\r\n")
+
+    async def test_an_unknown_topic_takes_no_place(self):
+        async with serving(Limits(streams=1)) as daemon:
+            for _ in range(2):
+                assert (await daemon.ask("GET", "/topic_stream/no/such")).status == 404
+            assert len(daemon.api.streams) == 0
+
+    async def test_a_stream_is_not_posted_to(self, daemon):
+        answer = await daemon.ask("POST", f"/topic_stream/{CO2}", json=[1])
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET")
+        assert daemon.bus.topics.get(CO2).last is None

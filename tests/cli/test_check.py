@@ -1,0 +1,612 @@
+"""`growd check`: for each kind of trouble, the sentence that says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+import re
+import threading
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd.cli.hardware_check import LIMIT_S, Finding, check_hardware
+from growd.config import Chamber, Channel, Config, Light, Relay, Sensor
+from growd_drivers.hardware import Hardware
+from growd_drivers.serial_line import open_port
+from growd_hwsim.faults import Fault
+from growd_hwsim.gpio import LgpioError, SimulatedGpio
+from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring
+from support.clock import ManualClock
+from support.daemon import serving
+from support.jumping import JumpingClock, answer_at_once
+from support.machine import SleepingTime, simulated
+from support.program import failed, said
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+SCD30 = Sensor(name="air", kind="scd30")
+BH1750 = Sensor(name="lux", kind="bh1750")
+TSL2591 = Sensor(name="sun", kind="tsl2591")
+MHZ19 = Sensor(name="co2", kind="mhz19", port="/dev/serial0")
+BRIDGED = Sensor(name="co2", kind="mhz16", address=0x4D)
+DARK = Light(enabled=False)
+WHITE = Light(channel=(Channel(name="white", pin=12),))
+NO_I2C = Wiring(i2c=())
+THREADS = ("i2c-1", "light", "fan")
+
+
+def sensing(*sensors: Sensor) -> Config:
+    return Config(sensor=sensors, light=DARK)
+
+
+async def findings(config: Config, hardware: Hardware) -> dict[str, Finding]:
+    told: list[Finding] = []
+    found = await check_hardware(config, hardware, ManualClock(), told.append)
+    await asyncio.to_thread(hardware.close)
+    assert told == found
+    return {finding.device: finding for finding in found}
+
+
+async def finding(sensor: Sensor, hardware: Hardware) -> Finding:
+    return (await findings(sensing(sensor), hardware))[sensor.name]
+
+
+def machine(*faults: Fault, wiring: Wiring | None = None) -> Hardware:
+    hardware = simulated(SleepingTime(), daylight_lux=1_000, faults=faults, wiring=wiring)
+    answer_at_once(hardware)
+    return hardware
+
+
+async def test_what_answers_says_what_it_reads():
+    found = await findings(sensing(SCD30, BH1750), machine())
+    assert all(one.answers for one in found.values())
+    reading = r"SCD30 at 0x61 on I2C bus 1 answers: \d+ ppm, [\d.]+ degC, [\d.]+ percent"
+    assert re.fullmatch(reading, found["air"].sentence)
+    assert re.fullmatch(r"BH1750 at 0x23 on I2C bus 1 answers: [\d.]+ lux", found["lux"].sentence)
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+async def test_outputs_are_claimed_and_given_back_at_their_safe_level(inverted):
+    light = Light(channel=(Channel(name="white", pin=12), Channel(name="red", pin=13)), inverted=inverted)
+    valve = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low")
+    wiring = Wiring(
+        i2c=(),
+        lamp_pins={"white": 12, "red": 13},
+        inverted_lamps=inverted,
+        relays={23: WiredRelay("valve", active_high=False)},
+    )
+    hardware = simulated(SleepingTime(), wiring=wiring)
+    found = await findings(Config(sensor=(), light=light, relay=(valve,)), hardware)
+    assert found["light"] == Finding(
+        "light", True, "lamp on GPIO 12 (white), GPIO 13 (red) can be driven, and stays dark"
+    )
+    assert found["valve"] == Finding("valve", True, "relay on GPIO 23 can be driven, and stays off")
+    levels = {(event.pin, event.high) for event in hardware.gpio.history}
+    assert levels == {(12, float(inverted)), (13, float(inverted)), (23, 1.0)}
+
+
+async def test_a_lamp_on_the_pwm_chip_is_claimed_there():
+    light = Light(channel=WHITE.channel, hardware_pwm=True, inverted=True)
+    wiring = Wiring(i2c=(), lamp_pins={"white": 12}, inverted_lamps=True, pwm_chips={0: 2})
+    hardware = simulated(SleepingTime(), wiring=wiring)
+    found = await findings(Config(sensor=(), light=light), hardware)
+    assert found["light"].answers
+    assert hardware.pwm_files.high(12) == 1
+    assert not hardware.gpio.history
+
+
+async def test_a_pwm_chip_that_is_missing_is_told():
+    light = Light(channel=WHITE.channel, hardware_pwm=True)
+    found = await findings(Config(sensor=(), light=light), machine(wiring=NO_I2C))
+    assert not found["light"].answers
+    assert "there is no pwmchip0: have dtoverlay=pwm-2chan in config.txt" in found["light"].sentence
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Fault("absent", "scd30"), "does not answer: .*; lux on the same bus can be reached"),
+        (
+            Fault("absent", "i2c-1"),
+            "; nothing at all answers on I2C bus 1: look at SDA, SCL, power and pull-up",
+        ),
+        (Fault("nak", "scd30"), "; its address is acknowledged, but no data are: another chip may be there"),
+        (Fault("timeout", "scd30"), "held the clock for too long; .* switch the power off and on"),
+        (Fault("bus_error", "scd30"), "broke off the transfer; look for loose contacts, long wires"),
+        (Fault("bad_crc", "scd30"), "a wrong checksum; look for loose contacts, .* a missing ground"),
+    ],
+)
+async def test_a_sensor_that_fails_says_what_to_look_at(fault: Fault, words: str):
+    found = await findings(sensing(SCD30, BH1750), machine(fault))
+    assert not found["air"].answers
+    assert found["air"].sentence.startswith("SCD30 at 0x61 on I2C bus 1 ")
+    assert re.search(words, found["air"].sentence)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault("bus_error", "bh1750", duration=0.1), Fault("stuck", "i2c-1")],
+    ids=lambda fault: fault.kind,
+)
+async def test_one_failed_transfer_is_forgiven(fault: Fault):
+    assert (await finding(BH1750, machine(fault))).answers
+
+
+async def test_a_sensor_that_has_no_number_to_give_answers_all_the_same():
+    found = await finding(BH1750, machine(Fault("saturated", "bh1750")))
+    assert found.answers
+    words = "BH1750 at 0x23 on I2C bus 1 answers, but is saturated: more than 121557 lux"
+    assert found.sentence == words
+
+
+async def test_a_sensor_that_measures_seldom_answers_all_the_same():
+    slow = Sensor(name="air", kind="scd30", interval_s=600.0)
+    found = await finding(slow, machine())
+    assert found.answers
+    assert found.sentence == "SCD30 at 0x61 on I2C bus 1 answers, but has no new measurement yet"
+
+
+@pytest.mark.parametrize(
+    ("sensor", "chips", "words"),
+    [
+        (SCD30, [("scd30", 0x62)], "; but something answers at 0x62: set address = 0x62 if that is it"),
+        (
+            BH1750,
+            [("bh1750", 0x5C)],
+            "; but something answers at 0x5c (where a BH1750 may be): set address = 0x5c if that is it",
+        ),
+        (
+            SCD30,
+            [("bh1750", 0x23), ("scd30", 0x62)],
+            "at 0x23 (where a BH1750 may be) and at 0x62: set address = that if that is it",
+        ),
+    ],
+)
+async def test_a_wrong_address_is_told_from_what_is_there_instead(
+    sensor: Sensor, chips: Sequence[tuple[str, int]], words: str
+):
+    wiring = Wiring(i2c=tuple(WiredChip(kind, 1, address) for kind, address in chips))
+    found = await finding(sensor, machine(wiring=wiring))
+    assert not found.answers
+    assert found.sentence.endswith(words)
+
+
+async def test_a_wrong_device_is_told():
+    wiring = Wiring(i2c=(WiredChip("bh1750", 1, 0x29),))
+    found = await finding(TSL2591, machine(wiring=wiring))
+    assert not found.answers
+    assert "TSL2591 at 0x29 on I2C bus 1 is another chip" in found.sentence
+    assert found.sentence.endswith("; set kind or address to what is wired there")
+
+
+def refusing(
+    *, smbus: OSError | None = None, serial: OSError | None = None, gpio: SimulatedGpio | None = None
+) -> Hardware:
+    """A machine whose openers fail as those of the kernel."""
+
+    def open_smbus(_number):
+        raise smbus
+
+    def open_serial(_place, _baud, _timeout_s):
+        raise serial
+
+    time = SleepingTime()
+    return Hardware(
+        open_smbus,
+        open_serial,
+        gpio or SimulatedGpio(time.monotonic),
+        sleep=time.sleep,
+        monotonic=time.monotonic,
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "bus", "words"),
+    [
+        (errno.EACCES, 1, "to the group i2c; `sudo usermod -aG i2c USER`, then log in again"),
+        (errno.ENOENT, 1, "I2C bus 1 is not there (no /dev/i2c-1): switch I2C on with raspi-config"),
+        (errno.ENOENT, 3, "a bus other than 1 needs an overlay in config.txt, such as dtoverlay=i2c3"),
+    ],
+)
+async def test_a_bus_that_can_not_be_opened_says_how_it_can(number: int, bus: int, words: str):
+    sensor = Sensor(name="lux", kind="bh1750", bus=bus)
+    found = await finding(sensor, refusing(smbus=OSError(number, "refused")))
+    assert not found.answers
+    assert found.sentence.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EACCES, "to the group dialout; `sudo usermod -aG dialout USER`, then log in again"),
+        (errno.EBUSY, "another program uses the port"),
+        (errno.ENOENT, "is not there: plug it in, or check the name of its port; on a Raspberry Pi's pins"),
+    ],
+)
+async def test_a_port_that_can_not_be_opened_says_how_it_can(number: int, words: str):
+    found = await finding(MHZ19, refusing(serial=OSError(number, "refused")))
+    assert not found.answers
+    assert found.sentence.startswith("MH-Z19 on /dev/serial0 ")
+    assert words in found.sentence
+
+
+async def test_a_serial_console_in_the_way_is_told(tmp_path: Path):
+    (tmp_path / "active").write_text("tty1 ttyS9\n")
+    hardware = refusing()
+    hardware._open_serial = functools.partial(open_port, consoles=tmp_path / "active")
+    sensor = Sensor(name="co2", kind="mhz19", port="/dev/ttyS9")
+    found = await finding(sensor, hardware)
+    assert not found.answers
+    assert "serial console of the system: switch its login shell off with raspi-config" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("absent", "does not answer: check its wiring and power; its TX goes to the port's RX"),
+        ("garbled", "sent no whole frame, but .*; check that it is such a sensor, its ground"),
+        ("unplugged", "is not there: plug it in, or check the name of its port"),
+    ],
+)
+async def test_a_serial_sensor_that_fails_says_what_to_look_at(fault: str, words: str):
+    wiring = Wiring(i2c=(), serial={"/dev/serial0": "mhz19"})
+    found = await finding(MHZ19, machine(Fault(fault, "mhz19"), wiring=wiring))
+    assert not found.answers
+    assert re.search(f"MH-Z19 on /dev/serial0 {words}", found.sentence)
+
+
+async def test_a_bridge_that_is_missing_is_looked_for_on_its_bus():
+    wiring = Wiring(i2c=(WiredChip("bh1750", 1, 0x23),))
+    found = await findings(sensing(BRIDGED, BH1750), machine(wiring=wiring))
+    assert found["lux"].answers
+    assert found["co2"].sentence == (
+        "SC16IS750 at 0x4d on I2C bus 1 does not answer: check its wiring, power and address; "
+        "lux on the same bus can be reached"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sensor", "wiring", "name"),
+    [
+        (MHZ19, Wiring(i2c=(), serial={"/dev/serial0": "mhz19"}), "MH-Z19 on /dev/serial0"),
+        (BRIDGED, Wiring(i2c=(WiredChip("mhz16", 1, 0x4D),)), "MH-Z16 on i2c-1:0x4d"),
+    ],
+)
+async def test_a_sensor_that_warms_up_answers(sensor: Sensor, wiring: Wiring, name: str):
+    found = await finding(sensor, machine(wiring=wiring))
+    assert found == Finding("co2", True, f"{name} answers, but is warming up")
+
+
+class ForbiddenGpio(SimulatedGpio):
+    """Pins that this user may not reach, as a GPIO package says it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(SleepingTime().monotonic)
+        self._error = error
+
+    def setmode(self, mode: int, /) -> None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [LgpioError("can not open gpiochip"), RuntimeError("No access to /dev/mem.  Try running as root!")],
+    ids=["rpi-lgpio", "RPi.GPIO"],
+)
+async def test_pins_that_may_not_be_reached_are_a_matter_of_a_group(error: Exception):
+    found = await findings(Config(sensor=(), light=WHITE), refusing(gpio=ForbiddenGpio(error)))
+    assert not found["light"].answers
+    assert (
+        "add the user growd runs as to the group gpio: `sudo usermod -aG gpio USER`"
+        in found["light"].sentence
+    )
+
+
+async def test_a_pin_that_another_program_holds_is_told_and_the_others_are_driven():
+    fan = Relay(name="fan", pin=24, variable="air_flush_on")
+    config = Config(sensor=(), light=WHITE, relay=(fan,))
+    found = await findings(config, machine(Fault("refused", "gpio-12"), wiring=NO_I2C))
+    assert found["light"] == Finding(
+        "light",
+        False,
+        "GPIO 12 can't be driven: 'GPIO busy'; another program drives it, such as a growd that runs",
+    )
+    assert found["fan"].answers
+
+
+@asynccontextmanager
+async def hanging(config: Config, fault: Fault) -> AsyncIterator[list[Finding]]:
+    """The findings of a check that has waited for its limit while a call hangs."""
+    clock, hardware, found = ManualClock(), machine(fault), []
+    check = asyncio.create_task(check_hardware(config, hardware, clock, found.append), name="check")
+    await clock.until(lambda: hardware.faults.hanging == 1)
+    await clock.advance(LIMIT_S)
+    await check
+    yield found
+    await asyncio.to_thread(hardware.close)
+    await clock.until(lambda: not any(thread.name in THREADS for thread in threading.enumerate()))
+
+
+async def test_a_sensor_that_hangs_is_left_behind_and_its_neighbour_is_asked():
+    async with hanging(sensing(BH1750, SCD30), Fault("hang", "bh1750")) as found:
+        assert [(one.device, one.answers) for one in found] == [("lux", False), ("air", True)]
+        assert found[0].sentence.startswith(
+            "BH1750 at 0x23 on I2C bus 1 hangs: no answer within 15 s; switch"
+        )
+
+
+async def test_an_output_that_hangs_is_left_behind():
+    fan = Relay(name="fan", pin=24, variable="air_flush_on")
+    async with hanging(Config(sensor=(), light=WHITE, relay=(fan,)), Fault("hang", "gpio-12")) as found:
+        assert [(one.device, one.answers) for one in found] == [("light", False), ("fan", True)]
+        assert found[0].sentence == "lamp on GPIO 12 (white) hangs: it could not be driven within 15 s"
+
+
+def test_devices_that_nobody_configured_are_defaults_and_an_empty_chamber_is_a_warning(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[simulator]\nenabled = true\n[light]\n[chamber.shelf_2]\n")
+    status, printed = said("check", "--config", str(file))
+    default = " (default, as the configuration names none)"
+    assert (status, printed.splitlines()[:-1]) == (
+        0,
+        [
+            (
+                f"warning: {file}:4: [chamber.shelf_2]: has no sensor, lamp or relay; add one, such as "
+                "[[chamber.shelf_2.sensor]]"
+            ),
+            (
+                "environment_1/scd30_1: SCD30 at 0x61 on I2C bus 1: air_carbon_dioxide, air_temperature, "
+                f"air_humidity{default}"
+            ),
+            f"environment_1/bh1750_1: BH1750 at 0x23 on I2C bus 1: light_illuminance{default}",
+            (
+                "environment_1/light: lamp on GPIO 12 (white), GPIO 13 (red), GPIO 18 (blue): "
+                f"light_intensity_white, light_intensity_red, light_intensity_blue{default}"
+            ),
+        ],
+    )
+
+
+async def test_a_sound_configuration_is_told_with_what_it_names(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        '[[sensor]]\nname = "co2"\nkind = "mhz19"\nport = "/dev/serial0"\n'
+        '[[relay]]\nname = "fan"\npin = 24\nvariable = "air_flush_on"\nactive = "low"\n'
+        '[[light.channel]]\nname = "white"\npin = 12\n'
+    )
+    status, printed = await failed("check", "--config", str(file), "--set", "simulator.enabled=false")
+    assert (status, printed.splitlines()) == (
+        0,
+        [
+            "co2: MH-Z19 on /dev/serial0: air_carbon_dioxide",
+            "light: lamp on GPIO 12 (white): light_intensity_white",
+            "fan: relay on GPIO 24, active low: air_flush_on",
+            "The configuration is sound, for the hardware of this machine.",
+        ],
+    )
+
+
+VALVE = """
+[[relay]]
+name = "valve"
+pin = 23
+variable = "air_carbon_dioxide_valve_on"
+"""
+HIGH_CEILING = f"""
+[simulator]
+enabled = true
+{VALVE}
+[interlock]
+ceiling_ppm = 30000
+"""
+
+
+def test_a_doubtful_option_is_a_warning_with_its_line_and_refuses_nothing(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(HIGH_CEILING)
+    status, printed = said("check", "--config", str(file))
+    where = f"warning: {file}:11: [interlock] ceiling_ppm: "
+    expected = f"{where}30000 is far above the default of 5000; set it below 10000"
+    assert (status, printed.splitlines()[0]) == (0, expected)
+    assert "The configuration is sound" in printed
+
+
+def test_a_file_that_does_not_say_whether_the_hardware_is_simulated_is_warned_of(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[http]\nport = 7000\n")
+    status, printed = said("check", "--config", str(file))
+    assert status == 0
+    expected = (
+        f"warning: {file}: [simulator] enabled: is not set, so the hardware is SIMULATED; set it to false"
+    )
+    assert printed.startswith(expected)
+    file.write_text("[simulator]\nenabled = true\n")
+    assert "warning" not in said("check", "--config", str(file))[1]
+
+
+LAMP = '[[light.channel]]\nname = "white"\npin = 12\n'
+BLIND = '[[sensor]]\nname = "lux"\nkind = "bh1750"\n'
+
+
+@pytest.mark.parametrize(
+    ("file", "warnings"),
+    [
+        (VALVE, []),
+        (f'{VALVE}needs = ""', ["[relay] needs: valve may be open while air_carbon_dioxide is not known"]),
+        (f'{VALVE}needs = "air_humidity"', ["[relay] needs: valve may be open while air_carbon_dioxide"]),
+        (
+            f'{BLIND}{VALVE}needs = ""',
+            ["[relay] needs: no sensor measures air_carbon_dioxide, so no ceiling"],
+        ),
+        (
+            f"{VALVE}[interlock]\ndose_s = 3600\nvalve_open_s = 86400\nlight_off_degc = 85\n{LAMP}",
+            [
+                "[interlock] dose_s: 3600 is",
+                "[interlock] valve_open_s: 86400",
+                "[interlock] light_off_degc: 85",
+            ],
+        ),
+        (
+            f"{VALVE}[interlock]\ndose_litres = 60\nvalve_flow_l_min = 1",
+            ["[interlock] dose_litres: 60 l take the open valve an hour"],
+        ),
+        (
+            f'[[sensor]]\nname = "air"\nkind = "scd30"\nself_calibration = true{VALVE}',
+            ["[sensor] self_calibration: air takes the lowest CO2 of a day"],
+        ),
+    ],
+)
+def test_a_valve_without_protection_is_a_warning(tmp_path: Path, file: str, warnings: list[str]):
+    config = tmp_path / "growd.toml"
+    config.write_text(f"[simulator]\nenabled = true\n{file}")
+    status, printed = said("check", "--config", str(config))
+    found = [line.partition(": ")[2] for line in printed.splitlines() if line.startswith("warning: ")]
+    assert (status, len(found)) == (0, len(warnings)), printed
+    for line, expected in zip(found, warnings, strict=True):
+        assert expected in line
+
+
+def test_a_valve_without_a_sensor_of_carbon_dioxide_is_refused_unless_that_is_written(tmp_path: Path):
+    config = tmp_path / "growd.toml"
+    config.write_text(f"{BLIND}{VALVE}")
+    status, printed = said("check", "--config", str(config))
+    assert status == 1
+    assert printed == (
+        f"growd: {config}:5: [relay] needs: valve is a valve for CO2, which no sensor measures; add a "
+        '[[sensor]] for it, or set needs = "" where the valve may open without one\n'
+    )
+
+
+@pytest.fixture
+def jumping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the command waits for takes no real time."""
+    monkeypatch.setattr("growd.cli.check.RealClock", JumpingClock)
+
+
+SHELVES = """
+[simulator]
+
+[[sensor]]
+name = "air"
+kind = "scd30"
+
+[light]
+enabled = false
+
+[[chamber.shelf_2.sensor]]
+name = "air"
+kind = "scd30"
+bus = 3
+
+[[chamber.shelf_2.light.channel]]
+name = "white"
+pin = 20
+
+[[chamber.shelf_2.relay]]
+name = "fan"
+pin = 24
+variable = "air_flush_on"
+"""
+
+
+def test_the_devices_of_several_environments_are_told_with_their_environment(tmp_path: Path, jumping: None):
+    file = tmp_path / "growd.toml"
+    file.write_text(SHELVES)
+    status, printed = said("check", "--config", str(file))
+    assert (status, [line.partition(":")[0] for line in printed.splitlines()][:-1]) == (
+        0,
+        ["environment_1/air", "shelf_2/air", "shelf_2/light", "shelf_2/fan"],
+    )
+    faults = tmp_path / "faults.toml"
+    faults.write_text(
+        '[[fault]]\ndevice = "i2c-3:0x61"\nkind = "absent"\n[[fault]]\ndevice = "gpio-20"\nkind = "refused"\n'
+    )
+    status, printed = said("check", "--hardware", "--config", str(file), "--faults", str(faults))
+    lines = printed.splitlines()
+    assert (status, lines[-1]) == (1, "2 of 4 devices answer, of simulated hardware.")
+    assert lines[0].startswith("environment_1/air: SCD30 at 0x61 on I2C bus 1 answers: ")
+    assert lines[1].startswith("shelf_2/air: SCD30 at 0x61 on I2C bus 3 does not answer")
+    assert lines[2].startswith("shelf_2/light: GPIO 20 can't be driven: ")
+    assert lines[3] == "shelf_2/fan: relay on GPIO 24 can be driven, and stays off"
+
+
+async def test_a_neighbour_on_the_bus_may_be_of_another_environment():
+    others = {"shelf_2": Chamber(sensor=(BH1750,))}
+    config = Config(sensor=(SCD30,), light=DARK, chamber=others)
+    found = await findings(config, machine(Fault("absent", "scd30")))
+    assert found["environment_1/air"].sentence.endswith("; shelf_2/lux on the same bus can be reached")
+    assert found["shelf_2/lux"].answers
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        (
+            SHELVES.replace("bus = 3", ""),
+            "[chamber.shelf_2.sensor] address: environment_1/air and shelf_2/air are both at 0x61 on bus 1",
+        ),
+        (
+            SHELVES + "[chamber.shelf_2.combine]\nair_humidity = 'median'",
+            "[chamber.shelf_2.combine] air_humidity: only a variable of two sensors or more",
+        ),
+        (
+            SHELVES.replace("24", "20"),
+            "[chamber.shelf_2.relay] pin: shelf_2/fan and channel shelf_2/white are both on GPIO 20",
+        ),
+    ],
+)
+def test_what_two_environments_can_not_share_is_refused(tmp_path: Path, file: str, words: str):
+    config = tmp_path / "growd.toml"
+    config.write_text(file)
+    status, printed = said("run", "--config", str(config), "--data", str(tmp_path / "data"))
+    assert status == 1
+    assert words in printed
+    assert len(printed.splitlines()) == 1, printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--set", "http.prot=1"], "growd: --set http.prot: [http] prot: unknown option; is it port?"),
+        (
+            ["--set", "combine.air_humidity=median"],
+            "growd: --set combine.air_humidity: [combine] air_humidity: only a variable of two",
+        ),
+        (
+            ["--hardware", "--set", "simulator.enabled=false", "--set", "http.port=0"],
+            "pip install 'growd[pi]'",
+        ),
+        (["--hardware", "--faults", "/nowhere/faults.toml"], "/nowhere/faults.toml: can't be read"),
+    ],
+)
+def test_what_keeps_a_check_from_beginning_is_one_sentence(arguments: list[str], words: str):
+    status, printed = said("check", *arguments)
+    assert status == 1
+    assert words in printed
+    assert len(printed.splitlines()) == 1, printed
+
+
+def test_the_simulated_machine_answers_and_its_faults_are_found(tmp_path: Path, jumping: None):
+    status, printed = said("check", "--hardware", "--set", "light.enabled=true")
+    assert status == 0, printed
+    assert printed.splitlines()[-1] == "3 of 3 devices answer, of simulated hardware."
+    faults = tmp_path / "faults.toml"
+    faults.write_text('[[fault]]\ndevice = "scd30"\nkind = "absent"\n')
+    status, printed = said("check", "--hardware", "--set", "light.enabled=true", "--faults", str(faults))
+    assert status == 1
+    first, *_, last = printed.splitlines()
+    assert first.startswith("scd30_1: SCD30 at 0x61 on I2C bus 1 does not answer")
+    assert last == "2 of 3 devices answer, of simulated hardware."
+
+
+async def test_hardware_that_a_growd_has_is_not_touched():
+    async with serving() as daemon:
+        settings = ("--set", f"http.port={daemon.port}", "--set", "simulator.enabled=false")
+        status, printed = await asyncio.to_thread(said, "check", "--hardware", *settings)
+    assert status == 1
+    assert printed.startswith(f"growd: growd runs at {daemon.origin}/_svc and has the hardware")

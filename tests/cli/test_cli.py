@@ -1,0 +1,109 @@
+"""What the program says to a user who asked for something that can't be."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from growd.__main__ import main
+from support.program import failed, said
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOWHERE = "http://127.0.0.1:1"
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def one_sentence(printed: str) -> str:
+    """The refusal; anything else that was printed is a log line, and never a traceback."""
+    assert "Traceback" not in printed, printed
+    sentences = [line for line in printed.splitlines() if line.startswith("growd: ")]
+    assert len(sentences) == 1, printed
+    return sentences[0]
+
+
+def refused(data: Path, *arguments: str) -> str:
+    """What `growd run` says that must refuse these arguments. No database is started for it."""
+    without = ("--port", "0", "--set", f"couchdb.url={NOWHERE}")
+    status, printed = said("run", "--data", str(data), *without, *arguments)
+    assert status == 1, printed
+    return one_sentence(printed)
+
+
+def test_help_names_every_option():
+    status, printed = said("run", "--help")
+    assert status == 0
+    for option in ("--port", "--data", "--config", "--set", "--speed", "--faults"):
+        assert option in printed
+
+
+async def test_a_wrong_configuration_is_all_that_the_program_prints(tmp_path: Path):
+    status, printed = await failed("run", "--data", str(tmp_path / "data"), "--set", "http.prot=1")
+    assert status == 1
+    assert printed == "growd: --set http.prot: [http] prot: unknown option; is it port?\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--port", "70000"], "[http] port"),
+        (["--port", "x"], "[http] port"),
+        (["--speed", "0"], "[simulator] speed"),
+        (["--speed", "fast"], "[simulator] speed"),
+        (["--config", "/nowhere/growd.toml"], "/nowhere/growd.toml: can't be read"),
+        (["--faults", "/nowhere/faults.toml"], "/nowhere/faults.toml"),
+        (["--set", "simulator.replay=/nowhere/day.csv"], "/nowhere/day.csv: can't be read: No such file"),
+        (["--set", "couchdb.credentials_file=/nowhere/login"], "[couchdb] credentials_file"),
+        (["--set", "simulator.enabled=false"], "simulated hardware"),
+    ],
+)
+def test_a_wrong_configuration_is_one_clear_sentence(tmp_path: Path, arguments: list[str], words: str):
+    assert words in refused(tmp_path / "data", *arguments)
+
+
+def test_two_sensors_at_one_address_are_refused_by_name(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        '[[sensor]]\nname = "upper"\nkind = "bh1750"\n'
+        '[[sensor]]\nname = "lower"\nkind = "bh1750"\naddress = 0x23\n'
+    )
+    sentence = refused(tmp_path / "data", "--config", str(file))
+    assert "upper and lower are both at 0x23 on bus 1" in sentence
+
+
+def test_a_recording_that_is_broken_is_refused_with_its_line(tmp_path: Path):
+    file = tmp_path / "day.csv"
+    file.write_text("timestamp,variable,value\n1,air_temperature,20\n2,air_temperature,warm\n")
+    sentence = refused(tmp_path / "data", "--set", f"simulator.replay={file}")
+    assert f"{file}: line 3: value 'warm' is no number" in sentence
+
+
+def test_a_port_in_use_is_said(tmp_path: Path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        sentence = refused(tmp_path, "--port", str(port))
+    assert sentence.startswith(f"growd: port {port} on 127.0.0.1 is in use")
+
+
+def test_ctrl_c_while_the_program_is_still_read_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch):
+    class Interrupted(types.ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "growd.cli.main", Interrupted("growd.cli.main"))
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 130
+
+
+def test_a_data_folder_that_can_not_be_is_said(tmp_path: Path):
+    (tmp_path / "file").write_text("not a folder")
+    assert "can't be written to" in refused(tmp_path / "file" / "data")

@@ -1,0 +1,411 @@
+"""The client that the commands ask through: where, as whom, and what they say when it does not work."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import pty
+import subprocess
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+
+from growd.cli.client import (
+    Client,
+    Login,
+    NotReachedError,
+    RefusedError,
+    UsageError,
+    address_of,
+    trusting_only,
+)
+from growd.cli.options import Reach
+from growd.config import Http
+from support.daemon import CO2, START, serving
+from support.program import GROWD
+from support.stand_in import StandIn
+from support.terminal import launched, typed
+from support.tls_door import CA_FILE, TLS, tls_door_to
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("http", "url", "address"),
+    [
+        (Http(), None, "http://127.0.0.1:5984/_svc"),
+        (Http(host="0.0.0.0", port=80, name="openag"), None, "http://127.0.0.1/_openag"),  # noqa: S104
+        (Http(host="::"), None, "http://[::1]:5984/_svc"),
+        (Http(), "http://chamber:5984", "http://chamber:5984/_svc"),
+        (Http(), "https://chamber/", "https://chamber/_svc"),
+        (Http(), "https://chamber/growd/_svc", "https://chamber/growd/_svc"),
+        (Http(), "127.0.0.1:7301", "http://127.0.0.1:7301/_svc"),
+        (Http(), "chamber", "http://chamber/_svc"),
+    ],
+)
+def test_where_the_daemon_is_asked(http: Http, url: str | None, address: str):
+    assert str(address_of(http, url)) == address
+
+
+@pytest.mark.parametrize(
+    ("http", "url", "words"),
+    [
+        (Http(port=0), None, "port is 0, .* with --url"),
+        (Http(), "ftp://chamber:5984", "--url must be http://host:port, got ftp://chamber:5984"),
+        (Http(), "http://chamber:port", "--url must be"),
+        (Http(), "", "--url must be"),
+        (Http(), "http://chamber:0", "--url must be"),
+        (Http(), "http://farm..example", "--url must be"),
+        (Http(), f"http://{'a' * 64}.example", "--url must be"),
+    ],
+)
+def test_what_can_not_be_an_address_is_refused(http: Http, url: str | None, words: str):
+    with pytest.raises(UsageError, match=words):
+        address_of(http, url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://bob:secret@", "bob:secret@chamber:port", "http://bob:secret@chamber:port", "ftp://bob:secret@c"],
+)
+def test_a_wrong_address_is_refused_without_the_login_in_it(url: str):
+    with pytest.raises(UsageError) as refused:
+        address_of(Http(), url)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_login_is_never_shown():
+    address = address_of(Http(), "http://bob:s%40crit@chamber:1")
+    assert address.login == Login("bob", "s@crit")
+    assert "crit" not in f"{address} {address!r} {address.root} {address.login!r}"
+
+
+def header(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@asynccontextmanager
+async def guarded(*, allowed: str | None = None, status: int = 401) -> AsyncIterator[tuple[str, list[str]]]:
+    """Where a server lets in whoever sends that header, and which headers it got."""
+    seen = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request.headers.get("Authorization", ""))
+        if seen[-1] == allowed:
+            return web.json_response({"results": ["a"]})
+        sentence = "a login that may read is needed"
+        error = {"ERROR": sentence, "error": "unauthorized", "reason": sentence}
+        return web.json_response(error, status=status)
+
+    runner = web.ServerRunner(web.Server(answer))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"127.0.0.1:{runner.addresses[0][1]}", seen
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_login_comes_from_options_the_environment_or_the_address(tmp_path: Path):
+    file = tmp_path / "password"
+    file.write_text("from a file\nand no more\n")
+    async with guarded() as (place, seen):
+        url = f"http://{place}"
+        await typed("node", "list", "--url", url)
+        await launched("node", "list", "--url", url, GROWD_USER="eve", GROWD_PASSWORD="e")
+        await typed("node", "list", "--url", f"http://bob:s%40crit@{place}", GROWD_USER="eve")
+        await typed("node", "list", "--url", f"http://bob@{place}", GROWD_PASSWORD="p")
+        await typed("node", "list", "--url", f"http://bob:b@{place}", "--user", "al", GROWD_PASSWORD="p")
+        await typed("node", "list", "--url", url, "--user", "al", "--password-file", str(file))
+    assert seen == [
+        "",
+        header("eve", "e"),
+        header("bob", "s@crit"),
+        header("bob", "p"),
+        header("al", "p"),
+        header("al", "from a file"),
+    ]
+
+
+async def test_who_is_not_allowed_is_told_so_with_a_status_of_its_own():
+    async with guarded() as (place, _):
+        printed = await typed("node", "list", "--url", f"http://{place}")
+        assert (printed.status, printed.out) == (4, "")
+        assert printed.err == (
+            f"growd: http://{place}/_svc does not allow it without a login: "
+            "a login that may read is needed (--user NAME)\n"
+        )
+        printed = await typed("topic", "echo", CO2, "--url", f"http://bob:secret@{place}")
+    assert printed.status == 4
+    assert printed.err == (
+        f"growd: http://{place}/_svc does not allow it as bob: a login that may read is needed\n"
+    )
+
+
+async def test_who_may_not_do_it_is_told_so_too():
+    async with guarded(status=403) as (place, _):
+        printed = await typed("status", "--url", f"http://bob:secret@{place}")
+    assert printed.status == 4
+    assert "does not allow it as bob" in printed.err
+    assert "secret" not in printed.err
+
+
+async def test_a_password_that_nobody_can_be_asked_for_is_a_wrong_command_line(tmp_path: Path):
+    printed = await typed("node", "list", "--user", "bob")
+    assert printed.status == 2
+    assert printed.err == ("growd: the password of bob lacks: give --password-file FILE or GROWD_PASSWORD\n")
+    printed = await typed("node", "list", "--user", "bob", "--password-file", str(tmp_path / "none"))
+    assert printed.status == 2
+    assert "none can't be read: No such file" in printed.err
+
+
+async def test_a_password_is_asked_for_on_the_terminal_and_not_shown():
+    async with guarded(allowed=header("bob", "secret")) as (place, _):
+        shown = await asyncio.to_thread(
+            on_a_terminal, ["node", "list", "--user", "bob", "--url", f"http://{place}"]
+        )
+    assert "Password of bob: " in shown
+    assert "secret" not in shown
+    assert shown.splitlines()[-1] == "a"
+
+
+def on_a_terminal(arguments: list[str]) -> str:
+    """All that a command shows on a terminal, where somebody types "secret" when asked."""
+    ours, theirs = pty.openpty()
+    command = [str(GROWD), *arguments]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True):
+        os.close(theirs)
+        shown, has_typed = b"", False
+        try:
+            while data := os.read(ours, 4096):
+                shown += data
+                if b": " in shown and not has_typed:
+                    os.write(ours, b"secret\n")
+                    has_typed = True
+        except OSError:
+            pass  # the program has left the terminal
+        finally:
+            os.close(ours)
+    return shown.decode()
+
+
+async def test_https_is_spoken_with_whom_is_trusted():
+    async with serving() as daemon, tls_door_to(daemon.port) as port:
+        url = f"https://localhost:{port}"
+        trusted = await typed("node", "list", "--url", url, "--ca", str(CA_FILE))
+        assert (trusted.status, trusted.err) == (0, "")
+        assert "recipe_runner" in trusted.out.splitlines()
+        printed = await typed("node", "list", "--url", url)
+        assert printed.status == 3
+        assert f"the certificate of {url}/_svc is not trusted: " in printed.err
+        assert "--ca FILE" in printed.err
+        assert (await typed("node", "list", "--url", url, "--insecure")).out == trusted.out
+        printed = await typed("node", "list", "--url", f"https://localhost:{daemon.port}")
+        assert (printed.status, printed.err) == (
+            3,
+            f"growd: what answers at https://localhost:{daemon.port}/_svc speaks no TLS that is understood\n",
+        )
+
+
+async def test_the_daemon_of_the_configuration_is_known_by_its_certificate(tmp_path: Path):
+    file = tmp_path / "chain.pem"
+    file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
+    async with serving() as daemon, tls_door_to(daemon.port) as port:
+        files = [f"tls.certificate={file}", f"tls.key={TLS}/server.key"]
+        settings = [*files, f"http.port={port}", "http.host=0.0.0.0", "http.access=open"]
+        arguments = [word for setting in settings for word in ("--set", setting)]
+        printed = await typed("node", "list", *arguments)
+        assert (printed.status, printed.err) == (0, "")
+        assert "recipe_runner" in printed.out.splitlines()
+        file.unlink()
+        printed = await typed("node", "list", *arguments)
+    assert (printed.status, printed.err) == (
+        2,
+        f"growd: [tls] certificate {file} can't be read: No such file or directory; name one with --ca\n",
+    )
+
+
+def test_a_certificate_that_the_daemon_alone_can_read_is_none_to_trust_alone():
+    reach = Reach(settings=("tls.certificate=server.pem", "tls.key=server.key"))
+    context = reach.tls(reach.address())
+    assert context is not None
+    assert context.check_hostname
+
+
+def test_an_authority_behind_that_certificate_is_not_trusted(tmp_path: Path):
+    file = tmp_path / "chain.pem"
+    file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
+    assert trusting_only(file).cert_store_stats()["x509"] == 1
+
+
+async def test_a_file_without_certificates_is_a_wrong_command_line(tmp_path: Path):
+    file = tmp_path / "ca.pem"
+    for text, why in ((None, "No such file or directory"), ("none", "it holds no certificate")):
+        if text is not None:
+            file.write_text(text)
+        printed = await typed("node", "list", "--url", "https://localhost", "--ca", str(file))
+        assert (printed.status, printed.err) == (2, f"growd: --ca {file} can't be read: {why}\n")
+
+
+async def asked(client: Client, *arguments: Any, **options: Any) -> Any:
+    return await asyncio.to_thread(client.get, *arguments, kind=dict, **options)
+
+
+async def test_one_connection_is_kept():
+    async with serving() as daemon:
+        with Reach(url=daemon.origin).client() as client:
+            await asked(client, "node")
+            await asked(client, "topic", CO2)
+            assert daemon.server.connections == 1
+
+
+async def test_one_that_the_daemon_closed_meanwhile_is_opened_anew():
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+
+    async with StandIn(answer_once) as server:
+        with Client(address_of(Http(), server.url)) as client:
+            assert await asked(client, "node") == {}
+            assert await asked(client, "node") == {}
+    assert server.connections == 2
+
+
+async def test_what_changes_something_is_sent_once():
+    """Also where the daemon goes before it answers: it may have done it."""
+    came = []
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async with StandIn(hang_up) as server:
+        with (
+            Client(address_of(Http(), server.url)) as client,
+            pytest.raises(NotReachedError, match="is it running"),
+        ):
+            await asyncio.to_thread(client.post, "service", START, {}, kind=dict)
+    assert len(came) == 1
+
+
+async def test_what_changes_something_is_not_sent_again_where_a_kept_connection_ends():
+    came = []
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(await reader.readuntil(b"\r\n\r\n"))
+        if came[-1].startswith(b"GET"):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            came.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async with StandIn(answer_once) as server:
+        with Client(address_of(Http(), server.url)) as client:
+            await asked(client, "node")
+            with pytest.raises(NotReachedError, match="is it running"):
+                await asyncio.to_thread(client.post, "service", START, {}, kind=dict)
+    assert [request.partition(b" ")[0] for request in came if b"POST" in request] == [b"POST"]
+
+
+async def test_the_words_of_a_refusal_are_the_daemons():
+    async with serving() as daemon:
+        with Reach(url=daemon.origin).client() as client:
+            with pytest.raises(RefusedError, match='there is no topic named "nothing like it"') as refused:
+                await asked(client, "topic", "nothing like it")
+            assert (refused.value.status, refused.value.code) == (404, "not_found")
+
+
+async def test_what_speaks_no_http_is_told():
+    async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+        writer.close()
+
+    async with StandIn(babble) as server:
+        printed = await typed("node", "list", "--url", server.url)
+    assert (printed.status, printed.err) == (
+        3,
+        f"growd: what answers at {server.url}/_svc is not growd (no HTTP)\n",
+    )
+
+
+@asynccontextmanager
+async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncIterator[str]:
+    """A server that is not growd, and answers without an end; its address."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 " + head + b"\r\n\r\n")
+        with suppress(ConnectionError):
+            while body:
+                writer.write(body)
+                await writer.drain()
+                await asyncio.sleep(pause_s)
+        writer.close()
+
+    async with StandIn(answer) as server:
+        yield server.url
+
+
+async def test_an_answer_has_an_end_and_comes_in_time(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("growd.cli.client._ANSWER_BYTES", 100_000)
+    async with answering(b"200 OK", b"x" * 50_000) as url:
+        with (
+            Client(address_of(Http(), url)) as client,
+            pytest.raises(NotReachedError, match=r"is not growd \(no HTTP\)"),
+        ):
+            await asked(client, "node")
+    async with answering(b"200 OK", b"x", pause_s=0.05) as url:
+        with (
+            Client(address_of(Http(), url), timeout_s=0.5) as client,
+            pytest.raises(NotReachedError, match=r"within 0\.5 s"),
+        ):
+            await asked(client, "node")
+    async with answering(b"200 OK\r\nContent-Length: 5", b"") as url:
+        with (
+            Client(address_of(Http(), url)) as client,
+            pytest.raises(NotReachedError, match=r"is not growd \(no HTTP\)"),
+        ):
+            await asked(client, "node")
+
+
+async def test_an_answer_moves_no_cursor():
+    refusal = b'{"ERROR": "\\u001b[2Jgone"}'
+    async with answering(b"400 Bad\r\nContent-Length: %d" % len(refusal), refusal) as url:
+        printed = await typed("node", "list", "--url", url)
+    assert (printed.status, printed.err) == (1, "growd: \\x1b[2Jgone\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topic", "info", "caf\udce9"],
+        ["topic", "pub", CO2, "caf\udce9"],
+        ["param", "set", "mine", '"\\ud800"'],
+        ["node", "list", "--user", "caf\udce9"],
+    ],
+)
+async def test_what_is_not_utf_8_is_a_wrong_command_line(words: list[str]):
+    async with serving() as daemon:
+        printed = await launched(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
+    assert (printed.status, printed.err) == (2, "growd: what is to be sent is not UTF-8\n")
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "error"),
+    [
+        ("/dev/full", 1, "growd: what was found can't be written: No space left on device\n"),
+        ("&-", 0, ""),
+    ],
+)
+async def test_an_output_that_takes_nothing_is_told_in_a_sentence(output: str, status: int, error: str):
+    async with serving() as daemon:
+        command = f'"{GROWD}" node list --url {daemon.origin} >{output}'
+        process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)
+        _, told = await process.communicate()
+    assert (process.returncode, told.decode()) == (status, error)

@@ -1,0 +1,168 @@
+"""Completion, asked of the program as a shell does, and of a real bash."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import shutil
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from growd.cli.main import COMMANDS, main
+from support.daemon import CALIBRATE, CO2, LIGHT, START, STOP, serving
+from support.program import GROWD, PATIENCE_S
+from support.terminal import launched, typed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+
+# Sources the script, then has bash's own machinery complete the last word of a line, as Tab does.
+ASKED = """
+source "$1"
+shift
+complete -p growd | grep -q -- '-F _growd_completion' || exit 9
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_growd_completion growd
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+# growd, which waits for the names as long as a busy machine may take.
+PATIENT = f"""#!{sys.executable}
+from growd.__main__ import main
+from growd.cli import names
+
+names._COMPLETION_S = {PATIENCE_S}
+main()
+"""
+
+
+async def completed(
+    script: Path, *words: str, program: Path | None = None, terminal: int = asyncio.subprocess.DEVNULL
+) -> list[str]:
+    """What bash offers for the last of the words; it finds growd beside the script, or where `program` is."""
+    folder = script.parent if program is None else program.parent
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    process = await asyncio.create_subprocess_exec(
+        "bash", "--norc", "-c", ASKED, "bash", str(script), *words,
+        stdin=terminal,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert (process.returncode, err) == (0, b"")
+    process._transport.close()
+    return out.decode().split()
+
+
+@pytest.fixture
+async def script(tmp_path: Path) -> Path:
+    file = tmp_path / "growd.bash"
+    printed = await typed("completion", "bash")
+    assert printed.status == 0
+    file.write_text(printed.out)
+    (tmp_path / "growd").write_text(PATIENT)
+    (tmp_path / "growd").chmod(0o755)
+    return file
+
+
+@needs_bash
+async def test_bash_completes_commands_and_the_names_of_the_daemon(script: Path):
+    assert await completed(script, "growd", "to") == ["topic"]
+    assert await completed(script, "growd", "topic", "") == [
+        "bw",
+        "echo",
+        "find",
+        "hz",
+        "info",
+        "list",
+        "pub",
+        "release",
+        "type",
+    ]
+    async with serving() as daemon:
+        url = ("--url", daemon.origin)
+        assert await completed(script, "growd", "topic", "echo", *url, "environment_1/m") == [CO2]
+        assert await completed(script, "growd", "topic", "pub", *url, "/environment_1/desired/l") == [
+            f"/{LIGHT}"
+        ]
+        assert await completed(script, "growd", "service", "call", *url, "") == [START, STOP, CALIBRATE]
+        assert await completed(script, "growd", "service", "call", *url, START, "reci") == ["recipe_id="]
+        assert await completed(script, "growd", "node", "info", *url, "rec") == ["recipe_runner"]
+        assert await completed(script, "growd", "param", "get", *url, "sens") == ["sensors/scd30/interval"]
+
+
+@needs_bash
+async def test_no_name_is_completed_that_a_shell_would_take_for_more_than_a_name(script: Path):
+    async with serving() as daemon:
+        for name in ("mine/$(date)", "mine/`date`", "mine/a;b", "mine/*", "mine/a b", "mine/wärme"):
+            printed = await typed("param", "set", name, "1", "--url", daemon.origin)
+            assert printed.status == 0
+        url = ("--url", daemon.origin)
+        assert await completed(script, "growd", "param", "get", *url, "mine/") == ["mine/wärme"]
+        (script.parent / "password").write_text("x")
+        login = ("--user", "caf\udce9", "--password-file", str(script.parent / "password"))
+        assert await completed(script, "growd", "param", "get", *url, *login, "mine/") == []
+
+
+@needs_bash
+async def test_a_daemon_that_is_away_or_silent_leaves_bash_without_names_and_without_a_word(script: Path):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert await completed(script, "growd", "topic", "echo", "--url", address, "e") == []
+        silent.listen()  # takes connections, and answers nobody
+        assert await completed(script, "growd", "topic", "echo", "--url", address, "e", program=GROWD) == []
+    assert await completed(script, "growd", "topic", "echo", "--url", "nonsense", "e") == []
+    assert await completed(script, "growd", "topic", "echo", "--set", "http.prot=1", "e") == []
+
+
+@needs_bash
+async def test_nobody_is_asked_for_a_password_while_a_name_is_completed(script: Path):
+    ours, theirs = pty.openpty()
+    async with serving() as daemon:
+        words = ("growd", "topic", "echo", "--user", "bob", "--url", daemon.origin, "e")
+        try:
+            assert await completed(script, *words, terminal=theirs) == []
+        finally:
+            os.close(ours)
+            os.close(theirs)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+async def test_each_shell_has_its_script(shell: str):
+    printed = await typed("completion", shell)
+    assert (printed.status, printed.err) == (0, "")
+    assert "_GROWD_COMPLETE" in printed.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_of_the_table_is_there(name: str):
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert command.name == name
+    assert COMMANDS[name].summary.endswith(".")
+
+
+async def test_the_help_names_all_commands():
+    printed = await launched("--help")
+    assert printed.status == 0
+    for name in COMMANDS:
+        assert f"\n  {name} " in printed.out
+
+
+async def test_a_short_command_reads_no_server_and_no_driver():
+    async with serving() as daemon:
+        printed = await launched("topic", "list", "--url", daemon.origin, PYTHONPROFILEIMPORTTIME="1")
+    read = {line.rpartition("|")[2].strip() for line in printed.err.splitlines()}
+    assert "growd.cli.client" in read
+    assert not read & {"aiohttp", "asyncio", "growd.wiring.app", "growd_hwsim", "growd_drivers", "growd.http"}

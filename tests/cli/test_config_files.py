@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner
+
+from growd.cli.config_files import faults_of_files, left_to_systemd
+from growd.cli.main import main
+from growd.config import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TEXT = """
+[couchdb]
+url = "http://127.0.0.1:5985"
+credentials_file = "{folder}/couchdb"
+
+[replication]
+url = "https://far"
+credentials_file = "{folder}/far"
+ca_file = "{folder}/ca.pem"
+
+[tls]
+certificate = "{folder}/cert.pem"
+key = "{folder}/key.pem"
+
+[[notify]]
+name = "mail"
+kind = "email"
+host = "mail.example"
+user = "growd"
+password_file = "{folder}/mail"
+sender = "a@example.org"
+recipients = ["b@example.org"]
+"""
+
+
+def test_each_file_that_the_start_would_miss_is_named(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(TEXT.format(folder=tmp_path))
+    faults = list(faults_of_files(load(file, environ={})))
+    assert [fault.partition(": ")[0] for fault in faults] == [
+        "[couchdb] credentials_file",
+        "[replication] credentials_file",
+        "[replication] ca_file",
+        "[tls] certificate",
+        "[notify] password_file",
+    ]
+    assert all(str(tmp_path) in fault for fault in faults)
+    (tmp_path / "couchdb").write_text("grower\nsecret\n")
+    (tmp_path / "mail").write_text("secret\n")
+    (tmp_path / "mail").chmod(0o600)
+    assert len(list(faults_of_files(load(file, environ={})))) == 3
+
+
+def test_the_credentials_of_systemd_are_no_fault_and_are_said(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "growd.toml"
+    file.write_text(TEXT.format(folder=".").replace("./", "").replace('ca_file = "ca.pem"', ""))
+    config = load(file, environ={})
+    assert list(faults_of_files(config)) == []
+    assert left_to_systemd(config) == ["cert.pem", "couchdb", "far", "key.pem", "mail"]
+
+
+def test_growd_check_says_both(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[couchdb]\nurl = 'http://x'\ncredentials_file = '/nowhere/couchdb'\n")
+    wrong = CliRunner().invoke(main, ["check", "--config", str(file)])
+    assert wrong.exit_code == 1
+    assert "[couchdb] credentials_file: /nowhere/couchdb can't be read: No such file" in wrong.output
+    file.write_text("[couchdb]\nurl = 'http://x'\ncredentials_file = 'no_such_credential'\n")
+    left = CliRunner().invoke(main, ["check", "--config", str(file)])
+    assert left.exit_code == 0
+    assert "no_such_credential: not looked for" in left.output

@@ -1,0 +1,25 @@
+"""What `growd run` prints when it is ready."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from growd.cli.run import _greeting
+from growd.config import Config, Light
+from growd.wiring.app import Running
+
+
+def test_the_greeting_shows_light_only_where_there_is_a_lamp():
+    running = Running("http://127.0.0.1:5984", "embedded", Path("data"))
+    assert "desired/light_illuminance" in _greeting(Config(light=Light()), running)
+    assert "light" not in _greeting(Config(), running)
+
+
+@pytest.mark.parametrize(("listens", "shown"), [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]")])  # noqa: S104
+def test_the_greeting_shows_an_address_that_can_be_typed(listens: str, shown: str):
+    printed = _greeting(Config(), Running(f"http://{listens}:5984", "embedded", Path("data")))
+    assert f"http://{listens}:" not in printed
+    assert f"http://{shown}:5984 (and all other addresses of this machine)" in printed
+    assert f"curl http://{shown}:5984/_svc/api/0.0.1/topic_data/" in printed

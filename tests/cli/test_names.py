@@ -1,0 +1,281 @@
+"""`growd param`, `growd service` and `growd node`, typed at a daemon that runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click import unstyle
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.cli.fields import FieldInfo, value_of
+from growd.cli.names import similar
+from growd.cli.output import table, text_of, tree
+from growd.variables import VARIABLES
+from support.daemon import CALIBRATE, CO2, START, STOP, serving
+from support.terminal import launched, typed
+
+if TYPE_CHECKING:
+    from support.daemon import Daemon
+    from support.terminal import Printed
+
+INTERVAL = "sensors/scd30/interval"
+
+
+async def at(daemon: Daemon, *arguments: str) -> Printed:
+    return await typed(*arguments, "--url", daemon.origin)
+
+
+async def test_parameters_are_listed_and_told():
+    async with serving() as daemon:
+        await daemon.bus.parameters.set("mine/list", [1, {"a": "b"}])
+        await daemon.bus.parameters.set("mine/sub/word", "two words")
+        names = ["environment_1/current_recipe", "mine/list", "mine/sub/word", INTERVAL]
+        assert (await at(daemon, "param", "list")).out.splitlines() == names
+        assert (await at(daemon, "param", "list", "mine", "--json")).json == names[1:3]
+        assert (await at(daemon, "param", "get", "/mine/sub/word")).out == "two words\n"
+        assert (await at(daemon, "param", "get", INTERVAL)).out == "5.0\n"
+        assert (await at(daemon, "param", "get", "mine")).out.splitlines() == [
+            "list:",
+            "  - 1",
+            "  - a: b",
+            "sub:",
+            "  word: two words",
+        ]
+        assert (await at(daemon, "param", "get", "mine", "--json")).json == {
+            "list": [1, {"a": "b"}],
+            "sub": {"word": "two words"},
+        }
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("e/desired/co2", ["e/desired/air_carbon_dioxide"]),
+        ("e/desired/pH", ["e/desired/water_potential_hydrogen"]),
+        ("ec", ["e/desired/water_electrical_conductivity"]),
+        ("desired/lux", ["e/desired/light_illuminance"]),
+        ("e/desired/temperature", ["e/desired/air_temperature"]),
+        ("humidity", ["e/desired/air_humidity"]),
+    ],
+)
+def test_a_short_name_of_a_variable_means_that_variable(name: str, meant: list[str]):
+    assert similar(name, [f"e/desired/{variable}" for variable in VARIABLES]) == meant
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (["21"], 21),
+        (["-21.5"], -21.5),
+        (["true"], True),
+        (["null"], None),
+        (["two words"], "two words"),
+        (['"21"'], "21"),
+        (["21", "--text"], "21"),
+        (['["a", 1.5]'], ["a", 1.5]),
+        ([""], ""),
+    ],
+)
+async def test_a_parameter_is_set_to_json_or_to_text(words: list[str], value: Any):
+    async with serving() as daemon:
+        printed = await at(daemon, "param", "set", "mine/own", *words, "--json")
+        assert (printed.status, printed.err) == (0, "")
+        kept = daemon.bus.parameters.get("mine/own")
+        assert (kept, type(kept)) == (value, type(value))
+        assert printed.json == value
+
+
+async def test_a_parameter_that_can_not_be_set_is_refused_in_the_daemons_words():
+    async with serving() as daemon:
+        printed = await at(daemon, "param", "set", INTERVAL, "1")
+        assert (printed.status, printed.out) == (1, "")
+        assert printed.err == f"growd: {INTERVAL}: expected float64 from 2 to 1800 s, got 1\n"
+        printed = await at(daemon, "param", "set", "environment_1/current_recipe", "mine")
+        assert printed.status == 1
+        assert "is set by the node scd30 alone" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "meant"),
+    [
+        (["param", "get"], "sensors/scd30/intervall", INTERVAL),
+        (["param", "get"], "interval", INTERVAL),
+        (["service", "info"], "environment_1/start_recip", f"{START} or {STOP}"),
+        (["service", "call"], "start_recipe", f"{START}, {STOP} or recipe_runner"),
+        (["node", "info"], "recipe_runer", "recipe_runner"),
+    ],
+)
+async def test_an_unknown_name_is_refused_with_one_that_may_be_meant(
+    command: list[str], name: str, meant: str
+):
+    async with serving() as daemon:
+        printed = await at(daemon, *command, name)
+    assert (printed.status, printed.out) == (1, "")
+    assert printed.err.startswith("growd: there is no ")
+    first = meant.partition(",")[0].partition(" or ")[0]
+    assert f"; did you mean {first}" in printed.err
+
+
+async def test_services_are_listed_and_told_with_their_arguments():
+    async with serving() as daemon:
+        assert (await at(daemon, "service", "list")).out.splitlines() == [START, STOP, CALIBRATE]
+        assert (await at(daemon, "service", "list", "sensors")).out == f"{CALIBRATE}\n"
+        assert (await at(daemon, "service", "info", CALIBRATE)).out.splitlines() == [
+            "Node: recipe_runner",
+            "Type: growd/Calibrate",
+            "Args: reference rounds force notes",
+            "",
+            "name       type     range            default  about",
+            "reference  float64  400 to 2000 ppm",
+            "rounds     int64    1 to 10          3",
+            "force      bool                      false",
+            "notes      json                      null",
+        ]
+        told = (await at(daemon, "service", "info", CALIBRATE, "--json")).json
+        assert told["fields"][1] | {"doc": ""} == {
+            "name": "rounds",
+            "kind": "int64",
+            "unit": "",
+            "minimum": 1,
+            "maximum": 10,
+            "required": False,
+            "default": 3,
+            "doc": "",
+        }
+        assert (await at(daemon, "service", "info", STOP)).out.splitlines() == [
+            "Node: recipe_runner",
+            "Type: std_srvs/Trigger",
+            "Args:",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "arguments"),
+    [
+        (STOP, [], {}),
+        (START, ["lettuce"], {"recipe_id": "lettuce"}),
+        (START, ["7"], {"recipe_id": "7"}),
+        (START, ["recipe_id=a=b"], {"recipe_id": "a=b"}),
+        (START, ["id=7"], {"recipe_id": "id=7"}),
+        (START, ['{"recipe_id": "x"}'], {"recipe_id": "x"}),
+        (CALIBRATE, ["450"], {"reference": 450.0, "rounds": 3, "force": False, "notes": None}),
+        (
+            CALIBRATE,
+            ["force=true", "reference=500", "notes=by hand"],
+            {"reference": 500.0, "rounds": 3, "force": True, "notes": "by hand"},
+        ),
+        (
+            CALIBRATE,
+            ["500", "2", "false", '{"who": "me"}'],
+            {"reference": 500.0, "rounds": 2, "force": False, "notes": {"who": "me"}},
+        ),
+        (
+            CALIBRATE,
+            ['{"reference": 600, "rounds": 1}'],
+            {"reference": 600.0, "rounds": 1, "force": False, "notes": None},
+        ),
+    ],
+)
+async def test_a_service_is_called_with_arguments_in_order_or_by_name(
+    name: str, words: list[str], arguments: dict[str, Any]
+):
+    async with serving() as daemon:
+        printed = await at(daemon, "service", "call", name, *words)
+        assert (printed.status, printed.err) == (0, "")
+        assert printed.out.startswith("success: true\nmessage: ")
+        assert daemon.runner.calls == [(name, arguments)]
+
+
+async def test_a_service_that_refuses_is_a_failure():
+    async with serving() as daemon:
+        printed = await launched("service", "call", START, "unknown", "--url", daemon.origin)
+        assert (printed.status, printed.out) == (1, "")
+        assert printed.err == "growd: there is no recipe named unknown\n"
+        printed = await at(daemon, "service", "call", START, "unknown", "--json")
+        assert (printed.status, printed.json["success"]) == (1, False)
+        printed = await at(daemon, "service", "call", CALIBRATE, "2")
+        assert printed.status == 1
+        assert printed.err == "growd: reference: expected float64 from 400 to 2000 ppm, got 2\n"
+        assert len(daemon.runner.calls) == 2
+
+
+async def test_nodes_are_listed_and_told_with_all_that_they_tell():
+    async with serving() as daemon:
+        node = daemon.bus.node("store")
+        node.describe("store", lambda: {"waiting": 3, "notices": ["full", "late"], "since": None})
+        node.describe("replications", lambda: [{"name": "a", "lag": 1}, {"name": "b", "lag": None}])
+        assert (await at(daemon, "node", "list")).out.split() == ["http", "recipe_runner", "scd30", "store"]
+        assert (await at(daemon, "node", "info", "store")).out.splitlines() == [
+            "Node: store",
+            "",
+            "Publications: None",
+            "",
+            "Subscriptions: None",
+            "",
+            "Services: None",
+            "",
+            "Parameters: None",
+            "",
+            "store:",
+            "  waiting: 3",
+            '  notices: ["full", "late"]',
+            "  since: null",
+            "",
+            "replications:",
+            "  - name: a",
+            "    lag: 1",
+            "  - name: b",
+            "    lag: null",
+        ]
+        printed = await at(daemon, "node", "info", "scd30")
+        assert f" * {CO2}" in printed.out.splitlines()
+        assert (await at(daemon, "node", "info", "scd30", "--json")).json["node_name"] == "scd30"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_whatever_a_value_is_its_lines_can_be_printed(value: Any):
+    lines = [unstyle(line) for line in tree(value)]
+    assert lines
+    assert all(line.isprintable() for line in lines)
+
+
+@given(st.text())
+def test_text_that_is_asked_for_comes_through_as_it_was_typed(text: str):
+    field = FieldInfo("recipe_id", "string")
+    if not text.startswith('"'):
+        assert value_of(text, field) == text
+
+
+@given(
+    st.lists(st.tuples(st.text(st.characters(categories=["L", "N"]), min_size=1), st.text("ab ")), max_size=6)
+)
+def test_a_table_is_aligned_and_whole(rows: list[tuple[str, str]]):
+    heading, *lines = [unstyle(line) for line in table(("name", "about"), rows)]
+    at = heading.index("about")
+    assert [(line[:at].rstrip(), line[at:]) for line in lines] == [
+        (name, about.rstrip()) for name, about in rows
+    ]
+
+
+def test_an_empty_text_is_seen():
+    assert text_of("") == '""'
+
+
+@pytest.mark.parametrize(
+    "command", [["topic", "echo"], ["param", "get"], ["service", "call"], ["node", "info"]]
+)
+@pytest.mark.parametrize("name", ["", "/"])
+async def test_an_empty_name_is_a_wrong_command_line(command: list[str], name: str):
+    async with serving() as daemon:
+        printed = await at(daemon, *command, name)
+    assert printed.status == 2
+    assert "a name is not empty" in printed.err

@@ -1,0 +1,294 @@
+"""`growd recipe`: what it says of a file, and what the daemon says of a recipe in its database."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from growd.cli.main import main
+from growd.cli.recipe_table import lasting
+from growd.recipes.schemas import schema_of
+from support.couch_client import FILES
+from support.program import home_on, started
+from support.terminal import typed
+
+NOWHERE = "http://127.0.0.1:9"
+MOST = 100  # set points that are listed
+DEMO = FILES / "recipes" / "demo_day.json"
+DAYS = FILES / "recipes" / "lettuce_days.json"
+WARM = {"format": "simple", "operations": [[0, "light_illuminance", 9_000], [7_200, "air_temperature", 25]]}
+WRONG = {"format": "simple", "operations": [[-1, "warmth", 2], [0, "air_humidity", 200]]}
+
+
+def said(*arguments):
+    return CliRunner().invoke(main, ["recipe", *map(str, arguments)])
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(recipe, name="mine.json"):
+        file = tmp_path / name
+        file.write_text(recipe if isinstance(recipe, str) else json.dumps(recipe))
+        return file
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def no_daemon(monkeypatch):
+    monkeypatch.setenv("GROWD_URL", NOWHERE)
+
+
+# --- A file, without a daemon
+
+
+def test_check_tells_every_error_with_its_place(written):
+    done = said("check", written(WRONG))
+    assert done.exit_code == 1
+    assert [line.split(":")[0] for line in done.stdout.splitlines()[:3]] == [
+        "error    /operations/0/0",
+        "error    /operations/0/1",
+        "error    /operations/1/2",
+    ]
+    assert done.stdout.endswith("can not run in environment_1 of the configuration: 3 errors, 0 warnings.\n")
+    why = f"growd does not answer at {NOWHERE}/_svc: is it running?"
+    assert done.stderr == f"growd: checked without the daemon: {why}\n"
+
+
+def test_check_asks_what_the_actuators_of_the_configuration_can_do(written):
+    file = written(WARM)
+    done = said("check", file, "--set", "light.full_scale_lux=5000")
+    assert done.exit_code == 0
+    lamp, heater, told = done.stdout.splitlines()
+    assert lamp == "warning  /operations/0: light_illuminance can be driven from 0 to 5000 here, not to 9000"
+    assert "nothing here drives air_temperature" in heater
+    here = "environment_1 of the configuration"
+    assert told == f"{file} can run in {here}, and lasts 2 h: 0 errors, 2 warnings."
+
+
+def test_check_asks_what_a_profile_that_ships_can_do(written, monkeypatch):
+    file = written({"format": "simple", "operations": [[0, "air_carbon_dioxide", 800]]})
+    drives_none = "nothing here drives air_carbon_dioxide"
+    assert drives_none in said("check", file, "--profile", "minimal").stdout
+    assert drives_none not in said("check", file, "--profile", "sim").stdout
+    monkeypatch.setenv("GROWD_PROFILE", "minimal")
+    assert drives_none in said("check", file).stdout
+
+
+@pytest.mark.parametrize("command", [["check"], ["show"], ["plot", "-o", "plan.png"]])
+def test_an_environment_that_there_is_not_is_refused(written, command, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # it does not come to a picture
+    done = said(*command, written(WARM), "--environment", "shelf_3")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "growd: there is no environment shelf_3; there is environment_1\n" in done.stderr
+
+
+def test_check_asks_the_environment_that_is_named(written):
+    chamber = ("--set", "chamber.shelf_2.light.enabled=false")
+    done = said("check", written(WARM), *chamber, "--environment", "shelf_2")
+    assert "nothing here drives light_illuminance" in done.stdout
+    unknown = said("check", written(WARM), *chamber, "--environment", "shelf_3")
+    assert unknown.exit_code == 1
+    assert unknown.stderr.startswith(
+        "growd: there is no environment shelf_3; there is environment_1, shelf_2"
+    )
+
+
+def test_findings_come_as_json(written):
+    findings = json.loads(said("check", written(WRONG), "--json").stdout)
+    assert findings[0] == {
+        "severity": "error",
+        "pointer": "/operations/0/0",
+        "sentence": "the offset -1 is negative",
+    }
+
+
+TWICE = """{"format": "phased",
+ "phases": [{"duration": 1, "time_units": "days",
+             "course": {"air_temperature": [{"at": 0, "value": 20}]},
+             "c\\u006furse": {}}],
+ "note": "a: {\\"b\\": 1}", "x": [{"a": 1}, {"a": 2}]}"""
+
+
+def test_a_key_that_stands_twice_is_an_error_with_its_line(written):
+    done = said("check", written(TWICE))
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[0] == 'error    /: line 4: the key "course" stands twice in one object'
+    for command in (["show"], ["put"]):
+        refused = said(*command, written(TWICE))
+        assert refused.exit_code != 0
+    assert 'line 4: the key "course"' in said("show", written(TWICE)).stderr
+
+
+def test_show_prints_phases_and_set_points_as_a_table():
+    done = said("show", DAYS)
+    assert done.exit_code == 0
+    heading, _, names, *lines = done.stdout.splitlines()
+    assert heading.startswith("lettuce_days (phased), 41 d: from ")
+    assert names.split() == [
+        "phase",
+        "from",
+        "to",
+        "variable",
+        "unit",
+        "repeated",
+        "at",
+        "value",
+        "to",
+        "next",
+    ]
+    assert lines[0].split() == [
+        *("germination", "day", "1", "00:00", "day", "4", "00:00"),
+        *("air_carbon_dioxide", "ppm", "0", "s", "400"),
+    ]
+    assert any("each day  05:30      0  sine" in line for line in lines)
+    assert [line.split()[0] for line in lines if line[0] != " "] == [
+        *("germination", "seedling", "growth", "harvest"),
+    ]
+
+
+def test_show_names_how_often_set_points_are_repeated(written):
+    point = {"start_time": 0.5, "end_time": 2, "value": 5}
+    phase = {"cycles": 9, "time_units": "hours", "step": {"light_illuminance": [point]}}
+    lines = said("show", written({"format": "flexformat", "phases": [phase]})).stdout.splitlines()
+    assert "every 2 h     0 s  release" in lines[3]
+    assert "30 min        5" in lines[4]
+    assert lines[0].startswith("mine (flexformat), 18 h")
+
+
+def test_show_says_that_its_table_is_cut_off(written, monkeypatch):
+    """After the last set point that is listed; what phases after it have is not known to the table."""
+    monkeypatch.setattr("growd.recipes.drawing.MAX_WRITTEN", MOST)
+    many = [{"at": number / MOST, "value": 50} for number in range(MOST)]
+    long, later = (
+        {"duration": 1, "time_units": "days", "course": {"air_humidity": points}}
+        for points in (many, many[:1])
+    )
+    whole = said("show", written({"format": "phased", "phases": [long]})).stdout.splitlines()
+    lines = said("show", written({"format": "phased", "phases": [long, later]})).stdout.splitlines()
+    assert lines[-1] == f"... cut off after {MOST} lines, for there are too many set points"
+    assert lines[3:-1] == whole[3:]
+
+
+def test_show_gives_the_plan_as_json():
+    plan = json.loads(said("show", DAYS, "--json").stdout)
+    assert [phase["name"] for phase in plan["phases"]] == ["germination", "seedling", "growth", "harvest"]
+    assert plan["series"].keys() == {"light_illuminance", "air_carbon_dioxide"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "is no JSON: Expecting property name"),
+        ("[" * 100_000, "is no JSON"),
+        (
+            json.dumps(WRONG),
+            "can not run, for it has 3 errors:\n  /operations/0/0: the offset -1 is negative",
+        ),
+        ("5", "/: a recipe is an object, not 5"),
+    ],
+)
+def test_what_can_not_be_shown_is_told_in_a_sentence(written, content, words):
+    for command in (["show"], ["plot", "-o", "plan.png"]):
+        done = said(*command, written(content))
+        assert done.exit_code == 1
+        assert "matplotlib" in done.stderr or words in done.stderr
+
+
+def test_a_path_that_ends_in_json_is_a_file_and_any_file_is_one(written):
+    assert said("check", "none.json").stderr == "growd: none.json can't be read: No such file or directory\n"
+    assert "can run" in said("check", written(WARM, "a recipe")).stdout
+
+
+def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    done = said("plot", DEMO, "-o", tmp_path / "plan.png")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "growd: a picture needs matplotlib: pip install matplotlib, in the environment of growd\n",
+    )
+
+
+def test_the_picture_is_of_the_kind_that_its_name_says(tmp_path, written):
+    pytest.importorskip("matplotlib")
+    held = {"duration": 1, "time_units": "hours", "otherwise": "release", "name": "a long name" * 20}
+    released = written({"format": "phased", "phases": [json.loads(DAYS.read_text())["phases"][0], held]})
+    for recipe in (DEMO, released):
+        assert said("plot", recipe, "-o", tmp_path / "plan.svg").exit_code == 0
+        assert (tmp_path / "plan.svg").read_text().rstrip().endswith("</svg>")
+    assert said("plot", DAYS, "-o", tmp_path / "plan.png").exit_code == 0
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+    unknown = said("plot", DEMO, "-o", tmp_path / "plan.xyz")
+    assert (unknown.exit_code, "can't be drawn: Format 'xyz'" in unknown.stderr) == (1, True)
+    nowhere = said("plot", DEMO, "-o", tmp_path / "none" / "plan.png")
+    assert (nowhere.exit_code, "can't be written: No such file" in nowhere.stderr) == (1, True)
+
+
+def test_schema_prints_the_schema_of_a_format():
+    assert json.loads(said("schema", "phased").stdout) == schema_of("phased")
+    assert said("schema", "other").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (0.5, "0.5 s"),
+        (80, "1 min 20 s"),
+        (5_400, "1 h 30 min"),
+        (86_400, "1 d"),
+        (90_061, "1 d 1 h 1 min 1 s"),
+    ],
+)
+def test_how_long_something_is_in_words(seconds, words):
+    assert lasting(seconds) == words
+
+
+# --- An id, of which the daemon is asked
+
+
+def test_without_a_daemon_the_exit_status_is_3():
+    for command in (["check"], ["show"]):
+        done = said(*command, "demo_day", "--url", "http://127.0.0.1:9")
+        assert (done.exit_code, done.stderr) == (
+            3,
+            "growd: growd does not answer at http://127.0.0.1:9/_svc: is it running?\n",
+        )
+
+
+@pytest.mark.parametrize("command", [["check"], ["show"], ["plot", "-o", "plan.png"]])
+def test_an_id_may_be_longer_than_the_name_of_a_file(command, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # it does not come to a picture
+    done = said(*command, "é" * 150, "--url", "http://127.0.0.1:9")
+    assert (done.exit_code, "does not answer" in done.stderr) == (3, True)
+
+
+@pytest.mark.timeout(120)
+async def test_the_daemon_tells_of_the_recipes_in_its_database(tmp_path, database_server):
+    async with (
+        home_on(database_server, shared=True) as home,
+        started(tmp_path / "data", "--set=light.enabled=true", *home.arguments) as program,
+    ):
+        await program.until_there(f"{home.recipes}/lettuce_days", home.headers)
+
+        async def ask(*arguments):
+            printed = await typed("recipe", *arguments, "--url", program.address)
+            return printed.status, printed.out + printed.err
+
+        status, printed = await ask("check", "lettuce_days")
+        assert (status, printed.splitlines()[-1]) == (
+            0,
+            "lettuce_days can run, and lasts 41 d: 0 errors, 1 warning.",
+        )
+        status, printed = await ask("show", "demo_day")
+        assert (status, printed.startswith("demo_day (simple), 4 min: from ")) == (0, True)
+        status, printed = await ask("check", "nothing_of_the_kind")
+        assert (status, printed) == (1, "growd: there is no recipe nothing_of_the_kind\n")
+        status, printed = await ask("check", str(DEMO))
+        here = f"environment_1 of the daemon at {program.address}"
+        told = f"{DEMO} can run in {here}, and lasts 4 min: 0 errors, 1 warning."
+        assert (status, printed.splitlines()[-1]) == (0, told)
+        status, printed = await ask("show", "demo_day", "--environment", "elsewhere")
+        assert (status, "elsewhere/recipe_plan" in printed) == (1, True)

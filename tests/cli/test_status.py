@@ -1,0 +1,475 @@
+"""`growd status`, asked of real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+from msgspec.structs import replace
+
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import Quality
+from growd.cli.asking import is_running, status_of
+from growd.cli.client import Address, Client, ClientError
+from growd.cli.status_table import report, table
+from growd.control.health import Health
+from growd.control.topics import commanded, declare_environment, desired, measured
+from growd.host.machine import MachineStatus
+from growd.recipes.status import RECIPE_STATE
+from growd.status.model import Counters, DeviceStatus, HandStatus, RecipeStatus, Status
+from growd.status.overview import Overview
+from growd.store.database_node import DatabaseStatus
+from growd.store.replication_health import ReplicationHealth
+from support.daemon import serving as serving_api
+from support.ports import held_port
+from support.program import failed, home_on, started
+from support.terminal import typed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from pathlib import Path
+
+    from support.daemon import Daemon
+    from support.database import DatabaseServer
+
+
+SHELF = "shelf"
+GIB = 2**30
+MACHINE = MachineStatus(
+    "0.1.0",
+    "3.11.2",
+    93_784.0,
+    clock_synchronised=True,
+    model="Raspberry Pi 4 Model B Rev 1.4",
+    system="Debian GNU/Linux 12 (bookworm)",
+    uptime_s=100_000.0,
+    cores=4,
+    load_1min=0.25,
+    disk_bytes=30 * GIB,
+    disk_free_bytes=20 * GIB,
+    temperatures_degc={"cpu-thermal": 48.312},
+    troubles=[],
+    earlier_troubles=["under-voltage"],
+)
+FIGURES = (
+    "up for 1 d 3 h; load 0.25 on 4 cores; cpu-thermal 48.3 degC; 21.5 of 32.2 GB of the disk free; "
+    "clock synchronised"
+)
+WELL = Status(
+    time=1_000_000.0,
+    machine_time=1_000_000.0,
+    machine=MACHINE,
+    database=DatabaseStatus("Apache CouchDB", True, "http://couch:5984", "3.5.0"),
+    variables=[],
+    recipes=[],
+    devices=[],
+    interlocks=[],
+    store=None,
+    replications=[],
+)
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Daemon]:
+    """A daemon whose status can be asked for."""
+    async with serving_api() as daemon:
+        Overview(daemon.bus, ["environment_1", SHELF])
+        yield daemon
+
+
+def health(daemon: Daemon, device: str) -> Health:
+    bus = daemon.bus
+    return Health(bus.node(f"environment_1/samplers/{device}"), "environment_1", device, bus.clock)
+
+
+async def asked(daemon: Daemon, *arguments: str) -> tuple[int, str]:
+    printed = await typed("status", "--url", daemon.origin, *arguments)
+    return printed.status, printed.out + printed.err
+
+
+async def test_devices_that_work_are_a_table_and_a_success():
+    async with serving() as daemon:
+        health(daemon, "scd30_1").succeeded()
+        health(daemon, "bh1750_1").warming_up("bh1750_1 has no reading yet")
+        exit_status, printed = await asked(daemon)
+    assert exit_status == 0
+    lines = [line.split() for line in printed.splitlines()]
+    assert lines[0] == ["device", "state", "for", "successes", "failures", "outages", "last", "error"]
+    assert sorted((line[0], line[1], line[-4:]) for line in lines[1:3]) == [
+        ("environment_1/bh1750_1", "warm-up", ["0", "0", "0", "-"]),
+        ("environment_1/scd30_1", "ok", ["1", "0", "0", "-"]),
+    ]
+
+
+async def test_a_device_that_has_failed_is_told_with_its_error():
+    async with serving() as daemon:
+        health(daemon, "scd30_1").succeeded()
+        broken = health(daemon, "bh1750_1")
+        broken.failed("the wire is loose")
+        broken.failed("the wire is broken")
+        exit_status, printed = await asked(daemon)
+        assert exit_status == 1
+        assert "FAILED: environment_1/bh1750_1 has failed: the wire is broken\n" in printed
+        assert "the wire is broken (" in printed
+        exit_status, printed = await asked(daemon, "--json")
+        assert exit_status == 1
+    told = {device["name"]: device for device in json.loads(printed)["devices"]}
+    assert told["environment_1/bh1750_1"]["state"] == "failed"
+    assert told["environment_1/bh1750_1"]["counters"]["last_error"] == "the wire is broken"
+    assert told["environment_1/scd30_1"]["counters"]["successes"] == 1
+
+
+@pytest.mark.parametrize(("is_failure", "expected"), [(True, 1), (False, 0)])
+async def test_a_problem_that_a_node_lists_is_shown_and_fails_only_where_it_is_a_failure(
+    is_failure, expected
+):
+    async with serving() as daemon:
+        listed = [{"text": "the lamp was never calibrated", "is_failure": is_failure}]
+        daemon.bus.node("somebody").describe("problems", lambda: listed)
+        exit_status, printed = await asked(daemon)
+    assert exit_status == expected
+    assert "the lamp was never calibrated" in printed
+
+
+async def test_what_is_replicated_is_a_second_table():
+    async with serving() as daemon:
+        health(daemon, "scd30_1").succeeded()
+        node = daemon.bus.node("replication")
+        points = ReplicationHealth(node, "points", "points here", "http://far/points")
+        recipes = ReplicationHealth(node, "recipes_down", "http://far/recipes", "recipes here")
+        node.describe("replications", lambda: msgspec.to_builtins([points.status(), recipes.status()]))
+        points.lag = 12
+        points.failing("the far side: Connection refused")
+        recipes.running()
+        exit_status, printed = await asked(daemon)
+        assert exit_status == 0  # the chamber is well
+        _, told = await asked(daemon, "--json")
+    (at,) = [n for n, line in enumerate(printed.splitlines()) if line.startswith("replication ")]
+    headings, first, second = printed.splitlines()[at : at + 3]
+    assert "warning: the replication of points fails: the far side: Connection refused" in printed
+    assert headings.split()[:6] == ["replication", "state", "for", "lag", "refused", "restarts"]
+    assert first.startswith("points        failing  ")
+    assert "12        0         0  the far side: Connection refused (" in first
+    assert second.startswith("recipes_down  running  ")
+    assert second.endswith("?        0         0  -")
+    assert [(each["name"], each["lag"]) for each in json.loads(told)["replications"]] == [
+        ("points", 12),
+        ("recipes_down", None),
+    ]
+
+
+@pytest.mark.parametrize("needs_reset", [False, True])
+async def test_an_interlock_that_has_tripped_is_told_and_one_that_needs_a_reset_is_a_failure(needs_reset):
+    async with serving() as daemon:
+        health(daemon, "scd30_1").succeeded()
+        states = [
+            {
+                "name": "e/interlocks/one",
+                "tripped": True,
+                "reason": "it is too warm",
+                "needs_reset": needs_reset,
+            },
+            {"name": "e/interlocks/other", "tripped": False, "reason": "", "needs_reset": False},
+        ]
+        now = daemon.bus.clock.time()
+        node = daemon.bus.node("e/interlocks")
+        node.describe("interlocks", lambda: [{**state, "since": now} for state in states])
+        exit_status, printed = await asked(daemon)
+        assert exit_status == needs_reset
+        line, verdict = [line for line in printed.splitlines() if "interlocks" in line]
+        assert verdict.startswith("FAILED: e/interlocks/one" if needs_reset else "warning: e/interlocks/one")
+        assert line.startswith("e/interlocks/one has tripped, for ")
+        assert (": it is too warm; reset it with the service e/interlocks/one/reset" in line) == needs_reset
+        _, told = await asked(daemon, "--json")
+    assert [(each["name"], each["tripped"]) for each in json.loads(told)["interlocks"]] == [
+        ("e/interlocks/one", True),
+        ("e/interlocks/other", False),
+    ]
+
+
+def test_the_table_is_aligned_and_tells_how_long_ago():
+    now = 1_000_000.0
+    found = [
+        DeviceStatus("air", "ok", now - 93_784, "ok", Counters(1200, 3, 1, 60.0, "no answer", now - 125)),
+        DeviceStatus("light", "starting", now + 1, "starting", Counters(0, 0, 0, 0.0, "", 0.0)),
+        DeviceStatus("ahead", "failed", now + 60, "no", Counters(0, 1, 1, 0.0, "no", now + 60)),
+    ]
+    assert table(found, now).splitlines() == [
+        "device  state     for      successes  failures  outages  last error",
+        "air     ok        1 d 2 h       1200         3        1  no answer (2 min 5 s ago)",
+        "light   starting  0 s              0         0        0  -",
+        "ahead   failed    ?                0         1        1  no (? ago)",
+    ]
+
+
+async def test_a_daemon_that_does_not_run_is_one_sentence_and_a_status_of_its_own():
+    with held_port() as port:
+        printed = await typed("status", "--url", f"http://user:secret@127.0.0.1:{port}/_svc")
+    assert (printed.status, printed.out) == (3, "")
+    assert printed.err == f"growd: growd does not answer at http://127.0.0.1:{port}/_svc: is it running?\n"
+
+
+async def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):
+    async with serving() as daemon:
+        monkeypatch.setenv("GROWD_URL", daemon.origin)
+        assert (await typed("status")).status == 0
+
+
+async def test_a_name_that_is_not_known_is_told_apart_from_a_daemon_that_does_not_run():
+    printed = await typed("status", "--url", "http://chamber.invalid:5984")
+    assert printed.status == 3
+    assert printed.err.startswith("growd: the name chamber.invalid can't be resolved: ")
+
+
+async def test_a_wrong_configuration_is_one_sentence():
+    printed = await typed("status", "--set", "http.prot=1")
+    assert (printed.status, printed.out, printed.err.count("\n")) == (1, "", 1)
+    assert "[http] prot: unknown option" in printed.err
+
+
+@asynccontextmanager
+async def answering(
+    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], patience_s: float = 10.0
+) -> AsyncIterator[Client]:
+    """A client of a server that is not growd."""
+    runner = web.ServerRunner(web.Server(handler))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        host, port = runner.addresses[0][:2]
+        with Client(Address("http", host, port, "/_svc"), timeout_s=patience_s) as client:
+            yield client
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "words"),
+    [
+        (
+            404,
+            "{}",
+            "is not growd \\(HTTP status 404\\); a growd whose .* --url http://127.0.0.1:[0-9]+/_NAME",
+        ),
+        (302, "", "is not growd \\(HTTP status 302\\)"),
+        (200, "<html>", "is not growd \\(JSON is malformed"),
+        (200, '{"couchdb": "Welcome"}', "is not growd \\(Object missing required field `status`"),
+    ],
+)
+async def test_what_is_not_growd_is_told(code: int, body: str, words: str):
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=code, text=body, headers={"Location": "/"})
+
+    async with answering(answer) as client:
+        with pytest.raises(ClientError, match=words):
+            await asyncio.to_thread(status_of, client)
+        assert not await asyncio.to_thread(is_running, client)
+
+
+async def test_what_never_answers_is_told():
+    never = asyncio.Event()
+
+    async def wait(_: web.BaseRequest) -> web.StreamResponse:
+        await never.wait()
+        return web.Response()
+
+    async with answering(wait, patience_s=0.05) as client:
+        with pytest.raises(ClientError, match=r"has not answered at \S+ within 0.05 s"):
+            await asyncio.to_thread(status_of, client)
+        never.set()
+
+
+# --- Variables and recipes
+
+
+async def test_each_variable_is_told_with_what_is_wanted_and_done_and_by_whom():
+    async with serving() as daemon:
+        bus = daemon.bus
+        declare_environment(bus, SHELF, ["air_temperature", "light_illuminance", "air_humidity"])
+        sensors, recipe = bus.node("sensors"), bus.node(f"{SHELF}/recipe_runner")
+        control, http = bus.node(f"{SHELF}/controllers/light_illuminance"), bus.find_node("http")
+        left = Field("override_left", Kind.FLOAT64, 0, 86_400, "s", default=0.0)
+        override = control.declare(f"{control.name}/override_left", left, read_only=True)
+        now = bus.clock.time()
+        sensors.publisher(measured(SHELF, "air_temperature")).publish(21.5, time=now - 100)
+        sensors.publisher(measured(SHELF, "light_illuminance")).publish(None, Quality.STALE)
+        recipe.publisher(desired(SHELF, "light_illuminance")).publish(8000.0)
+        control.publisher(commanded(SHELF, "light_illuminance")).publish(0.4)
+        http.publisher(desired(SHELF, "air_carbon_dioxide")).publish(900.0)
+        http.publisher(commanded(SHELF, "air_flush_on")).publish(1.0)
+        _, printed = await asked(daemon, "--json")
+        told = {each["variable"]: each for each in json.loads(printed)["variables"]}
+        override.tell(540)
+        _, printed = await asked(daemon)
+        _, again = await asked(daemon, "--json")
+    assert {*told} == {
+        "air_temperature",
+        "light_illuminance",
+        "air_humidity",
+        "air_carbon_dioxide",
+        "air_flush_on",
+    }
+    warm, light = told["air_temperature"], told["light_illuminance"]
+    assert (warm["unit"], warm["measured"]["value"], warm["measured"]["quality"]) == ("degC", 21.5, "ok")
+    assert warm["measured"]["age_s"] >= 100
+    assert warm["desired"] is warm["commanded"] is told["air_humidity"]["measured"] is None
+    assert (light["measured"]["value"], light["measured"]["quality"]) == (None, "stale")
+    assert (light["desired"]["value"], light["desired"]["by"]) == (8000.0, "recipe")
+    assert (light["commanded"]["value"], light["commanded"]["by"]) == (0.4, "control")
+    assert told["air_carbon_dioxide"]["desired"]["by"] == "hand"
+    assert told["air_flush_on"]["commanded"]["by"] == "hand"
+    lines = {line.split()[0]: line.split() for line in printed.splitlines() if line.startswith(f"{SHELF}/")}
+    assert lines[f"{SHELF}/air_temperature"][1:4] == ["21.5", "degC", "ok"]
+    assert " ".join(lines[f"{SHELF}/light_illuminance"][5:]) == "s 8000 recipe 40%, by hand for 9 min"
+    light = next(each for each in json.loads(again)["variables"] if each["variable"] == "light_illuminance")
+    assert (light["commanded"]["by"], light["hand_left_s"]) == ("hand", 540)
+
+
+async def test_the_recipe_of_each_environment_is_told():
+    async with serving() as daemon:
+        node = daemon.bus.node("recipes")
+        states = {
+            "environment_1": {
+                "state": "idle",
+                "recipe_id": "",
+                "phase": "",
+                "elapsed": 0.0,
+                "remaining": 0.0,
+            },
+            SHELF: {
+                "state": "paused",
+                "recipe_id": "basil",
+                "phase": "seedling",
+                "elapsed": 90_000.0,
+                "remaining": 3_600.0,
+            },
+        }
+        for environment, state in states.items():
+            node.advertise(f"{environment}/recipe_state", RECIPE_STATE).publish(state)
+        exit_status, printed = await asked(daemon)
+        _, told = await asked(daemon, "--json")
+    assert exit_status == 0
+    assert "environment_1: no recipe runs\n" in printed
+    assert f"{SHELF}: recipe basil is paused, phase seedling, 1 d 1 h gone, 1 h to go\n" in printed
+    assert json.loads(told)["recipes"][1] == {
+        "environment": SHELF,
+        "state": "paused",
+        "recipe_id": "basil",
+        "phase": "seedling",
+        "elapsed_s": 90_000.0,
+        "remaining_s": 3_600.0,
+        "revision": "",
+        "changed": "",
+    }
+
+
+# --- Machine and database
+
+
+def test_machine_and_database_are_lines_of_the_report():
+    assert report(WELL).splitlines()[2:] == [
+        "database: Apache CouchDB 3.5.0 at http://couch:5984 answers",
+        "",
+        "growd: up for 1 d 2 h; growd 0.1.0, Python 3.11.2",
+        f"machine: {MACHINE.model}, {MACHINE.system}; {FIGURES}",
+        "  the firmware tells of nothing now, of under-voltage before",
+        "",
+        "All is well.",
+    ]
+
+
+def test_a_simulated_clock_a_switch_and_points_that_wait_are_in_plain_words():
+    fan = HandStatus("environment_1", "air_flush_on", 1.0, "switch", "anna", 999_990.0, "")
+    told = report(replace(WELL, machine=replace(MACHINE, clock_simulated=True), set_points=[fan]))
+    assert "environment_1: air_flush_on on by hand, by anna, for 10 s" in told
+    assert "; simulated clock\n" in told
+
+
+def test_what_others_have_written_moves_no_cursor():
+    recipe = RecipeStatus("environment_1", "running", "day", "\x1b[2Jdawn", 1.0, 1.0)
+    told = report(replace(WELL, recipes=[recipe]))
+    assert "phase \\x1b[2Jdawn," in told
+
+
+@pytest.mark.parametrize(
+    ("machine", "warnings"),
+    [
+        (replace(MACHINE, disk_free_bytes=499_000_000), ["the disk of the data folder is nearly full"]),
+        (replace(MACHINE, disk_bytes=4 * GIB, disk_free_bytes=430_000_000), []),  # a small one is full later
+        (replace(MACHINE, troubles=["throttled"]), ["the machine tells of throttled"]),
+        (replace(MACHINE, clock_synchronised=False), ["the machine's clock is not synchronised"]),
+        (replace(MACHINE, disk_free_bytes=None, disk_bytes=None, troubles=None, cores=None), []),
+    ],
+)
+def test_what_the_machine_lacks_is_a_warning(machine: MachineStatus, warnings: list[str]):
+    status = replace(WELL, machine=machine)
+    assert (status.warnings, status.failures) == (warnings, [])
+    assert report(status).splitlines()[-1] == (f"warning: {warnings[0]}" if warnings else "All is well.")
+
+
+def test_a_database_that_is_away_is_a_warning():
+    status = replace(WELL, database=DatabaseStatus("embedded", False, reason="it is down"))
+    assert status.warnings == ["the database is not reachable: it is down"]
+    assert "database: embedded is not reachable: it is down" in report(status)
+
+
+async def test_it_is_asked_for_in_one_request():
+    async with serving() as daemon:
+        for number in range(30):
+            health(daemon, f"sensor_{number}").succeeded()
+        before = daemon.server.answered[2]
+        _, printed = await asked(daemon, "--json")
+        assert daemon.server.answered[2] == before + 1
+    assert len(json.loads(printed)["devices"]) == 30
+
+
+async def test_a_daemon_that_wants_a_login_is_a_status_of_its_own():
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"ERROR": "no", "error": "unauthorized", "reason": "no"}, status=401)
+
+    async with answering(answer) as client:
+        printed = await typed("status", "--url", str(client.address))
+    assert printed.status == 4
+    assert "without a login" in printed.err
+
+
+async def test_the_whole_program_tells_all_of_it_and_is_ready(
+    tmp_path: Path, database_server: DatabaseServer
+):
+    doubtful = ("--profile", "sim", "--set", "interlock.ceiling_ppm=30000")
+    async with (
+        home_on(database_server) as home,
+        started(tmp_path / "data", *home.arguments, *doubtful) as program,
+    ):
+        await program.until_there(f"{home.recipes}/_design/svc", home.headers)
+        exit_status, printed = await failed("status", "--json", "--url", program.address)
+        pages = {}
+        async with aiohttp.ClientSession() as session:
+            for page in ("health", "ready", "metrics"):
+                async with session.get(f"{program.address}/_svc/{page}") as response:
+                    pages[page] = response.status, await response.text()
+        assert (await program.end(signal.SIGTERM))[0] == 0
+    told = json.loads(printed)
+    assert (exit_status, told["failures"]) == (0, [])
+    warning = "--set interlock.ceiling_ppm: [interlock] ceiling_ppm: 30000 is far above"
+    assert any(each.startswith(warning) for each in told["warnings"])
+    assert program.printed.count(warning) == 1
+    assert told["machine"]["disk_free_bytes"] > 0
+    assert told["database"]["reachable"] is True
+    assert told["database"]["kind"] == ("embedded" if database_server.is_embedded else "Apache CouchDB")
+    assert "secret" not in printed
+    names = {device["name"] for device in told["devices"]}
+    assert names == {f"environment_1/{name}" for name in ("bh1750_1", "fan", "light", "scd30_1", "valve")}
+    assert {recipe["state"] for recipe in told["recipes"]} <= {"idle"}
+    assert told["store"]["dropped"] == 0
+    assert (pages["health"], pages["ready"]) == ((200, "ok\n"), (200, "ok\n"))
+    assert pages["metrics"][0] == 200
+    assert "growd_database_up 1.0" in pages["metrics"][1]

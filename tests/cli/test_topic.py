@@ -1,0 +1,306 @@
+"""`growd topic`, typed at a daemon that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd.bus.messages import FLOAT64, Quality
+from growd.cli.topic import Gaps
+from support.daemon import CO2, LIGHT, POSITION, TOPICS, serving
+from support.program import PATIENCE_S
+from support.terminal import begun, line_of, typed
+
+if TYPE_CHECKING:
+    from support.daemon import Daemon
+    from support.terminal import Printed
+
+pytestmark = pytest.mark.timeout(120)
+
+
+async def topic(daemon: Daemon, *arguments: str, **environment: str) -> Printed:
+    return await typed("topic", *arguments, "--url", daemon.origin, **environment)
+
+
+async def test_topics_are_listed_all_or_beneath_a_prefix():
+    async with serving() as daemon:
+        printed = await topic(daemon, "list")
+        assert (printed.status, printed.out.splitlines()) == (0, sorted(TOPICS))
+        assert (await topic(daemon, "list", "--json")).json == sorted(TOPICS)
+        printed = await topic(daemon, "list", "/environment_1/desired")
+        assert printed.out.splitlines() == [LIGHT, "environment_1/desired/recipe_start"]
+        assert (await topic(daemon, "list", "environment")).out == ""
+
+
+async def test_types_and_numbers_are_in_aligned_columns():
+    async with serving() as daemon, begun("topic", "echo", POSITION, "--url", daemon.origin) as echo:
+        daemon.sensor[POSITION].publish({"x": 1.0, "y": 2.0, "z": 3.0})
+        await line_of(echo.stdout)
+        printed = await topic(daemon, "list", "-v", "chamber")
+        assert printed.out.splitlines() == [
+            "topic              type                   publishers  subscribers",
+            "chamber/door_open  std_msgs/Bool          1           0",
+            "chamber/position   geometry_msgs/Vector3  1           1",
+            "chamber/pressure   std_msgs/Float64       1           0",
+            "chamber/starts     std_msgs/Int64         1           0",
+        ]
+        told = (await topic(daemon, "list", "-v", "--json", POSITION)).json
+    assert told == [{"name": POSITION, "type": "geometry_msgs/Vector3", "pubs": ["scd30"], "subs": ["http"]}]
+
+
+async def test_a_topic_is_told_with_its_unit():
+    async with serving() as daemon:
+        printed = await topic(daemon, "info", f"/{LIGHT}")
+        assert printed.out.splitlines() == [
+            "Type: std_msgs/Float64",
+            "",
+            "name  type     range",
+            "data  float64  0 to 200000 lux",
+            "",
+            "Publishers:",
+            " * scd30",
+            "",
+            "Subscribers: None",
+        ]
+        told = (await topic(daemon, "info", LIGHT, "--json")).json
+    assert (told["type"], told["fields"][0]["unit"]) == ("std_msgs/Float64", "lux")
+
+
+@pytest.mark.parametrize("command", [["info"], ["echo"], ["hz"], ["pub", "1"]])
+async def test_an_unknown_topic_is_refused_with_one_that_may_be_meant(command: list[str]):
+    async with serving() as daemon:
+        verb, *values = command
+        printed = await topic(daemon, verb, "measured/air_carbon_dioxide", *values)
+        assert (printed.status, printed.out) == (1, "")
+        assert printed.err == (
+            f'growd: there is no topic named "measured/air_carbon_dioxide"; did you mean {CO2}?\n'
+        )
+        printed = await topic(daemon, verb, "zzz", *values)
+    assert printed.err == 'growd: there is no topic named "zzz"\n'
+
+
+async def test_messages_are_told_as_rostopic_does_with_unit_and_doubt():
+    async with serving() as daemon:
+        daemon.sensor[CO2].publish(612.5)
+        assert (await topic(daemon, "echo", "-n", "1", CO2)).out == "data: 612.5  # ppm\n---\n"
+        daemon.sensor[CO2].publish(None, Quality.FAULT)
+        assert (await topic(daemon, "echo", "-n", "1", CO2)).out == "data: null  # ppm, fault\n---\n"
+        daemon.sensor[POSITION].publish({"x": 1.0, "y": -2.5, "z": 0.0})
+        printed = await topic(daemon, "echo", "-n", "1", POSITION)
+        assert printed.out == "x: 1.0\ny: -2.5\nz: 0.0\n---\n"
+        start = "environment_1/desired/recipe_start"
+        daemon.sensor[start].publish("\x1b[2J lettuce\n")
+        printed = await topic(daemon, "echo", "-n", "1", start, "--color", "always")
+        assert "\x1b[2J" not in printed.out
+        assert r"\u001b[2J lettuce\n" in printed.out
+
+
+async def test_each_message_is_a_line_of_json_as_the_daemon_sends_it():
+    async with serving() as daemon:
+        daemon.sensor[CO2].publish(1.0, time=5.0)
+        async with begun("topic", "echo", CO2, "--json", "-n", "3", "--url", daemon.origin) as echo:
+            lines = [await line_of(echo.stdout)]
+            daemon.sensor[CO2].publish(2.0, Quality.WARM_UP, time=6.0)
+            daemon.sensor[CO2].publish(3.0, time=7.0)
+            lines += [await line_of(echo.stdout), await line_of(echo.stdout)]
+            assert await asyncio.wait_for(echo.wait(), PATIENCE_S) == 0
+    assert [json.loads(line) for line in lines] == [
+        {"value": 1.0, "time": 5.0, "quality": "ok", "node": "scd30", "number": 1},
+        {"value": 2.0, "time": 6.0, "quality": "warm-up", "node": "scd30", "number": 2},
+        {"value": 3.0, "time": 7.0, "quality": "ok", "node": "scd30", "number": 3},
+    ]
+
+
+async def test_ctrl_c_ends_it_without_a_word():
+    async with serving() as daemon:
+        daemon.sensor[CO2].publish(1.0)
+        async with begun("topic", "echo", CO2, "--url", daemon.origin) as echo:
+            await line_of(echo.stdout)
+            echo.send_signal(signal.SIGINT)
+            out, err = await asyncio.wait_for(echo.communicate(), PATIENCE_S)
+            assert (echo.returncode, out, err) == (130, b"---\n", b"")
+
+
+async def test_nobody_who_reads_on_ends_it_without_a_word():
+    async with serving() as daemon:
+        daemon.sensor[CO2].publish(1.0)
+        async with begun("topic", "echo", CO2, "--url", daemon.origin) as echo:
+            await line_of(echo.stdout)
+            echo._transport.get_pipe_transport(1).close()
+            waiting = asyncio.create_task(echo.wait())
+            while not waiting.done():  # one write may go into a pipe that is just being closed
+                daemon.sensor[CO2].publish(2.0)
+                await asyncio.wait([waiting], timeout=0.1)
+            assert echo.returncode == 141
+            assert await line_of(echo.stderr) == ""
+
+
+async def measured(daemon: Daemon, hz: asyncio.subprocess.Process) -> dict[str, float]:
+    """The next that `growd topic hz` tells of a topic on which messages come meanwhile."""
+    waiting = asyncio.create_task(line_of(hz.stdout))
+    while not waiting.done():
+        daemon.sensor[CO2].publish(1.0)
+        await asyncio.wait([waiting], timeout=0.1)
+    told: dict[str, float] = json.loads(waiting.result())
+    return told
+
+
+async def test_a_daemon_that_is_restarted_is_waited_for_and_that_is_said_once(own_port: int):
+    url = f"http://127.0.0.1:{own_port}"
+    async with AsyncExitStack() as stack:
+        async with serving(port=own_port) as daemon:
+            commands = echo, _, hz = [
+                await stack.enter_async_context(begun("topic", *words, "--url", url))
+                for words in (
+                    ("echo", LIGHT, "--json"),
+                    ("pub", LIGHT, "9000", "-r", "5"),
+                    ("hz", CO2, "--json"),
+                )
+            ]
+            first = json.loads(await line_of(echo.stdout))  # so `pub` is at work as well
+            while (await measured(daemon, hz))["window"] < 3:
+                pass
+        for command in commands:
+            gone = f"growd: growd at {url}/_svc has gone: waiting until it is back\n"
+            assert await line_of(command.stderr) == gone
+        async with serving(port=own_port) as daemon:
+            for command in commands:
+                assert await line_of(command.stderr) == "growd: growd is back\n"
+            while (line := json.loads(await line_of(echo.stdout)))["time"] <= first["time"]:
+                pass
+            assert line["value"] == 9000.0
+            for value in (1.0, 2.0):
+                daemon.sensor[CO2].publish(value)
+            while json.loads(await line_of(hz.stdout))["window"] != 2:
+                pass  # what was measured before; the time that the daemon was away is no gap
+            for command in commands:
+                command.send_signal(signal.SIGINT)
+                _, err = await asyncio.wait_for(command.communicate(), PATIENCE_S)
+                assert (command.returncode, err) == (130, b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "value"),
+    [
+        (LIGHT, ["8000"], 8000.0),
+        (LIGHT, ["8e3"], 8000.0),
+        (LIGHT, ["std_msgs/Float64", "1.0"], 1.0),
+        ("chamber/pressure", ["-5"], -5.0),
+        ("chamber/pressure", ["-1.5e-3"], -0.0015),
+        ("chamber/starts", ["3.0"], 3),
+        ("chamber/door_open", ["true"], True),
+        ("environment_1/desired/recipe_start", ["1"], "1"),
+        ("environment_1/desired/recipe_start", ["true"], "true"),
+        ("environment_1/desired/recipe_start", ["two words"], "two words"),
+        ("environment_1/desired/recipe_start", ['"quoted"'], "quoted"),
+        ("environment_1/desired/recipe_start", ['"half'], '"half'),
+        ("environment_1/desired/recipe_start", ["std_msgs/String"], "std_msgs/String"),
+        (POSITION, ["1", "2", "-3"], {"x": 1.0, "y": 2.0, "z": -3.0}),
+        (POSITION, ["[1, 2, 3]"], {"x": 1.0, "y": 2.0, "z": 3.0}),
+        (POSITION, ['{"z": 3, "x": 1, "y": 2}'], {"x": 1.0, "y": 2.0, "z": 3.0}),
+    ],
+)
+async def test_a_word_becomes_the_value_that_the_topic_takes(name: str, values: list[str], value: object):
+    async with serving() as daemon:
+        printed = await topic(daemon, "pub", name, *values)
+        assert (printed.status, printed.out, printed.err) == (0, "", "")
+        last = daemon.bus.topics.get(name).last
+        assert last is not None
+        assert (last.value, type(last.value)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        (LIGHT, ["bright"], 'data: expected float64 from 0 to 200000 lux, got "bright"'),
+        (LIGHT, ["NaN"], 'data: expected float64 from 0 to 200000 lux, got "NaN"'),
+        (LIGHT, ["-5"], "got -5"),
+        (POSITION, ["1", "2"], "geometry_msgs/Vector3 takes 3 arguments"),
+        ("chamber/door_open", ["1"], "data: expected bool, got 1"),
+    ],
+)
+async def test_what_does_not_fit_is_refused_in_the_daemons_words(name: str, values: list[str], words: str):
+    async with serving() as daemon:
+        printed = await topic(daemon, "pub", name, *values)
+        assert (printed.status, printed.out) == (1, "")
+        assert words in printed.err
+        assert daemon.bus.topics.get(name).last is None
+
+
+async def test_an_option_that_is_none_is_no_value():
+    async with serving() as daemon:
+        printed = await topic(daemon, "pub", "environment_1/desired/recipe_start", "--jsn")
+    assert printed.status == 2
+    assert "No such option" in printed.err
+
+
+async def test_a_message_is_repeated_until_ctrl_c():
+    async with serving() as daemon:
+        subscription = daemon.bus.node("here").subscribe(LIGHT)
+        async with begun("topic", "pub", LIGHT, "7", "-r", "50", "--url", daemon.origin) as pub:
+            for _ in range(5):
+                assert (await asyncio.wait_for(subscription.get(), PATIENCE_S)).value == 7.0
+            pub.send_signal(signal.SIGINT)
+            assert await asyncio.wait_for(pub.wait(), PATIENCE_S) == 130
+        subscription.close()
+
+
+async def test_how_often_messages_come_is_measured():
+    async with serving() as daemon:
+        daemon.sensor[CO2].publish(0.0)  # one that was there before is none that comes
+        async with begun("topic", "hz", CO2, "-n", "3", "--json", "--url", daemon.origin) as hz:
+            waiting = asyncio.create_task(hz.communicate())
+            while not waiting.done():
+                daemon.sensor[CO2].publish(1.0)
+                await asyncio.wait([waiting], timeout=0.1)
+            out, err = waiting.result()
+    assert (hz.returncode, err) == (0, b"")
+    told = json.loads(out.splitlines()[-1])
+    assert [*told] == ["rate_hz", "min_s", "max_s", "std_dev_s", "window"]
+    assert told["window"] == 3
+    assert 0 <= told["min_s"] <= 1 / told["rate_hz"] <= told["max_s"]
+
+
+async def test_a_topic_that_is_silent_is_said_to_be():
+    async with serving() as daemon, begun("topic", "hz", CO2, "--url", daemon.origin) as hz:
+        assert await line_of(hz.stdout) == "no new messages\n"
+        hz.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(hz.wait(), PATIENCE_S) == 130
+
+
+def test_gaps_are_those_of_the_window():
+    gaps = Gaps(3)
+    assert gaps.told() is None
+    for arrival in (0.0, 50.0, 52.0, 56.0):
+        gaps.add(arrival)
+    assert gaps.told() == {
+        "rate_hz": pytest.approx(1 / 3),
+        "min_s": 2.0,
+        "max_s": 4.0,
+        "std_dev_s": pytest.approx(1.0),
+        "window": 3,
+    }
+    gaps.add(None)
+    gaps.add(100.0)
+    assert gaps.told() is None
+
+
+async def test_colour_is_for_terminals_and_for_those_who_ask():
+    async with serving() as daemon:
+        assert "\x1b[" not in (await topic(daemon, "info", CO2)).out
+        coloured = await topic(daemon, "info", CO2, "--color", "always", NO_COLOR="1")
+        assert "\x1b[36mscd30\x1b[0m" in coloured.out
+        assert "\x1b[" not in (await topic(daemon, "info", CO2, "--color", "never")).out
+
+
+async def test_a_message_without_effect_is_published_with_a_hint():
+    async with serving() as daemon:
+        daemon.bus.topics.declare("e/desired/x", FLOAT64, is_open=True, note="nothing in e controls x")
+        printed = await topic(daemon, "pub", "e/desired/x", "1")
+        assert (printed.status, printed.out, printed.err) == (0, "", "growd: nothing in e controls x\n")
+        assert daemon.bus.topics.get("e/desired/x").count == 1

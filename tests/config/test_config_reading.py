@@ -1,0 +1,398 @@
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd.config import Config, ConfigError, load
+from growd.config.lines import lines_of
+from growd.config.profiles import PROFILES, profile_path
+from growd.wiring.app import DEVICE_CHECKS, DOUBTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CURSES = ("9" * 6000, "[" * 3000, "8080\nname = 1")
+
+WRONG = """\
+[http]
+prot = 8080
+host = 5
+
+[light]
+gamma = "bright"
+[[light.channel]]
+name = "white"
+pin = 2
+
+[[sensor]]
+name = "air"
+kind = "scd30"
+
+[[sensor]]
+name = "gas"
+kind = "scd31"
+
+[[relay]]
+name = "valve"
+pin = 23
+variable = "air_carbon_dioxide_valve_on"
+
+[[relay]]
+name = "valve"
+pin = 23
+variable = "air_flush_on"
+
+[chamber.shelf_2.interlock]
+ceiling_pmm = 4000
+
+[wifi]
+name = "x"
+"""
+
+
+TWO_SENSORS = """\
+[[sensor]]
+name = "a"
+kind = "scd30"
+[[sensor]]
+name = "b"
+kind = "scd30"
+bus = 3
+[combine]
+air_temperature = "median"
+"""
+
+
+def findings(path: Path, *settings: str, **environ: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(path, settings, environ=environ, checks=DEVICE_CHECKS)
+    return [line.removeprefix(f"{path}:") for line in str(caught.value).splitlines()]
+
+
+def test_all_that_is_wrong_is_told_at_once_with_its_line(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(WRONG)
+    *others, wifi = findings(file)
+    assert others == [
+        "2: [http] prot: unknown option; is it port?",
+        "3: [http] host: must be text that is not empty, got 5",
+        "6: [light] gamma: must be a number from 0.2 to 5, got 'bright'",
+        '17: [sensor] gas.kind: must be one of "bh1750", "mhz16", "mhz19", "scd30", "tsl2591", got \'scd31\'',
+        "25: [relay] name: valve is given 2 times",
+        (
+            "26: [relay] pin: environment_1/valve and environment_1/valve are both on GPIO 23; "
+            "give one of them another"
+        ),
+        "30: [chamber.shelf_2.interlock] ceiling_pmm: unknown option; is it ceiling_ppm?",
+    ]
+    assert wifi.startswith("32: [wifi]: unknown section; known are environment, sensor, light, relay")
+
+
+def test_what_is_wrong_by_itself_seems_to_conflict_with_nothing(tmp_path: Path):
+    # the lamp's default pins, or the address of a sensor of no known kind
+    file = tmp_path / "growd.toml"
+    file.write_text("[light]\nchannel = 3\n[[relay]]\nname = 'fan'\npin = 12\nvariable = 'air_flush_on'\n")
+    assert findings(file) == [
+        "2: [light] channel: must be a list of tables, such as [[light.channel]], got 3"
+    ]
+
+
+def test_conflicts_between_devices_are_all_told_with_their_lines(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        "".join(f"[[sensor]]\nname = '{name}'\nkind = 'bh1750'\n" for name in "abc")
+        + "[light]\nneeds_sensor = false\n[store.variable.air_humidty]\nabsolute_band = 1\n"
+    )
+    assert findings(file) == [
+        "4: [sensor] address: a and b are both at 0x23 on bus 1",
+        "7: [sensor] address: a and c are both at 0x23 on bus 1",
+        "12: [store] variable.air_humidty: there is no variable of this name; did you mean air_humidity?",
+    ]
+
+
+def test_a_variable_of_the_environment_stands_above_the_file_and_a_setting_above_that(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[http]\nport = 1\nmax_streams = 1\nhost = '127.0.0.1'\n")
+    environ = {
+        "GROWD_HTTP__PORT": "2",
+        "GROWD_HTTP__MAX_STREAMS": "2",
+        "GROWD_CHAMBER__SHELF_2__FILTER__WEIGHT": "0.2",
+        "GROWD_DATA": "elsewhere",
+        "HTTP__PORT": "9",
+    }
+    config = load(file, ("http.port=3",), environ=environ)
+    assert (config.http.port, config.http.max_streams) == (3, 2)
+    assert config.chamber["shelf_2"].filter.weight == 0.2
+
+
+def test_a_variable_with_one_underscore_too_few_is_refused_with_the_right_name():
+    with pytest.raises(ConfigError, match=r"^GROWD_HTTP_PORT: sets nothing; write GROWD_HTTP__PORT,"):
+        load(None, environ={"GROWD_HTTP_PORT": "8080"})
+    others = {"GROWD_URL": "http://chamber", "GROWD_USER": "bob", "GROWD_TEST_COUCHDB": "http://couch"}
+    assert load(None, environ=others) == Config()
+
+
+def test_what_a_variable_or_a_setting_has_wrong_is_told_by_its_name(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[http]\nport = 1\nkeep_alive_s = 0\n")
+    assert findings(file, "http.port=x", GROWD_STORE__BATCH="0", GROWD_HTTPS__PORT="1")[1:] == [
+        "GROWD_STORE__BATCH: [store] batch: must be a whole number from 1 to 10000, got 0",
+        "--set http.port: [http] port: must be a whole number from 0 to 65535, got 'x'",
+        "3: [http] keep_alive_s: must be a number above 0 to 86400, got 0",
+    ]
+    assert findings(file, GROWD_HTTPS__PORT="1")[0].startswith("GROWD_HTTPS__PORT: [https]: unknown section")
+    assert findings(file, GROWD_SENSOR__X="1")[0].startswith("GROWD_SENSOR__X: [sensor]: must be a list")
+    file.write_text("")
+    (lamps, *_) = findings(file, GROWD_LIGHT__GAMMA="2", GROWD_CHAMBER__SHELF_2__LIGHT__GAMMA="2")
+    assert lamps.startswith("GROWD_CHAMBER__SHELF_2__LIGHT__GAMMA: [chamber.shelf_2.light] channel.pin: ")
+
+
+def test_the_value_of_an_option_that_may_hold_a_password_is_not_shown(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text("[couchdb]\nurl = ['http://grower:secret@host']\n")
+    (told,) = findings(file)
+    assert "secret" not in told
+
+
+KEYS = st.text("abc_-1", min_size=1, max_size=3) | st.sampled_from(['"a b"', "'c.d'", '"\\u00e4#["'])
+SCALARS = st.sampled_from(
+    [
+        "1",
+        "-2.5e3",
+        "true",
+        '"x # ] } \\" \'"',
+        "'\\'",
+        '"""\na\n"b" # ]\n"""',
+        "'''\n''x\n'''",
+        "0x1F",
+        "1979-05-27 07:32:00",
+        "inf",
+    ]
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda each: "[ # a ] comment\n " + ",\n ".join(each) + "\n]")
+        | st.dictionaries(st.sampled_from("xyz"), inner, max_size=2).map(
+            lambda each: "{" + ", ".join(f"{key} = {value}" for key, value in each.items()) + "}"
+        )
+    ),
+    max_leaves=6,
+)
+LINES = st.lists(
+    st.tuples(KEYS, KEYS, VALUES).map(lambda each: f"{each[0]} . {each[1]} = {each[2]} # so")
+    | st.tuples(KEYS, VALUES).map(" = ".join)
+    | KEYS.map(lambda key: f"[ {key} ]")
+    | st.tuples(KEYS, KEYS).map(lambda keys: f"[{keys[0]}.{keys[1]}]  # table")
+    | KEYS.map(lambda key: f"[[{key}]]")
+    | st.tuples(KEYS, KEYS).map(lambda keys: f"[[{keys[0]}.{keys[1]}]]")
+    | st.sampled_from(["", "# [nothing]", "\t"]),
+    max_size=8,
+)
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> set[tuple[str | int, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return {path} | {place for key, each in inner for place in places(each, (*path, key))}
+
+
+@given(LINES)
+def test_everything_in_a_file_has_a_line(lines):
+    text = "\n".join(lines)
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return
+    found = lines_of(text)
+    assert {*found} == places(tree) - {()}
+    assert all(1 <= line <= text.count("\n") + 1 for line in found.values())
+    for path, line in found.items():
+        if isinstance(path[-1], str):
+            written = text.split("\n")[line - 1]
+            assert path[-1] in written or "\\u00e4" in written
+
+
+def test_lines_are_those_of_the_file():
+    text = (
+        '\n[http]\nport = 1\na.b = [ 1, # ]\n  {x = 1, "y z" = 2} ]\n[[sensor]]\nname = """a\nb"""\n'
+        "[[sensor]]\nname = 'x'\n[chamber.s.light]\n[[chamber.s.light.channel]]\npin = 2"
+    )
+    found = lines_of(text)
+    assert found["http", "a", "b", 1, "y z"] == 5
+    assert found["sensor", 0, "name"] == 7
+    assert (found["sensor",], found["sensor", 1], found["sensor", 1, "name"]) == (6, 9, 10)
+    assert found["chamber", "s", "light", "channel", 0, "pin"] == 13
+
+
+@pytest.mark.parametrize("value", CURSES, ids=["digits", "brackets", "lines"])
+def test_a_setting_that_no_toml_can_be_is_text(tmp_path: Path, value: str):
+    file = tmp_path / "growd.toml"
+    file.touch()
+    (sentence,) = findings(file, f"http.port={value}")
+    assert sentence.startswith("--set http.port: [http] port: must be a whole number from 0 to 65535, got '")
+
+
+@pytest.mark.parametrize("setting", ["http.port=\udcff", "chamber.\udcff.light.enabled=true"])
+def test_a_setting_that_is_not_utf_8_is_refused(tmp_path: Path, setting: str):
+    file = tmp_path / "growd.toml"
+    file.touch()
+    (sentence,) = findings(file, setting)
+    assert sentence == f"--set {setting.partition('=')[0]}: is not UTF-8"
+
+
+def test_an_address_with_a_login_in_the_wrong_place_is_not_shown(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    address = "http://admin:secret@database:5984"
+    file.write_text(f'couchdb = "{address}"\n')
+    (in_the_file,) = findings(file)
+    assert in_the_file == "1: [couchdb]: must be a table, got what may hold a password"
+    file.write_text("[couchdb]\nurl = 'http://database:5984'\n")
+    told = [
+        *findings(file, f"couchdb_url={address}"),
+        *findings(file, GROWD_COUCHDB__=address),
+        *findings(file, GROWD_COUCHDB__URL__X=address),
+    ]
+    assert told == [
+        "--set couchdb_url: must have the form section.option=value",
+        "GROWD_COUCHDB__: must have the form section.option=value",
+        "GROWD_COUCHDB__URL__X: url in [couchdb] has no options beneath it",
+    ]
+
+
+def test_no_number_is_infinite_or_none(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        '[[alert]]\nname = "warm"\nkind = "out_of_band"\nvariable = "air_temperature"\nabove = nan\n'
+        "hysteresis = inf\n[store.variable.air_temperature]\nabsolute_band = inf\n"
+    )
+    assert findings(file) == [
+        "5: [alert] warm.above: must be a number, got nan",
+        "6: [alert] warm.hysteresis: must be a number from 0, got inf",
+        "8: [store] variable.air_temperature.absolute_band: must be a number from 0, got inf",
+    ]
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    file.write_bytes("\ufeff[http]\r\nport = 8080\r\n".encode())
+    assert load(file, environ={}).http.port == 8080
+
+
+def test_a_further_topic_that_can_not_be_is_told_with_its_line(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    taken = "environment_1/measured/air_temperature"
+    file.write_text(f"""[topics]
+"a//b" = "std_msgs/Float64"
+"{taken}" = "std_msgs/Float64"
+"environment_1/note" = "std_msgs/String"
+"environment_1/interlocks/new" = "std_msgs/String"
+"alerts/event" = "std_msgs/String"
+""")
+    assert findings(file) == [
+        '2: [topics] a//b: the name "a//b" is not valid: it has an empty segment',
+        f'3: [topics] {taken}: a topic named "{taken}" exists already',
+        *(
+            f'{line}: [topics] {name}: a topic named "{name}" exists already'
+            for line, name in ((5, "environment_1/interlocks/new"), (6, "alerts/event"))
+        ),
+    ]
+
+
+def test_a_variable_for_one_option_stands_above_one_for_all_of_its_table():
+    environ = {
+        "GROWD_STORE__VARIABLE__AIR_HUMIDITY__RELATIVE_BAND": "0.5",
+        "GROWD_STORE__VARIABLE": "{air_humidity = {relative_band = 0.1, absolute_band = 2}}",
+    }
+    rule = load(None, environ=environ).store.variable["air_humidity"]
+    assert (rule.relative_band, rule.absolute_band) == (0.5, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[[sensor]]\nname = co2\n",
+            'growd.toml:2: is not TOML: Invalid value; text needs quotation marks: name = "..."',
+        ),
+        ("[simulator]\nenabled = True\n", "; write enabled = true, if it is a switch"),
+        ("[http\n", "growd.toml:1: is not TOML: Expected ']'"),
+        (
+            "[[sensor]]\nname = 'a'\nkind = 'scd30'\naddress = '0x61'\n",
+            "; write 0x61 without quotation marks",
+        ),
+        ("[[relay]]\nname = 'f'\npin = 40\nvariable = 'air_flush_on'\n", "pin 40 of the header is GPIO 21"),
+        ("[[notify]]\nname = 'm'\nkind = 'email'\nrecipients = 'a@b'\n", '; write recipients = ["a@b"]'),
+        ("[[chamber]]\nname = 'x'\n", "such as [[chamber.shelf_2.sensor]]"),
+        (
+            "[combine]\nair_co2 = 'first'\n",
+            "there is no variable of this name; did you mean air_carbon_dioxide?",
+        ),
+        ("[store.variable.temperature]\nabsolute_band = 1\n", "did you mean air_temperature?"),
+        (
+            "[[sensor]]\nname = 'a'\nkind = 'scd30'\nport = '/dev/ttyS0'\n",
+            "a is a scd30; it is for mhz19, mhz16 only",
+        ),
+    ],
+)
+def test_a_mistake_that_is_often_made_is_told_with_what_to_write(tmp_path: Path, text: str, words: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(file, environ={}, checks=DEVICE_CHECKS)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[[sensor]]\nname = 'a'\nkind = 'tsl2591'\naddress = 0x39\n",
+            "a is at 0x39, but a tsl2591 has 0x29",
+        ),
+        (
+            "light = {hardware_pwm = true, channel = [{name='red', pin=12}, {name='white', pin=18}]}\n",
+            "GPIO 12 and GPIO 18 share one PWM channel on a Raspberry Pi 1 to 4",
+        ),
+        (
+            TWO_SENSORS,
+            "[combine] air_temperature: of two sensors the first one counts",
+        ),
+    ],
+)
+def test_a_doubtful_configuration_is_loaded_with_a_warning(tmp_path: Path, text: str, words: str):
+    file = tmp_path / "growd.toml"
+    file.write_text(f"{text}\n[simulator]\n")
+    warnings: list[str] = []
+    load(file, environ={}, checks=DEVICE_CHECKS, doubts=DOUBTS, warn=warnings.append)
+    assert [words in warning for warning in warnings] == [True]
+
+
+def test_no_configuration_that_ships_is_doubtful():
+    for profile in PROFILES:
+        warnings: list[str] = []
+        load(profile_path(profile), environ={}, checks=DEVICE_CHECKS, doubts=DOUBTS, warn=warnings.append)
+        assert warnings == []
+
+
+def test_relative_files_are_those_beside_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    (folder / "secret").write_text("x")
+    file = folder / "growd.toml"
+    hook = "[[notify]]\nname = 'h'\nkind = 'webhook'\nurl = 'http://h'\n"
+    file.write_text(f"{hook}secret_file = 'secret'\n[couchdb]\ncredentials_file = 'sub/login'\n")
+    monkeypatch.chdir(tmp_path)
+    config = load(file.relative_to(tmp_path), environ={})
+    assert config.notify[0].secret_file == str(folder / "secret")
+    assert config.couchdb.credentials_file == str(folder / "sub/login")
+    given = tmp_path / "credentials"
+    given.mkdir()
+    (given / "secret").write_text("y")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(given))  # systemd's come first
+    assert load(file, environ={}).notify[0].secret_file == "secret"
+    file.write_text(f"{hook}secret_file = 'elsewhere'\n")
+    assert load(file, environ={}).notify[0].secret_file == "elsewhere"

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import asyncio
+import tomllib
+
+import pytest
+
+from growd.cli.hardware_check import check_hardware
+from growd.config import load
+from growd.config.profiles import PROFILES, profile_path, profile_text
+from growd.wiring.app import DEVICE_CHECKS
+from growd.wiring.simulator import simulated_hardware
+from support.jumping import JumpingClock, answer_at_once
+
+
+@pytest.mark.parametrize("name", PROFILES)
+async def test_a_profile_is_sound_and_all_it_names_answers_on_simulated_hardware(name):
+    file = profile_path(name)
+    await asyncio.to_thread(load, file, checks=DEVICE_CHECKS)
+    config = await asyncio.to_thread(load, file, ("simulator.enabled=true",), checks=DEVICE_CHECKS)
+    clock = JumpingClock()  # the first measurement of an SCD30 takes two seconds
+    hardware = simulated_hardware(config, clock)
+    answer_at_once(hardware)
+    try:
+        findings = await check_hardware(config, hardware, clock, lambda _: None)
+    finally:
+        hardware.close()
+    assert [finding.sentence for finding in findings if not finding.answers] == []
+    assert len(findings) == len(config.sensor) + len(config.relay) + 1
+
+
+def test_only_the_profile_of_the_simulation_is_simulated():
+    simulated = [name for name in PROFILES if tomllib.loads(profile_text(name))["simulator"]["enabled"]]
+    assert simulated == ["sim"]
+
+
+def test_the_profiles_have_what_they_are_for():
+    kinds = {name: {sensor.kind for sensor in load(profile_path(name)).sensor} for name in PROFILES}
+    assert kinds == {
+        "sim": {"scd30", "bh1750"},
+        "food-computer": {"scd30", "bh1750"},
+        "minimal": {"mhz19"},
+    }
+    for name in ("sim", "food-computer"):
+        variables = {relay.variable for relay in load(profile_path(name)).relay}
+        assert variables == {"air_carbon_dioxide_valve_on", "air_flush_on"}
+    lamp = load(profile_path("minimal")).light
+    assert (lamp.switched, [channel.name for channel in lamp.channel]) == (True, ["white"])

@@ -1,0 +1,130 @@
+"""What the machine tells of itself, read from files as a Raspberry Pi has them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd import __version__
+from growd.host import machine
+from growd.host.machine import Machine, MachineStatus, read_machine
+from growd.runtime.clock import RealClock
+from support.daemon import serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = {
+    "proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0",
+    "proc/uptime": "123456.78 400000.00\n",
+    "etc/os-release": 'NAME="Debian"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\n',
+    "sys/class/thermal/thermal_zone0/type": "cpu-thermal\n",
+    "sys/class/thermal/thermal_zone0/temp": "48312\n",
+    "sys/class/thermal/thermal_zone1/temp": "-1500\n",
+    "sys/class/thermal/thermal_zone2/temp": "nothing\n",
+    "sys/devices/platform/soc/soc:firmware/get_throttled": "50005\n",
+}
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def read(root: Path) -> MachineStatus:
+    return read_machine(root, RealClock(), root)
+
+
+def test_a_raspberry_pi_tells_all_of_it(tmp_path: Path):
+    write(tmp_path, FILES)
+    told = read(tmp_path)
+    assert told.model == "Raspberry Pi 4 Model B Rev 1.4"
+    assert told.system == "Debian GNU/Linux 12 (bookworm)"
+    assert told.uptime_s == 123_456.78
+    assert told.temperatures_degc == {"cpu-thermal": 48.312, "thermal_zone1": -1.5}
+    assert told.troubles == ["under-voltage", "throttled"]
+    assert told.earlier_troubles == ["under-voltage", "throttled"]
+    assert told.growd_version == __version__
+    usage = shutil.disk_usage(tmp_path)
+    assert told.disk_bytes == usage.total
+    assert told.disk_free_bytes == pytest.approx(usage.free, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("bits", "now", "earlier"),
+    [
+        ("0", [], []),
+        ("8", ["soft temperature limit"], []),
+        ("20002", ["frequency capped"], ["frequency capped"]),
+        ("80000", [], ["soft temperature limit"]),
+    ],
+)
+def test_the_bits_of_the_firmware_have_names(tmp_path: Path, bits: str, now: list[str], earlier: list[str]):
+    write(tmp_path, {"sys/bus/platform/drivers/raspberrypi-firmware/soc:firmware/get_throttled": bits})
+    told = read(tmp_path)
+    assert (told.troubles, told.earlier_troubles) == (now, earlier)
+
+
+@pytest.mark.parametrize(("alarm", "troubles"), [("1\n", ["under-voltage"]), ("0\n", []), ("?\n", None)])
+def test_a_kernel_without_that_file_tells_of_the_voltage(tmp_path: Path, alarm: str, troubles: object):
+    other = "sys/class/hwmon/hwmon0"
+    write(tmp_path, {f"{other}/name": "cpu_thermal\n", f"{other}/in0_lcrit_alarm": "1\n"})
+    write(tmp_path, {f"{other[:-1]}1/name": "rpi_volt\n", f"{other[:-1]}1/in0_lcrit_alarm": alarm})
+    told = read(tmp_path)
+    assert (told.troubles, told.earlier_troubles) == (troubles, None)
+
+
+def test_what_a_machine_can_not_tell_is_none(tmp_path: Path):
+    told = read_machine(tmp_path / "nowhere", RealClock(), tmp_path)
+    assert told.model is told.system is told.uptime_s is told.troubles is told.disk_free_bytes is None
+    assert told.temperatures_degc == {}
+
+
+async def test_a_node_tells_it_over_the_api_and_leaves_out_what_is_not_known(tmp_path: Path):
+    write(tmp_path, {"proc/uptime": "12.50 1.00\n"})
+    async with serving() as daemon:
+        node = Machine(daemon.bus, tmp_path, tmp_path)
+        told = (await daemon.ask("GET", "/node/machine")).json["machine"]
+        await node.close()
+    assert told["uptime_s"] == 12.5
+    assert told["growd_version"] == __version__
+    assert told["growd_uptime_s"] > 0
+    assert told["clock_synchronised"] in {True, False}
+    assert not {"model", "temperatures_degc", "troubles"} & told.keys()
+
+
+async def test_what_was_read_a_moment_ago_is_not_read_again(tmp_path: Path):
+    async with serving() as daemon:
+        node = Machine(daemon.bus, tmp_path, tmp_path)
+        write(tmp_path, {"proc/uptime": "1 1\n"})
+        await daemon.ask("GET", "/node/machine")
+        write(tmp_path, {"proc/uptime": "2 2\n"})
+        again = await daemon.ask("GET", "/node/machine")
+        await node.close()
+    assert again.json["machine"]["uptime_s"] == 1
+
+
+async def test_files_that_can_not_be_read_in_time_hold_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    goes_on, calls = threading.Event(), []
+
+    def hang(*_: object) -> MachineStatus:
+        calls.append(threading.current_thread())
+        goes_on.wait(30)
+        return MachineStatus("1", "3", 0.0, clock_synchronised=True)
+
+    monkeypatch.setattr(machine, "read_machine", hang)
+    monkeypatch.setattr(machine, "_PATIENCE_S", 0.01)
+    async with serving() as daemon:
+        node = Machine(daemon.bus, tmp_path, tmp_path)
+        answers = await asyncio.gather(*(daemon.ask("GET", "/node/machine") for _ in range(3)))
+        assert [answer.json["machine"] for answer in answers] == [None] * 3
+        assert len(calls) == 1  # what hangs takes one thread, however many ask
+        goes_on.set()
+        await node.close()

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd.host.systemd import passed_sockets
+from growd.server.server import AddressError
+from support.daemon import serving
+from support.program import GROWD, home_on
+from support.service_manager import Manager, managed
+
+if TYPE_CHECKING:
+    from support.database import DatabaseServer
+
+FOLDER = Path(__file__).parents[2] / "systemd"
+MOST_EXPOSED = 2.0
+TARGET = b"GET /_svc/api/0.0.1/topic HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze on this machine"
+)
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    """A copy of the unit beside its socket. It names a program that is there, for that is checked too."""
+    shutil.copy(FOLDER / "growd.socket", tmp_path)
+    unit = tmp_path / "growd.service"
+    unit.write_text((FOLDER / "growd.service").read_text().replace("/opt/growd/bin/growd", "/bin/true"))
+    return unit
+
+
+def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, check=False)
+
+
+@needs_systemd
+@pytest.mark.parametrize("name", ["growd.service", "growd.socket"])
+def test_systemd_finds_no_fault_with_the_unit(unit: Path, name: str):
+    verdict = analyze("verify", "--man=no", str(unit.with_name(name)))
+    about_it = [line for line in verdict.stderr.splitlines() if "growd" in line]
+    assert verdict.returncode == 0, verdict.stderr
+    assert about_it == []
+
+
+@needs_systemd
+def test_systemd_finds_the_service_little_exposed(unit: Path):
+    verdict = analyze(
+        "security", "--offline=true", "--no-pager", f"--threshold={round(MOST_EXPOSED * 10)}", str(unit)
+    )
+    found = re.search(r"Overall exposure level for growd.service: ([\d.]+)", verdict.stdout)
+    assert found, verdict.stdout + verdict.stderr
+    assert float(found[1]) <= MOST_EXPOSED
+    assert verdict.returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="there is no systemd-sysusers")
+def test_the_user_and_its_groups_are_made_where_they_are_not_there(tmp_path: Path):
+    (tmp_path / "etc").mkdir()
+    made = subprocess.run(
+        ["systemd-sysusers", f"--root={tmp_path}", str(FOLDER / "growd.sysusers.conf")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    groups = {line.split(":")[0]: line.split(":")[3] for line in (tmp_path / "etc/group").read_text().split()}
+    assert {group: groups[group] for group in ("i2c", "gpio", "dialout")} == dict.fromkeys(
+        ("i2c", "gpio", "dialout"), "growd"
+    )
+    unit = (FOLDER / "growd.service").read_text()
+    assert "SupplementaryGroups=i2c gpio dialout\n" in unit
+
+
+def test_the_service_makes_the_outputs_safe_after_every_end_on_the_same_configuration_and_data():
+    lines = (FOLDER / "growd.service").read_text().splitlines()
+    commands = dict(line.split("=", 1) for line in lines if line.startswith("ExecSt"))
+    assert commands["ExecStopPost"] == commands["ExecStart"].replace("growd run", "growd safe", 1)
+
+
+def test_the_watchdog_is_patient_with_what_growd_takes_as_long():
+    unit = (FOLDER / "growd.service").read_text()
+    assert "Type=notify\n" in unit
+    assert "WatchdogSec=60\n" in unit
+
+
+# socket activation
+
+
+def listening(host: str = "127.0.0.1") -> socket.socket:
+    return socket.create_server((host, 0), backlog=128)
+
+
+def test_sockets_are_taken_that_are_meant_for_this_process_and_not_handed_on():
+    environment = {"LISTEN_PID": "1", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "http", "OTHER": "1"}
+    assert passed_sockets(environment) == []
+    assert environment == {"OTHER": "1"}
+    assert passed_sockets({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "some"}) == []
+    assert passed_sockets({}) == []
+
+
+async def test_a_socket_that_is_not_as_configured_is_refused_with_both_addresses():
+    async with serving() as daemon:
+        with closing(listening()) as passed:
+            port = passed.getsockname()[1]
+            with pytest.raises(
+                AddressError, match=rf"127\.0\.0\.1 port {port}, but .* 127\.0\.0\.2 and {port}"
+            ):
+                await daemon.server.open("127.0.0.2", port, [passed])
+            with pytest.raises(AddressError, match=r"growd\.socket and the configuration"):
+                await daemon.server.open("127.0.0.1", port - 1, [passed])
+
+
+async def ask(port: int) -> bytes:
+    """The status line, b"" where the connection was taken and broke off. Raises if it was refused."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(TARGET)
+        return (await reader.readline()).strip()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+class Crowd:
+    """Clients that ask again and again, each with a connection of its own."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.answers: list[bytes] = []
+        self._news = asyncio.Event()
+
+    async def ask_for_ever(self) -> None:
+        while True:
+            self.answers.append(await ask(self.port))
+            self._news.set()
+
+    async def until_answered(self, more: int) -> None:
+        wanted = self.answers.count(b"HTTP/1.1 200 OK") + more
+        async with asyncio.timeout(60):
+            while self.answers.count(b"HTTP/1.1 200 OK") < wanted:
+                self._news.clear()
+                await self._news.wait()
+
+
+async def end(manager: Manager, number: signal.Signals) -> None:
+    manager.process.send_signal(number)
+    async with asyncio.timeout(60):
+        await manager.process.wait()
+
+
+@pytest.mark.timeout(240)
+async def test_no_client_is_refused_while_growd_is_killed_stopped_and_started_again(
+    tmp_path: Path, database_server: DatabaseServer
+):
+    async with AsyncExitStack() as stack:
+        passed = stack.enter_context(closing(listening()))
+        home = await stack.enter_async_context(home_on(database_server, shared=True))
+        port = passed.getsockname()[1]
+        options = ("run", "--port", str(port), "--data", str(tmp_path), *home.arguments)
+        crowd = Crowd(port)
+        async with managed(str(GROWD), *options, watchdog_s=60, listening=[passed]) as manager:
+            tasks = [asyncio.create_task(crowd.ask_for_ever(), name=f"client {n}") for n in range(2)]
+            await crowd.until_answered(10)
+            for number in (signal.SIGKILL, signal.SIGTERM):
+                await end(manager, number)
+                late = asyncio.create_task(ask(port), name="comes while growd is not there")
+                await manager.start()
+                async with asyncio.timeout(60):
+                    assert await late == b"HTTP/1.1 200 OK"
+                await crowd.until_answered(10)
+            refused = [task for task in tasks if task.done()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    assert refused == []
+    assert set(crowd.answers) <= {b"HTTP/1.1 200 OK", b""}

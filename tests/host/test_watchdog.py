@@ -1,0 +1,420 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from growd.bus import Bus
+from growd.config import Channel, Config, Light, Relay, Sensor
+from growd.control.combining import Combiner
+from growd.control.filters import Filter
+from growd.control.sampling import Sampler
+from growd.control.topics import declare_environment
+from growd.host.systemd import ServiceManager
+from growd.runtime.liveness import LOOP_S, STORE_S, Liveness
+from growd.runtime.supervisor import Supervisor
+from growd.runtime.worker import Worker
+from growd.store.points import PointMaker
+from growd.store.recorder import Recorder
+from support.clock import ManualClock
+from support.freezing import LOOPS
+from support.jumping import rigged
+from support.outbox import opened_at
+from support.program import PATIENCE_S, home_on, processes_that_name
+from support.recipes import Chamber
+from support.running import running
+from support.service_manager import Manager, Notified, managed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from support.database import DatabaseServer
+
+FREEZING = str(Path(__file__).parents[1] / "support" / "freezing.py")
+WATCHDOG_S = 1.0
+ENV = "environment_1"
+AIR = Sensor(name="air", kind="scd30")
+LAMP = Light(channel=(Channel(name="red", pin=4),))
+VALVE = Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+
+pytestmark = pytest.mark.timeout(240)
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# what counts as stuck
+
+
+def test_a_loop_is_stuck_that_has_been_silent_for_longer_than_it_may():
+    time = Time()
+    liveness = Liveness(monotonic=time)
+    with liveness.heartbeat("sampler", 10) as sampler, liveness.heartbeat("shipper", 100):
+        time.now = 10
+        assert liveness.stuck() == []
+        time.now = 11
+        assert [str(each) for each in liveness.stuck()] == ["sampler has not advanced for more than 10 s"]
+        sampler.beat()
+        assert liveness.stuck() == []
+    time.now = 1_000
+    assert liveness.stuck() == []  # they have ended
+
+
+def test_a_loop_without_work_is_not_stuck_however_long_and_has_its_time_when_work_comes():
+    time, work = Time(), []
+    liveness = Liveness(monotonic=time)
+    with liveness.heartbeat("shipper", 10, is_idle=lambda: not work):
+        time.now = 1_000
+        assert liveness.stuck() == []
+        work.append("a point")
+        time.now = 1_010
+        assert liveness.stuck() == []
+        time.now = 1_011
+        assert len(liveness.stuck()) == 1
+
+
+def test_a_loop_on_a_slow_clock_has_as_much_more_time_and_one_on_a_fast_clock_no_less():
+    time = Time()
+    slow, fast = Liveness(0.1, time), Liveness(100, time)
+    with slow.heartbeat("one", 10), fast.heartbeat("two", 10):
+        time.now = 10
+        assert fast.stuck() == []
+        time.now = 100
+        assert slow.stuck() == []
+        assert len(fast.stuck()) == 1
+
+
+class Absent:
+    def read(self) -> dict[str, float]:
+        raise OSError(121, "Remote I/O error")
+
+
+async def test_a_sensor_that_is_absent_and_a_clock_that_is_set_starve_nobody():
+    clock = ManualClock()
+    bus = Bus(clock, liveness=Liveness(monotonic=clock.monotonic))
+    declare_environment(bus, ENV, ["air_carbon_dioxide"])
+    worker = Worker("i2c-1")
+    clock.watch(worker)
+    sampler = Sampler(
+        bus,
+        ENV,
+        "scd30",
+        read=Absent().read,
+        variables=["air_carbon_dioxide"],
+        worker=worker,
+        interval_s=3_600,
+    )
+    task = asyncio.create_task(sampler.run(), name="sampler")
+    for minute in range(120):
+        await clock.advance(LOOP_S / 2)
+        clock._offset += (-1) ** minute * 86_400
+        assert bus.liveness.stuck() == []
+    assert bus.liveness._heartbeats
+    task.cancel()
+    await asyncio.wait([task])
+    await worker.close()
+
+
+async def test_loops_that_have_nothing_to_do_are_not_stuck(tmp_path: Path):
+    clock = ManualClock()
+    time = Time()
+    bus = Bus(clock, liveness=Liveness(monotonic=time))
+    declare_environment(bus, ENV, ["air_carbon_dioxide"])
+    combiner = Combiner(bus, ENV, "air_carbon_dioxide", ["a", "b"], method="first", stale_after_s=30.0)
+    waiting = Filter(bus, ENV, "air_carbon_dioxide")
+    async with opened_at(tmp_path / "growd.sqlite3", clock, liveness=bus.liveness) as outbox:
+        recorder = Recorder(bus, outbox, PointMaker("0123456789ab"), [ENV])
+        async with running(clock, combiner, waiting, recorder, outbox):
+            names = {each.name for each in bus.liveness._heartbeats}
+            assert {combiner.node.name, waiting.node.name, recorder.node.name, "outbox"} < names
+            for _ in range(20):  # ten minutes
+                time.now += LOOP_S / 2
+                await clock.advance(LOOP_S / 2)
+                await outbox.flush()  # that nothing is measured is a point, and a disk goes by real time
+                assert bus.liveness.stuck() == []
+
+
+async def test_loops_to_which_more_comes_than_they_have_taken_are_not_stuck_while_they_take_it(
+    tmp_path: Path,
+):
+    clock, time = ManualClock(), Time()
+    bus = Bus(clock, liveness=Liveness(monotonic=time))
+    declare_environment(bus, ENV, ["air_carbon_dioxide"])
+    combiner = Combiner(bus, ENV, "air_carbon_dioxide", ["a", "b"], method="first", stale_after_s=30.0)
+    busy = Filter(bus, ENV, "air_carbon_dioxide")
+    stages = ("raw/air_carbon_dioxide/a", "raw/air_carbon_dioxide", "measured/air_carbon_dioxide")
+    node = bus.node("outside")
+    outside = [node.publisher(f"{ENV}/{stage}") for stage in stages]
+    async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
+        recorder = Recorder(bus, outbox, PointMaker("0123456789ab"), [ENV])
+        async with running(clock, combiner, busy, recorder):
+            for _ in range(20):  # ten minutes
+                time.now += LOOP_S / 2
+                await clock.advance(LOOP_S / 2)
+                for stage in outside:
+                    stage.publish(400.0)  # that waits while it is looked
+                assert bus.liveness.stuck() == []
+
+
+async def test_no_loop_of_a_plant_at_work_is_stuck():
+    async with rigged(Config(sensor=(AIR,), light=LAMP, relay=(VALVE,))) as rig:
+        await rig.clock.settle()
+        loops = {each.name for each in rig.bus.liveness._heartbeats}
+        kinds = ("/samplers/", "/filters/", "/controllers/", "/actuators/", "/interlocks")
+        assert not [kind for kind in kinds if not any(kind in name for name in loops)]
+        for _ in range(20):  # ten minutes
+            await rig.clock.advance(LOOP_S / 2)
+            assert rig.bus.liveness.stuck() == []
+        assert {each.name for each in rig.bus.liveness._heartbeats} == loops
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+async def test_a_recipe_runner_is_not_stuck_while_a_recipe_runs_nor_where_its_journal_can_not_be_read(
+    is_broken,
+):
+    chamber = Chamber()
+    chamber.journal.broken = is_broken
+    async with chamber.on():
+        answer = await chamber.start()
+        assert answer["success"] is not is_broken
+        for _ in range(20):
+            await chamber.clock.advance(STORE_S / 2)
+            assert chamber.bus.liveness.stuck() == []
+        assert chamber.bus.liveness._heartbeats
+
+
+async def test_an_outbox_that_does_not_save_what_it_has_is_stuck(tmp_path: Path):
+    clock = ManualClock()
+    time = Time()
+    liveness = Liveness(monotonic=time)
+    async with (
+        opened_at(tmp_path / "growd.sqlite3", clock, liveness=liveness) as outbox,
+        running(clock, outbox),
+    ):
+        outbox.add(PointMaker("0123456789ab").make(ENV, "air_humidity", 50.0, 1e9, is_desired=False))
+        await clock.settle()
+        time.now = 2 * STORE_S  # the clock of the outbox stands still
+        assert [each.name for each in liveness.stuck()] == ["outbox"]
+
+
+async def test_a_part_that_waits_to_be_started_again_is_not_stuck():
+    clock = ManualClock()
+    liveness = Liveness(monotonic=clock.monotonic)
+    starts = []
+
+    async def part() -> None:
+        with liveness.heartbeat("part", 5):
+            starts.append(clock.monotonic())
+            raise OSError("the disk is full")
+
+    async with Supervisor(clock, liveness) as parts:
+        parts.start("part", part)
+        for _ in range(300):
+            await clock.advance(1)
+            assert liveness.stuck() == []
+    assert starts[-1] - starts[-2] == 60
+
+
+# what the manager is told
+
+
+@pytest.fixture
+def notified(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    heard = Notified(str(tmp_path / "notify") if request.param == "path" else "")
+    yield heard
+    heard.close()
+
+
+@pytest.mark.parametrize("notified", ["path", "abstract"], indirect=True)
+async def test_the_manager_is_told_in_the_words_of_sd_notify(notified: Notified):
+    environment = {"NOTIFY_SOCKET": notified.address, "WATCHDOG_USEC": "2000000", "OTHER": "1"}
+    manager = ServiceManager.from_environment(environment)
+    assert environment == {"OTHER": "1"}  # what growd starts is not meant
+    assert manager.watchdog_s == 2.0
+    manager.status("one\nof 2")
+    manager.status("one of 2")
+    manager.reloading()
+    manager.ready()
+    manager.stopping()
+    said = [await notified.next() for _ in range(4)]
+    assert said[0] == "STATUS=one of 2"  # once, and in one line
+    assert said[1].startswith("RELOADING=1\nMONOTONIC_USEC=")
+    assert said[2:] == ["READY=1", "STOPPING=1"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "watchdog_s"),
+    [
+        ({}, None),
+        ({"NOTIFY_SOCKET": "@x"}, None),
+        ({"NOTIFY_SOCKET": "@x", "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}, None),
+        ({"NOTIFY_SOCKET": "@x", "WATCHDOG_USEC": "no number"}, None),
+        ({"WATCHDOG_USEC": "1000000"}, None),
+        ({"NOTIFY_SOCKET": "vsock:2:1234", "WATCHDOG_USEC": "1000000"}, None),
+        ({"NOTIFY_SOCKET": "@x", "WATCHDOG_USEC": "1000000"}, 1.0),
+    ],
+)
+def test_the_watchdog_is_fed_where_it_waits_for_this_very_process(environment, watchdog_s):
+    assert ServiceManager.from_environment(dict(environment)).watchdog_s == watchdog_s
+
+
+def test_a_manager_that_reads_nothing_holds_up_nobody():
+    notified = Notified()
+    manager = ServiceManager(notified.address)
+    for number in range(1_000):  # more than the socket has room for
+        manager.status(f"{number}")
+    notified.close()
+    manager.ready()
+
+
+async def test_which_loop_is_stuck_is_logged_once_and_told_and_so_is_that_it_goes_on(caplog):
+    time, notified = Time(), Notified()
+    liveness = Liveness(monotonic=time)
+    manager = ServiceManager(notified.address, watchdog_s=0.01)
+    manager.words = lambda: "well"
+    with liveness.heartbeat("shipper", 10) as heart:
+        async with manager.attended(liveness):
+            await notified.until(lambda said: said == "STATUS=well")
+            time.now = 11
+            await notified.until(lambda said: said.startswith("STATUS=stuck: shipper"))
+            notified.forget()
+            notified.heard.clear()
+            for _ in range(3):
+                await notified.until(lambda said: said.startswith("EXTEND"))
+            assert "WATCHDOG=1" not in notified.heard
+            heart.beat()
+            await notified.until(lambda said: said == "WATCHDOG=1")
+    notified.close()
+    assert [record.message for record in caplog.records] == [
+        "shipper has not advanced for more than 10 s; the watchdog is not fed",
+        "shipper advances again",
+    ]
+
+
+async def test_a_start_that_takes_long_has_its_end_put_off_until_it_is_ready():
+    notified = Notified()
+    manager = ServiceManager(notified.address, watchdog_s=0.01)
+    async with manager.attended(Liveness()):
+        assert await notified.until(lambda said: said.startswith("EXTEND")) == "EXTEND_TIMEOUT_USEC=60000000"
+        manager.ready()
+        await notified.until(lambda said: said == "READY=1")
+        notified.heard.clear()
+        for _ in range(3):
+            await notified.until(lambda said: said == "WATCHDOG=1")
+    assert not [said for said in notified.heard if said.startswith("EXTEND")]
+    notified.close()
+
+
+async def test_words_that_can_not_be_found_starve_no_watchdog(caplog):
+    notified = Notified()
+    manager = ServiceManager(notified.address, watchdog_s=0.01)
+    manager.words = lambda: str(1 / 0)
+    async with manager.attended(Liveness()):
+        for _ in range(3):
+            await notified.until(lambda said: said == "WATCHDOG=1")
+    notified.close()
+    assert len(caplog.records) == 1
+
+
+# the program under a manager that kills and restarts it
+
+
+def growd(data: Path, *options: str) -> tuple[str, ...]:
+    """With points to be kept and shipped all the time, and no set point that a restart keeps."""
+    often = [
+        f"--set=store.{each}" for each in ("minimum_interval_s=0", "maximum_interval_s=2", "max_age_s=1")
+    ]
+    dark = ("--set=light.enabled=true", "--set=environment.keep_set_points=false")
+    run = ("run", "--port", "0", "--data", str(data), "--speed", "10", *often, *dark)
+    return (sys.executable, FREEZING, *run, *options)
+
+
+async def address(manager: Manager) -> str:
+    line = await manager.until_printed(r"address +http")
+    return f"{line.split()[1]}/_svc/api/0.0.1"
+
+
+async def messages(session: aiohttp.ClientSession, url: str) -> AsyncIterator[Any]:
+    async with session.get(url) as response:
+        assert response.status == 200
+        async for line in response.content:
+            yield json.loads(line)
+
+
+async def until_lit(api: str, *, lit: bool) -> None:
+    """The lamp is as it should be, as the actuator says that wrote it."""
+    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+        if lit:
+            url = f"{api}/topic/{ENV}/desired/light_illuminance"
+            async with session.post(url, json=[8000]) as response:
+                assert response.status == 200
+        async for message in messages(session, f"{api}/topic_stream/{ENV}/light_channels"):
+            if any(message["value"].values()) == lit:
+                return
+
+
+async def until_measured(api: str) -> None:
+    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+        async for message in messages(session, f"{api}/topic_stream/{ENV}/measured/air_carbon_dioxide"):
+            if message["quality"] == "ok":
+                return
+
+
+async def test_each_loop_that_is_frozen_starves_the_watchdog_until_it_goes_on(
+    tmp_path: Path, database_server: DatabaseServer
+):
+    async with (
+        home_on(database_server, shared=True) as home,
+        managed(*growd(tmp_path, *home.arguments), watchdog_s=WATCHDOG_S) as manager,
+    ):
+        told = manager.notified
+        well = await told.until(lambda said: "devices well" in said)
+        assert well.endswith("waiting")
+        await told.until(lambda said: said == "WATCHDOG=1")
+        for _, _, hearts in LOOPS.values():
+            manager.process.send_signal(signal.SIGUSR1)
+            only = f"STATUS=stuck: ([^;]*{hearts}[^;]* has not advanced for [^;]*(; |$))+"
+            await told.until(lambda said, only=only: re.fullmatch(only, said))
+            await manager.until_starved()
+            await manager.until_printed(f"ERROR.*{hearts}.*the watchdog is not fed")
+        manager.process.send_signal(signal.SIGUSR1)
+        await told.until(lambda said: said == "WATCHDOG=1")
+        for _, _, hearts in LOOPS.values():
+            await manager.until_printed(f"{hearts}.*advances again")
+        told.forget()  # what nobody has read leaves no room for the last
+        stopping = asyncio.create_task(told.until(lambda said: said == "STOPPING=1"), name="stopping")
+        assert await manager.stop() == 0
+        await stopping
+
+
+async def test_a_growd_that_hangs_is_ended_its_successor_is_safe_and_no_database_is_left_behind(
+    tmp_path: Path,
+):
+    async with managed(*growd(tmp_path), watchdog_s=WATCHDOG_S) as manager:
+        await until_lit(await address(manager), lit=True)
+        manager.process.send_signal(signal.SIGUSR2)
+        assert await manager.until_killed() == -signal.SIGABRT
+
+        await manager.start()  # on the same data, with a database of its own
+        api = await address(manager)
+        await until_lit(api, lit=False)
+        await until_measured(api)
+        await manager.until_printed("the embedded database listens")
+        assert processes_that_name(tmp_path / "couchdb")
+        manager.process.send_signal(signal.SIGSTOP)
+        assert await manager.until_killed() == -signal.SIGABRT
+        async with asyncio.timeout(PATIENCE_S):
+            while processes_that_name(tmp_path / "couchdb"):  # noqa: ASYNC110  another process, without a parent
+                await asyncio.sleep(0.05)

@@ -1,0 +1,44 @@
+"""Commands import no modules that they may not need, so that they start quickly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# module that is imported: packages and modules that it must not bring with it
+UNNEEDED = {
+    "growd.cli.main": {"aiohttp", "asyncio", "msgspec", "growd.config"},
+    "growd.cli.status": {"aiohttp", "growd.wiring.app", "growd_drivers"},
+    "growd.cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers"},
+    "growd.cli.run": {
+        "adafruit_scd30",
+        "aiomqtt",
+        "aiosmtplib",
+        "growd.alerts.channels",
+        "growd.wiring.fault_services",
+        "growd.access.authorization",
+        "growd.access.sessions",
+        "growd.recipes.drawing",
+        "growd.wiring.simulator",
+        "growd_hwsim.chamber",
+        "growd_hwsim.chips",
+        "growd_hwsim.faults",
+        "growd_hwsim.hardware",
+        "matplotlib",
+        "prometheus_client",
+        "pyarrow",
+        "serial",
+    },
+}
+
+
+@pytest.mark.parametrize("module", UNNEEDED)
+def test_a_command_imports_nothing_that_it_may_not_need(module: str):
+    program = f"import sys, json, {module}; print(json.dumps(list(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50
+    )
+    assert set(json.loads(done.stdout)) & UNNEEDED[module] == set()

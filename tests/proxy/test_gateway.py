@@ -1,0 +1,745 @@
+"""The front door, byte for byte, in front of a server that records what it gets and answers as told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from types import SimpleNamespace
+
+import pytest
+from aiohttp import web
+from aiohttp.http_exceptions import TransferEncodingError
+
+from growd.proxy.gateway import Gateway
+from support.gateway_server import gateway_to
+from support.raw_http import Peer, RawAnswer, RawUpstream, answering, raw_client, take_apart
+
+EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def never_idle_for_long(monkeypatch):
+    """Connections to the database are kept, however late a step of a test comes."""
+    monkeypatch.setattr("growd.proxy.upstream.time", SimpleNamespace(monotonic=lambda: 0.0))
+
+
+async def exchange(request: bytes, answer: bytes = EMPTY, *, prefix: str = "") -> tuple[bytes, RawAnswer]:
+    """Send `request` through the gateway: the head that the upstream got, and the client's answer."""
+    heads = []
+
+    async def script(peer: Peer) -> None:
+        heads.append(await peer.head())
+        await peer.send(answer)
+        await peer.close()
+
+    async with (
+        RawUpstream(script) as upstream,
+        gateway_to(upstream.url + prefix) as port,
+        raw_client(port) as c,
+    ):
+        await c.send(request)
+        return heads_only(heads, await c.answer(request.split(b" ")[0].decode()))
+
+
+def heads_only(heads: list[bytes], answer: RawAnswer) -> tuple[bytes, RawAnswer]:
+    return (heads[0] if heads else b""), answer
+
+
+def get(target: bytes, *headers: bytes) -> bytes:
+    return b"\r\n".join((b"GET " + target + b" HTTP/1.1", b"Host: growd:5984", *headers, b"", b""))
+
+
+class TestTarget:
+    @pytest.mark.parametrize(
+        "target",
+        [
+            b"/",
+            b"/db%2Fwith%2fslashes/_all_docs",
+            b'/db/_view?startkey=["a",{}]&endkey=["a"]',
+            b"/db/_design/x/_list/csv/all_vars?&limit=5000",
+            b"/db?",
+            b"/db?a=1+2|3^4`5<6>7\\8",
+            b"/db?%5B%5b[",
+            b"//double//slashes/",
+            b"/a/../b/./c",
+            b"/~user/;p=1,2!$&'()*:@",
+            b"/%zz%",
+            b"/db?" + b"k" * 60_000,
+        ],
+    )
+    async def test_path_and_query_pass_byte_for_byte(self, target):
+        head, answer = await exchange(get(target))
+        assert head.startswith(b"GET " + target + b" HTTP/1.1\r\n")
+        assert answer.status == 200
+
+    async def test_the_prefix_of_the_database_is_put_before(self):
+        head, _ = await exchange(get(b"/db?a"), prefix="/couch/")
+        assert head.startswith(b"GET /couch/db?a HTTP/1.1\r\n")
+
+    @pytest.mark.parametrize(
+        ("target", "path"),
+        [(b"http://outer:81/db?q", b"/db?q"), (b"http://outer:81", b"/"), (b"HTTP://outer:81?q", b"/?q")],
+    )
+    async def test_an_absolute_target_becomes_a_path_and_names_the_host(self, target, path):
+        head, _ = await exchange(get(target))
+        start, headers = take_apart(head)
+        assert start == b"GET " + path + b" HTTP/1.1"
+        assert (b"Host", b"outer:81") in headers
+        assert b"growd:5984" not in head
+
+    async def test_an_asterisk_passes(self):
+        head, _ = await exchange(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", prefix="/couch")
+        assert head.startswith(b"OPTIONS * HTTP/1.1\r\n")
+
+    @pytest.mark.parametrize("method", [b"COPY", b"DELETE", b"PATCH", b"PROPFIND", b"HEAD"])
+    async def test_any_method_passes(self, method):
+        head, answer = await exchange(method + b" /db/doc HTTP/1.1\r\nHost: x\r\nDestination: other\r\n\r\n")
+        assert head.startswith(method + b" /db/doc HTTP/1.1\r\n")
+        assert b"\r\nDestination: other\r\n" in head
+        assert answer.status == 200
+
+    async def test_it_is_no_forward_proxy(self):
+        head, answer = await exchange(b"CONNECT other:443 HTTP/1.1\r\nHost: other:443\r\n\r\n")
+        assert head == b""
+        assert answer.status == 405
+        assert json.loads(answer.body)["error"] == "method_not_allowed"
+
+
+class TestRequestHeaders:
+    async def test_they_pass_as_they_came_and_none_is_added_but_the_forwarded_ones(self):
+        sent = [
+            b"accept-ENCODING: br;q=0.5, gzip",
+            b"Authorization: Basic YTpi",
+            b"Cookie: AuthSession=abc; b=c",
+            b"X-Twice: 1",
+            b'If-None-Match: "1-a"',
+            b"x-twice:  2\t",
+            b"X-Latin: caf\xe9 \xff",
+            b"X-Empty:",
+        ]
+        head, _ = await exchange(get(b"/", *sent))
+        assert take_apart(head)[1] == [
+            (b"Host", b"growd:5984"),
+            (b"accept-ENCODING", b"br;q=0.5, gzip"),
+            (b"Authorization", b"Basic YTpi"),
+            (b"Cookie", b"AuthSession=abc; b=c"),
+            (b"X-Twice", b"1"),
+            (b"If-None-Match", b'"1-a"'),
+            (b"x-twice", b"2"),
+            (b"X-Latin", b"caf\xe9 \xff"),
+            (b"X-Empty", b""),
+            (b"X-Forwarded-For", b"127.0.0.1"),
+            (b"X-Forwarded-Host", b"growd:5984"),
+            (b"X-Forwarded-Proto", b"http"),
+            (b"Via", b"1.1 growd"),
+        ]
+
+    async def test_what_belongs_to_one_hop_stays_there(self):
+        head, _ = await exchange(
+            get(
+                b"/",
+                b"Connection: keep-alive, X-Private",
+                b"Keep-Alive: timeout=5",
+                b"X-Private: 1",
+                b"Proxy-Authorization: Basic eA==",
+                b"Proxy-Connection: keep-alive",
+                b"TE: trailers",
+                b"Trailer: X-Sum",
+                b"Upgrade: h2c",
+                b"X-Kept: 1",
+            )
+        )
+        names = [name for name, _ in take_apart(head)[1]]
+        forwarded = [b"X-Forwarded-For", b"X-Forwarded-Host", b"X-Forwarded-Proto", b"Via"]
+        assert names == [b"Host", b"X-Kept", *forwarded]
+
+    async def test_connection_cannot_take_away_what_delimits_the_message(self):
+        request = (
+            b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nConnection: content-length, host\r\n\r\n"
+        )
+        head, _ = await exchange(request)
+        assert (b"Content-Length", b"0") in take_apart(head)[1]
+        assert (b"Host", b"h") in take_apart(head)[1]
+
+    async def test_a_proxy_further_out_is_believed_and_its_chain_goes_on(self):
+        head, _ = await exchange(
+            get(
+                b"/",
+                b"X-Forwarded-For: 10.0.0.1",
+                b"X-Forwarded-For: 10.0.0.2, 10.0.0.3",
+                b"X-Forwarded-Host: farm.example",
+                b"X-Forwarded-Proto: https",
+            )
+        )
+        headers = take_apart(head)[1]
+        # but for a proxy on this machine: for CouchDB the last is the peer
+        assert (b"X-Forwarded-For", b"10.0.0.1, 10.0.0.2, 10.0.0.3") in headers
+        assert (b"X-Forwarded-Host", b"farm.example") in headers
+        assert (b"X-Forwarded-Proto", b"https") in headers
+
+    async def test_via_grows_by_this_hop(self):
+        head, _ = await exchange(get(b"/", b"Via: 1.0 farm", b"via: 1.1 growd (outer), 2 x"))
+        assert (b"Via", b"1.0 farm, 1.1 growd (outer), 2 x, 1.1 growd") in take_apart(head)[1]
+
+    async def test_a_database_address_that_leads_back_here_is_told(self):
+        addresses = []
+        gateway = Gateway(lambda: addresses[0])
+        async with gateway_to(gateway) as port, raw_client(port) as client:
+            addresses.append(f"http://127.0.0.1:{port}")
+            await client.send(get(b"/db"))
+            answer = await client.answer()
+        assert answer.status == 508
+        assert json.loads(answer.body)["error"] == "loop_detected"
+
+    @pytest.mark.parametrize(
+        "target",
+        [
+            b"/_replicator",
+            b"//_replicator/_all_docs",
+            b"/%5Freplicator/a",
+            b"/_node/_local?x=1",
+            b"http://localhost/_replicator",
+            b"HTTP://localhost//_node/_local",
+            b"/_replicator#a",
+        ],
+    )
+    async def test_what_is_closed_can_not_be_reached(self, target):
+        gateway = Gateway(lambda: None, closed=frozenset({"_replicator", "_node"}))
+        async with gateway_to(gateway) as port, raw_client(port) as client:
+            await client.send(get(target))
+            answer = await client.answer()
+        assert answer.status == 403
+        assert json.loads(answer.body)["error"] == "forbidden"
+
+    async def test_an_http_1_0_client_without_host_is_given_the_address_it_reached(self):
+        heads = []
+
+        async def script(peer: Peer) -> None:
+            heads.append(await peer.head())
+            await peer.send(EMPTY)
+
+        async with RawUpstream(script) as up, gateway_to(up.url) as port, raw_client(port) as client:
+            await client.send(b"GET / HTTP/1.0\r\n\r\n")
+            answer = await client.answer()
+            assert await client.reader.read() == b""
+        assert (b"Host", b"127.0.0.1:%d" % port) in take_apart(heads[0])[1]
+        assert answer.values(b"Connection") == [b"close"]
+        assert answer.status == 200
+
+    async def test_an_http_1_0_client_keeps_its_connection_when_it_asks(self):
+        answers = answering(EMPTY, EMPTY)
+        async with (
+            RawUpstream(answers) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            for _ in range(2):
+                await client.send(b"GET / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n")
+                assert (await client.answer()).values(b"Connection") == [b"keep-alive"]
+
+
+class TestSmuggling:
+    """What two servers could read as different messages never reaches the second."""
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            b"Content-Length: 3\r\nTransfer-Encoding: chunked",
+            b"Transfer-Encoding: chunked\r\nContent-Length: 3",
+            b"Content-Length: 3\r\nContent-Length: 4",
+            b"Content-Length: +3",
+            b"Content-Length: 3,3",
+            b"Transfer-Encoding: identity, chunked",
+            b"Transfer-Encoding: chunked, gzip",
+            b"Transfer-Encoding: xchunked",
+            b"Transfer-Encoding : chunked",
+            b"Transfer-Encoding:\x0bchunked",
+            b"X: a\r\n folded: b",
+            b"X: a\rTransfer-Encoding: chunked",
+            b"X: a\nTransfer-Encoding: chunked",
+            b"X: a\0b",
+        ],
+    )
+    async def test_an_ambiguous_head_is_refused(self, headers, caplog):
+        caplog.set_level(logging.CRITICAL)
+        head, answer = await exchange(
+            b"POST / HTTP/1.1\r\nHost: h\r\n" + headers + b"\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+        )
+        assert head == b""
+        assert answer.status in {400, 501}
+
+    async def test_transfer_encoding_is_refused_from_http_1_0(self):
+        request = b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        head, answer = await exchange(request)
+        assert (head, answer.status) == (b"", 400)
+        assert json.loads(answer.body) == {
+            "error": "bad_request",
+            "reason": "HTTP/1.0 has no Transfer-Encoding.",
+        }
+
+    async def test_an_answer_nobody_asked_for_goes_to_nobody(self):
+        answers = answering(EMPTY + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison")
+        async with (
+            RawUpstream(answers) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            for _ in range(2):
+                await client.send(get(b"/"))
+                assert (await client.answer()).body == b""
+            assert len(upstream.peers) == 2
+
+
+class TestAnswer:
+    @pytest.mark.parametrize(
+        "head",
+        [
+            b"HTTP/1.1 200 OK",
+            b"HTTP/1.1 412 Precondition Failed",
+            b"HTTP/1.1 299 ",
+            b"HTTP/1.1 200 Sch\xf6n",
+        ],
+    )
+    async def test_status_line_and_headers_pass_as_they_came(self, head):
+        headers = [
+            (b"server", b"CouchDB/3.5"),
+            (b"Set-Cookie", b"a=1; Path=/"),
+            (b"X-Latin", b"\xe9\xff"),
+            (b"SET-Cookie", b"b=2; HttpOnly"),
+            (b"ETag", b'"1-a"'),
+            (b"Content-Length", b"2"),
+        ]
+        block = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+        _, answer = await exchange(get(b"/"), head + b"\r\n" + block + b"\r\nok")
+        assert answer.status_line == head
+        assert answer.headers == headers
+        assert answer.body == b"ok"
+
+    async def test_what_belongs_to_one_hop_stays_there(self):
+        _, answer = await exchange(
+            get(b"/"),
+            b"HTTP/1.1 200 OK\r\nConnection: keep-alive, X-Private\r\nX-Private: 1\r\n"
+            b"Keep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\nX-Kept: 1\r\nContent-Length: 0\r\n\r\n",
+        )
+        assert answer.headers == [(b"X-Kept", b"1"), (b"Content-Length", b"0")]
+
+    @pytest.mark.parametrize(
+        ("framing", "body"),
+        [
+            (b"Content-Length: 6\r\n\r\n", b"abcdef"),
+            (
+                b"Transfer-Encoding: chunked\r\n\r\n",
+                b"3\r\nabc\r\n0003;x=y\r\ndef\r\n0\r\nX-Trailer: 1\r\n\r\n",
+            ),
+            (b"\r\n", b"abcdef"),
+        ],
+        ids=["sized", "chunked", "until-close"],
+    )
+    @pytest.mark.parametrize("split", [1, 2, 5, 1000])
+    async def test_a_body_arrives_however_it_is_framed_and_cut(self, framing, body, split):
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            message = b"HTTP/1.1 200 OK\r\n" + framing + body
+            for start in range(0, len(message), split):
+                await peer.send(message[start : start + split])
+                await asyncio.sleep(0)
+            await peer.close()
+
+        async with RawUpstream(script) as upstream, gateway_to(upstream.url) as port:
+            for version in (b"HTTP/1.1", b"HTTP/1.0"):
+                async with raw_client(port) as client:
+                    await client.send(b"GET / " + version + b"\r\nHost: h\r\n\r\n")
+                    assert (await client.answer()).body == b"abcdef"
+
+    @pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+    async def test_an_answer_without_body_ends_at_its_head(self, status):
+        one = b"HTTP/1.1 " + status + b'\r\nETag: "1"\r\n\r\n'
+        answers = answering(one, one)
+        async with (
+            RawUpstream(answers) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            for _ in range(2):
+                await client.send(get(b"/"))
+                answer = await client.answer()
+                assert answer.status_line == b"HTTP/1.1 " + status
+                assert answer.headers == [(b"ETag", b'"1"')]
+            assert len(upstream.peers) == 1
+
+    @pytest.mark.parametrize("framing", [b"Content-Length: 1234", b"Transfer-Encoding: chunked"])
+    async def test_an_answer_to_head_tells_what_get_would(self, framing):
+        one = b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n"
+        answers = answering(one, one)
+        async with (
+            RawUpstream(answers) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            for _ in range(2):
+                await client.send(b"HEAD / HTTP/1.1\r\nHost: h\r\n\r\n")
+                assert (await client.answer("HEAD")).headers == [tuple(framing.split(b": "))]
+
+    async def test_compressed_bodies_pass_untouched(self):
+        body = b"\x1f\x8b not really gzip"
+        _, answer = await exchange(
+            get(b"/", b"Accept-Encoding: gzip"),
+            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body) + body,
+        )
+        assert answer.body == body
+        assert answer.value(b"Content-Encoding") == b"gzip"
+
+    @pytest.mark.parametrize("path", [b"/db/doc?a", b"", b"/"])
+    async def test_a_location_inside_is_told_as_seen_from_outside(self, path):
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            location = upstream.url.encode() + path
+            await peer.send(
+                b"HTTP/1.1 201 Created\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n"
+            )
+            await peer.gone()
+
+        async with (
+            RawUpstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(get(b"/", b"X-Forwarded-Proto: https"))
+            assert (await client.answer()).value(b"Location") == b"https://growd:5984" + path
+
+    @pytest.mark.parametrize(
+        "location", [b"http://growd:5984/db", b"/db/doc", b"http://127.0.0.1:1/x", b"../a b"]
+    )
+    async def test_any_other_location_passes(self, location):
+        _, answer = await exchange(
+            get(b"/"), b"HTTP/1.1 201 Created\r\nLocation: " + location + b"\r\nContent-Length: 0\r\n\r\n"
+        )
+        assert answer.value(b"Location") == location
+
+
+class TestUpload:
+    @pytest.mark.parametrize("pieces", [[b"abcdef"], [b"abc", b"def"], [b"a", b"", b"bcdef"]])
+    async def test_a_body_with_its_length(self, pieces):
+        async def script(peer: Peer) -> None:
+            assert b"\r\nContent-Length: 6\r\n" in await peer.head()
+            assert await peer.exactly(6) == b"abcdef"
+            await peer.send(EMPTY)
+
+        async with (
+            RawUpstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(
+                b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\nContent-Encoding: gzip\r\n\r\n"
+            )
+            for piece in pieces:
+                await client.send(piece)
+            assert (await client.answer()).status == 200
+
+    async def test_a_body_in_chunks(self):
+        received = []
+
+        async def script(peer: Peer) -> None:
+            received.append(await peer.head())
+            received.append(await peer.until(b"0\r\n\r\n"))
+            await peer.send(EMPTY)
+
+        async with (
+            RawUpstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n")
+            await client.send(b"3;ext=1\r\nabc\r\n")
+            await client.send(b"3\r\nde")
+            await client.send(b"f\r\n0\r\nX-Trailer: 1\r\n\r\n")
+            assert (await client.answer()).status == 200
+        assert (b"Transfer-Encoding", b"chunked") in take_apart(received[0])[1]
+        sizes_and_data = received[1].split(b"\r\n")
+        assert b"".join(sizes_and_data[1::2]) == b"abcdef"
+        assert b"X-Trailer" not in received[1]
+
+    @pytest.mark.parametrize(
+        ("framing", "body"),
+        [
+            (b"Content-Length: 6", b"abcdef"),
+            (b"Transfer-Encoding: chunked", b"6\r\nabcdef\r\n0\r\n\r\n"),
+            (b"Transfer-Encoding: chunked", b"0\r\n\r\n"),
+        ],
+    )
+    async def test_a_body_that_came_with_its_head(self, framing, body):
+        async def script(peer: Peer) -> None:
+            for _ in range(2):
+                assert b"\r\n" + framing + b"\r\n" in await peer.head()
+                assert await peer.exactly(len(body)) == body
+                await peer.send(EMPTY)
+
+        async with (
+            RawUpstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            for _ in range(2):
+                await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\n" + framing + b"\r\n\r\n" + body)
+                assert (await client.answer()).status == 200
+            assert len(upstream.peers) == 1
+
+    async def test_expect_100_continue_is_between_client_and_database(self):
+        async def script(peer: Peer) -> None:
+            assert b"\r\nExpect: 100-continue\r\n" in await peer.head()
+            await peer.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+            assert await peer.exactly(3) == b"abc"
+            await peer.send(EMPTY)
+
+        async with (
+            RawUpstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(
+                b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"
+            )
+            assert (await client.answer()).status_line == b"HTTP/1.1 100 Continue"
+            await client.send(b"abc")
+            answer = await client.answer()
+            assert answer.status == 200
+            assert answer.values(b"Connection") == []
+
+    async def test_a_refusal_instead_of_100_continue_arrives_without_the_body(self):
+        async with (
+            RawUpstream(answering(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(
+                b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
+            )
+            answer = await client.answer()
+        assert (answer.status, answer.body) == (413, b"no")
+        assert answer.values(b"Connection") == [b"close"]
+
+    @pytest.mark.parametrize("then", ["close", "reset"])
+    async def test_an_early_answer_reaches_a_client_that_still_sends(self, then):
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno")
+            if then == "close":
+                await peer.close()
+            else:
+                peer.reset()
+
+        async with (
+            RawUpstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000\r\n\r\n")
+            client.writer.write(b"x" * 4_000_000)
+            answer = await client.answer()
+        assert (answer.status, answer.body) == (401, b"no")
+        assert answer.values(b"Connection") == [b"close"]
+
+    async def test_a_body_that_breaks_its_framing_is_told_and_never_completed_upstream(self, caplog):
+        caplog.set_level(logging.CRITICAL)
+        begun = asyncio.Event()
+        rest = []
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.until(b"abc\r\n")
+            begun.set()
+            rest.append(await peer.reader.read())
+
+        async with RawUpstream(script) as upstream, gateway_to(upstream.url, stall_limit=0.1) as port:
+            async with raw_client(port) as client:
+                head = b"PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+                await client.send(head + b"3\r\nabc\r\n")
+                await begun.wait()
+                await client.send(b"zz\r\n")
+                assert (await client.answer()).status in {400, 408}
+            await upstream.finished()
+        assert rest == [b""]
+
+    @pytest.mark.parametrize("fault", [web.RequestPayloadError("malformed"), TransferEncodingError("zz")])
+    async def test_a_body_found_malformed_before_it_is_handed_on_is_never_completed_upstream(self, fault):
+        class Late(Gateway):
+            """The body turns out malformed while the request waits for its turn, as growd's server tells."""
+
+            async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+                request.content.set_exception(fault)
+                request.content.feed_eof()
+                return await super().handle(request)
+
+        rest = []
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            rest.append(await peer.reader.read())
+
+        async with RawUpstream(script) as upstream, gateway_to(Late(lambda: upstream.url)) as port:
+            async with raw_client(port) as client:
+                await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+                assert (await client.answer()).status == 400
+            await upstream.finished()
+        assert rest == [b""]
+
+    async def test_a_client_that_stops_sending_is_let_go(self):
+        async with (
+            RawUpstream(answering(EMPTY)) as upstream,
+            gateway_to(upstream.url, stall_limit=0.05) as port,
+        ):
+            upstream.script = Peer.gone
+            async with raw_client(port) as client:
+                await client.send(b"PUT /a HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc")
+                answer = await client.answer()
+        assert answer.status == 408
+        assert json.loads(answer.body)["error"] == "timeout"
+
+
+class TestConnections:
+    async def test_they_are_kept_and_used_again(self):
+        sized = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"
+        chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"
+        answers = answering(sized, chunked, sized)
+        async with RawUpstream(answers) as upstream, gateway_to(upstream.url) as port:
+            for _ in range(3):
+                async with raw_client(port) as client:
+                    await client.send(get(b"/"))
+                    assert (await client.answer()).body == b"x"
+            assert len(upstream.peers) == 1
+
+    async def test_one_that_the_database_wants_closed_is_not(self):
+        answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        async with RawUpstream(answering(answer)) as upstream, gateway_to(upstream.url) as port:
+            async with raw_client(port) as client:
+                for _ in range(2):
+                    await client.send(get(b"/"))
+                    assert (await client.answer()).status == 200
+            assert len(upstream.peers) == 2
+
+    @staticmethod
+    async def closes_on_the_second_request(peer: Peer) -> None:
+        await peer.head()
+        await peer.send(EMPTY)
+        await peer.head()
+        await peer.close()
+
+    async def test_a_get_that_met_a_stale_one_is_sent_again(self):
+        async with (
+            RawUpstream(self.closes_on_the_second_request) as upstream,
+            gateway_to(upstream.url) as port,
+        ):
+            async with raw_client(port) as client:
+                for _ in range(2):
+                    await client.send(get(b"/"))
+                    assert (await client.answer()).status == 200
+            assert len(upstream.peers) == 2
+
+    @pytest.mark.parametrize(
+        "request_",
+        [
+            b"DELETE /a HTTP/1.1\r\nHost: h\r\n\r\n",
+            b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx",
+        ],
+    )
+    async def test_what_might_be_done_twice_is_not_sent_again(self, request_):
+        async with (
+            RawUpstream(self.closes_on_the_second_request) as upstream,
+            gateway_to(upstream.url) as port,
+        ):
+            async with raw_client(port) as client:
+                await client.send(get(b"/"))
+                await client.answer()
+                await client.send(request_)
+                assert (await client.answer()).status == 502
+            assert len(upstream.peers) == 1
+
+    async def test_it_follows_a_database_that_moves(self):
+        async with RawUpstream(answering(EMPTY)) as first, RawUpstream(answering(EMPTY)) as second:
+            addresses = iter([first.url, second.url])
+            gateway = Gateway(lambda: next(addresses))
+            async with gateway_to(gateway) as port, raw_client(port) as client:
+                for _ in range(2):
+                    await client.send(get(b"/"))
+                    assert (await client.answer()).status == 200
+            assert (len(first.peers), len(second.peers)) == (1, 1)
+
+
+class TestDatabaseDown:
+    @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
+    async def test_not_up_yet(self, method):
+        async with gateway_to(None) as port, raw_client(port) as client:
+            for _ in range(2):
+                await client.send(f"{method} /db HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+                answer = await client.answer(method)
+                assert answer.status == 503
+                assert answer.value(b"Retry-After") == b"2"
+                assert answer.value(b"Content-Type") == b"application/json; charset=utf-8"
+                if method != "HEAD":
+                    assert json.loads(answer.body)["error"] == "service_unavailable"
+
+    async def test_refused(self, own_port):
+        async with gateway_to(f"http://127.0.0.1:{own_port}") as port, raw_client(port) as client:
+            await client.send(b"PUT /db HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc")
+            answer = await client.answer()
+        assert answer.status == 503
+        assert set(json.loads(answer.body)) == {"error", "reason"}
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            b"",
+            b"HTTP/1.1 200 OK\r\nContent-Le",
+            b"garbage\r\n\r\n",
+            b"HTTP/2 200\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nno header\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nA: b\r\n folded\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nA: " + b"x" * 70_000,
+        ],
+    )
+    async def test_no_answer_or_none_that_can_be_understood(self, answer):
+        _, got = await exchange(get(b"/"), answer)
+        assert got.status == 502
+        assert json.loads(got.body)["error"] == "bad_gateway"
+
+    @pytest.mark.parametrize(
+        "start",
+        [
+            b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n9\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n0\r\n\r\n",
+        ],
+    )
+    async def test_an_answer_that_breaks_off_does_not_look_whole(self, start):
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(start)
+            await peer.close()
+
+        async with RawUpstream(script) as up, gateway_to(up.url) as port, raw_client(port) as client:
+            await client.send(get(b"/"))
+            with pytest.raises(asyncio.IncompleteReadError):
+                await client.answer()
+
+    async def test_an_http_1_0_client_sees_a_reset_when_an_answer_breaks_off(self):
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            await peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+            await peer.close()
+
+        async with (
+            RawUpstream(script) as upstream,
+            gateway_to(upstream.url) as port,
+            raw_client(port) as client,
+        ):
+            await client.send(b"GET / HTTP/1.0\r\n\r\n")
+            with pytest.raises(ConnectionResetError):
+                await client.reader.read()

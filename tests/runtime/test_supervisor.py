@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from itertools import pairwise
+
+import pytest
+
+from growd.bus import Bus
+from growd.bus.messages import FLOAT64, Message
+from growd.runtime.liveness import FAILING_S, Liveness
+from growd.runtime.supervisor import LONGEST_DELAY_S, Supervisor
+from growd.status import line as service_words
+from growd.status.overview import Overview
+from support.clock import ManualClock
+
+
+async def test_a_part_that_fails_starts_again_and_the_others_go_on(caplog: pytest.LogCaptureFixture):
+    clock = ManualClock()
+    starts: list[float] = []
+    beats: list[float] = []
+
+    async def fail() -> None:
+        starts.append(clock.monotonic())
+        raise ValueError("broken wire")
+
+    async def beat() -> None:
+        while True:
+            beats.append(clock.monotonic())
+            await clock.sleep(1)
+
+    async with Supervisor(clock, Liveness()) as supervisor:
+        supervisor.start("fails", fail)
+        supervisor.start("beats", beat)
+        await clock.advance(8)
+
+    began = starts[0]
+    assert [moment - began for moment in starts] == [0, 1, 3, 7]  # after 1, 2 and 4 s
+    assert len(beats) == 9
+    logged = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(logged) == 4
+    assert "fails failed; it starts again in 1 s" in logged[0].getMessage()
+
+
+async def test_the_pause_is_bounded_and_begins_anew_after_a_long_run():
+    clock = ManualClock()
+    starts: list[float] = []
+
+    async def fail_late() -> None:
+        starts.append(clock.monotonic())
+        if len(starts) == 9:
+            await clock.sleep(LONGEST_DELAY_S + 1)
+        raise OSError
+
+    async with Supervisor(clock, Liveness()) as supervisor:
+        supervisor.start("fails", fail_late)
+        await clock.advance(600)
+
+    pauses = [later - earlier for earlier, later in pairwise(starts)]
+    assert pauses[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert pauses[8] == LONGEST_DELAY_S + 1 + 1
+
+
+async def test_a_part_that_returns_is_done():
+    clock = ManualClock()
+    runs = []
+
+    async def once() -> None:
+        runs.append(1)
+
+    async with Supervisor(clock, Liveness()) as supervisor:
+        supervisor.start("once", once)
+        await clock.advance(100)
+    assert runs == [1]
+
+
+async def test_a_part_whose_work_was_cancelled_by_another_starts_again(caplog: pytest.LogCaptureFixture):
+    clock = ManualClock()
+    runs = []
+
+    async def wait_for_what_is_cancelled() -> None:
+        runs.append(1)
+        work = asyncio.create_task(clock.sleep(100), name="work")
+        asyncio.get_running_loop().call_soon(work.cancel)
+        await work
+
+    async with Supervisor(clock, Liveness()) as supervisor:
+        supervisor.start("waits", wait_for_what_is_cancelled)
+        await clock.advance(4)
+    assert len(runs) == 3  # after 1 and 2 s
+    assert "waits failed; it starts again in 1 s" in caplog.text
+
+
+async def test_a_part_that_is_cancelled_from_outside_does_not_start_again():
+    """As the event loop does with every task when it ends early: a part that came back would hold it up."""
+    clock = ManualClock()
+    runs = []
+
+    async def part() -> None:
+        runs.append(asyncio.current_task())
+        await asyncio.Event().wait()
+
+    async with Supervisor(clock, Liveness()) as supervisor:
+        supervisor.start("part", part)
+        await clock.advance(1)
+        runs[0].cancel()
+        await clock.advance(10)
+    assert len(runs) == 1
+
+
+async def test_a_part_that_fails_on_its_way_out_does_not_start_again(caplog: pytest.LogCaptureFixture):
+    clock = ManualClock()
+    runs = []
+
+    async def fail_when_cancelled() -> None:
+        runs.append(1)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise OSError("the device is gone")
+
+    async with Supervisor(clock, Liveness()) as supervisor:
+        supervisor.start("fails", fail_when_cancelled)
+        await clock.advance(1)
+    assert runs == [1]
+    assert "fails failed on its way out" in caplog.text
+
+
+async def test_at_the_end_every_part_has_ended():
+    clock = ManualClock()
+    ended = []
+
+    async def part() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(asyncio.current_task().get_name())
+
+    async def fail_in_the_middle() -> None:
+        async with Supervisor(clock, Liveness()) as supervisor:
+            supervisor.start("one", part)
+            supervisor.start("two", part)
+            await clock.advance(1)
+            raise KeyError("the body's own error, as it is")
+
+    with pytest.raises(KeyError):
+        await fail_in_the_middle()
+    assert sorted(ended) == ["one", "two"]
+
+
+class Rig:
+    """A component that reads a topic and fails when it is told to."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.liveness = Liveness(monotonic=self.clock.monotonic)
+        self.bus = Bus(self.clock, liveness=self.liveness)
+        self.node = self.bus.node("reader")
+        self.topic = self.bus.node("sensor").advertise("t", FLOAT64)
+        self.is_failing = False
+        self.read: list[float] = []
+
+    async def run(self) -> None:
+        with self.node.inbox("t", depth=3) as messages:
+            if self.is_failing:
+                raise OSError("broken wire")
+            async for message in messages:
+                self.node.attempt(self.take, message)
+                if self.is_failing:
+                    raise OSError("broken wire")
+
+    def take(self, message: Message) -> None:
+        if message.value < 0:
+            raise ValueError("below zero")
+        self.read.append(message.value)
+
+
+async def test_a_component_that_fails_keeps_its_subscription_and_what_waits_in_it():
+    rig = Rig()
+    async with Supervisor(rig.clock, rig.liveness) as supervisor:
+        supervisor.start("reader", rig.run)
+        await rig.clock.settle()
+        rig.is_failing = True
+        rig.topic.publish(1.0)
+        await rig.clock.settle()
+        for value in (2.0, 3.0, 4.0):  # while it is down
+            rig.topic.publish(value)
+        rig.is_failing = False
+        await rig.clock.advance(2)
+        assert rig.read == [1.0, 2.0, 3.0, 4.0]
+        assert rig.topic.topic.subscribers == ["reader"]
+    assert rig.topic.topic.subscribers == []
+
+
+async def test_one_bad_message_does_not_end_a_component_and_is_counted():
+    rig = Rig()
+    async with Supervisor(rig.clock, rig.liveness) as supervisor:
+        supervisor.start("reader", rig.run)
+        await rig.clock.settle()
+        for value in (1.0, -1.0, 2.0):
+            rig.topic.publish(value)
+        await rig.clock.settle()
+    assert rig.read == [1.0, 2.0]
+    (component,) = rig.liveness.components()
+    assert (component.name, component.failures) == ("reader", 1)
+    assert component.last_error == "ValueError: below zero"
+
+
+async def test_a_component_that_fails_more_than_twice_in_ten_minutes_is_a_failure_until_it_is_well_again():
+    rig = Rig()
+    rig.is_failing = True
+    async with Supervisor(rig.clock, rig.liveness) as supervisor:
+        supervisor.start("reader", rig.run)
+        await rig.clock.advance(2)
+        assert len(rig.liveness.components()) == 1
+        assert rig.liveness.failing() == []
+        await rig.clock.advance(2)  # the third time, after 1 and 2 s
+        assert [each.name for each in rig.liveness.failing()] == ["reader"]
+        text = "reader keeps failing, see the log: OSError: broken wire"
+        assert rig.bus.problems() == [{"text": text, "is_failure": True}]
+        failures = Overview(rig.bus, []).status().failures
+        words = service_words.words(rig.bus, [], lambda: 0, lambda: [*failures, "another"])
+        assert words == f"FAILED: {text} (and 1 more); 0 of 0 devices well; 0 points waiting"
+        rig.is_failing = False
+        await rig.clock.advance(4 + FAILING_S)
+        assert rig.bus.problems() == []

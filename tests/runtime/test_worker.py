@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from growd.runtime.worker import MOST_LEFT_BEHIND, Worker, WorkerError
+from support.program import PATIENCE_S
+
+
+async def test_calls_run_in_order_in_one_thread():
+    worker = Worker("bus 1")
+    seen: list[tuple[int, str]] = []
+
+    def call(number: int) -> int:
+        seen.append((number, threading.current_thread().name))
+        return number * 2
+
+    results = await asyncio.gather(*(worker.run(call, number) for number in range(5)))
+    assert results == [0, 2, 4, 6, 8]
+    assert seen == [(number, "bus 1") for number in range(5)]
+    assert await worker.close(PATIENCE_S)
+
+
+async def test_an_error_reaches_the_caller_and_the_thread_lives_on():
+    worker = Worker("bus 1")
+    with pytest.raises(ZeroDivisionError):
+        await worker.run(lambda: 1 / 0)
+    assert await worker.run(lambda: 7) == 7
+    assert await worker.close(PATIENCE_S)
+
+
+async def test_a_full_queue_refuses_at_once():
+    worker = Worker("bus 1", depth=1)
+    release, begun = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        release.wait(PATIENCE_S)
+
+    first = asyncio.create_task(worker.run(hold))
+    await asyncio.to_thread(begun.wait, PATIENCE_S)
+    second = asyncio.create_task(worker.run(int))
+    await asyncio.sleep(0)
+    with pytest.raises(WorkerError, match="1 calls waiting"):
+        await worker.run(int)
+    release.set()
+    await asyncio.gather(first, second)
+    assert await worker.close(PATIENCE_S)
+
+
+async def test_a_call_that_hangs_does_not_hold_up_the_end():
+    worker = Worker("bus 1")
+    release, begun = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        release.wait(PATIENCE_S)
+
+    task = asyncio.create_task(worker.run(hang))
+    await asyncio.to_thread(begun.wait, PATIENCE_S)
+    assert not await worker.close(timeout=0.01)
+    with pytest.raises(WorkerError, match="closed"):
+        await worker.run(int)
+    task.cancel()
+    release.set()
+    worker._thread.join(PATIENCE_S)
+
+
+class Hanging:
+    """A call that hangs until it is let go, and a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.begun, self.release = threading.Event(), threading.Event()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def __call__(self) -> str:
+        self.begun.set()
+        self.release.wait(PATIENCE_S)
+        return "late"
+
+
+async def hang(worker: Worker, hanging: Hanging) -> asyncio.Task[str]:
+    hanging.begun.clear()
+    task = asyncio.create_task(worker.run(hanging))
+    await asyncio.to_thread(hanging.begun.wait, PATIENCE_S)
+    return task
+
+
+@pytest.fixture
+def hanging():
+    hanging = Hanging()
+    yield hanging
+    hanging.release.set()
+    for thread in threading.enumerate():
+        if thread.name == "bus 1":
+            thread.join(PATIENCE_S)
+
+
+async def test_a_thread_that_hangs_is_left_behind_and_the_calls_that_wait_go_on(hanging):
+    renewed_in = []
+    worker = Worker(
+        "bus 1", renew=lambda: renewed_in.append(threading.get_ident()), monotonic=hanging.monotonic
+    )
+    first = await worker.run(threading.get_ident)
+    stuck = await hang(worker, hanging)
+    waiting = asyncio.create_task(worker.run(threading.get_ident))
+    await asyncio.sleep(0)
+    hanging.now = 9.9
+    assert not worker.leave_behind(10)
+    hanging.now = 10.0
+    assert worker.leave_behind(10)
+    with pytest.raises(WorkerError, match="bus 1 has given up a call that hangs"):
+        await stuck
+    assert await waiting != first
+    assert renewed_in == [await waiting]
+    assert worker.replaced == 1
+    assert await worker.close(PATIENCE_S)
+
+
+async def test_what_a_thread_left_behind_brings_back_is_dropped_and_it_takes_no_more_calls(hanging):
+    worker = Worker("bus 1", monotonic=hanging.monotonic)
+    old = worker._thread
+    stuck = await hang(worker, hanging)
+    hanging.now = 10.0
+    assert worker.leave_behind(10)
+    hanging.release.set()
+    await asyncio.to_thread(old.join, PATIENCE_S)
+    assert not old.is_alive()
+    assert worker.returned == 1
+    with pytest.raises(WorkerError):
+        await stuck
+    assert await worker.run(threading.current_thread) is worker._thread
+    assert await worker.close(PATIENCE_S)
+
+
+async def test_a_thread_that_is_at_rest_or_new_is_not_left_behind(hanging):
+    worker = Worker("bus 1", monotonic=hanging.monotonic)
+    assert not worker.leave_behind(0)
+    stuck = await hang(worker, hanging)
+    hanging.now = 10.0
+    assert worker.leave_behind(10)
+    assert not worker.leave_behind(10)
+    await asyncio.wait([stuck])
+    assert isinstance(stuck.exception(), WorkerError)
+    assert await worker.close(PATIENCE_S)
+
+
+async def test_no_more_than_a_few_threads_are_left_behind_at_a_time(hanging):
+    worker = Worker("bus 1", monotonic=hanging.monotonic)
+    for _ in range(MOST_LEFT_BEHIND):
+        stuck = await hang(worker, hanging)
+        hanging.now += 10
+        assert worker.leave_behind(10)
+        await asyncio.wait([stuck])
+        assert isinstance(stuck.exception(), WorkerError)
+    left = list(worker._left_behind)
+    stuck = await hang(worker, hanging)
+    hanging.now += 10
+    assert not worker.leave_behind(10)
+    hanging.release.set()
+    for thread in left:
+        await asyncio.to_thread(thread.join, PATIENCE_S)
+    assert await stuck == "late"
+    hanging.release.clear()
+    stuck = await hang(worker, hanging)
+    hanging.now += 10
+    assert worker.leave_behind(10)
+    await asyncio.wait([stuck])
+    assert isinstance(stuck.exception(), WorkerError)
+    assert await worker.close(PATIENCE_S)
+
+
+async def test_a_renewal_that_hangs_is_given_up_too(hanging):
+    worker = Worker("bus 1", renew=hanging, monotonic=hanging.monotonic)
+    stuck = await hang(worker, hanging)
+    hanging.begun.clear()
+    hanging.now = 10.0
+    assert worker.leave_behind(10)
+    await asyncio.to_thread(hanging.begun.wait, PATIENCE_S)
+    hanging.now = 20.0
+    assert worker.leave_behind(10)
+    await asyncio.wait([stuck])
+    assert isinstance(stuck.exception(), WorkerError)
+    hanging.release.set()
+    assert await worker.run(int) == 0
+    assert await worker.close(PATIENCE_S)

@@ -1,0 +1,355 @@
+"""One client can't take all: connections, streams, bodies and requests are limited for each address."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multidict import CIMultiDict
+
+from growd.access.origins import WebPolicy
+from growd.api import requests
+from growd.server import admission
+from growd.server.client_limits import MOST_REMEMBERED, ClientLimits, Clients
+from growd.server.errors import ApiError
+from support.daemon import CO2, LIGHT, NAMES, serving
+from support.raw_http import RawClient
+from support.waiting import until
+
+API = b"/_svc/api/0.0.1"
+NODES = API + b"/node"
+STREAM = API + b"/topic_stream/" + CO2.encode()
+PUBLISH = API + b"/topic/" + LIGHT.encode()
+ONE, OTHER, PROXY = "127.0.0.2", "127.0.0.3", "127.0.0.9"
+
+
+class Seconds:
+    """A clock that stands still until it is told."""
+
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def get(target, *headers):
+    return b"\r\n".join((b"GET " + target + b" HTTP/1.1", b"Host: x", *headers, b"", b""))
+
+
+def nobody(_):
+    return False
+
+
+def crowd(monotonic=Seconds(), **limits):  # noqa: B008  it stands still
+    """Limits that hold for this machine's addresses too, each of which stands for a client."""
+    return Clients(ClientLimits(**limits), is_own=nobody, monotonic=monotonic)
+
+
+@asynccontextmanager
+async def daemon_for(clients):
+    async with serving(policy=WebPolicy(hosts=NAMES), clients=clients) as daemon:
+        yield daemon
+
+
+@asynccontextmanager
+async def client_at(daemon, address=ONE):
+    """A client whose connection comes from that address."""
+    streams = await asyncio.open_connection("127.0.0.1", daemon.port, local_addr=(address, 0))
+    client = RawClient(*streams)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def refusal(client, status=429):
+    answer = await client.answer()
+    assert answer.status == status
+    return json.loads(answer.body)["error"], json.loads(answer.body)["ERROR"]
+
+
+async def is_answered(client, *headers):
+    await client.send(get(NODES, *headers))
+    return (await client.answer()).status == 200
+
+
+async def open_stream(client, *headers):
+    await client.send(get(STREAM, *headers))
+    return b" 200 " in (await client.head()).splitlines()[0]
+
+
+class TestConnections:
+    async def test_one_client_has_its_share_and_another_has_its_own(self):
+        async with daemon_for(crowd(connections=3)) as daemon, AsyncExitStack() as stack:
+            streams = [await stack.enter_async_context(client_at(daemon)) for _ in range(3)]
+            for client in streams:
+                assert await open_stream(client)
+            async with client_at(daemon) as more, client_at(daemon, OTHER) as other:
+                assert await refusal(more) == (
+                    "too_many_connections",
+                    "127.0.0.2 has 3 connections open, which is the most for one client",
+                )
+                await more.gone()
+                assert await is_answered(other)
+            streams[0].reset()
+            await until(lambda: len(daemon.server._http.admission._shares[ONE]) == 2)
+            async with client_at(daemon) as again:
+                assert await is_answered(again)
+        assert daemon.server._http.admission._shares == {}
+
+    async def test_its_own_that_waited_longest_makes_way(self):
+        async with daemon_for(crowd(connections=3)) as daemon, AsyncExitStack() as stack:
+            other = await stack.enter_async_context(client_at(daemon, OTHER))
+            assert await is_answered(other)  # and has waited for longest of all
+            mine = [await stack.enter_async_context(client_at(daemon)) for _ in range(3)]
+            for client in (mine[0], mine[2], mine[1], mine[0]):
+                assert await is_answered(client)
+            async with client_at(daemon) as new:
+                assert await is_answered(new)
+                await mine[2].gone()
+                assert [await is_answered(client) for client in (other, mine[0], mine[1], new)] == [True] * 4
+
+    async def test_this_machine_has_no_share(self):
+        clients = Clients(ClientLimits(connections=1, streams=1, requests_hz=1))
+        async with daemon_for(clients) as daemon, client_at(daemon) as one, client_at(daemon) as two:
+            for client in (one, two):
+                assert all([await is_answered(client) for _ in range(10)])
+                assert await open_stream(client)
+
+    async def test_who_is_refused_may_not_take_all_the_time_there_is(self, monkeypatch):
+        monkeypatch.setattr(admission, "LINGERING", 8)
+        async with daemon_for(crowd(connections=1)) as daemon, AsyncExitStack() as stack:
+            assert await open_stream(await stack.enter_async_context(client_at(daemon)))
+            for _ in range(5):
+                assert (await refusal(await stack.enter_async_context(client_at(daemon))))[0]
+            assert len(daemon.server._http.admission._lingering) <= 2
+
+    async def test_who_sends_ahead_puts_out_none_but_itself(self, monkeypatch):
+        monkeypatch.setattr(admission, "RUNNING_AHEAD", 4)
+        ahead = get(STREAM) + get(NODES) * 1_000
+        async with daemon_for(crowd()) as daemon, client_at(daemon, OTHER) as other:
+            await other.send(ahead)
+            await other.head()
+            await until(lambda: len(daemon.server._http.admission._ahead) == 1)
+            async with client_at(daemon) as first, client_at(daemon) as second:
+                for client in (first, second):
+                    await client.send(ahead)
+                await until(lambda: daemon.server.connections == 2)
+                daemon.sensor[CO2].publish(400)
+                assert b"400" in await anext(other.chunks())
+
+
+class TestStreams:
+    async def test_one_client_has_its_share(self):
+        async with daemon_for(crowd(streams=2)) as daemon, AsyncExitStack() as stack:
+            mine = [await stack.enter_async_context(client_at(daemon)) for _ in range(2)]
+            for client in mine:
+                assert await open_stream(client)
+            async with client_at(daemon) as more, client_at(daemon, OTHER) as other:
+                for target in (STREAM, API + b"/topic_data/" + CO2.encode()):
+                    await more.send(get(target))
+                    code, said = await refusal(more)
+                    assert (code, "127.0.0.2 waits for messages 2 times" in said) == (
+                        "too_many_streams",
+                        True,
+                    )
+                assert await open_stream(other)
+            mine[0].reset()
+            await until(lambda: len(daemon.api.streams) == 1)
+            async with client_at(daemon) as again:
+                assert await open_stream(again)
+        assert daemon.api.clients._streams == {}
+
+
+class TestRequests:
+    async def test_one_client_may_ask_so_often_and_no_more(self):
+        clock = Seconds()
+        async with (
+            daemon_for(crowd(clock, requests_hz=5)) as daemon,
+            client_at(daemon) as client,
+            client_at(daemon, OTHER) as other,
+        ):
+            assert all([await is_answered(client) for _ in range(10)])
+            before = daemon.state()
+            body = b"Content-Type: application/json\r\nContent-Length: 3\r\n\r\n[1]"
+            await client.send(get(PUBLISH).replace(b"GET", b"POST")[:-2] + body)
+            answer = await client.answer()
+            assert answer.status == 429
+            assert answer.value(b"Retry-After") == b"1"
+            assert json.loads(answer.body)["reason"] == "127.0.0.2 asks more than 5 times a second"
+            assert daemon.state() == before
+            assert await is_answered(other)
+            clock.now += 0.2
+            assert await is_answered(client)
+            assert not await is_answered(client)
+
+    async def test_the_database_is_asked_as_often_as_it_takes(self):
+        async with daemon_for(crowd(requests_hz=1)) as daemon, client_at(daemon) as client:
+            for _ in range(10):  # a replication between two machines asks often
+                await client.send(get(b"/db"))
+                assert (await client.answer()).status == 200
+
+    def test_no_more_clients_are_remembered_than_fit(self):
+        clients = crowd()
+        for number in range(MOST_REMEMBERED + 10):
+            clients.count(str(number))
+        assert len(clients._asked) == MOST_REMEMBERED
+        assert "0" not in clients._asked
+
+    @given(st.lists(st.floats(0, 5), max_size=100), st.floats(1, 50))
+    def test_never_more_than_the_rate_and_a_burst(self, waits, rate):
+        clock = Seconds()
+        clients, passed = crowd(clock, requests_hz=rate), 0
+        for wait in waits:
+            clock.now += wait
+            try:
+                clients.count("one")
+            except ApiError:
+                continue
+            passed += 1
+        assert passed <= (sum(waits) + 2) * rate + 1e-6
+
+
+class TestBodies:
+    async def test_one_client_has_a_quarter(self, monkeypatch):
+        monkeypatch.setattr(requests, "MAX_HELD", 400_000)
+        begun = (
+            b"POST " + PUBLISH + b" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 65003\r\n\r\n" + b" " * 65_000
+        )  # fmt: skip
+        rest = b"[1]"
+        async with daemon_for(crowd()) as daemon, client_at(daemon) as first, client_at(daemon) as second:
+            await first.send(begun)
+            await until(lambda: daemon.api.bodies.held == 65_000)
+            await second.send(begun)
+            await until(lambda: daemon.api.bodies.held == 130_000)
+            async with client_at(daemon) as third, client_at(daemon, OTHER) as other:
+                await third.send(begun)
+                code, said = await refusal(third)
+                assert code == "too_many_bodies"
+                assert said.startswith("the bodies of 127.0.0.2 are larger than 131072 bytes together")
+                await other.send(begun + rest)
+                assert (await other.answer()).status == 200
+            for client in (first, second):
+                await client.send(rest)
+                assert (await client.answer()).status == 200
+        assert daemon.api.bodies.held == 0
+        assert daemon.api.bodies._shares == {}
+
+
+class TestProxies:
+    @pytest.mark.parametrize(
+        ("headers", "client"),
+        [
+            ((b"X-Forwarded-For: 192.0.2.1",), "192.0.2.1"),
+            ((b"X-Forwarded-For: 198.51.100.9, 192.0.2.1",), "192.0.2.1"),
+            ((b"X-Forwarded-For: 198.51.100.9", b"X-Forwarded-For: 192.0.2.1, 127.0.0.9"), "192.0.2.1"),
+            ((b"X-Forwarded-For: 2001:db8:1:2:3:4:5:6",), "2001:db8:1:2::/64"),
+            ((b"X-Forwarded-For: ::ffff:192.0.2.1",), "192.0.2.1"),
+        ],
+    )
+    async def test_who_is_believed_says_for_whom(self, headers, client):
+        async with (
+            daemon_for(crowd(streams=1, proxies=(PROXY,))) as daemon,
+            client_at(daemon, PROXY) as one,
+            client_at(daemon, PROXY) as two,
+            client_at(daemon, PROXY) as three,
+        ):
+            assert await open_stream(one, *headers)
+            await two.send(get(STREAM, *headers))
+            assert client in (await refusal(two))[1]
+            assert await open_stream(three, b"X-Forwarded-For: 192.0.2.77")
+
+    async def test_one_on_this_machine_is_believed_unnamed(self):
+        async with (
+            daemon_for(Clients(ClientLimits(streams=1))) as daemon,
+            client_at(daemon) as one,
+            client_at(daemon) as two,
+        ):
+            assert await open_stream(one, b"X-Forwarded-For: 192.0.2.1")
+            await two.send(get(STREAM, b"X-Forwarded-For: 192.0.2.1"))
+            assert "192.0.2.1" in (await refusal(two))[1]
+            assert await is_answered(two, b"X-Forwarded-For: 192.0.2.1")
+
+    @pytest.mark.parametrize("header", [b"X-Forwarded-For: 192.0.2.%d", b"Forwarded: for=192.0.2.%d"])
+    async def test_nobody_else_is(self, header):
+        async with (
+            daemon_for(crowd(streams=1, proxies=(PROXY,))) as daemon,
+            client_at(daemon) as one,
+            client_at(daemon) as two,
+        ):
+            assert await open_stream(one, header % 1)
+            await two.send(get(STREAM, header % 2))
+            assert ONE in (await refusal(two))[1]
+
+    @pytest.mark.parametrize("header", [b"X-Forwarded-For: unknown", b"X-Forwarded-For: ", b"A: b"])
+    async def test_a_proxy_that_does_not_say_it_asks_for_itself(self, header):
+        async with (
+            daemon_for(crowd(connections=1, streams=1, proxies=("127.0.0.8/30",))) as daemon,
+            client_at(daemon, PROXY) as one,
+            client_at(daemon, PROXY) as two,
+        ):
+            for client in (one, two):
+                assert await open_stream(client, header)
+
+    async def test_an_address_is_judged_once_for_all_its_requests(self):
+        judged = []
+
+        def is_own(address):
+            judged.append(address)
+            return True
+
+        clients = Clients(is_own=is_own)
+        async with daemon_for(clients) as daemon, client_at(daemon) as one, client_at(daemon) as two:
+            for client in (one, two, one):
+                assert await is_answered(client)
+            assert judged == [ONE]
+            assert await is_answered(one, b"X-Forwarded-For: 192.0.2.1")
+            assert judged == [ONE, "192.0.2.1"]
+
+    def test_a_proxy_that_is_named_later_is_believed_from_then_on(self):
+        clients = Clients()
+        request = SimpleNamespace(remote="10.0.0.7", headers=CIMultiDict([("X-Forwarded-For", "192.0.2.1")]))
+        clients.recognise(request)
+        assert (request.address, request.client) == ("10.0.0.7", "10.0.0.7")
+        clients.reconfigure(ClientLimits(proxies=("10.0.0.7",)))
+        clients.recognise(request)
+        assert (request.address, request.client) == ("192.0.2.1", "192.0.2.1")
+
+    def test_on_a_socket_for_both_families_it_is_known_too(self):
+        clients = Clients(ClientLimits(proxies=("10.0.0.7",)))
+        assert clients.at("::ffff:10.0.0.7") is None
+        headers = CIMultiDict([("X-Forwarded-For", "192.0.2.1, ::ffff:10.0.0.7")])
+        request = SimpleNamespace(remote="::ffff:10.0.0.7", headers=headers)
+        clients.recognise(request)
+        assert (request.address, request.client) == ("192.0.2.1", "192.0.2.1")
+
+    async def test_other_limits_hold_at_once(self):
+        async with daemon_for(crowd(streams=1)) as daemon, client_at(daemon) as one, client_at(daemon) as two:
+            assert await open_stream(one)
+            daemon.api.clients.reconfigure(ClientLimits(streams=2))
+            assert await open_stream(two)
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("address", "client"),
+        [
+            ("192.0.2.7", "192.0.2.7"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+            ("2001:db8:1:2::", "2001:db8:1:2::/64"),
+            ("fe80::1%eth0", "fe80::/64"),
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+            ("127.0.0.1", None),
+            ("::ffff:127.0.0.2", None),
+            ("::1", None),
+            ("", None),
+        ],
+    )
+    def test_whom_they_count_for(self, address, client):
+        assert Clients().at(address) == client

@@ -1,0 +1,366 @@
+"""What Prometheus and other watchers read, asked over HTTP and parsed as they do."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+import shutil
+import subprocess
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from growd.bus.messages import Quality
+from growd.cli.status_table import report
+from growd.control.health import Health, State
+from growd.control.topics import commanded, declare_environment, desired, measured
+from growd.host.machine import MachineStatus
+from growd.recipes.status import RECIPE_STATE
+from growd.runtime.liveness import Heartbeat
+from growd.status.metrics import UNITS, HttpFigures, render
+from growd.status.model import Counters, DeviceStatus, InterlockStatus, RecipeStatus, Status
+from growd.store.database import Database
+from growd.store.replication_health import ReplicationState, ReplicationStatus
+from growd.store.store_node import StoreStatus
+from growd.variables import VARIABLES
+from growd.wiring.monitoring import Operations
+from support.daemon import Answer, serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+    from pathlib import Path
+
+    from prometheus_client.metrics_core import Metric
+
+    from support.daemon import Daemon
+
+SHELF = "shelf"
+OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
+NOTHING = HttpFigures({}, 0, 0)
+DEVICE = DeviceStatus("shelf/scd30_1", "ok", 1.0, "ok", Counters(3, 2, 1, 4.5, "no answer", 9.0))
+STATUS = Status(
+    time=1e9,
+    machine_time=1e9,
+    machine=MachineStatus(
+        "0.1.0",
+        "3.11.2",
+        60.0,
+        clock_synchronised=True,
+        model="Raspberry Pi 4",
+        disk_bytes=4000,
+        disk_free_bytes=1000,
+        temperatures_degc={"cpu-thermal": 48.312},
+        troubles=["throttled"],
+        earlier_troubles=[],
+    ),
+    database=None,
+    variables=[],
+    recipes=[RecipeStatus(SHELF, "running", "basil", "seedling", 60.0, 30.0)],
+    devices=[DEVICE],
+    interlocks=[InterlockStatus("shelf/interlocks/too_warm", True, "it is warm", True, 1.0)],
+    store=StoreStatus(5, 1, 2, 3, 4, "", "503", 1.0, [], shipped=1234),
+    replications=[
+        ReplicationStatus("points", "here", "far", ReplicationState.RUNNING, 1.0, 7, "", 0.0, 2, 1, 3)
+    ],
+)
+
+
+@dataclass
+class Rig:
+    daemon: Daemon
+    operations: Operations
+    losing: list[bool]  # points, at present
+
+    async def page(self, name: str, method: str = "GET", **headers: str) -> Answer:
+        url = f"{self.daemon.origin}/_svc/{name}"
+        async with self.daemon.session.request(method, url, headers=headers) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    async def metrics(self) -> dict[str, Metric]:
+        answer = await self.page("metrics")
+        assert answer.status == 200
+        return families(answer.body)
+
+
+def families(text: bytes) -> dict[str, Metric]:
+    return {family.name: family for family in parse(text.decode())}
+
+
+def samples(found: dict[str, Metric], family: str) -> dict[tuple[str, ...], float]:
+    """The values of a family by those of the labels, in the order of their names."""
+    return {
+        tuple(value for _, value in sorted(sample.labels.items())): sample.value
+        for sample in found[family].samples
+    }
+
+
+def rendered(status: Status, http: HttpFigures = NOTHING) -> dict[str, Metric]:
+    return families(render(status, http, "")[0])
+
+
+@asynccontextmanager
+async def rigged(path: Path) -> AsyncIterator[Rig]:
+    """Operations with a database that is not there."""
+    database = Database(files=path, data=path, design_name="svc", url="http://127.0.0.1:9")
+    async with serving() as daemon, database:
+        losing = [False]
+        operations = Operations(daemon.bus, [SHELF], path, database, lambda: losing[-1])
+        operations.open(daemon.server, daemon.api)
+        yield Rig(daemon, operations, losing)
+        await operations.close()
+
+
+def declare(rig: Rig) -> None:
+    declare_environment(rig.daemon.bus, SHELF, ["air_temperature", "air_humidity", "light_illuminance"])
+
+
+# --- Over HTTP
+
+
+async def test_the_figures_agree_with_what_the_bus_says(tmp_path: Path):
+    async with rigged(tmp_path) as rig:
+        declare(rig)
+        bus = rig.daemon.bus
+        sensors, http = bus.node("sensors"), bus.find_node("http")
+        now = bus.clock.time()
+        sensors.publisher(measured(SHELF, "air_temperature")).publish(21.5, time=now - 100)
+        sensors.publisher(measured(SHELF, "air_humidity")).publish(60.0)
+        sensors.publisher(measured(SHELF, "light_illuminance")).publish(None, Quality.STALE)
+        http.publisher(desired(SHELF, "light_illuminance")).publish(8000.0)
+        http.publisher(commanded(SHELF, "light_illuminance")).publish(0.4)
+        recipe = {"state": "running", "recipe_id": "basil", "phase": "", "elapsed": 5.0, "remaining": 2.5}
+        bus.node("recipes").advertise(f"{SHELF}/recipe_state", RECIPE_STATE).publish(recipe)
+        health = Health(bus.node(f"{SHELF}/samplers/air"), SHELF, "air", bus.clock)
+        health.succeeded()
+        health.failed("the wire is broken")
+        found = await rig.metrics()
+    assert samples(found, "growd_measured_air_temperature_celsius") == {(SHELF,): 21.5}
+    assert samples(found, "growd_measured_air_humidity_ratio") == {(SHELF,): 0.6}
+    assert samples(found, "growd_desired_light_illuminance_lux") == {(SHELF,): 8000.0}
+    assert "growd_measured_light_illuminance_lux" not in found  # nobody knows it
+    qualities = samples(found, "growd_measured_quality")
+    assert qualities[SHELF, "ok", "air_temperature"] == 1
+    assert {quality: qualities[SHELF, quality, "light_illuminance"] for quality in Quality} == {
+        quality: float(quality is Quality.STALE) for quality in Quality
+    }
+    assert 100 <= samples(found, "growd_measured_age_seconds")[SHELF, "air_temperature"] < 160
+    assert samples(found, "growd_commanded_ratio") == {(SHELF, "light_illuminance"): 0.4}
+    assert samples(found, "growd_commanded_by_hand") == {(SHELF, "light_illuminance"): 1}
+    assert samples(found, "growd_recipe_elapsed_seconds") == {(SHELF,): 5.0}
+    states = samples(found, "growd_device_state")
+    assert {state: states["air", SHELF, state] for state in State} == {
+        state: float(state is State.FAILED) for state in State
+    }
+    assert samples(found, "growd_device_failures") == {("air", SHELF): 1}
+    assert samples(found, "growd_database_up") == {(): 0}
+    usage = shutil.disk_usage(tmp_path)
+    assert samples(found, "growd_disk_size_bytes") == {(): usage.total}
+    assert found["process_resident_memory_bytes"].samples[0].value > 1e6
+
+
+async def test_answers_are_counted_by_their_class(tmp_path: Path):
+    async with rigged(tmp_path) as rig:
+        await rig.daemon.ask("GET", "/node/nobody")
+        await rig.daemon.ask("GET", "/param")
+        found = await rig.metrics()
+        again = await rig.metrics()
+    assert samples(found, "growd_http_requests") == {
+        ("1xx",): 0, ("2xx",): 1, ("3xx",): 0, ("4xx",): 1, ("5xx",): 0,
+    }  # fmt: skip
+    assert samples(again, "growd_http_requests")["2xx",] == 2
+    assert samples(found, "growd_http_connections")[()] >= 1
+    assert samples(found, "growd_http_streams") == {(): 0}
+
+
+async def test_openmetrics_is_given_to_whoever_names_it(tmp_path: Path):
+    async with rigged(tmp_path) as rig:
+        plain = await rig.page("metrics")
+        other = await rig.page("metrics", **OPENMETRICS)
+        odd = await rig.page("metrics", Accept="text/plain;version=x,,;=application/openmetrics-text")
+    assert plain.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert odd.headers["Content-Type"] == plain.headers["Content-Type"]
+    assert other.headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert other.headers["Cache-Control"] == "no-store"
+    read = {family.name: family for family in parse_openmetrics(other.body.decode())}
+    assert read["growd_disk_free_bytes"].unit == "bytes"
+    assert families(plain.body).keys() - {"process_open_fds"} <= {
+        name + ("_info" if family.type == "info" else "") for name, family in read.items()
+    }
+
+
+async def test_many_scrapes_at_once_are_rendered_one_by_one(tmp_path: Path):
+    async with rigged(tmp_path) as rig:
+        answers = await asyncio.gather(*(rig.page("metrics") for _ in range(5)))
+    assert [answer.status for answer in answers] == [200] * 5
+
+
+@pytest.mark.parametrize("page", ["metrics", "health", "ready"])
+async def test_a_page_is_only_read(tmp_path: Path, page: str):
+    async with rigged(tmp_path) as rig:
+        refused = await rig.page(page, "POST")
+        head = await rig.page(page, "HEAD")
+        beneath = await rig.page(f"{page}/more")
+    assert (refused.status, refused.headers["Allow"]) == (405, "GET, HEAD")
+    assert refused.json["error"] == "method_not_allowed"
+    assert head.body == b""
+    assert beneath.status == 404
+    assert beneath.json["error"] == "not_found"
+
+
+async def test_it_is_ready_between_its_start_and_its_end(tmp_path: Path):
+    async with rigged(tmp_path) as rig:
+        before = await rig.page("ready")
+        with rig.operations.ready():
+            within = await rig.page("ready")
+        after = await rig.page("ready")
+    assert (before.status, before.body) == (503, b"starting\n")
+    assert (within.status, within.body) == (200, b"ok\n")
+    assert (after.status, after.body) == (503, b"stopping\n")
+
+
+async def test_it_is_well_while_its_loops_advance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async with rigged(tmp_path) as rig:
+        with rig.daemon.bus.liveness.heartbeat("recorder"):
+            well = await rig.page("health")
+            monkeypatch.setattr(Heartbeat, "is_stuck", lambda _: True)
+            stuck = await rig.page("health")
+    assert (well.status, well.body) == (200, b"ok\n")
+    assert well.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert (stuck.status, stuck.body) == (503, b"stuck\n")
+
+
+async def test_health_says_that_points_are_being_lost(tmp_path: Path):
+    async with rigged(tmp_path) as rig:
+        rig.losing.append(True)
+        answer = await rig.page("health")
+    assert (answer.status, answer.body) == (503, b"losing points\n")
+
+
+@pytest.mark.parametrize(("ago", "fails"), [(60, True), (2 * 86_400, False)])
+async def test_lost_points_are_a_failure_for_a_day_and_are_shown_for_good(ago: float, fails: bool):  # noqa: FBT001
+    store = StoreStatus(5, 1, 2, 0, 4, "", "", 0.0, [], dropped_ever=1234, dropped_at=STATUS.time - ago)
+    status = msgspec.structs.replace(STATUS, store=store)
+    assert ("points were lost for want of room" in status.failures) is fails
+    assert "1234 points LOST for want of room, the last" in report(status)
+
+
+async def test_a_component_that_keeps_failing_is_told_in_health_status_and_figures(tmp_path: Path):
+    async with rigged(tmp_path) as rig:
+        for _ in range(2):
+            rig.daemon.bus.liveness.failed("recorder", ValueError("an empty name"))
+        assert (await rig.page("health")).status == 200
+        rig.daemon.bus.liveness.failed("recorder", ValueError("an empty name"))
+        health = await rig.page("health")
+        found = await rig.metrics()
+        answer = await rig.daemon.ask("GET", "/node/status")
+    assert (health.status, health.body) == (503, b"failing\n")
+    assert samples(found, "growd_component_failures") == {("recorder",): 3}
+    assert samples(found, "growd_problems")["failure",] == 1
+    status = msgspec.convert(answer.json["status"], Status)
+    assert status.failures == ["recorder keeps failing, see the log: ValueError: an empty name"]
+
+
+# --- The text
+
+
+def test_each_part_of_the_status_is_a_figure():
+    found = rendered(STATUS, HttpFigures({2: 10, 5: 1}, 3, 2))
+    assert samples(found, "growd_outbox_points") == {(): 5}
+    assert samples(found, "growd_shipped_points") == {(): 1234}
+    assert samples(found, "growd_dropped_points") == {(): 3}
+    assert samples(found, "growd_rejected_points") == {(): 4}
+    assert samples(found, "growd_shipping_failing") == {(): 1}
+    assert samples(found, "growd_saving_failing") == {(): 0}
+    assert samples(found, "growd_interlock_tripped") == {(SHELF, "too_warm"): 1}
+    assert samples(found, "growd_interlock_needs_reset") == {(SHELF, "too_warm"): 1}
+    assert samples(found, "growd_recipe_info") == {(SHELF, "seedling", "basil"): 1}
+    assert samples(found, "growd_recipe_remaining_seconds") == {(SHELF,): 30}
+    assert samples(found, "growd_replication_lag_changes") == {("points",): 7}
+    assert samples(found, "growd_replication_restarts") == {("points",): 3}
+    assert samples(found, "growd_machine_temperature_celsius") == {("cpu-thermal",): 48.312}
+    assert samples(found, "growd_machine_trouble")["throttled",] == 1
+    assert samples(found, "growd_machine_trouble_before")["throttled",] == 0
+    assert samples(found, "growd_device_outage_seconds") == {("scd30_1", SHELF): 4.5}
+    assert samples(found, "growd_http_requests")["5xx",] == 1
+    assert samples(found, "growd_build_info") == {("3.11.2", "0.1.0"): 1}
+
+
+def test_what_nobody_knows_is_no_figure():
+    assert not {"growd_database_up", "growd_machine_load1"} & rendered(STATUS).keys()
+    bare = replace(STATUS, machine=None, store=None)
+    assert not {"growd_disk_free_bytes", "growd_outbox_points"} & rendered(bare).keys()
+    silent = msgspec.structs.replace(STATUS.machine, troubles=None) if STATUS.machine else None
+    assert "growd_machine_trouble" not in rendered(replace(STATUS, machine=silent))
+
+
+def test_a_lag_that_nobody_knows_is_no_figure():
+    (replication,) = STATUS.replications
+    unknown = replace(STATUS, replications=[dataclasses.replace(replication, lag=None)])
+    assert samples(rendered(unknown), "growd_replication_lag_changes") == {}
+
+
+def test_every_unit_of_a_variable_has_a_name():
+    assert {variable.unit for variable in VARIABLES.values()} <= UNITS.keys()
+
+
+def lint(found: Iterable[Metric]) -> Iterable[str]:
+    """What Prometheus's practices ask of names and help."""
+    for family in found:
+        if not family.documentation.endswith("."):
+            yield f"{family.name}: no sentence of help"
+        if family.type == "unknown":
+            yield f"{family.name}: no type"
+        names = {sample.name for sample in family.samples}
+        if family.type == "counter" and not all(name.endswith("_total") for name in names):
+            yield f"{family.name}: a counter without _total"
+        if family.type == "gauge" and any(name.endswith(("_total", "_count", "_sum")) for name in names):
+            yield f"{family.name}: a gauge with a counter's name"
+        if {"milliseconds", "minutes", "percent", "degc", "kb", "mb"} & {*family.name.split("_")}:
+            yield f"{family.name}: no base unit"
+
+
+def test_the_names_are_as_prometheus_asks():
+    own = [family for name, family in rendered(STATUS).items() if name.startswith("growd_")]
+    assert len(own) > 30
+    assert [*lint(own)] == []
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_finds_nothing_wrong():
+    text, _ = render(STATUS, NOTHING, "")
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+
+
+@settings(max_examples=50)
+@given(
+    words=st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=5, max_size=5),
+    number=st.floats(allow_nan=False) | st.just(math.inf),
+)
+@pytest.mark.parametrize("accept", ["", OPENMETRICS["Accept"]])
+def test_odd_words_are_carried_as_they_are(accept: str, words: list[str], number: float):
+    device, word, recipe, phase, sensor = words
+    message = f"no answer: {word}"
+    machine: Any = STATUS.machine
+    odd = replace(
+        STATUS,
+        devices=[replace(DEVICE, name=f"{SHELF}/{device}", message=message)],
+        recipes=[RecipeStatus(SHELF, "paused", recipe, phase, 0.0, 0.0)],
+        machine=replace(machine, temperatures_degc={sensor: number}),
+    )
+    text, _ = render(odd, NOTHING, accept)
+    read = parse_openmetrics if accept else parse
+    found = {family.name: family for family in read(text.decode())}
+    assert (device, SHELF) in samples(found, "growd_device_successes")
+    assert (SHELF, phase, recipe) in samples(found, "growd_recipe" if accept else "growd_recipe_info")
+    assert samples(found, "growd_machine_temperature_celsius") == {(sensor,): number}
+    assert "no answer: " not in text.decode()  # there may be any number of messages: none is a label

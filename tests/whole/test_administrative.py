@@ -1,0 +1,42 @@
+"""Which services take an administrator where clients log in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from growd.config import Config, Light, Relay, Sensor
+from growd.wiring.fault_services import FaultServices
+from support.jumping import rigged
+
+if TYPE_CHECKING:
+    from growd.bus.services import Service
+
+SENSORS = (
+    Sensor(name="air", kind="scd30"),
+    Sensor(name="co2", kind="mhz19", port="/dev/ttyS9"),
+    Sensor(name="light", kind="bh1750"),
+)
+VALVE = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+
+
+async def test_what_lasts_or_lets_go_or_breaks_takes_an_administrator():
+    config = Config(sensor=SENSORS, light=Light(), relay=(VALVE,), combine={"air_carbon_dioxide": "first"})
+    async with rigged(config) as rig:
+        FaultServices(rig.bus, rig.machine.faults)
+        assert rig.bus.find_node("simulator").details()["hardware"] == "simulated"
+        assert "the hardware is simulated" in rig.bus.problems()[0]["text"]
+        offered: list[Service] = [rig.bus.services.get(name) for name in rig.bus.services.names()]
+    kinds = {service.name.rpartition("/")[2] for service in offered}
+    administrative = {service.name.rpartition("/")[2] for service in offered if service.is_administrative}
+    expected = {
+        "autotune",
+        "calibrate",
+        "calibrate_light",
+        "calibrate_span",
+        "calibrate_zero",
+        "clear_faults",
+        "inject_fault",
+        "reset",
+        "set_automatic_baseline",
+    }
+    assert administrative == expected & kinds == expected

@@ -1,0 +1,280 @@
+"""Several environments in one daemon: each measures, is controlled and runs its recipe by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from msgspec.structs import replace
+
+from growd.cli.asking import status_of
+from growd.cli.options import Reach
+from growd.config import Chamber, Channel, Config, Environment, Light, Relay, Sensor
+from growd.control.actuation import LightActuator, SwitchActuator
+from growd.wiring.chamber import Plant
+from growd_hwsim.faults import Fault
+from support.jumping import Rig, rigged
+from support.program import PATIENCE_S, Home, Program, home_on, started
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from support.database import DatabaseServer
+
+FIRST, SECOND = "shelf_1", "shelf_2"
+VALVE = Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+# Named as in the first environment, one of them on the same bus, and a lamp that a low pin lights.
+SHELF = Chamber(
+    sensor=(
+        Sensor(name="air", kind="scd30", bus=3),
+        Sensor(name="lux", kind="bh1750", address=0x5C, interval_s=1.0),
+    ),
+    light=Light(channel=(Channel(name="white", pin=20),), inverted=True),
+    relay=(VALVE,),
+)
+CONFIG = Config(
+    environment=Environment(id=FIRST),
+    sensor=(Sensor(name="air", kind="scd30"), Sensor(name="lux", kind="bh1750", interval_s=1.0)),
+    light=Light(),
+    chamber={SECOND: SHELF},
+)
+KNOWN_S = 10.0  # from the start until a sensor has measured
+
+
+def value(rig: Rig, topic: str) -> float:
+    """What was last said there; 0 where that is nothing."""
+    last = rig.bus.topics.get(topic).last
+    return 0.0 if last is None or last.value is None else float(last.value)
+
+
+def want(rig: Rig, topic: str, wanted: float) -> None:
+    rig.bus.find_node("client").publish_arguments(topic, [wanted])
+
+
+async def test_the_light_of_one_does_not_light_the_other():
+    async with rigged(CONFIG) as rig:
+        rig.bus.node("client")
+        await rig.clock.advance(KNOWN_S)
+        daylight = value(rig, f"{FIRST}/measured/light_illuminance")
+        want(rig, f"{SECOND}/desired/light_illuminance", 10_000)
+        await rig.clock.until(lambda: value(rig, f"{SECOND}/measured/light_illuminance") > 9_000, within=60)
+        assert value(rig, f"{FIRST}/measured/light_illuminance") == pytest.approx(daylight, abs=50)
+        want(rig, f"{FIRST}/desired/light_illuminance", 4_000)
+        await rig.clock.advance(120)
+        assert value(rig, f"{FIRST}/measured/light_illuminance") == pytest.approx(4_000, rel=0.1)
+        assert value(rig, f"{SECOND}/measured/light_illuminance") == pytest.approx(10_000, rel=0.1)
+        assert [chamber.illuminance_lux() > 3_500 for chamber in rig.machine.chambers] == [True, True]
+    assert [chamber.illuminance_lux() < 1_000 for chamber in rig.machine.chambers] == [True, True]
+
+
+async def test_the_valve_of_one_leaves_the_air_of_the_other_alone():
+    async with rigged(CONFIG) as rig:
+        rig.bus.node("client")
+        await rig.clock.advance(KNOWN_S)
+        before = value(rig, f"{FIRST}/measured/air_carbon_dioxide")
+        want(rig, f"{SECOND}/desired/air_carbon_dioxide_valve_on", 1)
+        await rig.clock.until(lambda: value(rig, f"{SECOND}/measured/air_carbon_dioxide") > 800, within=300)
+        assert value(rig, f"{FIRST}/measured/air_carbon_dioxide") == pytest.approx(before, abs=50)
+        assert f"{FIRST}/switches/valve" not in rig.bus.topics.names()
+
+
+async def test_sensors_of_both_on_one_bus_have_one_thread_and_each_output_has_its_own():
+    async with rigged(CONFIG) as rig:
+        outputs = [f"{FIRST}/light", f"{SECOND}/light", f"{SECOND}/valve"]
+        assert sorted(rig.plant.workers) == ["i2c-1", "i2c-3", *outputs]
+
+
+async def test_a_sensor_that_fails_in_one_is_well_in_the_other():
+    async with rigged(CONFIG) as rig:
+        await rig.clock.advance(KNOWN_S)
+        rig.machine.faults.inject(Fault("absent", "i2c-1:0x5c"))
+        await rig.clock.advance(KNOWN_S)
+        states = {
+            environment: rig.bus.find_node(f"{environment}/samplers/lux").information()["device"]["state"]
+            for environment in (FIRST, SECOND)
+        }
+        assert states == {FIRST: "ok", SECOND: "failed"}
+
+
+async def test_all_outputs_are_made_safe_before_any_is_closed_though_one_has_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    steps: list[str] = []
+    make_safe, close = SwitchActuator.make_safe, Plant.close
+
+    async def raise_one(_: LightActuator) -> bool:
+        raise ZeroDivisionError
+
+    async def noted_make_safe(valve: SwitchActuator) -> bool:
+        steps.append(f"safe: {await make_safe(valve)}")
+        return True
+
+    async def noted_close(plant: Plant) -> None:
+        steps.append("close")
+        await close(plant)
+
+    monkeypatch.setattr(LightActuator, "make_safe", raise_one)
+    monkeypatch.setattr(SwitchActuator, "make_safe", noted_make_safe)
+    monkeypatch.setattr(Plant, "close", noted_close)
+    async with rigged(CONFIG) as rig:
+        await rig.clock.advance(KNOWN_S)
+    assert steps == ["safe: True", "close", "close"]
+    assert rig.complaints == [
+        f"in {environment} outputs may not be safe: ZeroDivisionError()" for environment in (FIRST, SECOND)
+    ]
+
+
+async def test_an_output_that_may_not_be_safe_is_told_with_its_environment():
+    async with rigged(CONFIG) as rig:
+        await rig.clock.advance(KNOWN_S)
+        rig.machine.faults.inject(Fault("refused", "gpio-20"))
+    assert rig.complaints == [
+        f"in {SECOND} the lamp's outputs may not be safe: light: GPIO 20 can't be driven: 'GPIO busy'"
+    ]
+
+
+async def test_a_lamp_that_is_not_there_leaves_its_pins_to_the_other():
+    config = replace(CONFIG, light=Light(enabled=False), relay=(replace(VALVE, pin=12),))
+    other = replace(SHELF, light=Light(channel=(Channel(name="white", pin=13),)), relay=())
+    async with rigged(replace(config, chamber={SECOND: other})) as rig:
+        rig.bus.node("client")
+        await rig.clock.advance(KNOWN_S)
+        want(rig, f"{FIRST}/desired/air_carbon_dioxide_valve_on", 1)
+        want(rig, f"{SECOND}/desired/light_illuminance", 10_000)
+        await rig.clock.until(lambda: value(rig, f"{FIRST}/measured/air_carbon_dioxide") > 800, within=300)
+        assert value(rig, f"{SECOND}/measured/light_illuminance") == pytest.approx(10_000, rel=0.1)
+        assert value(rig, f"{FIRST}/measured/light_illuminance") < 1_000
+
+
+# the whole program
+
+FILE = f"""
+environment.id = "{FIRST}"
+light.enabled = true
+
+[[chamber.{SECOND}.sensor]]
+name = "scd30_1"
+kind = "scd30"
+bus = 3
+
+[[chamber.{SECOND}.sensor]]
+name = "bh1750_1"
+kind = "bh1750"
+address = 0x5C
+interval_s = 1.0
+
+[[chamber.{SECOND}.light.channel]]
+name = "white"
+pin = 20
+"""
+LUX = {FIRST: 4_000, SECOND: 12_000}
+
+
+@pytest.fixture
+async def home(database_server: DatabaseServer) -> AsyncIterator[Home]:
+    async with home_on(database_server, shared=True) as home:
+        yield home
+
+
+class Client:
+    """Of a program that runs."""
+
+    def __init__(self, session: aiohttp.ClientSession, program: Program) -> None:
+        self._session = session
+        self._program = program
+
+    async def call(self, method: str, path: str, **options: Any) -> Any:
+        async with self._session.request(method, f"{self._program.api}/{path}", **options) as response:
+            text = await response.text()
+            assert response.status == 200, f"{method} {path}: {response.status} {text}"
+            return json.loads(text)
+
+    async def until(self, topic: str, is_it: Callable[[float], bool]) -> float:
+        """The first value of a topic that is as wanted."""
+        timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
+        async with self._session.get(f"{self._program.api}/topic_stream/{topic}", timeout=timeout) as stream:
+            async for line in stream.content:
+                found = json.loads(line)["value"]
+                if found is not None and is_it(found):
+                    return float(found)
+        raise AssertionError(f"the stream of {topic} has ended")
+
+    async def recipes(self) -> dict[str, str]:
+        """Which recipe runs in each environment."""
+        return {
+            environment: (await self.call("GET", f"param/{environment}/current_recipe"))["result"]
+            for environment in (FIRST, SECOND)
+        }
+
+
+def is_near(wanted: float) -> Callable[[float], bool]:
+    return lambda lux: abs(lux - wanted) < 0.15 * wanted
+
+
+async def put_recipes(session: aiohttp.ClientSession, program: Program, home: Home) -> None:
+    for environment, lux in LUX.items():
+        operations = [[0, "light_illuminance", lux], [1_000_000, "light_illuminance", 0]]
+        recipe = {"_id": f"of_{environment}", "format": "simple", "operations": operations}
+        async with session.put(f"{program.address}/{home.recipes}/of_{environment}", json=recipe) as response:
+            assert response.status == 201, await response.text()
+
+
+@pytest.mark.timeout(180)
+async def test_each_runs_a_recipe_of_its_own_and_a_restart_resumes_both(tmp_path: Path, home: Home):
+    file = tmp_path / "growd.toml"
+    file.write_text(FILE)
+    options = ("--config", str(file), "--speed", "20", *home.arguments)
+    both = {environment: f"of_{environment}" for environment in LUX}
+    data = tmp_path / "data"
+    async with started(data, *options) as program, aiohttp.ClientSession(headers=home.headers) as session:
+        assert f"chambers   {FIRST}, {SECOND}" in program.printed
+        client = Client(session, program)
+        await put_recipes(session, program, home)
+        # by the name that a client of the older system gives the service and the topics
+        for environment, recipe in both.items():
+            service = f"service/environments/{environment}/start_recipe"
+            assert (await client.call("POST", service, json={"recipe_id": recipe}))["success"] is True
+        for environment, lux in LUX.items():
+            await client.until(f"environments/{environment}/light_illuminance/measured", is_near(lux))
+            await client.until(f"{environment}/measured/air_carbon_dioxide", lambda ppm: 300 < ppm < 600)
+        assert await client.recipes() == both
+        with Reach(url=program.address).client() as asking:
+            devices = (await asyncio.to_thread(status_of, asking)).devices
+        names = [f"{environment}/{name}" for environment in LUX for name in ("bh1750_1", "light", "scd30_1")]
+        assert sorted(device.name for device in devices) == names
+        status, words = await program.end(signal.SIGTERM)
+        assert status == 0, words
+
+    async with started(data, *options) as program, aiohttp.ClientSession(headers=home.headers) as session:
+        client = Client(session, program)
+        for environment, lux in LUX.items():
+            await client.until(f"{environment}/measured/light_illuminance", is_near(lux))
+        assert await client.recipes() == both
+        stopped = await client.call("POST", f"service/{SECOND}/stop_recipe")
+        assert stopped["success"] is True
+        await client.until(f"{SECOND}/measured/light_illuminance", lambda lux: lux < 1_000)
+        await client.until(f"{FIRST}/measured/light_illuminance", is_near(LUX[FIRST]))
+        assert await client.recipes() == {FIRST: both[FIRST], SECOND: ""}
+        stored = []
+        for database in (home.points, home.events):
+            url = f"{program.address}/{database}/_all_docs?include_docs=true"
+            async with session.get(url) as response:
+                stored += [row["doc"] for row in (await response.json())["rows"]]
+        status, words = await program.end(signal.SIGTERM)
+        assert status == 0, words
+    points = [document for document in stored if "environment" in document]
+    kinds = [(point["environment"], point["variable"]) for point in points]
+    for environment in LUX:
+        assert kinds.count((environment, "recipe_start")) == 1
+        assert kinds.count((environment, "recipe_end")) == (environment == SECOND)
+        assert kinds.count((environment, "restart")) == 2
+        assert (environment, "light_illuminance") in kinds
+    starts = [point["value"] for point in points if point["variable"] == "restart"]
+    assert all(text.endswith(", on simulated hardware") for text in starts)
+    values = ("environment", "variable", "is_desired", "category", "timestamp")
+    assert len({tuple(map(point.get, values)) for point in points}) == len(points)

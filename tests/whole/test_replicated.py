@@ -1,0 +1,77 @@
+"""The whole daemon, its points in a database far away: what a configuration is enough for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from growd.config import ConfigError, load
+from growd.store.couch import Couch
+from growd.wiring.app import App, Running
+from support.program import PATIENCE_S
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from support.database import DatabaseServer
+
+
+@pytest.fixture
+async def far(database_server: DatabaseServer) -> AsyncIterator[tuple[Couch, str]]:
+    """The far server, and the name of a new database there."""
+    name = f"cloud_{secrets.token_hex(6)}"
+    async with aiohttp.ClientSession() as session:
+        couch = Couch(session, database_server.url, credentials=database_server.auth)
+        await couch.create(name)
+        yield couch, name
+        await couch.delete(name)
+
+
+async def test_points_of_a_chamber_arrive_far_away(tmp_path: Path, far: tuple[Couch, str], database_server):
+    couch, name = far
+    login = tmp_path / "login"
+    login.write_text("\n".join(database_server.auth or ("nobody", "asks")))
+    login.chmod(0o600)
+    settings = (
+        "http.port=0",
+        "store.max_age_s=0.5",
+        "replication.recipes=off",
+        f"replication.url={database_server.url}",
+        f"replication.credentials_file={login}",
+        f"replication.points_database={name}",
+    )
+    app = App(load(None, settings), tmp_path / "data")
+    ready: asyncio.Queue[Running] = asyncio.Queue()
+    runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
+    api = f"{(await asyncio.wait_for(ready.get(), PATIENCE_S)).address}/_svc/api/0.0.1"
+    async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE_S):
+        rows, state = [], ""
+        while len(rows) < 3 or state != "running":
+            await asyncio.sleep(0.1)  # in another process, of which nobody hears
+            rows = await couch.all_docs(name)
+            state = (await asked(client, f"{api}/param/replication/points/state"))["result"]
+        node = await asked(client, f"{api}/node/replication")
+    app.stop()
+    await asyncio.wait_for(runs, PATIENCE_S)
+    assert {row["id"].partition(":")[0] for row in rows} == {node["device_id"]}
+
+
+async def asked(client: aiohttp.ClientSession, url: str) -> Any:
+    async with client.get(url) as answer:
+        return json.loads(await answer.read())
+
+
+async def test_credentials_that_others_can_read_stop_the_start(tmp_path: Path):
+    login = tmp_path / "login"
+    login.write_text("grower\npassword\n")
+    login.chmod(0o644)
+    settings = ("http.port=0", "replication.url=http://far", f"replication.credentials_file={login}")
+    app = App(load(None, settings), tmp_path / "data")
+    with pytest.raises(ConfigError, match=r"\[replication\] credentials_file: .* is open to others"):
+        await app.run(lambda _: None)

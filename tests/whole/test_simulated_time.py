@@ -1,0 +1,67 @@
+"""Simulated time never goes back: neither after a clean end, nor after `kill -9`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd.config import load
+from growd.runtime.clock import AcceleratedClock, RealClock
+from growd.store.local import LocalStore
+from growd.wiring.simulator import RESERVED_S, release_time, reserve_time, simulated_clock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from growd.runtime.clock import Clock
+
+SPEED = 10_000
+
+
+async def opened(folder: Path) -> LocalStore:
+    return await LocalStore.open(folder / "growd.sqlite3")
+
+
+async def clock_of(local: LocalStore, speed: float = SPEED) -> Clock:
+    return await simulated_clock(load(None, ("simulator.enabled=true", f"simulator.speed={speed}")), local)
+
+
+@pytest.mark.parametrize("renews", [False, True], ids=["at once", "after the first renewal"])
+async def test_after_a_kill_time_goes_on_from_a_moment_that_was_not_reached(tmp_path: Path, renews):
+    local = await opened(tmp_path)
+    clock = await clock_of(local)
+    assert isinstance(clock, AcceleratedClock)
+    if renews:
+        reserved = await local.state("simulated_time")
+        keeping = asyncio.create_task(reserve_time(local, clock))
+        while await local.state("simulated_time") == reserved:
+            pass  # each look is a turn of the store
+        keeping.cancel()
+    last = clock.time()
+    await local.close()  # nothing is written any more, as after a kill
+    again = await opened(tmp_path)
+    kept = await again.state("simulated_time")
+    assert kept > last
+    assert (await clock_of(again)).time() >= kept
+    await again.close()
+
+
+async def test_after_a_clean_end_nothing_that_was_reserved_is_skipped(tmp_path: Path):
+    local = await opened(tmp_path)
+    clock = await clock_of(local)
+    assert isinstance(clock, AcceleratedClock)
+    await release_time(local, clock)
+    kept = await local.state("simulated_time")
+    assert kept <= clock.time()
+    assert kept < time.time() + RESERVED_S * SPEED
+    await local.close()
+
+
+async def test_in_step_with_the_machine_nothing_is_kept_and_the_machine_s_clock_is_used(tmp_path: Path):
+    local = await opened(tmp_path)
+    assert isinstance(await clock_of(local, speed=1), RealClock)
+    assert await local.state("simulated_time") is None
+    await local.close()

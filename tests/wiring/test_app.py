@@ -1,0 +1,733 @@
+"""The composition root: what it hands to the parts, and its way down with the hardware failing on it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import msgspec
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+from growd.cli.main import main
+from growd.config import Interlock, Relay, Sensor, load
+from growd.config.alerts import Notify
+from growd.config.checks import RESERVED
+from growd.config.profiles import profile_path
+from growd.store.block_file import BlockFile
+from growd.store.errors import LocalStoreError
+from growd.store.local import LocalStore
+from growd.store.outbox import LOG_BYTES, Outbox
+from growd.store.point_log import LOG_NAME, PointLog
+from growd.wiring.app import App, Running
+from growd_drivers.errors import HardwareUnavailableError
+from growd_drivers.pwm_light import PwmLight
+from growd_hwsim.faults import Fault
+from growd_hwsim.gpio import SimulatedGpio
+from growd_hwsim.hardware import SimulatedHardware, open_simulated
+from support.jumping import answer_at_once
+from support.program import PATIENCE_S, failed, heeding_hangups, home_on
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from growd.store.points import DataPoint
+    from support.database import DatabaseServer
+
+SETTINGS = (
+    "http.port=0",
+    "couchdb.url=http://127.0.0.1:1",  # nobody listens there: the points stay in the local file
+    "store.commit_interval_s=60",
+    "light.enabled=true",
+)
+ARGUMENTS = [argument for setting in SETTINGS for argument in ("--set", setting)]
+
+
+@pytest.fixture(autouse=True)
+def without_a_database(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("growd.wiring.app.READY_S", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch):
+    """No device hangs that is only late, as on a machine that is busy."""
+    for limit in ("DEVICE_TIMEOUT_S", "DEVICE_CLOSE_S", "LAST_READ_S"):
+        monkeypatch.setattr(f"growd.wiring.chamber.{limit}", PATIENCE_S)
+
+
+@pytest.fixture
+def failing_lamp(monkeypatch: pytest.MonkeyPatch):
+    closes = PwmLight.close
+
+    def close(lamp: PwmLight) -> None:
+        closes(lamp)
+        raise HardwareUnavailableError("light: GPIO 12 can't be driven: unplugged", device="light")
+
+    monkeypatch.setattr(PwmLight, "close", close)
+
+
+@pytest.fixture
+def heeded_signals():
+    with heeding_hangups():
+        yield
+
+
+@pytest.fixture
+def machines(monkeypatch: pytest.MonkeyPatch) -> list[SimulatedHardware]:
+    """The simulated machines that are opened."""
+    opened: list[SimulatedHardware] = []
+
+    def open_one(*arguments: Any, **options: Any) -> SimulatedHardware:
+        opened.append(open_simulated(*arguments, **options))
+        answer_at_once(opened[-1])
+        return opened[-1]
+
+    monkeypatch.setattr("growd.wiring.simulator.open_simulated", open_one)
+    return opened
+
+
+@contextlib.asynccontextmanager
+async def serving(app: App) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of the API while the daemon runs."""
+    ready: asyncio.Queue[Running] = asyncio.Queue()
+    runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
+    base = f"{(await asyncio.wait_for(ready.get(), PATIENCE_S)).address}/_svc/api/0.0.1/"
+    try:
+        async with aiohttp.ClientSession(base_url=base) as client:
+            yield client
+    finally:
+        app.stop()
+        await asyncio.wait_for(runs, PATIENCE_S)
+
+
+async def streamed(client: aiohttp.ClientSession, topic: str, *, above: float) -> float:
+    """The first value of a topic above that."""
+    async with client.get(f"topic_stream/{topic}") as lines:
+        async for line in lines.content:
+            value = json.loads(line)["value"]
+            if value is not None and value > above:
+                return float(value)
+    raise AssertionError(f"the stream of {topic} has ended")
+
+
+class Hasty(App):
+    """Asked to stop before it has started."""
+
+    async def run(self, on_ready: Callable[[Running], None]) -> None:
+        self.stop()
+        await super().run(on_ready)
+
+
+def kept_points(data: Path) -> list[DataPoint]:
+    log = PointLog(BlockFile.open(data / LOG_NAME, LOG_BYTES))
+    log.close(released=0)
+    return list(log.recovered.values())
+
+
+async def test_a_hangup_is_to_read_the_configuration_again(tmp_path: Path, heeded_signals: None, caplog):
+    caplog.set_level(logging.WARNING)
+    settings = (*SETTINGS, "http.access=couchdb", "access.open_reading=true", "store.minimum_interval_s=600")
+    settings += ("simulator.speed=20",)
+    eager = "store.variable.air_temperature={absolute_band=0, relative_band=0, minimum_interval_s=0}"
+    changed = (eager, "store.batch=7", "access.answer_s=3", "http.topic_data_s=9", "light.ramp_s=1")
+    before = await asyncio.to_thread(load, None, settings)
+    after = await asyncio.to_thread(load, None, settings + changed)
+    channel = Notify(name="duty", kind="webhook", url="http://127.0.0.1:1/")
+    app = App(before, tmp_path, lambda: replace(after, notify=(channel,)))
+    async with serving(app) as client:
+        await streamed(client, "environment_1/measured/air_temperature", above=0)  # by the rule of before
+        assert await informed(client, "alerts", "channels") == []
+        signal.raise_signal(signal.SIGHUP)
+        while not await informed(client, "alerts", "channels"):
+            pass
+        async with client.get("topic_stream/environment_1/measured/air_temperature") as lines:
+            for _ in range(5):
+                await lines.content.readline()
+    kept = await asyncio.to_thread(kept_points, tmp_path)
+    measured = [point for point in kept if (point.variable, point.category) == ("air_temperature", "")]
+    assert len(measured) > 3  # of ten minutes one, as it was
+    taken = "[access] answer_s, [http] topic_data_s, [notify], [store] batch, [store] variable"
+    assert f"the configuration was read again; in force from now on: {taken}" in caplog.messages
+    assert "changed, but in force only after a restart of growd: [light] ramp_s" in caplog.messages
+
+
+async def informed(client: aiohttp.ClientSession, node: str, detail: str) -> Any:
+    """What a node tells of itself."""
+    async with client.get(f"node/{node}") as answer:
+        return (await answer.json())[detail]
+
+
+async def test_a_data_folder_in_use_is_said_and_the_other_goes_on(tmp_path: Path):
+    async with serving(App(load(None, SETTINGS), tmp_path)) as client:
+        status, printed = await failed("run", "--data", str(tmp_path), "--port", "0")
+        assert status == 1
+        (sentence,) = printed.splitlines()
+        assert sentence.startswith("growd: ")
+        assert str(tmp_path) in sentence
+        assert f"in use by another growd (process {os.getpid()})" in sentence
+        async with client.get("node") as answer:
+            assert answer.status == 200
+
+
+async def test_no_environment_can_have_the_name_of_a_node_of_the_daemon(tmp_path: Path):
+    async with serving(App(load(None, SETTINGS), tmp_path)) as client, client.get("node") as answer:
+        names = {name for name in (await answer.json())["results"] if "/" not in name}
+    assert names <= RESERVED
+    assert len(names) > 5
+
+
+async def test_a_lamp_on_a_relay_is_lit_whole_or_not_at_all_and_is_not_calibrated(
+    tmp_path: Path, machines: list[SimulatedHardware], monkeypatch
+):
+    def pulsed(*_: Any) -> None:
+        raise RuntimeError("a relay is pulsed")
+
+    monkeypatch.setattr(SimulatedGpio, "PWM", pulsed)
+    lux = Sensor(name="lux", kind="bh1750")
+    config = await asyncio.to_thread(load, profile_path("minimal"), (*SETTINGS, "simulator.enabled=true"))
+    app = App(replace(config, sensor=(*config.sensor, lux)), tmp_path)
+    async with serving(app) as client:
+        async with client.get("service") as answer:
+            offered = (await answer.json())["results"]
+        assert [name for name in offered if name.endswith("calibrate_light")] == []
+        assert "environment_1/start_recipe" in offered
+        for level, lit in ((0.6, 1.0), (0.4, 0.0)):
+            assert await post(client, "environment_1/desired/light_intensity_white", level) == 200
+            await told(
+                client, "environment_1/light_channels", lambda said, lit=lit: said["value"]["x"] == lit
+            )
+            assert machines[0].gpio.high(24) == 1.0 - lit  # a low pin switches it on
+
+
+async def test_a_hangup_that_it_was_told_to_ignore_is_nothing(tmp_path: Path, heeded_signals: None):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    app = App(load(None, SETTINGS), tmp_path, lambda: pytest.fail("it was read again"))
+    async with serving(app):
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        signal.raise_signal(signal.SIGHUP)
+
+
+async def test_points_in_memory_are_kept_though_the_lamp_fails_at_the_end(tmp_path: Path, failing_lamp: None):
+    ready: asyncio.Queue[Running] = asyncio.Queue()
+    app = App(load(None, SETTINGS), tmp_path)
+    runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
+    address = (await asyncio.wait_for(ready.get(), PATIENCE_S)).address
+    url = f"{address}/_svc/api/0.0.1/topic/environment_1/desired/light_illuminance"
+    async with aiohttp.ClientSession() as session, session.post(url, json=[8_000]) as response:
+        assert response.status == 200
+    app.stop()
+    await runs
+    points = await asyncio.to_thread(kept_points, tmp_path)
+    assert [p.value for p in points if p.variable == "light_illuminance" and p.is_desired] == [8_000]
+    (complaint,) = app.complaints
+    assert "GPIO 12" in complaint
+    assert "may not be safe" in complaint
+
+
+async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machines: list[SimulatedHardware]):
+    ready: asyncio.Queue[Running] = asyncio.Queue()
+    app = App(load(None, SETTINGS), tmp_path)
+    runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
+    api = f"{(await asyncio.wait_for(ready.get(), PATIENCE_S)).address}/_svc/api/0.0.1"
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{api}/topic/environment_1/desired/light_illuminance", json=[8_000]):
+            pass
+        async with session.get(f"{api}/topic_stream/environment_1/light_channels") as lines:
+            async for line in lines.content:
+                if json.loads(line)["value"]["x"] > 0:
+                    break
+    gpio, pins = machines[0].gpio, machines[0].wiring.lamp_pins.values()
+    assert max(gpio.high(pin) for pin in pins) > 0.3
+    app.stop()
+    await runs
+    assert [gpio.high(pin) for pin in pins] == [0.0, 0.0, 0.0]
+    assert app.complaints == []
+
+
+async def test_a_tsl2591_that_is_configured_is_read(tmp_path: Path, machines: list[SimulatedHardware]):
+    sensor = Sensor(name="lux", kind="tsl2591", bus=3)
+    async with serving(App(replace(load(None, SETTINGS), sensor=(sensor,)), tmp_path)) as client:
+        async with client.post("topic/environment_1/desired/light_illuminance", json=[8_000]) as answer:
+            assert answer.status == 200
+        lux = await streamed(client, "environment_1/raw/light_illuminance", above=5_000)
+        chamber = machines[0].chamber.illuminance_lux()
+        async with client.get("node/environment_1/samplers/lux") as answer:
+            assert (await answer.json())["pubs"] == [
+                "environment_1/diagnostics/lux",
+                "environment_1/diagnostics/lux/counters",
+                "environment_1/events",
+                "environment_1/raw/light_illuminance",
+            ]
+    assert lux == pytest.approx(chamber, rel=0.1)
+    assert machines[0].tsl2591.written
+
+
+async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
+    tmp_path: Path, machines: list[SimulatedHardware]
+):
+    sensor = Sensor(name="air", kind="mhz19", port="/dev/ttyUSB*")
+    config = replace(load(None, (*SETTINGS, "simulator.speed=200")), sensor=(sensor,))  # 3 min to be warm
+    node = "service/environment_1/samplers/air"
+    async with serving(App(config, tmp_path)) as client:
+        assert (await streamed(client, "environment_1/raw/air_carbon_dioxide", above=0)) == pytest.approx(
+            machines[0].chamber.air().carbon_dioxide_ppm, abs=30
+        )
+        chip = machines[0].serial_chips["/dev/ttyUSB0"]
+        assert (chip.memory.range_ppm, chip.memory.self_calibration) == (10_000, False)
+        async with client.post(f"{node}/calibrate_zero", json=[]) as answer:
+            assert "air has to measure for 1200 s without a gap" in (await answer.json())["message"]
+        async with client.post(f"{node}/set_automatic_baseline", json=[True]) as answer:
+            assert "is on until growd starts again" in (await answer.json())["message"]
+        assert chip.memory.self_calibration
+        async with client.post(f"{node}/calibrate_span", json=[999]) as answer:
+            assert answer.status == 400
+            assert "reference: expected int64 from 1000 to 10000 ppm" in (await answer.json())["ERROR"]
+        machines[0].faults.inject(Fault("unplugged", "mhz19"))
+        await told(client, "environment_1/diagnostics/air", is_failed)
+        async with client.post(f"{node}/set_automatic_baseline", json=[False]) as answer:
+            assert answer.status == 400
+            assert "MH-Z19 on /dev/ttyUSB*" in (await answer.json())["message"]
+    assert [command[2] for command in chip.received if command[2] in {0x87, 0x88}] == []
+
+
+async def test_faults_come_and_go_while_it_runs(tmp_path: Path, machines: list[SimulatedHardware]):
+    sensor = Sensor(name="lux", kind="bh1750", interval_s=0.1)
+    inject, clear = "service/simulator/inject_fault", "service/simulator/clear_faults"
+    config = replace(load(None, (*SETTINGS, "simulator.speed=10")), sensor=(sensor,))
+    async with serving(App(config, tmp_path)) as client:
+        await told(client, "environment_1/diagnostics/lux", is_well)
+        async with client.post(inject, json={"kind": "nak", "device": "bh1750", "for": 3600}) as answer:
+            assert (await answer.json())["message"] == "nak at bh1750"
+        await told(client, "environment_1/diagnostics/lux", is_failed)
+        async with client.get("node/simulator") as answer:
+            (fault,) = (await answer.json())["faults"]
+            assert (fault["kind"], fault["duration"]) == ("nak", 3600)
+        async with client.post(clear, json=[]) as answer:
+            assert (await answer.json())["message"] == "1 fault cleared"
+        await told(client, "environment_1/diagnostics/lux", is_well)
+
+
+async def test_faults_of_a_file_strike_from_the_start_and_are_told(tmp_path: Path):
+    file = tmp_path / "faults.toml"
+    file.write_text('[[fault]]\ndevice = "scd30"\nkind = "absent"\n')
+    settings = (*SETTINGS, f"simulator.faults={file}", "simulator.speed=10")
+    async with serving(App(load(None, settings), tmp_path)) as client:
+        failure = "environment_1/diagnostics/scd30_1"
+        await told(client, failure, lambda said: is_failed(said) and "SCD30" in said["value"]["message"])
+        light = "environment_1/measured/light_illuminance"
+        await told(client, light, lambda message: message["quality"] == "ok")
+
+
+async def test_node_that_is_not_there_is_said_and_the_chamber_works_on(tmp_path: Path, caplog):
+    config = load(None, ("http.port=0", "couchdb.node=/nowhere/node", "simulator.speed=10"))
+    async with serving(App(config, tmp_path)) as client:
+        await told(
+            client, "environment_1/measured/air_carbon_dioxide", lambda message: message["quality"] == "ok"
+        )
+        async with client.get("/recipes") as response:
+            assert response.status == 503
+            assert (await response.json())["error"]
+    assert "can't be started with /nowhere/node" in caplog.text
+
+
+async def test_another_name_serves_old_clients(
+    tmp_path: Path, database_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("growd.wiring.app.READY_S", PATIENCE_S)
+    async with home_on(database_server, shared=True) as home:
+        settings = ("http.port=0", "http.name=openag", *home.settings)
+        async with serving(App(load(None, settings), tmp_path)) as client:
+            async with client.get("/_openag/api/0.0.1/node") as response:
+                assert response.status == 200
+            view = f"/{home.points}/_design/openag/_view/by_variable"
+            async with client.get(view, headers=home.headers) as response:
+                assert response.status == 200
+
+
+async def test_a_database_of_points_that_is_gone_at_a_later_start_is_a_warning(
+    tmp_path: Path, database_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch, caplog
+):
+    monkeypatch.setattr(
+        "growd.wiring.store.DRAIN_S", PATIENCE_S
+    )  # at its end at the latest it asks the database
+    sentence = "the database was gone and was made anew; points of earlier runs are missing from it"
+    async with home_on(database_server, shared=True) as home:
+        config = load(None, ("http.port=0", *home.settings))
+        for _ in range(2):
+            async with serving(App(config, tmp_path)):
+                pass
+        assert sentence not in caplog.messages
+        async with (
+            aiohttp.ClientSession(headers=home.headers) as session,
+            session.delete(f"{database_server.url}/{home.points}") as response,
+        ):
+            assert response.status == 200
+        async with serving(App(config, tmp_path)):
+            pass
+    assert sentence in caplog.messages
+
+
+async def test_a_client_sees_a_fault_in_data_device_and_output_and_that_it_is_over(
+    tmp_path: Path, machines: list[SimulatedHardware]
+):
+    sensors = (
+        Sensor(name="air", kind="scd30", interval_s=2.0),
+        Sensor(name="lux", kind="bh1750", bus=2, interval_s=2.0),
+    )
+    valve = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    config = load(None, (*SETTINGS, "simulator.speed=20"))
+    app = App(replace(config, sensor=sensors, relay=(valve,)), tmp_path)
+    measured, diagnostics = "environment_1/measured/air_carbon_dioxide", "environment_1/diagnostics/air"
+
+    async def information(sensor: str) -> dict[str, Any]:
+        async with client.get(f"node/environment_1/samplers/{sensor}") as answer:
+            device: dict[str, Any] = (await answer.json())["device"]
+            return device
+
+    async with serving(app) as client:
+        assert await post(client, "environment_1/desired/air_carbon_dioxide_valve_on", 1) == 200
+        await told(client, measured, lambda message: message["quality"] == "ok")
+        await switched(client, "valve", 1)
+        machines[0].faults.inject(Fault("bad_crc", "scd30"))
+        await told(
+            client, measured, lambda message: message["quality"] == "fault" and message["value"] is None
+        )
+        await switched(client, "valve", 0)
+        await told(client, diagnostics, lambda message: "wrong checksum" in message["value"]["message"])
+        device = await information("air")
+        assert (device["state"], device["counters"]["outages"]) == ("failed", 1)
+        assert (await information("lux"))["state"] == "ok"
+        machines[0].faults.clear()
+        await told(client, measured, lambda message: message["quality"] == "ok")
+        await switched(client, "valve", 1)
+        await told(client, diagnostics, is_well)
+        device = await information("air")
+        assert device["state"] == "ok"
+        assert device["counters"]["outage_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"kind": "rust", "device": "bh1750"}, "kind must be one of"),
+        ({"kind": "nak", "device": "toaster"}, "device must be"),
+        ({"kind": "drift", "device": "scd30"}, "amount is missing"),
+        ({"kind": "nak", "device": "scd30", "probability": 0}, "probability must be above 0"),
+        ({"kind": "nak", "device": "scd30", "most": 0}, "there are 0 faults already; clear some"),
+    ],
+)
+async def test_a_fault_that_makes_no_sense_is_refused(
+    tmp_path: Path,
+    machines: list[SimulatedHardware],
+    monkeypatch: pytest.MonkeyPatch,
+    entry: dict[str, Any],
+    words: str,
+):
+    monkeypatch.setattr("growd.wiring.fault_services.MOST_FAULTS", entry.pop("most", 1))
+    async with serving(App(load(None, SETTINGS), tmp_path)) as client:
+        async with client.post("service/simulator/inject_fault", json=entry) as answer:
+            assert answer.status == 400
+            assert words in (await answer.json())["message"]
+        assert machines[0].faults.active() == []
+
+
+async def test_the_scd30_is_set_as_configured_and_asked_over_http(
+    tmp_path: Path, machines: list[SimulatedHardware]
+):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        "[[sensor]]\nname = 'air'\nkind = 'scd30'\nambient_pressure_hpa = 950\naltitude_m = 540\n"
+        "temperature_offset_degc = 1.5\nself_calibration = true\n"
+    )
+    config = await asyncio.to_thread(load, file, (*SETTINGS, "simulator.speed=50"))
+    calibrate = "service/environment_1/samplers/air/calibrate"
+    async with serving(App(config, tmp_path / "data")) as client:
+        await streamed(client, "environment_1/raw/air_carbon_dioxide", above=0)
+        chip = machines[0].scd30
+        assert (chip.ambient_pressure_hpa, chip.memory.altitude_m) == (950, 540)
+        assert (chip.memory.temperature_offset, chip.memory.self_calibration) == (150, 1)
+
+        async with client.get(calibrate) as answer:
+            assert (await answer.json())["args"] == ["reference"]
+        async with client.post(calibrate, json={"reference": 1500}) as answer:
+            assert "air has to measure for 120 s without a gap" in (await answer.json())["message"]
+        async with client.post(calibrate, json=[2001]) as answer:
+            assert answer.status == 400
+            assert "reference: expected int64 from 400 to 2000 ppm" in (await answer.json())["ERROR"]
+        assert chip.memory.forced_recalibration_ppm == 400
+
+
+RELAYS = (
+    Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low", needs=""),
+    Relay(name="fan", pin=24, variable="air_flush_on", safe="on"),
+)
+VALVE = "environment_1/commanded/air_carbon_dioxide_valve_on"
+FLUSH = "environment_1/commanded/air_flush_on"
+
+
+@pytest.fixture
+def with_relays(tmp_path: Path) -> Callable[..., App]:
+    """A daemon with a valve that a low pin opens, and a fan that runs when nobody says otherwise."""
+
+    def made(*settings: str) -> App:
+        config = load(None, (*SETTINGS, *settings))
+        return App(msgspec.structs.replace(config, relay=RELAYS), tmp_path)
+
+    return made
+
+
+async def told(client: aiohttp.ClientSession, topic: str, is_it: Callable[[dict[str, Any]], bool]) -> None:
+    """Wait for such a message on a topic."""
+    async with asyncio.timeout(PATIENCE_S), client.get(f"topic_stream/{topic}") as lines:
+        async for line in lines.content:
+            if is_it(json.loads(line)):
+                return
+    raise AssertionError(f"the stream of {topic} has ended")
+
+
+async def switched(client: aiohttp.ClientSession, relay: str, value: float) -> None:
+    await told(client, f"environment_1/switches/{relay}", lambda message: message["value"] == value)
+
+
+async def post(client: aiohttp.ClientSession, topic: str, value: Any) -> int:
+    async with client.post(f"topic/{topic}", json=[value]) as response:
+        return response.status
+
+
+async def test_relays_follow_commands_over_http_and_are_safe_when_the_program_has_ended(
+    with_relays: Callable[..., App], machines: list[SimulatedHardware]
+):
+    app = with_relays()
+    async with serving(app) as client:
+        gpio = machines[0].gpio
+        await switched(client, "valve", 0)
+        await switched(client, "fan", 1)
+        assert (gpio.high(23), gpio.high(24)) == (1, 1)
+        assert await post(client, VALVE, True) == 200  # as the switches of old clients do
+        assert await post(client, FLUSH, 0) == 200
+        await switched(client, "valve", 1)
+        await switched(client, "fan", 0)
+        assert (gpio.high(23), gpio.high(24)) == (0, 0)
+        assert await post(client, VALVE, -1) == 400
+    assert (gpio.high(23), gpio.high(24)) == (1, 1)
+    assert app.complaints == []
+
+
+async def test_a_relay_follows_the_set_point_of_its_variable(
+    with_relays: Callable[..., App], machines: list[SimulatedHardware]
+):
+    async with serving(with_relays()) as client:
+        assert await post(client, "environment_1/desired/air_flush_on", 0) == 200
+        await switched(client, "fan", 0)
+        assert machines[0].gpio.high(24) == 0
+        assert await post(client, "environment_1/desired/air_carbon_dioxide_valve_on", 1) == 200
+        await switched(client, "valve", 1)
+        assert machines[0].gpio.high(23) == 0
+
+
+async def test_a_set_point_of_co2_opens_the_valve_until_it_is_reached_and_stops_the_fan(
+    with_relays: Callable[..., App],
+):
+    async with serving(with_relays("simulator.speed=50")) as client:
+        await told(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
+        assert await post(client, "environment_1/desired/air_carbon_dioxide", 800) == 200
+        await switched(client, "valve", 1)
+        await switched(client, "fan", 0)
+        async with client.post("service/environment_1/controllers/air_carbon_dioxide/autotune") as response:
+            answer = await response.json()
+            assert not answer["success"]
+            assert "set point" in answer["message"]
+        async with client.get("param/environment_1/controllers/air_carbon_dioxide/kp") as response:
+            assert response.status == 200
+        await told(client, "environment_1/measured/air_carbon_dioxide", lambda m: (m["value"] or 0) > 750)
+        await told(client, "environment_1/commanded/air_carbon_dioxide", lambda m: (m["value"] or 1) < 0.2)
+
+
+REFUSED = """
+[[fault]]
+kind = "refused"
+device = "gpio-23"
+
+[[fault]]
+kind = "refused"
+device = "gpio-12"
+"""
+
+
+@pytest.fixture
+def refusing(tmp_path: Path) -> tuple[str, str]:
+    """Settings of a machine that runs fast, whose pins for valve and white lamp refuse from the start."""
+    file = tmp_path / "faults.toml"
+    file.write_text(REFUSED, encoding="utf-8")
+    return f"simulator.faults={file}", "simulator.speed=50"
+
+
+def is_failed(message: dict[str, Any]) -> bool:
+    return bool(message["value"]["level"] == 2)
+
+
+def is_well(message: dict[str, Any]) -> bool:
+    return bool(message["value"]["level"] == 0)
+
+
+async def test_pins_that_refuse_from_the_start_stop_nothing_else_and_are_driven_when_they_can_be(
+    with_relays: Callable[..., App],
+    machines: list[SimulatedHardware],
+    refusing: tuple[str, str],
+    caplog: pytest.LogCaptureFixture,
+):
+    caplog.set_level("INFO", "growd.control")
+    app = with_relays(*refusing)
+    async with serving(app) as client:
+        await told(client, "environment_1/diagnostics/valve", is_failed)
+        await told(client, "environment_1/diagnostics/light", is_failed)
+        await switched(client, "fan", 1)
+        assert await post(client, VALVE, 1) == 200
+        machines[0].faults.clear()
+        await told(client, "environment_1/diagnostics/light", is_well)
+        await switched(client, "valve", 1)
+        assert machines[0].gpio.high(23) == 0
+    assert machines[0].gpio.high(23) == 1
+    assert app.complaints == []
+    said = [record.levelname for record in caplog.records if "valve is" in record.message]
+    assert said == ["WARNING", "INFO"]
+
+
+async def test_pins_that_refuse_to_the_end_are_told(
+    with_relays: Callable[..., App], refusing: tuple[str, str]
+):
+    app = with_relays(*refusing)
+    async with serving(app) as client:
+        await switched(client, "fan", 1)
+    assert sorted(app.complaints) == [
+        "the lamp's outputs may not be safe: light: GPIO 12 can't be driven: 'GPIO busy'",
+        "the relay valve's outputs may not be safe: valve: GPIO 23 can't be driven: 'GPIO busy'",
+    ]
+
+
+def test_nobody_is_told_that_outputs_are_safe_when_they_may_not_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_lamp: None
+):
+    monkeypatch.setattr("growd.wiring.app.App", Hasty)
+    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
+    assert result.exit_code == 1
+    assert "growd has stopped, but the lamp's outputs may not be safe: light: GPIO 12" in result.stderr
+    assert "outputs are safe," not in result.output
+
+
+def test_a_lamp_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    unplugged = threading.Event()
+
+    class Telling(Hasty):
+        def _complain(self, sentence: str) -> None:
+            super()._complain(sentence)
+            unplugged.set()  # what hangs longer holds up the test
+
+    monkeypatch.setattr("growd.wiring.chamber.DEVICE_CLOSE_S", 0.05)
+    monkeypatch.setattr("growd.wiring.app.App", Telling)
+    monkeypatch.setattr(PwmLight, "close", lambda _: unplugged.wait())
+    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
+    unplugged.set()
+    for thread in threading.enumerate():
+        if thread.name == "environment_1/light":  # left behind, and free to end now
+            thread.join(PATIENCE_S)
+    assert result.exit_code == 1
+    assert "growd has stopped, but the lamp does not answer: its outputs may not be safe" in result.stderr
+
+
+def test_points_that_can_not_be_saved_at_the_end_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async def full(outbox: Outbox) -> None:
+        outbox.fault = "growd.sqlite3: database or disk is full"
+        raise LocalStoreError(outbox.fault)
+
+    monkeypatch.setattr("growd.wiring.app.App", Hasty)
+    monkeypatch.setattr("growd.wiring.store.Outbox.flush", full)
+    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
+    assert result.exit_code == 1
+    assert "points can't be kept and are lost: growd.sqlite3: database or disk is full" in result.stderr
+
+
+async def test_a_data_folder_that_is_gone_is_a_failure_and_nothing_is_answered_as_kept(tmp_path: Path):
+    data = tmp_path / "data"
+    app = App(load(None, SETTINGS), data)
+    async with serving(app) as client:
+        await asyncio.to_thread(
+            data.rename, tmp_path / "moved"
+        )  # at one moment, whatever growd writes meanwhile
+        async with client.get("node/store") as answer:
+            problem, *_ = (await answer.json())["problems"]
+        for path, body in ("param/my/note", {"value": "x"}), ("topic/environment_1/notes", ["watered"]):
+            async with client.post(path, json=body) as answer:
+                assert (answer.status, (await answer.json())["error"]) == (503, "not_kept")
+        async with client.get("/_svc/health") as answer:
+            assert (answer.status, await answer.text()) == (503, "losing points\n")
+    assert problem["is_failure"]
+    assert f"the data folder {data} was deleted or moved" in problem["text"]
+    assert f"the data folder {data} was deleted or moved: what it held may be lost" in app.complaints
+
+
+def test_an_error_on_the_way_down_is_not_told_as_one_of_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    closes = LocalStore.close
+
+    async def close(local: LocalStore) -> None:
+        await closes(local)
+        raise LocalStoreError("growd.sqlite3: disk I/O error")
+
+    monkeypatch.setattr("growd.wiring.app.App", Hasty)
+    monkeypatch.setattr(LocalStore, "close", close)
+    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
+    assert result.exit_code == 1
+    assert "growd has stopped, but growd.sqlite3: disk I/O error" in result.stderr
+
+
+def test_a_log_of_points_that_is_a_link_is_refused(tmp_path: Path):
+    (tmp_path / LOG_NAME).symlink_to("/dev/zero")
+    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
+    assert result.exit_code == 1
+    assert f"{LOG_NAME} can't be opened: it is a link" in result.stderr
+
+
+ALARM = "environment_1/interlocks/no_rise_after_dose"
+
+
+async def test_an_empty_bottle_is_an_alarm_that_outlasts_a_restart_until_it_is_reset_over_http(
+    tmp_path: Path, machines: list[SimulatedHardware]
+):
+    def made(speed: int) -> App:
+        valve = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", stale_after_s=86_400.0)
+        config = load(None, (*SETTINGS, f"simulator.speed={speed}"))
+        return App(replace(config, relay=(valve,), interlock=Interlock(no_rise_open_s=60.0)), tmp_path)
+
+    def empty_the_bottle() -> None:
+        chamber = machines[-1].chamber
+        chamber.parameters = dataclasses.replace(chamber.parameters, valve_flow_l_min=0.0)
+
+    async with serving(made(speed=100)) as client:
+        empty_the_bottle()
+        assert await post(client, "environment_1/desired/air_carbon_dioxide_valve_on", 1) == 200
+        await told(client, ALARM, lambda message: message["value"]["needs_reset"])
+        await switched(client, "valve", 0)
+    async with serving(made(speed=5)) as client:  # so that no reading gets old between two requests
+        empty_the_bottle()
+        await told(client, ALARM, lambda message: message["value"]["needs_reset"])
+        assert await post(client, VALVE, 1) == 200
+        await told(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
+        assert machines[-1].gpio.high(23) == 0
+        async with client.post(f"service/{ALARM}/reset", json=[]) as answer:
+            assert (answer.status, (await answer.json())["success"]) == (200, True)
+        assert await post(client, VALVE, 1) == 200
+        await switched(client, "valve", 1)
+        async with client.post(f"service/{ALARM}/reset", json=[]) as answer:
+            assert (answer.status, (await answer.json())["success"]) == (400, False)

@@ -1,0 +1,115 @@
+"""The control of CO2 as the configuration has it, in the plant."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from growd.bus import Bus
+from growd.config import CarbonDioxide, Config, ConfigError, Relay, Sensor, Simulator, load
+from growd.wiring.chamber import Plants, declare_topics
+from support.clock import ManualClock
+from support.machine import SleepingTime, simulated
+from support.memory import ShortMemory
+
+VALVE = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+FAN = Relay(name="fan", pin=24, variable="air_flush_on")
+CO2 = "environment_1/controllers/air_carbon_dioxide"
+
+
+async def plant_of(config):
+    bus = Bus(ManualClock())
+    declare_topics(config, bus)
+    plants = Plants(config, bus, simulated(SleepingTime()), memory=ShortMemory(), complain=print)
+    parts = [part.node.name for part in plants.by_environment["environment_1"].parts()]
+    await plants.workers.close(1.0)
+    return bus, parts
+
+
+async def test_its_numbers_are_those_of_the_configuration():
+    settings = CarbonDioxide(
+        method="on_off", kp_per_ppm=0.01, ti_s=500.0, td_s=5.0, set_point_weight=0.5, band_ppm=11.0,
+        fan_band_ppm=44.0, minimum_on_s=3.0, minimum_off_s=4.0, fan_minimum_on_s=20.0, fan_minimum_off_s=30.0,
+        override_s=60.0,
+    )  # fmt: skip
+    bus, parts = await plant_of(Config(relay=(VALVE, FAN), carbon_dioxide=settings))
+    told = bus.parameters.get("environment_1/controllers")
+    assert CO2 in parts
+    assert told["air_carbon_dioxide"] == {
+        "on_off": True, "kp": 0.01, "ti": 500.0, "td": 5.0, "weight": 0.5, "band": 11.0, "fan_band": 44.0,
+        "override": 60.0, "override_left": 0.0,
+    }  # fmt: skip
+    assert told["air_carbon_dioxide_valve_on"].items() >= {"minimum_on": 3.0, "minimum_off": 4.0}.items()
+    assert told["air_flush_on"].items() >= {"minimum_on": 20.0, "minimum_off": 30.0}.items()
+    assert f"{CO2}/autotune" in bus.services.names()
+
+
+async def test_gains_that_were_never_tuned_are_a_warning_on_real_hardware():
+    config = Config(relay=(VALVE,))
+    simulated_bus, _ = await plant_of(config)
+    assert "problems" not in simulated_bus.find_node(CO2).details()
+    bus, _ = await plant_of(replace(config, simulator=Simulator(enabled=False)))
+    (problem,) = bus.find_node(CO2).details()["problems"]
+    assert f"call the service {CO2}/autotune" in problem["text"]
+    assert not problem["is_failure"]
+    await bus.parameters.set(f"{CO2}/kp", 0.01)
+    assert bus.find_node(CO2).details()["problems"] == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config(),
+        Config(relay=(FAN,)),
+        Config(relay=(VALVE, FAN), sensor=(Sensor(name="lux", kind="bh1750"),)),
+    ],
+)
+async def test_without_a_sensor_or_a_valve_for_it_switches_follow_their_own_set_points_alone(config):
+    bus, parts = await plant_of(config)
+    assert CO2 not in parts
+    assert f"{CO2}/autotune" not in bus.services.names()
+    assert not any("minimum_on" in name for name in bus.parameters.names())
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("carbon_dioxide.method=fuzzy", r"\[carbon_dioxide\] method"),
+        ("carbon_dioxide.kp_per_ppm=-1", r"\[carbon_dioxide\] kp_per_ppm"),
+        ("carbon_dioxide.ti_s=0", r"\[carbon_dioxide\] ti_s"),
+        ("carbon_dioxide.minimum_on_s=0", r"\[carbon_dioxide\] minimum_on_s"),
+        ("carbon_dioxide.gain=1", r"\[carbon_dioxide\] gain: unknown option"),
+        ("chamber.shelf_2.carbon_dioxide.ti_s=0", r"\[chamber.shelf_2.carbon_dioxide\] ti_s"),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused_with_its_place(setting, words):
+    with pytest.raises(ConfigError, match=words):
+        load(None, (setting,))
+
+
+WITH_A_VALVE = "[[relay]]\nname = 'valve'\npin = 21\nvariable = 'air_carbon_dioxide_valve_on'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "[carbon_dioxide]\nautotune_open_s = 180.5\n",
+            r"\[carbon_dioxide\] autotune_open_s: 180.5 is above \[interlock\] no_rise_open_s, 180",
+        ),
+        ("[interlock]\nvalve_open_s = 60\n", r"autotune_open_s: 120 is above \[interlock\] valve_open_s, 60"),
+    ],
+)
+def test_a_dose_of_autotune_that_an_interlock_would_end_is_refused(tmp_path, text, words):
+    file = tmp_path / "growd.toml"
+    file.write_text(WITH_A_VALVE + text)
+    with pytest.raises(ConfigError, match=words):
+        load(file)
+    file.write_text(text)  # without a valve there is no dose
+    load(file)
+
+
+def test_a_dose_of_autotune_as_long_as_the_interlocks_let_it_is_not(tmp_path):
+    file = tmp_path / "growd.toml"
+    file.write_text(WITH_A_VALVE + "[carbon_dioxide]\nautotune_open_s = 180\n")
+    load(file)

@@ -1,0 +1,259 @@
+"""The plant of a configuration, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from growd.bus import Bus
+from growd.bus.messages import Quality
+from growd.config import Config, ConfigError, Light, Relay, Sensor, StorageRule, Store, refuse
+from growd.runtime.clock import RealClock
+from growd.wiring.chamber import Plants, declare_topics, unmeasured_variables
+from growd.wiring.simulator import simulated_hardware
+from growd_hwsim.faults import Fault
+from support.clock import ManualClock
+from support.jumping import Rig, rigged
+from support.machine import SleepingTime, simulated
+from support.memory import ShortMemory
+from support.running import running
+from support.waiting import until
+
+SLOW = Config(sensor=(Sensor(name="slow", kind="scd30", interval_s=120.0),))
+
+
+class Bench:
+    """A plant on a machine for whose chips no time passes."""
+
+    def __init__(self, config: Config) -> None:
+        self.clock = ManualClock()
+        self.bus = Bus(self.clock)
+        declare_topics(config, self.bus)
+        self.complaints: list[str] = []
+        self.plants = Plants(
+            config, self.bus, simulated(SleepingTime()), memory=ShortMemory(), complain=self.complaints.append
+        )
+        self.plant = self.plants.by_environment[config.environment.id]
+
+
+async def test_what_a_slow_sensor_says_is_not_stale_before_it_speaks_again():
+    bench = Bench(SLOW)
+    samples = bench.bus.node("sensor").publisher("environment_1/raw/air_carbon_dioxide")
+    measured = bench.bus.topics.get("environment_1/measured/air_carbon_dioxide")
+    async with running(bench.clock, *bench.plant.controllers()):
+        for _ in range(3):
+            samples.publish(400.0)
+            await bench.clock.advance(120)
+            assert measured.last is not None
+            assert measured.last.quality is Quality.OK
+        await bench.clock.advance(121)
+        assert measured.last.quality is Quality.STALE
+
+
+async def test_a_slow_sensor_has_not_failed_before_its_first_reading():
+    bench = Bench(SLOW)
+    (sampler,) = bench.plant.samplers()
+    (worker,) = bench.plants.workers.values()
+    bench.clock.watch(worker)
+    async with running(bench.clock, sampler):
+        await bench.clock.advance(60)  # half an interval: the chip measures twice as often as it is read
+        status = bench.bus.topics.get("environment_1/diagnostics/slow").last
+        assert status is not None
+        assert status.value["message"].endswith("has no reading yet")
+    await worker.close()
+
+
+AIR, SPARE = Sensor(name="air", kind="scd30"), Sensor(name="spare", kind="scd30", bus=2)
+LUX = Sensor(name="lux", kind="bh1750", bus=3)
+VALVE = Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+KNOWN_S = 10.0  # from the start until a sensor has measured
+SAFE_S = 2 + 1 + 3  # from a failure: the next reading, the second try, the time limits of both
+
+
+def command(rig: Rig, topic: str, value: float) -> None:
+    rig.bus.find_node("client").publish_arguments(f"environment_1/{topic}", [value])
+
+
+def is_on(rig: Rig) -> bool:
+    last = rig.last("switches/valve")
+    return last is not None and last.value == 1
+
+
+class TestWhatAnOutputNeeds:
+    async def test_a_valve_is_shut_while_the_air_is_not_known(self):
+        async with rigged(Config(sensor=(AIR,), relay=(VALVE,))) as rig:
+            rig.bus.node("client")
+            command(rig, "desired/air_carbon_dioxide_valve_on", 1)
+            assert not is_on(rig)
+            await rig.clock.until(lambda: is_on(rig), within=KNOWN_S)
+            rig.machine.faults.inject(Fault("absent", "scd30"))
+            await rig.clock.until(lambda: not is_on(rig), within=SAFE_S)
+            assert rig.machine.gpio.high(VALVE.pin) == 0
+            rig.machine.faults.clear()
+            await rig.clock.until(lambda: is_on(rig), within=60 + KNOWN_S)
+
+    async def test_what_happens_to_it_is_told_once_as_events(self):
+        async with rigged(Config(sensor=(AIR,), relay=(VALVE,))) as rig:
+            node = rig.bus.node("client")
+            command(rig, "desired/air_carbon_dioxide_valve_on", 1)
+            await rig.clock.until(lambda: is_on(rig), within=KNOWN_S)
+            with node.subscribe("environment_1/events") as events:
+                rig.machine.faults.inject(Fault("absent", "scd30"))
+                await rig.clock.until(lambda: not is_on(rig), within=SAFE_S)
+                await rig.clock.advance(60)
+                rig.machine.faults.clear()
+                await rig.clock.until(lambda: is_on(rig), within=60 + KNOWN_S)
+                told = [message.value for message in iter(events.get_nowait, None)]
+        assert sorted((event["kind"], event["source"]) for event in told) == [
+            ("fault", AIR.name),
+            ("interlock", "air_carbon_dioxide_unknown"),
+            ("interlock", "air_carbon_dioxide_unknown"),
+            ("recovery", AIR.name),
+        ]
+        words = [event["message"] for event in told if event["kind"] == "interlock"]
+        assert words == [
+            "air_carbon_dioxide is not known: its sensor is silent, faulty or warms up",
+            "released",
+        ]
+        assert any("does not answer" in event["message"] for event in told if event["kind"] == "fault")
+
+    async def test_and_not_opened_by_hand_either(self):
+        async with rigged(Config(sensor=(AIR,), relay=(VALVE,))) as rig:
+            rig.bus.node("client")
+            rig.machine.faults.inject(Fault("absent", "scd30"))
+            await rig.clock.advance(60)
+            seen = len(rig.machine.gpio.history)
+            command(rig, "commanded/air_carbon_dioxide_valve_on", 1)
+            await rig.clock.advance(1)
+            assert not is_on(rig)
+            assert not any(event.high for event in list(rig.machine.gpio.history)[seen:])  # nor for a moment
+            rig.machine.faults.clear()
+            await rig.clock.until(
+                lambda: rig.last("measured/air_carbon_dioxide").quality is Quality.OK, within=120
+            )
+            command(rig, "commanded/air_carbon_dioxide_valve_on", 1)
+            await rig.clock.advance(1)
+            assert is_on(rig)
+
+    @pytest.mark.parametrize(
+        ("sensors", "relay"),
+        [
+            ((LUX,), VALVE),
+            ((AIR,), replace(VALVE, needs="")),
+            ((AIR,), replace(VALVE, variable="air_flush_on")),
+        ],
+    )
+    async def test_what_needs_nothing_is_on_without_the_air(self, sensors, relay):
+        async with rigged(Config(sensor=sensors, relay=(relay,))) as rig:
+            rig.bus.node("client")
+            rig.machine.faults.inject(Fault("absent", "i2c-1"))
+            command(rig, f"desired/{relay.variable}", 1)
+            await rig.clock.advance(60)
+            assert is_on(rig)
+
+    @pytest.mark.parametrize(("needs_sensor", "level"), [(False, 0.4), (True, 0.0)])
+    async def test_a_lamp_is_open_loop_or_dark_without_its_sensor(self, needs_sensor, level):
+        config = Config(sensor=(LUX,), light=Light(needs_sensor=needs_sensor))
+        async with rigged(config) as rig:
+            rig.bus.node("client")
+            command(rig, "desired/light_illuminance", 8_000)
+            await rig.clock.until(lambda: rig.last("light_channels").value["x"] > 0.3, within=KNOWN_S)
+            rig.machine.faults.inject(Fault("absent", "bh1750"))
+            await rig.clock.advance(SAFE_S)
+            assert rig.last("light_channels").value["x"] == pytest.approx(level)
+
+
+async def test_the_node_of_a_sensor_tells_what_had_to_be_done_to_its_bus():
+    async with rigged(Config(sensor=(AIR, SPARE))) as rig:
+        await rig.clock.advance(KNOWN_S)
+        rig.machine.faults.inject(Fault("stuck", "i2c-1"))
+        await rig.clock.advance(KNOWN_S)
+        rig.machine.faults.inject(Fault("hang", "i2c-1"))
+        await rig.clock.advance(13)
+        rig.machine.faults.clear()
+        await rig.clock.until(lambda: rig.device("samplers/air")["state"] == "ok", within=70)
+        lines = [
+            rig.bus.find_node(f"environment_1/samplers/{name}").information()["line"]
+            for name in ("air", "spare")
+        ]
+        assert lines == [
+            {"name": "i2c-1", "recoveries": 2, "threads_left_behind": 1},
+            {"name": "i2c-2", "recoveries": 0, "threads_left_behind": 0},
+        ]
+
+
+class TestSeveralSensorsOfOneVariable:
+    CONFIG = Config(sensor=(AIR, SPARE, replace(AIR, name="third", bus=3)))
+
+    async def test_the_first_good_one_counts_and_each_has_a_topic_of_its_own(self):
+        async with rigged(self.CONFIG) as rig:
+            await rig.clock.advance(KNOWN_S)
+            assert rig.last("raw/air_carbon_dioxide").value == rig.last("raw/air_carbon_dioxide/air").value
+            assert rig.last("raw/air_carbon_dioxide/third").quality is Quality.OK
+            rig.machine.faults.inject(Fault("absent", "i2c-1"))
+            await rig.clock.advance(20)
+            assert rig.last("raw/air_carbon_dioxide").value == rig.last("raw/air_carbon_dioxide/spare").value
+            assert rig.last("measured/air_carbon_dioxide").quality is Quality.OK
+            assert rig.device("samplers/air")["state"] == "failed"
+            assert rig.device("samplers/spare")["state"] == "ok"
+
+    async def test_the_median_outvotes_one_that_drifts(self):
+        config = replace(self.CONFIG, combine={"air_carbon_dioxide": "median"})
+        async with rigged(config) as rig:
+            rig.machine.faults.inject(Fault("drift", "i2c-1:0x61", amount=600.0))
+            await rig.clock.advance(3600)
+            truth = rig.machine.chamber.air().carbon_dioxide_ppm
+            assert rig.last("raw/air_carbon_dioxide/air").value > truth + 500
+            assert rig.last("measured/air_carbon_dioxide").value == pytest.approx(truth, abs=60)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (
+            Config(combine={"air_carbon_dioxide": "median"}),
+            "[combine] air_carbon_dioxide: only a variable of two",
+        ),
+        (
+            Config(combine={"air_pressure": "first"}),
+            "[combine] air_pressure: there is no variable of this name",
+        ),
+        (
+            Config(relay=(replace(VALVE, needs="water_level_low"),)),
+            "[relay] needs: valve needs water_level_low",
+        ),
+        (
+            Config(sensor=(AIR,), light=Light(needs_sensor=True)),
+            "[light] needs_sensor: no sensor measures light",
+        ),
+        (
+            Config(store=Store(variable={"air_temprature": StorageRule(absolute_band=1)})),
+            "[store] variable.air_temprature: there is no variable of this name",
+        ),
+    ],
+)
+def test_what_no_sensor_measures_can_not_be_used(config: Config, words: str):
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        refuse(unmeasured_variables(config))
+
+
+async def test_outputs_that_hang_are_told_together_and_hold_up_the_end_together(monkeypatch):
+    monkeypatch.setattr("growd.wiring.chamber.DEVICE_CLOSE_S", 0.05)
+    monkeypatch.setattr("growd.wiring.chamber.DEVICE_TIMEOUT_S", 0.05)
+    relays = tuple(replace(VALVE, name=f"valve_{pin}", pin=pin, needs="") for pin in (20, 21, 22))
+    config = Config(sensor=(AIR,), light=Light(enabled=False), relay=relays)
+    bus, complaints = Bus(RealClock()), []
+    declare_topics(config, bus)
+    machine = simulated_hardware(config, bus.clock)
+    async with Plants(config, bus, machine, memory=ShortMemory(), complain=complaints.append).running():
+        states = [bus.topics.get(f"environment_1/switches/{relay.name}") for relay in relays]
+        await until(lambda: all(state.last for state in states))
+        for relay in relays:
+            machine.faults.inject(Fault("hang", f"gpio-{relay.pin}"))
+        bus.node("client").publish_arguments("environment_1/desired/air_carbon_dioxide_valve_on", [1])
+        await until(lambda: machine.faults.hanging >= len(relays))
+    machine.close()
+    told = "the relay valve_{} does not answer: its outputs may not be safe"
+    assert sorted(complaints) == [told.format(pin) for pin in (20, 21, 22)]

@@ -1,0 +1,122 @@
+"""What is found on the disk at the start, and what can't be used is said in a sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd.config import ConfigError, Replication
+from growd.host.data_folder import StartError, own_folder, running_in
+from growd.wiring.files import read_credentials, read_trust
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_folder_is_owned_until_it_is_let_go(tmp_path: Path):
+    with own_folder(tmp_path / "new" / "data"), pytest.raises(StartError, match="in use by another growd"):
+        own_folder(tmp_path / "new" / "data")
+    with own_folder(tmp_path / "new" / "data"):
+        pass
+
+
+def test_a_full_disk_is_said(tmp_path: Path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(StartError, match=re.escape(f"the data folder {tmp_path} can't be written to")):
+            own_folder(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_who_owns_a_folder_is_found_without_the_lock(tmp_path: Path):
+    assert running_in(tmp_path) is None
+    with own_folder(tmp_path):
+        assert running_in(tmp_path) == str(os.getpid())
+    assert running_in(tmp_path) is None
+
+
+@pytest.mark.parametrize("make", ["symlink_to", "hardlink_to"])
+def test_a_lock_that_is_a_link_is_refused_and_its_target_stays(tmp_path: Path, make: str):
+    target = tmp_path / "precious"
+    target.write_text("all of it")
+    getattr(tmp_path / "growd.lock", make)(target)
+    with pytest.raises(StartError, match=r"can't be written to: growd\.lock is a link"):
+        own_folder(tmp_path)
+    assert target.read_text() == "all of it"
+
+
+def test_credentials_are_two_lines(tmp_path: Path):
+    file = tmp_path / "login"
+    file.write_text("grower\np:äss\n", encoding="utf-8")
+    assert read_credentials(str(file)) == ("grower", "p:äss")
+    assert read_credentials("") is None
+
+
+def test_a_bare_name_is_a_credential_of_systemd_where_there_is_one(tmp_path: Path, monkeypatch):
+    given, here = tmp_path / "given", tmp_path / "here"
+    given.mkdir()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (given / "couchdb").write_text("grower\ngiven\n")
+    for name in ("couchdb", "other"):
+        (here / name).write_text("grower\nhere\n")
+    assert read_credentials("couchdb") == ("grower", "here")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(given))
+    assert read_credentials("couchdb") == ("grower", "given")
+    assert read_credentials("other") == ("grower", "here")
+    (given / "secret_other").write_text("grower\nof a folder\n")
+    assert read_credentials("other") == ("grower", "of a folder")
+    assert read_credentials("./couchdb") == ("grower", "here")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("grower\n", "must have two lines"), ("a:b\nsecret\n", "a user can't have a colon")]
+)
+def test_credentials_that_can_not_be_sent_are_said_but_not_shown(tmp_path: Path, text: str, reason: str):
+    file = tmp_path / "login"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"credentials_file: .*{reason}") as caught:
+        read_credentials(str(file))
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o660])
+def test_credentials_that_others_can_read_are_refused(tmp_path: Path, mode: int):
+    file = tmp_path / "login"
+    file.write_text("grower\npassword\n", encoding="utf-8")
+    file.chmod(mode)
+    words = rf"\[replication\] credentials_file: .*login is open to others \(mode {mode:04o}\)"
+    with pytest.raises(ConfigError, match=words) as caught:
+        read_credentials(str(file), "replication", is_secret=True)
+    assert "password" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o640])
+def test_credentials_that_their_owner_and_group_can_read_are_taken(tmp_path: Path, mode: int):
+    file = tmp_path / "login"
+    file.write_text("grower\nsecret\n", encoding="utf-8")
+    file.chmod(mode)
+    assert read_credentials(str(file), "replication", is_secret=True) == ("grower", "secret")
+
+
+def test_a_server_is_believed_by_the_certificates_of_this_machine_unless_a_file_is_named():
+    assert read_trust(Replication(url="http://far")).ca_file == ""
+    assert read_trust(Replication(url="https://far", verify_tls=False)).context is False
+    trust = read_trust(Replication(url="https://far"))
+    assert trust.ca_file == ssl.get_default_verify_paths().cafile
+
+
+@pytest.mark.parametrize(("text", "reason"), [(None, "can't be read"), ("x", "holds no certificate")])
+def test_certificates_that_can_not_be_read_are_named(tmp_path: Path, text: str | None, reason: str):
+    file = tmp_path / "ca.pem"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ConfigError, match=rf"\[replication\] ca_file: {file} {reason}"):
+        read_trust(Replication(url="https://far", ca_file=str(file)))

@@ -1,0 +1,97 @@
+"""The front door as configured: what can not be, what may change meanwhile, and a certificate at work."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd.access.origins import Guard
+from growd.config import ConfigError, load
+from growd.config.tls import Tls
+from growd.runtime.liveness import Liveness
+from growd.server.client_limits import ClientLimits, Clients
+from growd.server.tls import CertificateError
+from growd.wiring.http import certified, keep_up
+from growd.wiring.reload import Reloader
+from support.daemon import serving
+from support.raw_http import raw_client
+from support.tls_door import TLS, client_context
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: %b\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ('http.hosts=["farm.example:80"]', "[http] hosts: 'farm.example:80' must be a name without a port"),
+        ('http.hosts=["*"]', "[http] hosts: '*' must be"),
+        ('http.origins=["https://a.example/"]', "[http] origins: 'https://a.example/' must be such as"),
+        ('http.origins=["null"]', "[http] origins: 'null' must be"),
+        ('http.trusted_proxies=["nginx"]', "[http] trusted_proxies: 'nginx' must be an address or a network"),
+        ('http.trusted_proxies=["10.0.0.1/8"]', "'10.0.0.1/8' must be"),
+        ("tls.key=x", "[tls] certificate: is missing"),
+        ("tls.certificate=x", "[tls] key: is missing"),
+        ("http.max_streams_per_client=0", "[http] max_streams_per_client"),
+    ],
+)
+def test_what_can_not_be_is_said(setting: str, words: str):
+    with pytest.raises(ConfigError) as error:
+        load(None, (setting,))
+    assert words in str(error.value)
+
+
+async def test_names_pages_and_limits_change_while_it_runs():
+    config, clients = load(None), Clients()
+    settings: tuple[str, ...] = ()
+    reloader = Reloader(config, lambda: load(None, settings))
+    async with serving(clients=clients) as daemon:
+        keep_up(reloader, daemon.server.guard, clients, daemon.api)
+        for host, status in ((b"farm.example", 421), (b"farm.example", 200)):
+            async with raw_client(daemon.port) as client:
+                await client.send(NODES % host)
+                assert (await client.answer()).status == status
+            settings = (
+                'http.hosts=["farm.example"]',
+                "http.max_streams_per_client=7",
+                "http.max_streams=0x1",
+                "http.max_body_bytes=1024",
+            )
+            await reloader.reload()
+        async with (
+            daemon.session.get(daemon.url("/topic_stream/chamber/door_open")) as stream,
+            daemon.session.get(daemon.url("/topic_stream/chamber/door_open")) as refused,
+            daemon.session.post(daemon.url("/param/a"), json={"value": "x" * 1024}) as large,
+        ):
+            assert (stream.status, refused.status, large.status) == (200, 429, 413)
+    assert clients.limits == ClientLimits(streams=7)
+    assert isinstance(daemon.server.guard, Guard)
+
+
+async def test_a_certificate_as_configured(tmp_path: Path):
+    key = tmp_path / "server.key"
+    shutil.copyfile(TLS / "server.key", key)
+    key.chmod(0o600)
+    section = Tls(certificate=str(TLS / "server.pem"), key=str(key))
+    context = await asyncio.to_thread(client_context)
+    async with certified(section, Liveness()) as certificate, serving(certificate=certificate) as daemon:
+        assert daemon.server.scheme == "https"
+        async with raw_client(daemon.port, context=context) as client:
+            await client.send(NODES % b"localhost")
+            assert (await client.answer()).status == 200
+
+
+async def test_without_one_there_is_none():
+    async with certified(Tls(), Liveness()) as certificate, serving(certificate=certificate) as daemon:
+        assert daemon.server.scheme == "http"
+
+
+async def test_a_bad_one_stops_the_start(tmp_path: Path):
+    with pytest.raises(CertificateError, match="can't be read"):
+        async with certified(Tls(certificate=str(tmp_path / "none"), key="x"), Liveness()):
+            pass

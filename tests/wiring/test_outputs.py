@@ -1,0 +1,131 @@
+"""Outputs as the configuration says, on pins that may refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from growd.config import Chamber, Channel, Config, ConfigError, Light, Relay, Simulator
+from growd.runtime.clock import RealClock
+from growd.wiring.app import open_configured
+from growd.wiring.outputs import check_lamps, light_device, relay_device
+from growd_drivers.errors import HardwareUnavailableError
+from growd_hwsim.faults import Fault
+from growd_hwsim.hardware import Wiring
+from support.machine import SleepingTime, simulated
+
+LAMP = Light(
+    channel=(Channel(name="white", pin=12),), frequency_hz=500, minimum_duty=0.1, gamma=2.0, inverted=True
+)
+
+
+@pytest.fixture
+def machine():
+    machine = simulated(SleepingTime())
+    yield machine
+    machine.close()
+
+
+def test_the_lamp_is_what_the_configuration_says(machine):
+    lamp = light_device(machine, LAMP)
+    lamp.use().set("white", 0.5)
+    event = machine.gpio.history[-1]
+    assert (event.pin, event.high, event.frequency_hz) == (12, pytest.approx(1 - (0.1 + 0.9 / 4)), 500)
+    lamp.close()
+    assert machine.gpio.high(12) == 1
+
+
+@pytest.mark.parametrize(("active", "safe", "levels"), [("high", "off", [0, 1, 0]), ("low", "on", [0, 1, 0])])
+def test_a_relay_is_what_the_configuration_says(machine, active, safe, levels):
+    settings = Relay(name="fan", pin=24, variable="air_flush_on", active=active, safe=safe)
+    relay = relay_device(machine, settings)
+    relay.use().set(safe == "off")
+    relay.close()
+    assert [event.high for event in machine.gpio.history] == levels
+
+
+WIRED_TO_PWM = Wiring(lamp_pins={"white": 12, "blue": 22}, inverted_lamps=True, pwm_chips={2: 4})
+BY_HARDWARE = Light(
+    channel=(Channel(name="white", pin=12), Channel(name="blue", pin=22)),
+    inverted=True,
+    hardware_pwm=True,
+    pwm_chip=2,
+)
+
+
+def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
+    machine = simulated(SleepingTime(), wiring=WIRED_TO_PWM)
+    assert machine.chamber.illuminance_lux() > 0  # an inverted lamp is lit from boot on
+    lamp = light_device(machine, BY_HARDWARE)
+    lamp.use()
+    assert machine.chamber.illuminance_lux() == 0
+    lamp.use().set("white", 0.25)
+    lamp.use().set("blue", 0.5)
+    assert (machine.pwm_files.high(12), machine.gpio.high(22)) == (0.75, 0.5)
+    assert {event.pin for event in machine.gpio.history} == {22}
+    assert machine.chamber.illuminance_lux() > 0
+    lamp.close()
+    assert (machine.pwm_files.high(12), machine.gpio.high(22)) == (1, 1)
+    assert machine.chamber.illuminance_lux() == 0
+    machine.close()
+
+
+def test_without_the_pwm_chip_the_lamp_says_what_to_do_and_nothing_else_is_refused(machine):
+    check_lamps(machine, Config(light=BY_HARDWARE))
+    with pytest.raises(HardwareUnavailableError, match=r"there is no pwmchip2: .*dtoverlay=pwm-2chan"):
+        light_device(machine, BY_HARDWARE).use()
+
+
+def test_a_pin_of_the_pwm_chip_may_be_refused_as_any():
+    machine = simulated(SleepingTime(), wiring=WIRED_TO_PWM)
+    machine.faults.inject(Fault("refused", "gpio-12"))
+    with pytest.raises(HardwareUnavailableError, match="GPIO 12 can't be driven"):
+        light_device(machine, BY_HARDWARE).use()
+    machine.close()
+
+
+def test_two_channels_of_the_lamp_on_one_of_the_pwm_are_refused_where_the_machine_has_it_so(monkeypatch):
+    pins = {"white": 12, "red": 13, "blue": 18}
+    light = Light(hardware_pwm=True)
+    assert {channel.name: channel.pin for channel in light.channel} == pins
+    machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins=pins, pwm_chips={0: 4}))
+    check_lamps(machine, Config(light=light))
+    machine.close()
+    machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins=pins, pwm_chips={0: 2}))
+    with pytest.raises(
+        ConfigError, match=r"\[light\] channel.pin: white and blue, on GPIO 12 and 18, have one"
+    ):
+        check_lamps(machine, Config(light=light))
+    monkeypatch.setattr("growd.wiring.app.open_hardware", lambda **_: machine)
+    with pytest.raises(ConfigError, match="white and blue"):
+        open_configured(Config(simulator=Simulator(enabled=False), light=light), RealClock())
+    red = Light(hardware_pwm=True, channel=(Channel(name="red", pin=12),))
+    blue = Light(hardware_pwm=True, channel=(Channel(name="blue", pin=18),))
+    two = Config(light=red, chamber={"shelf_2": Chamber(light=blue)})
+    both = (
+        r"\[chamber.shelf_2.light\] channel.pin: environment_1/red and shelf_2/blue, on GPIO 12 and 18, have"
+    )
+    with pytest.raises(ConfigError, match=both):
+        check_lamps(machine, two)
+    for harmless in (Light(), Light(hardware_pwm=True, enabled=False)):
+        check_lamps(machine, Config(light=harmless))
+    machine.close()
+
+
+def test_an_output_that_could_not_be_opened_is_opened_at_a_later_use(machine):
+    lamp = light_device(machine, LAMP)
+    machine.faults.inject(Fault("refused", "gpio-12"))
+    for _ in range(2):
+        with pytest.raises(HardwareUnavailableError, match="GPIO 12 can't be driven"):
+            lamp.use()
+    with pytest.raises(HardwareUnavailableError):
+        lamp.close()
+    machine.faults.clear()
+    lamp.use().set("white", 1.0)
+    assert machine.gpio.high(12) == 0
+    lamp.close()
+    assert machine.gpio.high(12) == 1
+
+
+def test_an_output_that_was_never_used_is_not_touched_at_the_end(machine):
+    relay_device(machine, Relay(name="fan", pin=24, variable="air_flush_on")).close()
+    assert not machine.gpio.history

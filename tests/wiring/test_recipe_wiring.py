@@ -1,0 +1,101 @@
+"""What recipes are told of an environment: what its actuators can do, and its time zone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from growd.bus import Bus
+from growd.config import Chamber, Channel, Config, ConfigError, Environment, Interlock, Light, Relay, Sensor
+from growd.config.services import SetPoints
+from growd.control.topics import declare_environment
+from growd.recipes.interpreter import check
+from growd.store.local import LocalStore
+from growd.store.outbox import Outbox
+from growd.wiring.app import check_config
+from growd.wiring.recipes import reach_of, recipe_runners
+from support.clock import ManualClock
+from support.running import running
+
+SHELF = "shelf_2"
+VALVE = Relay(name="valve", pin=5, variable="air_carbon_dioxide_valve_on")
+FAN = Relay(name="fan", pin=6, variable="air_flush_on")
+SENSOR = Sensor(name="air", kind="scd30")
+
+
+def test_a_lamp_can_be_asked_for_its_full_light_and_each_of_its_channels():
+    light = Light(channel=(Channel(name="red", pin=4),), full_scale_lux=9_000)
+    assert reach_of(Chamber(light=light)) == {
+        "light_illuminance": (0, 9_000),
+        "light_intensity_red": (0, 1),
+    }
+
+
+def test_carbon_dioxide_can_be_asked_for_up_to_its_ceiling_where_a_sensor_and_a_valve_are():
+    chamber = Chamber(sensor=(SENSOR,), relay=(VALVE, FAN), interlock=Interlock(ceiling_ppm=2_000))
+    switches = {"air_carbon_dioxide_valve_on": (0, 1), "air_flush_on": (0, 1)}
+    assert reach_of(chamber) == switches | {"air_carbon_dioxide": (0, 2_000)}
+    assert reach_of(Chamber(relay=(VALVE, FAN))) == switches
+
+
+def test_what_no_actuator_can_do_is_warned_of_once_for_each_variable():
+    operations = [
+        [0, "light_illuminance", 30_000],
+        [10, "light_illuminance", 40_000],
+        [20, "air_temperature", 20],
+        [30, "air_temperature", 25],
+        [60, "air_carbon_dioxide", 1_500],
+    ]
+    chamber = Chamber(light=Light(), sensor=(SENSOR,), relay=(VALVE,))
+    findings = check({"format": "simple", "operations": operations}, reach_of(chamber))
+    assert [str(finding) for finding in findings] == [
+        "/operations/0: light_illuminance can be driven from 0 to 20000 here, not to 30000",
+        "/operations/2: nothing here drives air_temperature: its set points are kept, and no more",
+    ]
+    assert {finding.severity for finding in findings} == {"warning"}
+
+
+@pytest.mark.parametrize("zone", ["Europe/Nowhere", "../../etc/passwd", "/etc/localtime", "Europe"])
+def test_a_time_zone_that_there_is_not_stops_the_start(zone):
+    with pytest.raises(ConfigError, match=r"^\[environment\] time_zone: '.*' is not known here; one is"):
+        check_config(Config(environment=Environment(time_zone=zone)))
+
+
+def test_a_time_zone_is_that_of_the_recipes():
+    environment = Environment(time_zone="Europe/Berlin")
+    check_config(Config(environment=environment))
+    assert str(environment.zone()) == "Europe/Berlin"
+    assert Environment().zone() is None
+
+
+@pytest.mark.parametrize("keeps", [{"environment_1"}, {SHELF}])
+async def test_each_environment_keeps_set_points_by_hand_as_it_is_configured(tmp_path, keeps):
+    settings = Config(
+        environment=Environment(keep_set_points="environment_1" in keeps),
+        chamber={SHELF: Chamber(environment=SetPoints(keep_set_points=SHELF in keeps))},
+    )
+    clock = ManualClock(1_700_000_000.0)
+    found = {}
+    for value in (21, None):
+        local = await LocalStore.open(tmp_path / "growd.sqlite3")
+        outbox = await Outbox.open(local, clock)
+        bus = Bus(clock)
+        for environment in settings.chambers():
+            declare_environment(bus, environment, [])
+        database, documents = SimpleNamespace(recipe=None), SimpleNamespace(look_now=None)
+        runners = recipe_runners(
+            settings, bus, local=local, outbox=outbox, database=database, zone=None, documents=documents
+        )
+        async with running(clock, *runners):
+            for environment in settings.chambers():
+                formats = f"{environment}/supported_recipe_formats"
+                await clock.until(
+                    lambda name=formats, bus=bus: bus.parameters.get(name) != ""
+                )  # it has loaded
+                topic = found[environment] = bus.topics.get(f"{environment}/desired/air_temperature")
+                if value is not None:
+                    await topic.keeper(bus.node(environment).publisher(topic.name).publish(value), "anna")
+        await outbox.close()
+        await local.close()
+    assert {name for name, topic in found.items() if topic.last is not None} == keeps

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import signal
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd.config import Config, ConfigError, load
+from growd.wiring.reload import Reloader
+from support.program import GROWD, PATIENCE_S, heeding_hangups, home_on
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from support.database import DatabaseServer
+
+
+class Rig:
+    """A file, and parts that take the options of some sections."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        file.write_text("")
+        self.taken: list[Config] = []
+        self.reloader = Reloader(load(file, environ={}), lambda: load(file, environ={}))
+        self.reloader.offer("store.batch", "store.max_batch", apply=self.take)
+        self.reloader.offer("topics", "access", apply=self.take)
+
+    async def take(self, config: Config) -> None:
+        if config.store.batch == 13:
+            raise ConfigError("[store] batch: is unlucky")
+        self.taken.append(config)
+
+    async def reload(self, text: str) -> None:
+        self.file.write_text(text)
+        await self.reloader.reload()
+
+
+@pytest.fixture
+def rig(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Rig:
+    caplog.set_level(logging.INFO)
+    return Rig(tmp_path / "growd.toml")
+
+
+async def test_what_can_change_does_and_the_rest_is_named(rig: Rig, caplog):
+    await rig.reload("[store]\nbatch = 7\nmax_age_s = 9\n[http]\nport = 1\nhost = 'localhost'\n")
+    (config,) = rig.taken
+    assert (config.store.batch, config.store.max_age_s, config.http.port) == (7, 600, 5984)
+    assert rig.reloader.config == config
+    assert [record.message for record in caplog.records] == [
+        "the configuration was read again; in force from now on: [store] batch",
+        "changed, but in force only after a restart of growd: [http] host, [http] port, [store] max_age_s",
+    ]
+
+
+async def test_a_section_can_be_taken_as_a_whole(rig: Rig):
+    await rig.reload("[access]\nanswer_s = 5\noutage_s = 6\n")
+    (config,) = rig.taken
+    assert (config.access.answer_s, config.access.outage_s) == (5, 6)
+    assert rig.reloader.config == config
+
+
+async def test_what_stays_behind_is_named_again_until_it_is_undone(rig: Rig, caplog):
+    await rig.reload("[http]\nport = 1\n")
+    caplog.clear()
+    await rig.reload("[http]\nport = 1\n[topics]\n'a/b' = 'std_msgs/String'\n")
+    assert [record.message for record in caplog.records] == [
+        "the configuration was read again; in force from now on: [topics]",
+        "changed, but in force only after a restart of growd: [http] port",
+    ]
+    caplog.clear()
+    await rig.reload("[topics]\n'a/b' = 'std_msgs/String'\n")
+    assert caplog.messages == ["the configuration was read again: nothing has changed"]
+    assert len(rig.taken) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"), [("[http\n", 1), ("[http]\nprot = 1\n[store]\nbatch = 'x'\nmax_batch = 3\n", 2)]
+)
+async def test_a_file_that_is_wrong_changes_nothing_and_all_of_it_is_told(
+    rig: Rig, caplog, text: str, faults: int
+):
+    await rig.reload(text)
+    assert rig.taken == []
+    assert rig.reloader.config == Config()
+    *told, last = caplog.messages
+    assert len(told) == faults
+    assert all(sentence.startswith(f"{rig.file}") for sentence in told)
+    assert last == "the configuration was not taken: everything goes on as before"
+
+
+async def test_a_part_that_can_not_take_its_options_keeps_the_others_from_nothing(rig: Rig, caplog):
+    await rig.reload("[store]\nbatch = 13\n[topics]\n'a/b' = 'std_msgs/String'\n")
+    (config,) = rig.taken
+    assert (config.store.batch, list(config.topics)) == (500, ["a/b"])
+    assert caplog.messages == [
+        "[store] batch: is unlucky; as before goes on [store] batch",
+        "the configuration was read again; in force from now on: [topics]",
+    ]
+    await rig.reload("[store]\nbatch = 14\n[topics]\n'a/b' = 'std_msgs/String'\n")
+    assert rig.reloader.config.store.batch == 14
+
+
+@pytest.fixture
+def heeded_signals() -> Iterator[None]:
+    with heeding_hangups():
+        yield
+
+
+@asynccontextmanager
+async def at_a_terminal(*arguments: str) -> AsyncIterator[tuple[Process, int]]:
+    """growd with a terminal of its own, and our end of that."""
+    ours, its = os.openpty()
+    process = await asyncio.create_subprocess_exec(
+        "setsid", "--ctty", str(GROWD), *arguments,
+        stdin=its,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    os.close(its)
+    try:
+        yield process, ours
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        process._transport.close()  # type: ignore[attr-defined]
+
+
+async def test_a_hangup_is_to_read_the_file_again_and_without_its_terminal_ends_it_with_outputs_safe(
+    tmp_path: Path, heeded_signals: None, database_server: DatabaseServer
+):
+    file = tmp_path / "growd.toml"
+    file.write_text("[http]\ntopic_data_s = 1\n")
+    arguments = ("run", "--port", "0", "--data", str(tmp_path / "data"), "--config", str(file))
+    async with (
+        home_on(database_server, shared=True) as home,
+        at_a_terminal(*arguments, *home.arguments) as (process, terminal),
+    ):
+        await line_with(process, "Ctrl-C.")
+        file.write_text("[http]\ntopic_data_s = 0\nhost = '::1'\n")
+        process.send_signal(signal.SIGHUP)  # its terminal is there: this is no end of it
+        assert await line_with(process, "topic_data_s") == (
+            f"{file}:2: [http] topic_data_s: must be a number above 0 to 3600, got 0"
+        )
+        file.write_text("[http]\ntopic_data_s = 2\nhost = '::1'\n")
+        process.send_signal(signal.SIGHUP)
+        assert (await line_with(process, "in force from now on")).endswith(": [http] topic_data_s")
+        assert (await line_with(process, "after a restart")).endswith(": [http] host")
+        os.close(terminal)
+        assert process.stdout is not None
+        rest = await asyncio.wait_for(process.stdout.read(), PATIENCE_S)
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+    assert b"outputs are safe" in rest
+    assert b"Traceback" not in rest
+
+
+async def line_with(process: Process, words: str) -> str:
+    assert process.stdout is not None
+    while True:
+        line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)).decode()
+        assert line
+        if words in line:
+            return re.sub(r"^\S+ [A-Z]+ +", "", line.rstrip())

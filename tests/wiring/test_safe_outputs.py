@@ -1,0 +1,472 @@
+"""Outputs are safe before and after everything else: real drivers on pins that outlive growd."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import sqlite3
+import sys
+import threading
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from growd.cli.run import _make_safe
+from growd.config import Chamber, Channel, Config, Light, Relay, Simulator, load
+from growd.config.profiles import profile_path
+from growd.host.data_folder import own_folder
+from growd.store.local import SCHEMA_VERSION
+from growd.wiring import safe_outputs
+from growd.wiring.safe_outputs import FILE_NAME, SafePin, keep_run, last_run, make_safe, safe_pins
+from growd_drivers import relay as drivers
+from growd_drivers.hardware_pwm import SysfsFiles
+from growd_hwsim.hardware import Wiring
+from support.lasting_pins import LastingPins
+from support.machine import SleepingTime, simulated
+from support.program import PATIENCE_S, failed, home_on, said, started
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from growd_drivers.gpio import GpioModule
+    from growd_drivers.hardware_pwm import PwmFiles
+    from support.database import DatabaseServer
+    from support.program import Program
+
+FOOD_COMPUTER = str(profile_path("food-computer"))
+SAFE = {12: 0, 13: 0, 18: 0, 23: 1, 24: 1}  # both relays of the profile switch on at a low pin
+OPEN = {12: 1, 13: 1, 18: 1, 23: 0, 24: 0}
+BY_HAND = """
+[simulator]
+enabled = false
+[[sensor]]
+name = "lux"
+kind = "bh1750"
+[[relay]]
+name = "valve"
+pin = 23
+variable = "air_carbon_dioxide_valve_on"
+active = "low"
+needs = ""
+"""
+
+
+@pytest.fixture
+def pins(tmp_path: Path) -> LastingPins:
+    """The pins as a killed growd leaves them: everything is on."""
+    pins = LastingPins(tmp_path)
+    pins.left(OPEN)
+    return pins
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The data folder of a growd that had the outputs of the profile."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    keep_run(folder, load(profile_path("food-computer")))
+    return folder
+
+
+# what a start may find in its way
+
+
+@contextmanager
+def full_disk(_data: Path) -> Iterator[tuple[str, ...]]:
+    """Files can't grow any more, as on a full disk; the file of the pins is small."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, hard))
+    try:
+        yield ()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def taken_port(_data: Path) -> Iterator[tuple[str, ...]]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield (f"--set=http.port={server.getsockname()[1]}",)
+
+
+@contextmanager
+def locked_folder(data: Path) -> Iterator[tuple[str, ...]]:
+    with own_folder(data):
+        yield ()
+
+
+@contextmanager
+def newer_data(data: Path) -> Iterator[tuple[str, ...]]:
+    with closing(sqlite3.connect(data / "growd.sqlite3")) as file:
+        file.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    yield ()
+
+
+@contextmanager
+def read_only_folder(_data: Path) -> Iterator[tuple[str, ...]]:
+    yield ("--data=/proc/growd",)  # which not even root can make
+
+
+@contextmanager
+def broken_toml(data: Path) -> Iterator[tuple[str, ...]]:
+    file = data / "broken.toml"
+    file.write_text("[[relay]\n")
+    yield ("--config", str(file))
+
+
+@contextmanager
+def half_a_relay(data: Path) -> Iterator[tuple[str, ...]]:
+    file = data / "half.toml"
+    file.write_text(f"{profile_path('food-computer').read_text()}\n[[relay]]\nname = 'pump'\n")
+    yield ("--config", str(file))
+
+
+@contextmanager
+def pin_that_is_a_list(data: Path) -> Iterator[tuple[str, ...]]:
+    file = data / "list.toml"
+    file.write_text(profile_path("food-computer").read_text().replace("pin = 23", "pin = [23]"))
+    yield ("--config", str(file))
+
+
+@contextmanager
+def token_in_place_of_a_file(data: Path) -> Iterator[tuple[str, ...]]:
+    file = data / "token.toml"
+    file.write_text(f"couchdb.credentials_file = '{'x' * 300}'\n{profile_path('food-computer').read_text()}")
+    yield ("--config", str(file))
+
+
+@contextmanager
+def damaged_record(data: Path) -> Iterator[tuple[str, ...]]:
+    content = (data / FILE_NAME).read_bytes()
+    (data / FILE_NAME).write_bytes(content.replace(b"valve", b"va\xecve"))
+    yield ("--set=http.port=0", "--set=http.host=0.0.0.0")
+
+
+@contextmanager
+def pipe_in_place_of_a_file(data: Path) -> Iterator[tuple[str, ...]]:
+    os.mkfifo(data / "pipe")
+    yield ("--config", str(data / "pipe"))
+
+
+@contextmanager
+def missing_secret(data: Path) -> Iterator[tuple[str, ...]]:
+    file = data / "notify.toml"
+    channel = (
+        "[[notify]]\nname = 'hook'\nkind = 'webhook'\nurl = 'http://127.0.0.1:9/'\nsecret_file = '/nowhere'\n"
+    )
+    file.write_text(f"{profile_path('food-computer').read_text()}\n{channel}")
+    yield ("--config", str(file))
+
+
+def setting(*settings: str):
+    @contextmanager
+    def obstacle(_data: Path) -> Iterator[tuple[str, ...]]:
+        yield tuple(f"--set={setting}" for setting in settings)
+
+    return obstacle
+
+
+OBSTACLES = {
+    "disk full": (full_disk, "growd.sqlite3"),
+    "TLS file missing": (setting("tls.certificate=/nowhere", "tls.key=/nowhere"), "nowhere"),
+    "port taken": (taken_port, "in use"),
+    "TOML broken": (broken_toml, "is not TOML"),
+    "relay half written": (half_a_relay, "pin: is missing"),
+    "folder locked": (locked_folder, "in use by another growd"),
+    "folder read-only": (read_only_folder, "can't be written to"),
+    "credentials missing": (setting("couchdb.credentials_file=/nowhere"), "nowhere"),
+    "pin is a list": (pin_that_is_a_list, "pin: must be a whole number"),
+    "token in place of a file": (token_in_place_of_a_file, "File name too long"),
+    "record of the outputs damaged": (damaged_record, "access"),
+    "pipe in place of a file": (pipe_in_place_of_a_file, "is not a regular file"),
+    "secret of a channel missing": (missing_secret, "nowhere"),
+    "data of a newer growd": (newer_data, "newer growd"),
+    "host without access": (setting("http.host=0.0.0.0"), "access"),
+    "unknown time zone": (setting("environment.time_zone=Nowhere/Nowhere"), "time_zone"),
+}
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_a_start_that_fails_leaves_the_outputs_safe_and_growd_safe_makes_them_so(
+    name: str, pins: LastingPins, data: Path
+):
+    obstacle, words = OBSTACLES[name]
+    common = ("--data", str(data), "--config", FOOD_COMPUTER, "--set=couchdb.url=http://127.0.0.1:1")
+    with obstacle(data) as arguments:
+        with pins.here():
+            status, printed = said("run", *common, *arguments)
+        assert status == 1
+        assert words in printed
+        assert pins.levels() == SAFE
+        pins.left(OPEN)
+        with pins.here():
+            status, printed = said("safe", *common, *arguments)
+    assert pins.levels() == SAFE
+    assert "valve: GPIO 23 is high, its safe level" in printed
+    assert (status, "stop it" in printed) == ((1, True) if name == "folder locked" else (0, False)), printed
+
+
+# what is known of the outputs
+
+
+def test_pins_of_every_output_are_known():
+    shelf = Chamber(
+        light=Light(channel=(Channel(name="white", pin=20),), inverted=True, hardware_pwm=True, pwm_chip=2),
+        relay=(Relay(name="fan", pin=21, variable="air_flush_on", active="low", safe="on"),),
+    )
+    valve = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    config = Config(simulator=REAL, relay=(valve,), chamber={"shelf_2": shelf})
+    assert safe_pins(config) == [
+        SafePin("environment_1/valve", 23, 0),
+        SafePin("shelf_2/fan", 21, 0),
+        SafePin("shelf_2/light white", 20, 1, 2),
+    ]
+    assert safe_pins(Config(relay=(valve,))) == []  # simulated
+
+
+REAL = Simulator(enabled=False)
+FAN = Relay(name="fan", pin=24, variable="air_flush_on")
+
+
+def test_the_outputs_are_written_down_only_when_they_change(data: Path):
+    file = data / FILE_NAME
+    before = file.stat()
+    keep_run(data, load(profile_path("food-computer")))
+    assert file.stat().st_ino == before.st_ino
+    keep_run(data, Config(simulator=REAL, relay=(FAN,)))
+    assert file.stat().st_ino != before.st_ino
+    assert last_run(data).outputs == [SafePin("fan", 24, 0)]
+
+
+def test_a_simulated_run_does_not_forget_real_outputs_but_leaves_pins_that_are_none_any_more(
+    tmp_path: Path, data: Path
+):
+    keep_run(tmp_path, Config())
+    assert not (tmp_path / FILE_NAME).exists()
+    keep_run(data, Config())
+    pins = LastingPins(tmp_path)
+    pins.left({24: 0})
+    with pins.here():
+        assert [pin.device for pin in make_safe(None, data).safe] == ["fan"]
+    assert pins.levels() == {24: 1}
+    keep_run(data, Config(simulator=REAL, relay=(FAN,)))
+    assert not last_run(data).is_simulated
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"{",
+        b'{"outputs": [{"device": "valve", "pin": 99, "level": 1}]}',
+        b'{"outputs": [{"device": "valve", "pin": 21, "level": 1}], "check": 1}',
+        None,
+    ],
+)
+def test_a_file_of_outputs_that_can_not_be_read_names_none(
+    damage: bytes | None, pins: LastingPins, data: Path
+):
+    (data / FILE_NAME).unlink()
+    if damage is None:
+        (data / FILE_NAME).symlink_to("/dev/zero")
+    else:
+        (data / FILE_NAME).write_bytes(damage)
+    assert last_run(data).outputs == []
+    with pins.here():
+        status, printed = said("safe", "--data", str(data), "--config", "/nowhere")
+    assert (status, "no outputs are known" in printed) == (1, True)
+    assert pins.levels() == OPEN
+    keep_run(data, Config(simulator=REAL, relay=(FAN,)))
+    assert last_run(data).outputs == [SafePin("fan", 24, 0)]
+
+
+def test_a_pin_that_the_configuration_no_longer_names_is_made_safe_while_it_is_an_output(
+    tmp_path: Path, data: Path
+):
+    pins = LastingPins(tmp_path)
+    pins.left({24: 0})
+    config = Config(simulator=REAL, sensor=(), relay=())
+    with pins.here():
+        outcome = make_safe(config, data)
+    assert [pin.device for pin in outcome.safe] == ["fan"]
+    assert pins.levels() == {24: 1}
+
+
+def test_a_simulated_start_after_a_real_run_makes_its_outputs_safe(pins: LastingPins, data: Path):
+    with pins.here():
+        said("run", "--data", str(data), "--set=http.host=0.0.0.0")
+    assert pins.levels() == SAFE
+
+
+def test_a_wrong_profile_in_the_environment_keeps_no_output_from_being_made_safe(
+    pins: LastingPins, data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GROWD_PROFILE", "nonsense")
+    with pins.here():
+        said("safe", "--data", str(data), "--config", str(profile_path("food-computer")))
+    assert pins.levels() == SAFE
+    assert "there is no profile 'nonsense'" in said("safe", "--data", str(data))[1]
+
+
+def test_a_pin_that_fails_in_an_unknown_way_holds_up_no_other(
+    pins: LastingPins, data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    drive = safe_outputs._drive
+
+    def failing(gpio: GpioModule, pin: SafePin, files: PwmFiles) -> None:
+        if pin.device == "valve":
+            raise TypeError("odd")
+        drive(gpio, pin, files)
+
+    monkeypatch.setattr(safe_outputs, "_drive", failing)
+    with pins.here():
+        outcome = make_safe(None, data)
+    assert outcome.failures == ["valve: internal error at GPIO 23: TypeError('odd')"]
+    assert len(outcome.safe) == len(SAFE) - 1
+
+
+def test_nothing_is_driven_where_the_hardware_is_simulated(pins: LastingPins, tmp_path: Path):
+    with pins.here():
+        assert said("safe", "--data", str(tmp_path), "--profile", "sim") == (
+            0,
+            "The hardware is simulated: there is no output to make safe.\n",
+        )
+    assert pins.levels() == OPEN
+
+
+def test_without_the_gpio_package_growd_safe_says_so_and_fails(data: Path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "RPi", None)
+    status, printed = said("safe", "--data", str(data), "--config", FOOD_COMPUTER)
+    assert status == 1
+    assert "not safe: the package RPi.GPIO is missing" in printed
+
+
+def test_a_start_with_a_wrong_option_tells_the_outputs_of_the_last_run_apart(data: Path, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "RPi", None)
+    _make_safe(None, data)
+    assert "an output of the last run could not be made safe at the start: " in caplog.text
+
+
+def test_pins_of_the_pwm_chip_are_made_safe_by_it(pins: LastingPins, tmp_path: Path):
+    machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins={"white": 12}, pwm_chips={0: 2}))
+    lamp = Light(
+        channel=(Channel(name="white", pin=12), Channel(name="red", pin=22)), inverted=True, hardware_pwm=True
+    )
+    with pins.here():
+        outcome = make_safe(Config(simulator=REAL, light=lamp), tmp_path, machine.pwm_files)
+        assert outcome.failures == []
+        without = make_safe(Config(simulator=REAL, light=lamp), tmp_path, SysfsFiles(tmp_path))
+    assert machine.pwm_files.high(12) == 1
+    assert pins.levels() == OPEN | {22: 1}  # GPIO 12 is not taken away from the PWM
+    assert "there is no pwmchip0" in without.failures[0]
+    machine.close()
+
+
+# the program is killed, or hangs
+
+
+async def opened(pins: LastingPins, program: Program) -> None:
+    """Open the valve by hand, as its pin shows."""
+    url = f"{program.api}/topic/environment_1/commanded/air_carbon_dioxide_valve_on"
+    async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE_S):
+        while pins.levels()[23] != 0:
+            async with session.post(url, json=[1]) as answer:
+                assert answer.status == 200, await answer.text()
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("ends_by", ["SIGKILL", "SIGSTOP"])
+async def test_after_a_kill_and_an_abort_growd_safe_and_any_start_make_the_outputs_safe(
+    ends_by: str, tmp_path: Path, database_server: DatabaseServer
+):
+    pins = LastingPins(tmp_path)
+    config, data = tmp_path / "growd.toml", tmp_path / "data"
+    config.write_text(BY_HAND)
+    known = ("--data", str(data), "--config", str(config))
+    async with (
+        home_on(database_server, shared=True) as home,
+        started(data, "--config", str(config), *home.arguments, environment=pins.environment) as program,
+    ):
+        assert pins.levels() == {23: 1}
+        await opened(pins, program)
+        with pins.here():
+            status, printed = await asyncio.to_thread(said, "safe", *known)
+        assert (status, "GPIO busy" in printed) == (1, True), printed
+        assert f"growd runs on the data folder {data} (process {program.process.pid})" in printed
+        if ends_by == "SIGSTOP":  # as a watchdog ends a growd that hangs
+            program.process.send_signal(signal.SIGSTOP)
+            program.process.send_signal(signal.SIGABRT)
+            program.process.send_signal(signal.SIGCONT)
+        else:
+            program.process.kill()
+        await program.process.wait()
+    assert pins.levels() == {23: 0}  # the kernel of Raspberry Pi OS closes nothing
+    config.write_text(f"{BY_HAND}[relay\n")
+    with pins.here():
+        status, printed = await asyncio.to_thread(said, "safe", *known)
+    assert (status, printed.splitlines()) == (
+        0,
+        [
+            f"growd: {config} can't be used; these are the outputs of the last run",
+            "valve: GPIO 23 is high, its safe level",
+        ],
+    )
+    assert pins.levels() == {23: 1}
+    pins.left({23: 0})
+    status, printed = await failed("run", *known, environment=pins.environment)
+    assert status == 1
+    assert pins.levels() == {23: 1}
+
+
+# the first use of the pins
+
+
+class RacingGpio:
+    """As rpi-lgpio 0.6: `setmode` opens the chip without a lock, and pins belong to a handle of it."""
+
+    BCM, OUT = 11, 0
+
+    def __init__(self, threads: int) -> None:
+        self._meeting = threading.Barrier(threads)
+        self._chip: object | None = None
+        self._owners: dict[int, object] = {}
+
+    def setwarnings(self, _enabled: bool) -> None:  # noqa: FBT001
+        pass
+
+    def setmode(self, _mode: int) -> None:
+        if self._chip is None:
+            chip = object()
+            with suppress(threading.BrokenBarrierError):
+                self._meeting.wait(0.2)  # to open a device takes a moment
+            self._chip = chip
+
+    def setup(self, pin: int, _direction: int, *, initial: int) -> None:
+        del initial
+        if self._owners.setdefault(pin, self._chip) is not self._chip:
+            raise RuntimeError("'GPIO busy'")
+
+    def output(self, pin: int, _value: int) -> None:
+        if self._owners.get(pin) is not self._chip:
+            raise RuntimeError("The GPIO channel has not been set up as an OUTPUT")
+
+
+def test_outputs_that_are_claimed_by_several_threads_at_once_can_be_driven_for_good():
+    gpio = RacingGpio(3)
+    relays: list[Relay] = []
+    threads = [
+        threading.Thread(target=lambda pin=pin: relays.append(drivers.Relay(gpio, pin)))
+        for pin in (23, 24, 25)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for relay in relays:
+        relay.set(True)
+    assert len(relays) == 3

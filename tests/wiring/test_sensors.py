@@ -1,0 +1,133 @@
+"""Sensors as the configuration says, from their bus or line to the topics of the environment."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from msgspec.structs import replace
+
+from growd.config import Chamber, Config, ConfigError, Light, Sensor, refuse
+from growd.wiring.sensors import SensorDevice, line_of, shared_places
+from growd_drivers.errors import BusError, NotReadyError
+from growd_drivers.mhz19 import WARM_UP_S
+from growd_hwsim.faults import Fault
+from growd_hwsim.hardware import WiredChip, Wiring
+from support.jumping import Rig, rigged
+from support.machine import SleepingTime, simulated
+
+BRIDGED = Sensor(name="bridged", kind="mhz16", bus=3, address=0x4D)
+PORT = Sensor(name="at_a_port", kind="mhz19", port="/dev/serial0")
+LUX = Sensor(name="lux", kind="bh1750", bus=3)
+ALONE = Config(sensor=(BRIDGED,), light=Light(enabled=False))
+
+
+def has_read(rig: Rig) -> bool:
+    last = rig.last("raw/air_carbon_dioxide")
+    return last is not None and last.value is not None
+
+
+def in_another_thread(function):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+@pytest.fixture
+def machine():
+    machine = simulated(
+        SleepingTime(),
+        wiring=Wiring(
+            i2c=(WiredChip("mhz16", 3, 0x4D), WiredChip("bh1750", 3, 0x23)), serial={"/dev/serial0": "mhz19"}
+        ),
+    )
+    yield machine
+    machine.close()
+
+
+def test_a_sensor_behind_a_bridge_is_in_the_thread_of_its_bus():
+    assert [line_of(sensor) for sensor in (BRIDGED, LUX, PORT)] == ["i2c-3", "i2c-3", "/dev/serial0"]
+
+
+def test_a_bridge_and_a_chip_at_one_address_are_refused():
+    other = Sensor(name="lux", kind="bh1750", bus=3, address=0x4D)
+    with pytest.raises(ConfigError, match="bridged and lux are both at 0x4d on bus 3"):
+        refuse(shared_places(Config(sensor=(BRIDGED, other))))
+
+
+def test_a_serial_port_has_one_sensor_of_all_environments():
+    at_any = replace(PORT, port="/dev/serial*")
+    config = Config(sensor=(PORT,), chamber={"shelf_2": Chamber(sensor=(at_any,))})
+    both = "environment_1/at_a_port and shelf_2/at_a_port are both at /dev/serial0"
+    with pytest.raises(ConfigError, match=re.escape(f"[chamber.shelf_2.sensor] port: {both}")):
+        refuse(shared_places(config))
+
+
+async def test_a_sensor_behind_a_bridge_is_read_from_its_configuration_to_its_topic():
+    async with rigged(ALONE) as rig:
+        await rig.clock.until(lambda: has_read(rig), within=WARM_UP_S + 10)
+        chip = rig.machine.serial_chips["i2c-3:0x4d"]
+        assert rig.last("raw/air_carbon_dioxide").value == pytest.approx(
+            rig.machine.chamber.air().carbon_dioxide_ppm, abs=30
+        )
+        assert (chip.memory.range_ppm, chip.memory.self_calibration) == (10_000, False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "device"), [("absent", "mhz16"), ("absent", "i2c-3:0x4d"), ("garbled", "mhz16")]
+)
+async def test_what_fails_behind_a_bridge_fails_and_is_over_when_it_is(kind: str, device: str):
+    async with rigged(ALONE) as rig:
+        await rig.clock.until(lambda: has_read(rig), within=WARM_UP_S + 10)
+        rig.machine.faults.inject(Fault(kind, device, duration=60))
+        await rig.clock.until(lambda: rig.device("samplers/bridged")["state"] == "failed", within=20)
+        await rig.clock.until(
+            lambda: rig.device("samplers/bridged")["state"] == "ok", within=60 + WARM_UP_S + 120
+        )
+
+
+@pytest.mark.parametrize("first", [LUX, BRIDGED])
+def test_a_bus_is_taken_over_with_the_lines_of_its_bridges(machine, first):
+    bridged, lux = SensorDevice(machine, BRIDGED), SensorDevice(machine, LUX)
+    with pytest.raises(NotReadyError):
+        bridged.read()
+    lux.read()
+
+    def use():
+        machine.take_over(line_of(first))
+        lux.read()
+        with pytest.raises(NotReadyError):
+            bridged.read()
+
+    in_another_thread(use)
+    for device, words in ((bridged, "taken the line over"), (lux, "taken the bus over")):
+        with pytest.raises(BusError, match=words):
+            device.read()
+
+
+async def test_an_scd30_that_repeats_itself_has_failed_and_its_repetitions_are_no_data():
+    config = Config(sensor=(Sensor(name="air", kind="scd30"),), light=Light(enabled=False))
+    async with rigged(config) as rig:
+        await rig.clock.until(lambda: has_read(rig), within=10)
+        rig.machine.faults.inject(Fault("frozen", "scd30"))
+        await rig.clock.until(lambda: not has_read(rig), within=20)
+        await rig.clock.until(lambda: rig.device("samplers/air")["state"] == "failed", within=30)
+        rig.machine.faults.clear()
+        await rig.clock.until(lambda: rig.device("samplers/air")["state"] == "ok", within=120)
+
+
+def test_a_serial_line_is_taken_over_alone(machine):
+    at_a_port, lux = SensorDevice(machine, PORT), SensorDevice(machine, LUX)
+    with pytest.raises(NotReadyError):
+        at_a_port.read()
+    lux.read()
+
+    def use():
+        machine.take_over(line_of(PORT))
+        with pytest.raises(NotReadyError):
+            at_a_port.read()
+
+    in_another_thread(use)
+    with pytest.raises(BusError, match="taken the line over"):
+        at_a_port.read()
+    lux.read()
