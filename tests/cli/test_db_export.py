@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from yarl import URL
 
 from growd.cli.main import main
-from growd.store import export as db_export
-from growd.store import pages
 from growd.store.errors import PartFileError
-from growd.store.export import Progress, Source, Wanted, exporting
-from growd.store.part_file import PartFile
+from growd.store.exporting import database_export as db_export
+from growd.store.exporting import pages
+from growd.store.exporting.database_export import Progress, Source, Wanted, exporting
+from growd.store.exporting.part_file import PartFile
 from growd.store.points import PointMaker
 from support.couch_client import client_of, install_design
 from support.exporting import LIST, random_points

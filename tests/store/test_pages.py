@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.store import pages
-from growd.store.csv_format import Row
 from growd.store.errors import PageError
-from growd.store.pages import Newest, Pages, Position, Selection, slices
+from growd.store.exporting import pages
+from growd.store.exporting.csv_format import Row
+from growd.store.exporting.pages import Newest, Pages, Position, Selection, slices
 
 
 def row(key, docid, **fields):

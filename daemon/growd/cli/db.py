@@ -23,7 +23,7 @@ from growd.config import ConfigError
 from growd.runtime.event_loop import run_on_loop
 from growd.store.bootstrap import Databases
 from growd.store.errors import StoreError
-from growd.store.export import (
+from growd.store.exporting.database_export import (
     ALL,
     COLUMNS,
     EVENTS,
@@ -36,7 +36,7 @@ from growd.store.export import (
     exporting,
     write_table,
 )
-from growd.store.part_file import PartFile, StreamFile
+from growd.store.exporting.part_file import PartFile, StreamFile
 from growd.store.store_node import MOST_LISTED
 from growd.wiring.files import read_credentials
 

@@ -21,9 +21,9 @@ from growd.proxy.errors import AnswerTooLargeError, GatewayError
 from growd.proxy.framing import AnswerHead, Headers
 from growd.proxy.gateway import Relay, error_answer, first_segment, send
 from growd.proxy.headers import HOP_BY_HOP, answer_headers
-from growd.store.csv_format import USUAL_COLUMNS, CsvFormat
 from growd.store.errors import PageError
-from growd.store.pages import LARGEST_PAGE, Newest, Pages, Selection, slices
+from growd.store.exporting.csv_format import USUAL_COLUMNS, CsvFormat
+from growd.store.exporting.pages import LARGEST_PAGE, Newest, Pages, Selection, slices
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from growd.proxy.gateway import Gateway, Whole
-    from growd.store.csv_format import Row
+    from growd.store.exporting.csv_format import Row
     from growd.store.index_builds import IndexBuild
 
     Building = Callable[[str], Awaitable[IndexBuild | None]]

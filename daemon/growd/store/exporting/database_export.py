@@ -16,10 +16,10 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from growd.store.csv_format import CsvFormat
 from growd.store.errors import StoreError
-from growd.store.pages import Pages, Position, Selection, slices
-from growd.store.wide_table import Column, WideTable
+from growd.store.exporting.csv_format import CsvFormat
+from growd.store.exporting.pages import Pages, Position, Selection, slices
+from growd.store.exporting.wide_table import Column, WideTable
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Mapping, Sequence
     from pathlib import Path
 
-    from growd.store.part_file import Mark
-    from growd.store.wide_table import Key
+    from growd.store.exporting.part_file import Mark
+    from growd.store.exporting.wide_table import Key
 
     Form = Callable[[Sequence[msgspec.Raw]], bytes]
 
@@ -470,7 +470,7 @@ async def exporting(source: Source, wanted: Wanted) -> AsyncIterator[Export]:
 
 def write_table(rows: Path, columns: Sequence[str], target: Path) -> None:
     """Make Parquet of rows that came. Raises `StoreError`."""
-    from growd.store.parquet import write_parquet  # noqa: PLC0415  an optional extra
+    from growd.store.exporting.parquet import write_parquet  # noqa: PLC0415  an optional extra
 
     try:
         write_parquet(rows, columns, target)

@@ -13,13 +13,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from growd.store.csv_format import stringify
 from growd.store.errors import PageError
+from growd.store.exporting.csv_format import stringify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from growd.store.csv_format import Row
+    from growd.store.exporting.csv_format import Row
 
 FIRST_ROWS: Final = 100  # so that the first byte comes soon
 MOST_ROWS: Final = 2_000
