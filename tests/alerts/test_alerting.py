@@ -139,10 +139,10 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
         await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
         renamed = Alert(name="other", kind="device_failed", for_s=0.0)
         await growd.alerts.reconfigure(Config(alert=(renamed,), notify=(mail(box.port, name="post"),)))
-        await growd.runtime.clock.settle()
+        await growd.clock.settle()
         assert [each["name"] for each in growd.told()["channels"]] == ["post"]
         assert growd.told()["alerts"] == []  # that of the rule that is gone has ended
-        await growd.runtime.clock.advance(60)
+        await growd.clock.advance(60)
         (alert,) = growd.told()["alerts"]
         assert alert["rule"] == "other"
         messages = await box.arrived(2)
@@ -154,13 +154,13 @@ async def test_points_that_were_lost_long_ago_are_not_told_anew_with_other_rules
     store = {"dropped": 3, "rejected": 0, "saving": "", "shipping": ""}
     async with daemon(tmp_path, rules=(lost,)) as growd:
         growd.bus.node("store").describe("store", lambda: store)
-        await growd.runtime.clock.advance(60)
+        await growd.clock.advance(60)
         assert [each["rule"] for each in growd.told()["alerts"]] == ["lost"]
-        await growd.runtime.clock.advance(LOSS_S)
+        await growd.clock.advance(LOSS_S)
         assert growd.told()["alerts"] == []
         await growd.alerts.reconfigure(Config(alert=(lost, FAILED)))
-        await growd.runtime.clock.settle()
-        await growd.runtime.clock.advance(60)
+        await growd.clock.settle()
+        await growd.clock.advance(60)
         assert growd.told()["alerts"] == []
 
 
@@ -171,7 +171,7 @@ async def test_a_channel_that_stays_hears_that_a_rule_is_gone(tmp_path: Path):
         await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
         other = Alert(name="interlock", kind="interlock")
         await growd.alerts.reconfigure(Config(alert=(other,), notify=(mail(box.port),)))
-        await growd.runtime.clock.settle()
+        await growd.clock.settle()
         assert "its rule is gone from the configuration" in (await box.arrived(2))[1].get_content()
 
 
@@ -296,7 +296,7 @@ async def test_with_a_channel_and_no_rule_there_is_a_set_of_them(tmp_path: Path)
 
 async def test_without_rules_and_channels_nothing_wakes_up(tmp_path: Path):
     async with daemon(tmp_path, rules=()) as growd:
-        assert not growd.runtime.clock._sleepers
+        assert not growd.clock._sleepers
         assert growd.told()["channels"] == []
 
 
