@@ -21,7 +21,7 @@ from growd.control.actuation import DEFAULT_MIX, LightActuator, SwitchActuator
 from growd.control.controllers import LightController
 from growd.control.filters import Filter
 from growd.control.topics import declare_environment
-from growd_hwsim.chamber import Chamber, ChamberParameters
+from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.chips import scd30
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Loop:
         self.clock = SteppedClock()
         self.bus = Bus(self.clock)
         declare_environment(self.bus, ENVIRONMENT, [CO2])
-        self.chamber = Chamber(
+        self.chamber = SimulatedChamber(
             self.clock.monotonic, setting.parameters, seed=setting.seed, time_of_day_s=setting.time_of_day_s
         )
         self.valve_open = self.fan_on = False
@@ -261,7 +261,7 @@ class LightLoop:
         self.bus = Bus(self.clock)
         declare_environment(self.bus, ENVIRONMENT, [LUX])
         dark = replace(ChamberParameters(), daylight_lux=0.0)
-        self.chamber = Chamber(self.clock.monotonic, dark)
+        self.chamber = SimulatedChamber(self.clock.monotonic, dark)
         self.daylight = 0.0
         self.quality = Quality.OK  # of what the sensor says
         self.hold = Hold()

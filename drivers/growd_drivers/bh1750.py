@@ -84,8 +84,8 @@ class Bh1750:
     def read(self) -> Bh1750Sample:
         """Measure now; blocks 0.08 s in full light, 0.7 s in the dark, 1 s when the light has changed a lot.
 
-        Raises `OutOfRangeError` when the widest range is saturated, `DeviceMissingError` or `BusError` when a
-        transfer fails.
+        Raises `OutOfRangeError` when the widest range is saturated, `DeviceMissingError` or `TransferError`
+        when a transfer fails.
         """
         lux = self._measure_unsaturated()
         while self._range > 0 and lux < _FINER_BELOW * _RANGES[self._range - 1].full_scale_lux:

@@ -11,7 +11,7 @@ class DriverError(Exception):
         self.device = device
 
 
-class BusError(DriverError, OSError):
+class TransferError(DriverError, OSError):
     """A transfer failed: no acknowledge, a bad checksum, a stretched clock. Often gone at the next try.
 
     `errno` is the kernel's number (EBADMSG for a checksum that the driver found wrong); `address` is the
@@ -24,7 +24,7 @@ class BusError(DriverError, OSError):
         self.errno = errno
 
 
-class DeviceMissingError(BusError):
+class DeviceMissingError(TransferError):
     """Nothing acknowledges at the address: not wired, not powered, or set to another address."""
 
 

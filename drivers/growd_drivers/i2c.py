@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from smbus2 import i2c_msg
 
-from growd_drivers.errors import BusError, DeviceMissingError, HardwareUnavailableError
+from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, TransferError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ class I2CBus:
         return f"{self._labels.get(address, 'the device')} at {address:#04x} on I2C bus {self.number}"
 
     def try_lock(self) -> bool:
-        """Take the bus if it is free; never waits. Raises `BusError` in a thread that lost the bus."""
+        """Take the bus if it is free; never waits. Raises `TransferError` in a thread that lost the bus."""
         if not self._is_ours():
             raise self._error(None, errno.EOWNERDEAD)
         return self._lock.acquire(blocking=False)
@@ -102,7 +102,7 @@ class I2CBus:
     def take_over(self) -> None:
         """Make the bus this thread's own from now on, for the one that had it hangs in a transfer.
 
-        The other thread's further transfers raise `BusError`. The bus is cleared and opened again.
+        The other thread's further transfers raise `TransferError`. The bus is cleared and opened again.
         """
         self._thread = threading.get_ident()
         self._lock = threading.Lock()
@@ -113,13 +113,13 @@ class I2CBus:
         """Write `buffer[start:end]` and a stop. An empty buffer only asks for an acknowledge.
 
         The Pi 5's adapter (i2c-designware) can't send an empty message: there it does nothing, and the
-        transfer that follows finds out. Raises `DeviceMissingError` where nothing acknowledges, `BusError`
-        for other failures.
+        transfer that follows finds out. Raises `DeviceMissingError` where nothing acknowledges,
+        `TransferError` for other failures.
         """
         data = bytes(memoryview(buffer)[start:end])
         try:
             self._transfer(address, i2c_msg.write(address, data))
-        except BusError as error:
+        except TransferError as error:
             if data or error.errno != errno.EOPNOTSUPP:
                 raise
 
@@ -155,7 +155,7 @@ class I2CBus:
         return [address for address in range(FIRST_ADDRESS, LAST_ADDRESS + 1) if self._acknowledges(address)]
 
     def close(self) -> None:
-        """Close the bus below for good: a later transfer raises `BusError`. Closing twice does nothing."""
+        """Close the bus for good: later transfers raise `TransferError`. Closing twice does nothing."""
         self._is_closed = True
         self._drop()
 
@@ -169,7 +169,7 @@ class I2CBus:
     def _ask(self, address: int) -> None:
         try:
             self._transfer(address, i2c_msg.write(address, b""))
-        except BusError as error:
+        except TransferError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
             self._transfer(address, i2c_msg.read(address, 1))  # the Pi 5: see writeto
@@ -221,7 +221,7 @@ class I2CBus:
             with suppress(OSError):  # it is given up, whatever its end says
                 smbus.close()
 
-    def _error(self, address: int | None, number: int | None) -> BusError:
+    def _error(self, address: int | None, number: int | None) -> TransferError:
         reason = _REASONS.get(number or 0, f"failed (errno {number})")
         name = f"I2C bus {self.number}" if address is None else self.name_of(address)
         sentence = f"{name} {reason}"
@@ -229,7 +229,7 @@ class I2CBus:
         if number in _NO_ACKNOWLEDGE:
             sentence += ": check its wiring, power and address"
             return DeviceMissingError(sentence, device=device, address=address, errno=number)
-        return BusError(sentence, device=device, address=address, errno=number)
+        return TransferError(sentence, device=device, address=address, errno=number)
 
 
 def _why_not_opened(number: int, error: OSError) -> str:

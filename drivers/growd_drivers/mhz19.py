@@ -103,7 +103,7 @@ class Mhz19:
         """The present measurement.
 
         Raises `NotReadyError` while the sensor warms up, `DeviceMissingError` when nothing answers,
-        `BusError` when what answers is no frame, `OutOfRangeError` at the end of the range and at 0,
+        `TransferError` when what answers is no frame, `OutOfRangeError` at the end of the range and at 0,
         `StuckError` when the value has not changed for too long, `HardwareUnavailableError` when the port
         may not be used.
         """

@@ -17,7 +17,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from growd_drivers.errors import BusError, DeviceMissingError, SettingError, WrongDeviceError
+from growd_drivers.errors import DeviceMissingError, SettingError, TransferError, WrongDeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +83,7 @@ class Sc16is750Port:
     register, before anything else is written. Reads and writes take `timeout_s` of `monotonic` at most, and
     wait by `sleep`. Whoever uses it is on the bus, and runs in the bus's thread.
 
-    All raise `DeviceMissingError` or `BusError` when a transfer fails; the constructor also raises
+    All raise `DeviceMissingError` or `TransferError` when a transfer fails; the constructor also raises
     `WrongDeviceError`, and `SettingError` for a speed that the crystal does not divide into.
     """
 
@@ -121,7 +121,7 @@ class Sc16is750Port:
     def write(self, data: bytes, /) -> int:
         """Have all of it sent: it is in the bridge's memory then.
 
-        Raises `BusError` when that stays full, `DeviceMissingError` (ENODEV) when the bridge was without
+        Raises `TransferError` when that stays full, `DeviceMissingError` (ENODEV) when the bridge was without
         power since it was opened: it would send at a wrong speed now.
         """
         self._check_set_up()
@@ -133,7 +133,7 @@ class Sc16is750Port:
                 self._write(_THR, now)
             if not rest:
                 return len(data)
-        raise BusError(
+        raise TransferError(
             f"{self._bus.name_of(self._address)} does not send: its crystal stands still, or CTS holds it",
             device="SC16IS750",
             address=self._address,

@@ -16,12 +16,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from growd_drivers.errors import (
-    BusError,
     DeviceMissingError,
     DriverError,
     NotReadyError,
     OutOfRangeError,
     SettingError,
+    TransferError,
 )
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ class Scd30:
     def read(self) -> Scd30Sample:
         """The newest measurement, each one once.
 
-        Raises `NotReadyError` while there is no new one, or only one from before the chip had its ambient
-        pressure again, `DeviceMissingError` or `BusError` when the transfer fails, `OutOfRangeError` for a
-        value the chip can't have measured (0 ppm right after power-up) and for 40 000 ppm, its full scale.
+        Raises `NotReadyError` without a new measurement, or where the chip had lost its ambient pressure;
+        `DeviceMissingError` or `TransferError` for a failed transfer; `OutOfRangeError` for a value the chip
+        can't have measured (0 ppm right after power-up) and for 40 000 ppm, its full scale.
         """
         with self._translated():
             chip = self._set_up()
@@ -192,7 +192,9 @@ class Scd30:
             raise
         except RuntimeError as error:
             sentence = f"{self._bus.name_of(self._address)} sent data with a wrong checksum"
-            raise BusError(sentence, device="SCD30", address=self._address, errno=errno.EBADMSG) from error
+            raise TransferError(
+                sentence, device="SCD30", address=self._address, errno=errno.EBADMSG
+            ) from error
 
 
 def _check_settings(interval: int, pressure: int, offset: float | None, altitude: int | None) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from growd_drivers.errors import BusError, DeviceMissingError, HardwareUnavailableError
+from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, TransferError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,7 +84,7 @@ class SerialLine:
     def take_over(self) -> None:
         """Make the line this thread's own from now on, for the one that had it hangs.
 
-        The other thread's further use raises `BusError`. The port is closed, and opened again when needed.
+        The other thread's further use raises `TransferError`. The port is closed, and opens again when used.
         """
         self._thread = threading.get_ident()
         self._drop()
@@ -93,7 +93,7 @@ class SerialLine:
         """Forget what came before, and write `data`.
 
         Raises `DeviceMissingError` where there is no such port, `HardwareUnavailableError` where it may not
-        be used, `BusError` for other failures.
+        be used, `TransferError` for other failures.
         """
         with self._lost_on_error() as port:
             port.reset_input_buffer()
@@ -108,12 +108,12 @@ class SerialLine:
         """The error that nothing is there, with the kernel's number for it."""
         return DeviceMissingError(f"{self.name} {reason}", device=self._device, address=None, errno=number)
 
-    def failed(self, number: int | None, reason: str) -> BusError:
+    def failed(self, number: int | None, reason: str) -> TransferError:
         """The error of a transfer that failed."""
-        return BusError(f"{self.name} {reason}", device=self._device, address=None, errno=number)
+        return TransferError(f"{self.name} {reason}", device=self._device, address=None, errno=number)
 
     def close(self) -> None:
-        """Close the port for good: a later use raises `BusError`. Closing twice does nothing."""
+        """Close the port for good: a later use raises `TransferError`. Closing twice does nothing."""
         self._closed = True
         self._drop()
 
@@ -126,9 +126,9 @@ class SerialLine:
         except Exception as error:
             self._check_usable()  # a port that was closed meanwhile may raise anything
             self._drop()
-            if isinstance(error, OSError | termios.error) and not isinstance(error, BusError):
+            if isinstance(error, OSError | termios.error) and not isinstance(error, TransferError):
                 raise self.missing(errno.ENODEV, "is gone: unplugged, or its port failed") from error
-            raise  # a BusError is of a port that is a bridge on another bus, and says what failed there
+            raise  # a TransferError is of a port that is a bridge on another bus, and says what failed there
 
     def _opened(self) -> SerialLike:
         self._check_usable()
@@ -136,7 +136,7 @@ class SerialLine:
             port = self._open()
             try:
                 self._check_usable()  # that may have taken its time
-            except BusError:
+            except TransferError:
                 port.close()
                 raise
             self._port = port
@@ -145,7 +145,7 @@ class SerialLine:
     def _open(self) -> SerialLike:
         try:
             return self._open_serial(self.place, self._baud, self._timeout_s)
-        except BusError:  # as above
+        except TransferError:  # as above
             raise
         except OSError as error:
             raise self._not_opened(error) from error
@@ -162,7 +162,7 @@ class SerialLine:
             with suppress(OSError):  # it is given up, whatever its end says
                 port.close()
 
-    def _not_opened(self, error: OSError) -> BusError | HardwareUnavailableError:
+    def _not_opened(self, error: OSError) -> TransferError | HardwareUnavailableError:
         if error.errno in _GONE:
             return self.missing(
                 errno.ENODEV,

@@ -95,7 +95,7 @@ class Tsl2591:
 
         Raises `OutOfRangeError` when either channel is saturated in the widest range, `WrongDeviceError` when
         another chip answers, `NotReadyError` when the chip lost power while it measured,
-        `DeviceMissingError` or `BusError` when a transfer fails.
+        `DeviceMissingError` or `TransferError` when a transfer fails.
         """
         self._identify()
         rates = self._measure(self._range)

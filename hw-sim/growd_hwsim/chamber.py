@@ -135,7 +135,7 @@ class ChamberParameters:
     """Conductance of the walls in W/K: 1.5 m2 of 5 W/m2/K, as of a single sheet of acrylic."""
 
 
-class State(NamedTuple):
+class AirState(NamedTuple):
     """The air of the chamber; what a step starts from and leads to."""
 
     carbon_dioxide_ppm: float
@@ -143,12 +143,12 @@ class State(NamedTuple):
     vapour_g_m3: float
 
 
-class Inputs(NamedTuple):
+class AirInputs(NamedTuple):
     """What acts on the air during a step: light (umol/m2/s), heat of the lamps (W), valve, fan, door, and the
     air of the room around.
     """
 
-    room: State
+    room: AirState
     ppfd_umol_m2_s: float = 0.0
     lamp_power_w: float = 0.0
     valve_open: bool = False
@@ -164,7 +164,7 @@ class Air(NamedTuple):
     humidity_percent: float
 
 
-class Chamber:
+class SimulatedChamber:
     """The chamber at the present of `monotonic`; safe to use from several threads.
 
     It starts with the air of the room, lamps off, valve and door closed, fan off, at `time_of_day_s` seconds
@@ -196,7 +196,7 @@ class Chamber:
         self._vapour_of_room = (
             p.ambient_humidity_percent / 100.0 * saturation_vapour_g_m3(p.ambient_temperature_degc)
         )
-        self._state = State(p.ambient_carbon_dioxide_ppm, p.ambient_temperature_degc, self._vapour_of_room)
+        self._state = AirState(p.ambient_carbon_dioxide_ppm, p.ambient_temperature_degc, self._vapour_of_room)
         self._lock = threading.Lock()
 
     def set_lamp(self, channel: str, fraction: float) -> None:
@@ -259,13 +259,13 @@ class Chamber:
             )
             self._now = step_end
 
-    def _inputs(self, begin: float, end: float) -> Inputs:
+    def _inputs(self, begin: float, end: float) -> AirInputs:
         """What acts from `begin` to `end`; what changes slowly has its value of the middle."""
         middle = (begin + end) / 2.0
         p, lit = self.parameters, self._lamp_light()
         drift = self._drift.at(middle - self._start)
-        return Inputs(
-            room=State(
+        return AirInputs(
+            room=AirState(
                 p.ambient_carbon_dioxide_ppm + 8.0 * drift,
                 p.ambient_temperature_degc + 0.5 * drift,
                 self._vapour_of_room,
@@ -353,7 +353,7 @@ class _Drift:
         ) / 3.0
 
 
-def step(parameters: ChamberParameters, state: State, inputs: Inputs, seconds: float) -> State:
+def step(parameters: ChamberParameters, state: AirState, inputs: AirInputs, seconds: float) -> AirState:
     """The state `seconds` after `state`, under `inputs` that hold all the while.
 
     An exponential midpoint rule: of second order, and exact for what is linear. No rate depends on how moist
@@ -368,7 +368,7 @@ def step(parameters: ChamberParameters, state: State, inputs: Inputs, seconds: f
     rates = _carbon_dioxide_rates(p, ppm_middle, degc_middle, inputs, flows)
     moistening = _vapour_rates(p, degc_middle, inputs, flows)
     degc_end = _balance(degc, *warming, seconds)
-    return State(
+    return AirState(
         _balance(ppm, *rates, seconds),
         degc_end,
         min(_balance(vapour, *moistening, seconds), saturation_vapour_g_m3(degc_end)),  # the rest condenses
@@ -416,7 +416,7 @@ def _gross(
 
 
 def _carbon_dioxide_rates(
-    p: ChamberParameters, ppm: float, degc: float, inputs: Inputs, flows: tuple[float, float]
+    p: ChamberParameters, ppm: float, degc: float, inputs: AirInputs, flows: tuple[float, float]
 ) -> tuple[float, float]:
     """Inflow in ppm/s, and the rate in 1/s at which what is there goes: by air exchange, valve and plants.
 
@@ -434,14 +434,14 @@ def _carbon_dioxide_rates(
     return inflow, exchange + valve + uptake
 
 
-def _temperature_rates(p: ChamberParameters, inputs: Inputs, exchange: float) -> tuple[float, float]:
+def _temperature_rates(p: ChamberParameters, inputs: AirInputs, exchange: float) -> tuple[float, float]:
     conductance_w_k = p.heat_loss_w_k + exchange * p.volume_m3 * _AIR_J_M3_K
     rate = conductance_w_k / p.heat_capacity_j_k
     return inputs.lamp_power_w / p.heat_capacity_j_k + rate * inputs.room.temperature_degc, rate
 
 
 def _vapour_rates(
-    p: ChamberParameters, degc: float, inputs: Inputs, flows: tuple[float, float]
+    p: ChamberParameters, degc: float, inputs: AirInputs, flows: tuple[float, float]
 ) -> tuple[float, float]:
     """Exchange with the room, what the valve drives out, and transpiration."""
     exchange, valve = flows
@@ -453,7 +453,7 @@ def _vapour_rates(
     return inflow, exchange + valve + transpiration
 
 
-def _flows_per_s(p: ChamberParameters, inputs: Inputs) -> tuple[float, float]:
+def _flows_per_s(p: ChamberParameters, inputs: AirInputs) -> tuple[float, float]:
     """Air changes with the room, and parts of the air that pure CO2 takes the place of."""
     fan = p.fan_flow_l_min / _LITRES_PER_MINUTE / p.volume_m3 if inputs.fan_on else 0.0
     exchange = p.leak_per_h / 3600.0 + fan + (p.door_exchange_per_s if inputs.door_open else 0.0)

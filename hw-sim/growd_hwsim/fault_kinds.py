@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from growd_hwsim.faults import Fault, Faults
-    from growd_hwsim.i2c import Message
+    from growd_hwsim.i2c import I2CMessage
     from growd_hwsim.uart import Forward as SerialForward
     from growd_hwsim.uart import Query
 
-    Forward = Callable[[Message], bytes]
+    Forward = Callable[[I2CMessage], bytes]
 
 BUS, ADDRESS, PORT, PIN = "bus", "address", "port", "pin"
 """Places that have a number or a path; the others are kinds of chips, `DEVICES`."""
@@ -84,31 +84,31 @@ class _Measurement:
     """The answer with another value, and a right checksum."""
 
 
-def _absent(_strike: Strike, _message: Message, _forward: Forward) -> bytes:
+def _absent(_strike: Strike, _message: I2CMessage, _forward: Forward) -> bytes:
     raise NoAcknowledgeError
 
 
-def _nak(_strike: Strike, message: Message, forward: Forward) -> bytes:
+def _nak(_strike: Strike, message: I2CMessage, forward: Forward) -> bytes:
     if message.data != b"":
         raise NoAcknowledgeError
     return forward(message)
 
 
-def _bus_error(_strike: Strike, _message: Message, _forward: Forward) -> bytes:
+def _bus_error(_strike: Strike, _message: I2CMessage, _forward: Forward) -> bytes:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def _timeout(strike: Strike, _message: Message, _forward: Forward) -> bytes:
+def _timeout(strike: Strike, _message: I2CMessage, _forward: Forward) -> bytes:
     strike.faults.hold_the_clock()
     raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
 
 
-def _bad_crc(_strike: Strike, message: Message, forward: Forward) -> bytes:
+def _bad_crc(_strike: Strike, message: I2CMessage, forward: Forward) -> bytes:
     answer = forward(message)
     return answer[:-1] + bytes([answer[-1] ^ 0x01]) if answer else answer
 
 
-def _frozen(strike: Strike, message: Message, forward: Forward) -> bytes:
+def _frozen(strike: Strike, message: I2CMessage, forward: Forward) -> bytes:
     answer = forward(message)
     frame = strike.faults.last_frame(message)
     if message.data is None and len(answer) > len(frame):
@@ -130,8 +130,8 @@ def _saturated(_strike: Strike, _value: float, full_scale: float) -> float:
 
 def _on_bus(
     change: Callable[[Strike, float, float], float],
-) -> Callable[[Strike, Message, Forward], bytes]:
-    def manipulator(strike: Strike, message: Message, forward: Forward) -> bytes:
+) -> Callable[[Strike, I2CMessage, Forward], bytes]:
+    def manipulator(strike: Strike, message: I2CMessage, forward: Forward) -> bytes:
         return _changed(strike, message.device, forward(message), change)
 
     return manipulator
@@ -157,7 +157,7 @@ def _changed(
     return form.encoded(answer, min(max(value, 0.0), form.full_scale))
 
 
-MESSAGE_FAULTS: dict[str, Callable[[Strike, Message, Forward], bytes]] = {
+MESSAGE_FAULTS: dict[str, Callable[[Strike, I2CMessage, Forward], bytes]] = {
     "absent": _absent,
     "nak": _nak,
     "bus_error": _bus_error,

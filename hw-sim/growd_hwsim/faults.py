@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from growd_hwsim.fault_kinds import Forward
-    from growd_hwsim.i2c import Message
+    from growd_hwsim.i2c import I2CMessage
     from growd_hwsim.uart import Forward as SerialForward
 
 M = TypeVar("M")
@@ -219,7 +219,7 @@ class Faults:
         with self._changed:
             return self._keeps_hanging(self._held.get(thread, []))
 
-    def wire(self, message: Message, forward: Forward) -> bytes:
+    def wire(self, message: I2CMessage, forward: Forward) -> bytes:
         """Pass a message on through the faults that it meets. For `I2CAdapter`."""
         met = self._met_by(*_names(message), kinds=MESSAGE_FAULTS) if self._armed else []
         for strike in met:
@@ -250,7 +250,7 @@ class Faults:
         """Whether a write to a pin (BCM) meets a fault. For `SimulatedGpio`."""
         return bool(self._met_by(f"gpio-{pin}", kinds=("refused",)))
 
-    def hold(self, message: Message) -> None:
+    def hold(self, message: I2CMessage) -> None:
         """Block while a message hangs; OSError (ETIMEDOUT) then. For `I2CAdapter`."""
         if self._armed:
             self._hold(*_names(message))
@@ -280,12 +280,12 @@ class Faults:
         """Let the time pass after which the adapter gives up."""
         self._sleep(BUS_TIMEOUT_S)
 
-    def last_frame(self, message: Message | Query) -> bytes:
+    def last_frame(self, message: I2CMessage | Query) -> bytes:
         """The last measurement that came from there: from an address the longest answer. Empty before."""
         with self._changed:
             return self._frames.get(_place(message), b"")
 
-    def remember(self, message: Message | Query, frame: bytes) -> None:
+    def remember(self, message: I2CMessage | Query, frame: bytes) -> None:
         """Take `frame` for the last measurement from there."""
         with self._changed:
             self._frames[_place(message)] = frame
@@ -352,13 +352,13 @@ def _through(
     return lambda message: manipulator(strike, message, forward)
 
 
-def _names(message: Message) -> tuple[str, str, str]:
+def _names(message: I2CMessage) -> tuple[str, str, str]:
     """The devices by which a fault meets it: chip, address, bus."""
     bus = f"i2c-{message.bus}"
     return message.device, f"{bus}:{message.address:#04x}", bus
 
 
-def _place(message: Message | Query) -> tuple[int, int] | str:
+def _place(message: I2CMessage | Query) -> tuple[int, int] | str:
     return message.port if isinstance(message, Query) else (message.bus, message.address)
 
 

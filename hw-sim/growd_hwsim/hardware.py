@@ -25,7 +25,7 @@ from growd_hwsim.uart import SerialPorts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from growd_hwsim.chamber import Air, Chamber
+    from growd_hwsim.chamber import Air, SimulatedChamber
     from growd_hwsim.faults import Fault
 
 C = TypeVar("C", bound=I2CSlave)
@@ -89,13 +89,13 @@ class SimulatedHardware(Hardware):
 
     def __init__(
         self,
-        chamber: Chamber,
+        chamber: SimulatedChamber,
         *,
         sleep: Callable[[float], None],
         monotonic: Callable[[], float],
         faults: Sequence[Fault],
         wiring: Wiring,
-        further: Sequence[tuple[Chamber, Wiring]],
+        further: Sequence[tuple[SimulatedChamber, Wiring]],
         seed: int,
     ) -> None:
         self.chamber = chamber
@@ -164,7 +164,9 @@ class SimulatedHardware(Hardware):
         super().close()
         self.serial_ports.close()
 
-    def _made(self, chip: WiredChip, chamber: Chamber, monotonic: Callable[[], float], seed: int) -> I2CSlave:
+    def _made(
+        self, chip: WiredChip, chamber: SimulatedChamber, monotonic: Callable[[], float], seed: int
+    ) -> I2CSlave:
         if chip.kind == SimulatedScd30.name:
             response_s = INSTANT if chamber.is_recorded else RESPONSE_S
             air = functools.partial(self._air, chamber)
@@ -175,7 +177,7 @@ class SimulatedHardware(Hardware):
         return light_sensors[chip.kind](functools.partial(self._illuminance, chamber), monotonic, seed=seed)
 
     def _bridged(
-        self, chip: WiredChip, chamber: Chamber, monotonic: Callable[[], float], seed: int
+        self, chip: WiredChip, chamber: SimulatedChamber, monotonic: Callable[[], float], seed: int
     ) -> SimulatedSc16is750:
         place = place_of(chip.bus, chip.address)
         air = functools.partial(self._carbon_dioxide, chamber)
@@ -217,19 +219,19 @@ class SimulatedHardware(Hardware):
         if pin in self._moved:
             self._moved[pin](high)
 
-    def _air(self, chamber: Chamber) -> Air:
+    def _air(self, chamber: SimulatedChamber) -> Air:
         self.gpio.settle()
         return chamber.air()
 
-    def _carbon_dioxide(self, chamber: Chamber) -> float:
+    def _carbon_dioxide(self, chamber: SimulatedChamber) -> float:
         return self._air(chamber).carbon_dioxide_ppm
 
-    def _illuminance(self, chamber: Chamber) -> float:
+    def _illuminance(self, chamber: SimulatedChamber) -> float:
         self.gpio.settle()
         return chamber.illuminance_lux()
 
 
-def _moved(chamber: Chamber, wiring: Wiring) -> dict[int, Callable[[float], None]]:
+def _moved(chamber: SimulatedChamber, wiring: Wiring) -> dict[int, Callable[[float], None]]:
     """What each pin moves in a chamber, when told how much of the time it is high."""
     relays = {pin: functools.partial(_switch, chamber, relay) for pin, relay in wiring.relays.items()}
     lamps = {
@@ -239,23 +241,23 @@ def _moved(chamber: Chamber, wiring: Wiring) -> dict[int, Callable[[float], None
     return {**relays, **lamps}
 
 
-def _switch(chamber: Chamber, relay: WiredRelay, high: float) -> None:
+def _switch(chamber: SimulatedChamber, relay: WiredRelay, high: float) -> None:
     move = chamber.set_valve if relay.moves == "valve" else chamber.set_fan
     move((high > 0) == relay.active_high)
 
 
-def _light(chamber: Chamber, channel: str, inverted: bool, high: float) -> None:  # noqa: FBT001  of the wiring
+def _light(chamber: SimulatedChamber, channel: str, inverted: bool, high: float) -> None:  # noqa: FBT001  of the wiring
     chamber.set_lamp(channel, 1.0 - high if inverted else high)
 
 
 def open_simulated(
-    chamber: Chamber,
+    chamber: SimulatedChamber,
     *,
     sleep: Callable[[float], None],
     monotonic: Callable[[], float],
     faults: Sequence[Fault] = (),
     wiring: Wiring | None = None,
-    further: Sequence[tuple[Chamber, Wiring]] = (),
+    further: Sequence[tuple[SimulatedChamber, Wiring]] = (),
     seed: int = 0,
 ) -> SimulatedHardware:
     """A machine with an SCD30, a BH1750 and dimmable lamps in `chamber`, or with what `wiring` has there.

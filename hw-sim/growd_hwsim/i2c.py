@@ -58,7 +58,7 @@ class I2CSlave(ABC):
         """The bytes the chip sends when asked for `length`; raises `NoAcknowledgeError` to send none."""
 
 
-class Message(NamedTuple):
+class I2CMessage(NamedTuple):
     """One message on the wire: `data` to write, or `length` bytes to read when `data` is None."""
 
     bus: int
@@ -68,12 +68,12 @@ class Message(NamedTuple):
     length: int
 
 
-def plain_wire(message: Message, forward: Callable[[Message], bytes]) -> bytes:
+def plain_wire(message: I2CMessage, forward: Callable[[I2CMessage], bytes]) -> bytes:
     """A wire without faults."""
     return forward(message)
 
 
-def plain_hold(_message: Message) -> None:
+def plain_hold(_message: I2CMessage) -> None:
     """Nothing hangs."""
 
 
@@ -95,8 +95,8 @@ class I2CAdapter:
         self,
         number: int,
         *,
-        wire: Callable[[Message, Callable[[Message], bytes]], bytes] = plain_wire,
-        hold: Callable[[Message], None] = plain_hold,
+        wire: Callable[[I2CMessage, Callable[[I2CMessage], bytes]], bytes] = plain_wire,
+        hold: Callable[[I2CMessage], None] = plain_hold,
         on_pulses: Callable[[int, int], None] = plain_pulses,
         zero_length: bool = True,
     ) -> None:
@@ -134,7 +134,7 @@ class I2CAdapter:
         self.pulses += count
         self._on_pulses(self.number, count)
 
-    def _carry(self, raw: Any, message: Message) -> None:
+    def _carry(self, raw: Any, message: I2CMessage) -> None:
         if raw.len == 0 and not self._zero_length:
             raise _kernel_error(errno.EOPNOTSUPP)
         answer = self._wire(message, self._forward)
@@ -142,13 +142,13 @@ class I2CAdapter:
             # The master clocks all bytes it wants: what no one drives reads as ones.
             ctypes.memmove(raw.buf, answer.ljust(raw.len, b"\xff"), raw.len)
 
-    def _message(self, raw: Any) -> Message:
+    def _message(self, raw: Any) -> I2CMessage:
         address, length = raw.addr, raw.len
         data = None if raw.flags & _READ else ctypes.string_at(raw.buf, length)
         slave = self._slaves.get(address)
-        return Message(self.number, address, slave.name if slave else "", data, length)
+        return I2CMessage(self.number, address, slave.name if slave else "", data, length)
 
-    def _forward(self, message: Message) -> bytes:
+    def _forward(self, message: I2CMessage) -> bytes:
         slave = self._slaves.get(message.address)
         if slave is None:
             raise NoAcknowledgeError

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from growd_hwsim.chamber import Air, Chamber
+from growd_hwsim.chamber import Air, SimulatedChamber
 from growd_hwsim.errors import NothingRecordedError, ReplayFileError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Recording:
         return (values[index], time - times[index]) if index >= 0 else (math.nan, math.inf)
 
 
-class ReplayedChamber(Chamber):
+class ReplayedChamber(SimulatedChamber):
     """A chamber whose sensors meet what was recorded; the recording starts when the chamber does.
 
     A reading holds for `gap_s` seconds, then `NothingRecordedError` says that there is none. After the last

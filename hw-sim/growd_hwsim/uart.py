@@ -92,13 +92,13 @@ class SerialPorts:
         plug: Callable[[str, str], str | None] = plain_plug,
         pause: Callable[[], None] = lambda: None,
     ) -> None:
-        self.line: type[Line] = Line
+        self.line: type[PseudoTerminal] = PseudoTerminal
         """What stands between a port and its chip."""
         self._wire = wire
         self._plug = plug
         self._pause = pause
         self._slaves: dict[str, UartSlave] = {}
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, PseudoTerminal] = {}
         self._lock = threading.Lock()
 
     def attach(self, port: str, slave: UartSlave) -> None:
@@ -157,7 +157,7 @@ def _forward(slave: UartSlave, query: Query) -> list[bytes]:
         return []
 
 
-class Line:
+class PseudoTerminal:
     """A pseudo terminal, and the thread that is the chip's end of it from `start` on.
 
     The slave's end is kept open here too, or the master's would fail whenever nobody has the port open.

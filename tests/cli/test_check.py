@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.cli.hardware_check import LIMIT_S, Finding, check_hardware
-from growd.config import Chamber, Channel, Config, Light, Relay, Sensor
+from growd.cli.hardware_check import LIMIT_S, DeviceAnswer, check_hardware
+from growd.config import ChamberOptions, ChannelOptions, Config, Light, RelayOptions, Sensor
 from growd_drivers.hardware import Hardware
 from growd_drivers.serial_line import open_port
 from growd_hwsim.faults import Fault
@@ -35,7 +35,7 @@ TSL2591 = Sensor(name="sun", kind="tsl2591")
 MHZ19 = Sensor(name="co2", kind="mhz19", port="/dev/serial0")
 BRIDGED = Sensor(name="co2", kind="mhz16", address=0x4D)
 DARK = Light(enabled=False)
-WHITE = Light(channel=(Channel(name="white", pin=12),))
+WHITE = Light(channel=(ChannelOptions(name="white", pin=12),))
 NO_I2C = Wiring(i2c=())
 THREADS = ("i2c-1", "light", "fan")
 
@@ -44,15 +44,15 @@ def sensing(*sensors: Sensor) -> Config:
     return Config(sensor=sensors, light=DARK)
 
 
-async def findings(config: Config, hardware: Hardware) -> dict[str, Finding]:
-    told: list[Finding] = []
+async def findings(config: Config, hardware: Hardware) -> dict[str, DeviceAnswer]:
+    told: list[DeviceAnswer] = []
     found = await check_hardware(config, hardware, ManualClock(), told.append)
     await asyncio.to_thread(hardware.close)
     assert told == found
     return {finding.device: finding for finding in found}
 
 
-async def finding(sensor: Sensor, hardware: Hardware) -> Finding:
+async def finding(sensor: Sensor, hardware: Hardware) -> DeviceAnswer:
     return (await findings(sensing(sensor), hardware))[sensor.name]
 
 
@@ -72,8 +72,10 @@ async def test_what_answers_says_what_it_reads():
 
 @pytest.mark.parametrize("inverted", [False, True])
 async def test_outputs_are_claimed_and_given_back_at_their_safe_level(inverted):
-    light = Light(channel=(Channel(name="white", pin=12), Channel(name="red", pin=13)), inverted=inverted)
-    valve = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low")
+    light = Light(
+        channel=(ChannelOptions(name="white", pin=12), ChannelOptions(name="red", pin=13)), inverted=inverted
+    )
+    valve = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low")
     wiring = Wiring(
         i2c=(),
         lamp_pins={"white": 12, "red": 13},
@@ -82,10 +84,10 @@ async def test_outputs_are_claimed_and_given_back_at_their_safe_level(inverted):
     )
     hardware = simulated(SleepingTime(), wiring=wiring)
     found = await findings(Config(sensor=(), light=light, relay=(valve,)), hardware)
-    assert found["light"] == Finding(
+    assert found["light"] == DeviceAnswer(
         "light", True, "lamp on GPIO 12 (white), GPIO 13 (red) can be driven, and stays dark"
     )
-    assert found["valve"] == Finding("valve", True, "relay on GPIO 23 can be driven, and stays off")
+    assert found["valve"] == DeviceAnswer("valve", True, "relay on GPIO 23 can be driven, and stays off")
     levels = {(event.pin, event.high) for event in hardware.gpio.history}
     assert levels == {(12, float(inverted)), (13, float(inverted)), (23, 1.0)}
 
@@ -279,7 +281,7 @@ async def test_a_bridge_that_is_missing_is_looked_for_on_its_bus():
 )
 async def test_a_sensor_that_warms_up_answers(sensor: Sensor, wiring: Wiring, name: str):
     found = await finding(sensor, machine(wiring=wiring))
-    assert found == Finding("co2", True, f"{name} answers, but is warming up")
+    assert found == DeviceAnswer("co2", True, f"{name} answers, but is warming up")
 
 
 class ForbiddenGpio(SimulatedGpio):
@@ -308,10 +310,10 @@ async def test_pins_that_may_not_be_reached_are_a_matter_of_a_group(error: Excep
 
 
 async def test_a_pin_that_another_program_holds_is_told_and_the_others_are_driven():
-    fan = Relay(name="fan", pin=24, variable="air_flush_on")
+    fan = RelayOptions(name="fan", pin=24, variable="air_flush_on")
     config = Config(sensor=(), light=WHITE, relay=(fan,))
     found = await findings(config, machine(Fault("refused", "gpio-12"), wiring=NO_I2C))
-    assert found["light"] == Finding(
+    assert found["light"] == DeviceAnswer(
         "light",
         False,
         "GPIO 12 can't be driven: 'GPIO busy'; another program drives it, such as a growd that runs",
@@ -320,7 +322,7 @@ async def test_a_pin_that_another_program_holds_is_told_and_the_others_are_drive
 
 
 @asynccontextmanager
-async def hanging(config: Config, fault: Fault) -> AsyncIterator[list[Finding]]:
+async def hanging(config: Config, fault: Fault) -> AsyncIterator[list[DeviceAnswer]]:
     """The findings of a check that has waited for its limit while a call hangs."""
     clock, hardware, found = ManualClock(), machine(fault), []
     check = asyncio.create_task(check_hardware(config, hardware, clock, found.append), name="check")
@@ -341,7 +343,7 @@ async def test_a_sensor_that_hangs_is_left_behind_and_its_neighbour_is_asked():
 
 
 async def test_an_output_that_hangs_is_left_behind():
-    fan = Relay(name="fan", pin=24, variable="air_flush_on")
+    fan = RelayOptions(name="fan", pin=24, variable="air_flush_on")
     async with hanging(Config(sensor=(), light=WHITE, relay=(fan,)), Fault("hang", "gpio-12")) as found:
         assert [(one.device, one.answers) for one in found] == [("light", False), ("fan", True)]
         assert found[0].sentence == "lamp on GPIO 12 (white) hangs: it could not be driven within 15 s"
@@ -536,7 +538,7 @@ def test_the_devices_of_several_environments_are_told_with_their_environment(tmp
 
 
 async def test_a_neighbour_on_the_bus_may_be_of_another_environment():
-    others = {"shelf_2": Chamber(sensor=(BH1750,))}
+    others = {"shelf_2": ChamberOptions(sensor=(BH1750,))}
     config = Config(sensor=(SCD30,), light=DARK, chamber=others)
     found = await findings(config, machine(Fault("absent", "scd30")))
     assert found["environment_1/air"].sentence.endswith("; shelf_2/lux on the same bus can be reached")

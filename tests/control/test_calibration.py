@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from growd.config import Config, Interlock, Light, Relay, Sensor
+from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor
 from growd.control.calibration import UNKNOWN, Calibration, Correction, steady_reading
 from growd_hwsim.chips.scd30 import INSTANT, SimulatedScd30
 from growd_hwsim.faults import Fault
@@ -20,7 +20,7 @@ from support.memory import ShortMemory
 
 SCD30 = Sensor(name="air", kind="scd30")
 MHZ19 = Sensor(name="air", kind="mhz19", port="/dev/serial0")
-VALVE = Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
+VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
 CO2, CEILING = "air_carbon_dioxide", "carbon_dioxide_ceiling"
 STEADY_S, SHUT_S = 120.0, 1200.0
 PPM = st.floats(380, 8_000)
@@ -145,7 +145,7 @@ async def test_after_a_kill_nobody_knows_when_the_valve_was_open_last():
 
 
 async def test_the_ceiling_goes_by_what_the_sensor_would_say_without_calibrations_over_a_restart_too():
-    memory, config = ShortMemory(), chamber(interlock=Interlock(ceiling_ppm=1_500.0))
+    memory, config = ShortMemory(), chamber(interlock=InterlockOptions(ceiling_ppm=1_500.0))
     async with stage(config, memory) as on:
         on.air(1_200)
         await on.advance(SHUT_S)

@@ -19,7 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from growd.bus.errors import BusError
-from growd.config import Config, Interlock, Light, Relay, Sensor
+from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor
 from growd.store.interlock_memory import FILE_NAME, InterlockMemory
 from growd.store.local import LocalStore
 from growd.store.point_log import LOG_NAME
@@ -33,8 +33,8 @@ STORE = "growd.sqlite3"
 CONFIG = Config(
     sensor=(Sensor(name="air", kind="scd30"),),
     light=Light(enabled=False),
-    relay=(Relay(name="valve", pin=21, variable=VALVE, override_s=86_400),),
-    interlock=Interlock(
+    relay=(RelayOptions(name="valve", pin=21, variable=VALVE, override_s=86_400),),
+    interlock=InterlockOptions(
         ceiling_ppm=CEILING, valve_open_s=OPEN_S, valve_rest_s=10, dose_s=DOSE_S, no_rise_open_s=86_400
     ),
 )

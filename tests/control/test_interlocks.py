@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from growd.bus.errors import InvalidValueError, NotOpenError
 from growd.bus.messages import Quality
 from growd.cli.status_table import variable_table
-from growd.config import Chamber, Config, Light, Relay, Sensor
+from growd.config import ChamberOptions, Config, Light, RelayOptions, Sensor
 from growd.status.overview import Overview
 from growd_hwsim.chips.scd30 import INSTANT
 from growd_hwsim.faults import Fault
@@ -24,8 +24,8 @@ from support.scene import UNHINDERED
 
 AIR = Sensor(name="air", kind="scd30")
 LUX = Sensor(name="lux", kind="bh1750", bus=3, interval_s=1.0)
-VALVE = Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
-FAN = Relay(name="fan", pin=20, variable="air_flush_on", override_s=86_400)
+VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
+FAN = RelayOptions(name="fan", pin=20, variable="air_flush_on", override_s=86_400)
 
 CO2, VALVE_ON, FAN_ON, LIGHT = "air_carbon_dioxide", VALVE.variable, FAN.variable, "light_illuminance"
 KNOWN_S = 20.0
@@ -682,7 +682,9 @@ class TestWhatIsTold:
             assert names == ["environment_1/interlocks/light_hours"]
 
     async def test_an_environment_has_its_own(self):
-        shelf = Chamber(sensor=(replace(AIR, bus=4),), relay=(replace(VALVE, pin=22),), interlock=UNHINDERED)
+        shelf = ChamberOptions(
+            sensor=(replace(AIR, bus=4),), relay=(replace(VALVE, pin=22),), interlock=UNHINDERED
+        )
         async with stage(replace(chamber(), chamber={"shelf": shelf})) as on:
             await on.clock.advance(KNOWN_S)
             on.machine.faults.inject(Fault("absent", "i2c-1"))

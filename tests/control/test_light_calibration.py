@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from growd.bus.errors import BusyError
 from growd.bus.messages import Quality
-from growd.config import Config, Interlock, Light, Sensor
+from growd.config import Config, InterlockOptions, Light, Sensor
 from growd_hwsim.faults import Fault
 from support.jumping import rigged
 from support.memory import ShortMemory
@@ -141,7 +141,7 @@ async def test_it_is_refused_while_the_sensor_is_not_well():
     ],
 )
 async def test_who_else_drives_the_light_keeps_it_or_breaks_it_off(when, cause, words):
-    limits = Interlock(light_off_degc=5.0 if cause == "interlock" and when == "before" else 35.0)
+    limits = InterlockOptions(light_off_degc=5.0 if cause == "interlock" and when == "before" else 35.0)
     async with scene(interlock=limits) as on:
 
         async def strike():

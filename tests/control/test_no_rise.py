@@ -15,7 +15,7 @@ from growd.control.dosing import Doser
 from growd.control.interlock_conditions import CARBON_DIOXIDE, NoRise, Readings
 from growd.control.open_times import OpenTimes
 from growd.control.pid import Gains, Pid
-from growd_hwsim.chamber import Chamber, ChamberParameters
+from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 
 SENSOR_S, HALF_S = 2.0, 1.0
 HOUR_S = 3_600.0
@@ -42,7 +42,7 @@ class Loop:
 
     def __init__(self, controller=None, seed=1, from_h=0.0, **parameters):
         self.now = 0.0
-        self.chamber = Chamber(
+        self.chamber = SimulatedChamber(
             lambda: self.now, ChamberParameters(**parameters), seed=seed, time_of_day_s=from_h * HOUR_S
         )
         self.controller = controller or Pid(GAINS, 0.0, 1.0)

@@ -14,7 +14,7 @@ from growd_drivers.errors import HardwareUnavailableError, SettingError
 from growd_drivers.hardware_pwm import HardwarePwmGpio, SysfsFiles, channels_on
 from growd_drivers.pwm_light import PwmLight
 from growd_drivers.relay import Relay
-from growd_hwsim.chamber import Chamber, ChamberParameters
+from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.pwm_sysfs import SimulatedPwmSysfs
 from support.machine import SleepingTime
@@ -269,7 +269,7 @@ def test_the_kernels_files_are_read_and_written_and_never_made(tmp_path):
 
 def test_the_chambers_lamp_is_lit_by_it():
     clock = SleepingTime()
-    chamber = Chamber(clock.monotonic, ChamberParameters(daylight_lux=0.0))
+    chamber = SimulatedChamber(clock.monotonic, ChamberParameters(daylight_lux=0.0))
     files = SimulatedPwmSysfs(CHANNELS, on_change=lambda _pin, high: chamber.set_lamp("white", high))
     gpio = HardwarePwmGpio(SimulatedGpio(clock.monotonic), CHANNELS, sleep=clock.sleep, files=files)
     light = PwmLight(gpio, {"white": PIN}, sleep=clock.sleep)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from growd_drivers.errors import BusError, DeviceMissingError, DriverError, HardwareUnavailableError
+from growd_drivers.errors import DeviceMissingError, DriverError, HardwareUnavailableError, TransferError
 from growd_drivers.i2c import I2CBus
 from growd_hwsim.i2c import I2CAdapter, I2CKernel, I2CSlave, NoAcknowledgeError, smbus_over
 
@@ -92,7 +92,7 @@ def test_scan_finds_what_acknowledges_on_every_kind_of_adapter(zero_length):
 
 def test_scan_does_not_take_a_stuck_bus_for_an_empty_one(bench):
     bench.broken = errno.ETIMEDOUT
-    with pytest.raises(BusError, match="held the clock") as caught:
+    with pytest.raises(TransferError, match="held the clock") as caught:
         bench.bus.scan()
     assert not isinstance(caught.value, DeviceMissingError)
 
@@ -119,7 +119,7 @@ def test_an_absent_device_is_named_with_what_to_check(bench):
 )
 def test_other_failures_keep_the_kernels_number(bench, number, words):
     bench.broken = number
-    with pytest.raises(BusError, match=words) as caught:
+    with pytest.raises(TransferError, match=words) as caught:
         bench.bus.readfrom_into(0x50, bytearray(1))
     assert not isinstance(caught.value, DeviceMissingError)
     assert (caught.value.errno, caught.value.address) == (number, 0x50)
@@ -128,7 +128,7 @@ def test_other_failures_keep_the_kernels_number(bench, number, words):
 def test_a_refused_read_leaves_the_buffer_alone(bench):
     bench.broken = errno.EIO
     buffer = bytearray(b"ab")
-    with pytest.raises(BusError):
+    with pytest.raises(TransferError):
         bench.bus.readfrom_into(0x50, buffer)
     assert buffer == b"ab"
 
@@ -143,7 +143,7 @@ def test_one_driver_at_a_time_holds_the_bus(bench):
 def test_a_closed_bus_says_so(bench):
     bench.bus.close()
     bench.bus.close()
-    with pytest.raises(BusError, match="bus is closed") as caught:
+    with pytest.raises(TransferError, match="bus is closed") as caught:
         bench.bus.writeto(0x50, b"\x00")
     assert caught.value.errno == errno.EBADF
 
@@ -155,7 +155,7 @@ def in_another_thread(function, *args):
     def call():
         try:
             answers.append(function(*args))
-        except BusError as error:
+        except TransferError as error:
             answers.append(error)
 
     thread = threading.Thread(target=call)
@@ -169,7 +169,7 @@ def in_another_thread(function, *args):
 def test_a_bus_that_hangs_is_cleared_and_opened_again_at_its_next_use(bench, number, can_clear):
     bench.can_clear = can_clear
     bench.broken = number
-    with pytest.raises(BusError):
+    with pytest.raises(TransferError):
         bench.bus.writeto(0x50, b"\x10a")
     assert (bench.opens, bench.cleared, bench.bus.recoveries) == (1, [], 0)
     bench.broken = None
@@ -182,14 +182,14 @@ def test_a_bus_that_hangs_is_cleared_and_opened_again_at_its_next_use(bench, num
 def test_a_chip_that_does_not_answer_is_no_reason_to_clear_the_bus(bench):
     for number in (errno.EREMOTEIO, errno.EIO):
         bench.broken = number
-        with pytest.raises(BusError):
+        with pytest.raises(TransferError):
             bench.bus.writeto(0x50, b"\x10a")
     assert (bench.opens, bench.cleared) == (1, [])
 
 
 def test_a_bus_that_is_gone_when_it_is_opened_again_is_looked_for_at_each_use(bench):
     bench.broken = errno.ETIMEDOUT
-    with pytest.raises(BusError):
+    with pytest.raises(TransferError):
         bench.bus.writeto(0x50, b"\x10a")
     bench.broken, bench.adapter.number = None, 2
     kernel = I2CKernel({2: bench.adapter})
@@ -205,7 +205,7 @@ def test_a_thread_that_lost_the_bus_can_not_use_it_any_more(bench):
     assert bench.bus.try_lock()  # and hangs in a transfer
     in_another_thread(bench.bus.take_over)
     for use in (lambda: bench.bus.writeto(0x50, b"\x10b"), bench.bus.try_lock):
-        with pytest.raises(BusError, match="another thread has taken the bus over") as caught:
+        with pytest.raises(TransferError, match="another thread has taken the bus over") as caught:
             use()
         assert caught.value.errno == errno.EOWNERDEAD
     bench.bus.unlock()
@@ -240,7 +240,7 @@ def test_a_bus_that_opens_after_it_was_taken_over_is_closed_again(bench):
         return Late()
 
     bench.bus._open_smbus = open_late
-    with pytest.raises(BusError, match="another thread has taken the bus over"):
+    with pytest.raises(TransferError, match="another thread has taken the bus over"):
         bench.bus.writeto(0x50, b"\x10a")
     assert len(closed) == 1
     assert bench.bus._smbus is None
@@ -254,7 +254,7 @@ def test_a_transfer_that_ends_after_the_bus_was_taken_over_leaves_it_alone(bench
         raise OSError(errno.ETIMEDOUT, "from the kernel")
 
     bench.adapter._wire = hang_until_taken_over
-    with pytest.raises(BusError, match="held the clock"):
+    with pytest.raises(TransferError, match="held the clock"):
         bench.bus.writeto(0x50, b"\x10b")
     bench.adapter._wire = bench.wire
     assert bench.opens == 1
@@ -271,6 +271,6 @@ def test_what_a_transfer_reads_after_the_bus_was_taken_over_is_dropped(bench):
         return forward(message)
 
     bench.adapter._wire = answer_once_taken_over
-    with pytest.raises(BusError, match="another thread has taken the bus over"):
+    with pytest.raises(TransferError, match="another thread has taken the bus over"):
         bench.bus.readfrom_into(0x50, buffer)
     assert buffer == b"-"

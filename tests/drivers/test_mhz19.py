@@ -8,7 +8,6 @@ from collections import deque
 import pytest
 
 from growd_drivers.errors import (
-    BusError,
     DeviceMissingError,
     DriverError,
     HardwareUnavailableError,
@@ -16,6 +15,7 @@ from growd_drivers.errors import (
     OutOfRangeError,
     SettingError,
     StuckError,
+    TransferError,
 )
 from growd_drivers.hardware import Hardware
 from growd_drivers.mhz19 import ANSWER_S, BAUD, STUCK_AFTER_S, WARM_UP_S, Mhz19
@@ -205,7 +205,7 @@ def test_a_frame_is_found_wherever_it_begins(warm, pieces):
 )
 def test_what_is_no_frame_is_an_error_and_the_next_one_is_read(warm, pieces):
     Impatient.on(warm.line)
-    with pytest.raises(BusError, match="MH-Z19 on /dev/serial0 sent no whole frame, but") as caught:
+    with pytest.raises(TransferError, match="MH-Z19 on /dev/serial0 sent no whole frame, but") as caught:
         warm.read(*pieces)
     assert caught.value.errno == errno.EBADMSG
     assert not isinstance(caught.value, DeviceMissingError)
@@ -215,7 +215,7 @@ def test_what_is_no_frame_is_an_error_and_the_next_one_is_read(warm, pieces):
 
 def test_a_line_that_never_falls_silent_takes_bounded_time(warm):
     warm.script.append([b"\x55" * 4000])
-    with pytest.raises(BusError, match="no whole frame"):
+    with pytest.raises(TransferError, match="no whole frame"):
         warm.read()
 
 
@@ -358,7 +358,7 @@ def test_the_line_is_the_hardwares_and_closes_with_it():
     with pytest.raises(HardwareUnavailableError, match="/dev/serial0 has a device already"):
         hardware.serial(PORT, baud=BAUD, timeout_s=ANSWER_S)
     hardware.close()
-    with pytest.raises(BusError, match="the line is closed"):
+    with pytest.raises(TransferError, match="the line is closed"):
         line.send(b"\0")
     bench.ports.close()
 
@@ -385,7 +385,7 @@ def test_a_port_that_fails_otherwise_says_how():
         raise OSError(errno.EMFILE, "Too many open files")
 
     line = SerialLine(refuse, PORT, baud=BAUD, timeout_s=ANSWER_S)
-    with pytest.raises(BusError, match="Too many open files"):
+    with pytest.raises(TransferError, match="Too many open files"):
         line.send(b"")
 
 

@@ -7,10 +7,10 @@ import errno
 import pytest
 
 from growd_drivers.errors import (
-    BusError,
     DeviceMissingError,
     NotReadyError,
     SettingError,
+    TransferError,
     WrongDeviceError,
 )
 from growd_drivers.i2c import I2CBus
@@ -175,7 +175,7 @@ def test_a_power_cut_between_two_readings_is_noticed_and_its_sensor_warms_up(war
 
 def test_another_failure_on_the_bus_is_told_as_that(warm):
     warm.faults.inject(Fault("bus_error", PLACE))
-    with pytest.raises(BusError, match=f"^{NAME} broke off the transfer") as caught:
+    with pytest.raises(TransferError, match=f"^{NAME} broke off the transfer") as caught:
         warm.read()
     assert not isinstance(caught.value, DeviceMissingError)
     warm.faults.clear()
@@ -229,7 +229,12 @@ def test_what_is_harmless_on_any_line_is_so_behind_a_bridge(warm, kind):
 
 @pytest.mark.parametrize(
     ("kind", "error"),
-    [("short", BusError), ("garbled", BusError), ("bad_checksum", BusError), ("warm_up", NotReadyError)],
+    [
+        ("short", TransferError),
+        ("garbled", TransferError),
+        ("bad_checksum", TransferError),
+        ("warm_up", NotReadyError),
+    ],
 )
 def test_what_fails_on_any_line_is_an_error_behind_a_bridge(warm, kind, error):
     warm.faults.inject(Fault(kind, "mhz16"))
@@ -265,7 +270,7 @@ def test_a_bridge_that_does_not_send_is_an_error_and_is_not_waited_for_longer(be
     bench.bridge.is_running = False
     port.write(READ_COMMAND * 7)
     before = bench.clock.now
-    with pytest.raises(BusError, match=f"{NAME} does not send: its crystal stands still") as caught:
+    with pytest.raises(TransferError, match=f"{NAME} does not send: its crystal stands still") as caught:
         port.write(READ_COMMAND)
     assert caught.value.address == 0x4D
     assert bench.clock.now - before == pytest.approx(ANSWER_S, abs=0.01)

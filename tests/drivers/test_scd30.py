@@ -8,7 +8,13 @@ import time as real_time
 import adafruit_scd30
 import pytest
 
-from growd_drivers.errors import BusError, DeviceMissingError, NotReadyError, OutOfRangeError, SettingError
+from growd_drivers.errors import (
+    DeviceMissingError,
+    NotReadyError,
+    OutOfRangeError,
+    SettingError,
+    TransferError,
+)
 from growd_drivers.i2c import I2CBus
 from growd_drivers.scd30 import Scd30
 from growd_hwsim.chips.scd30 import SimulatedScd30
@@ -126,7 +132,7 @@ def test_self_calibration_is_on_only_when_asked_for():
 
 def test_a_wrong_checksum_is_an_error_and_never_a_value(bench):
     bench.machine.faults.inject(Fault("bad_crc", "scd30"))
-    with pytest.raises(BusError, match="wrong checksum") as caught:
+    with pytest.raises(TransferError, match="wrong checksum") as caught:
         bench.read_next()
     assert (caught.value.errno, caught.value.address) == (errno.EBADMSG, 0x61)
     bench.machine.faults.clear()
@@ -161,7 +167,7 @@ def test_a_transient_failure_keeps_its_number_and_passes(kind, number, at_start)
         with pytest.raises(NotReadyError):
             bench.driver.read()
     bench.machine.faults.inject(Fault(kind, "scd30"))
-    with pytest.raises(BusError) as caught:
+    with pytest.raises(TransferError) as caught:
         bench.driver.read()
     assert caught.value.errno == number
     assert not isinstance(caught.value, DeviceMissingError)
@@ -250,7 +256,7 @@ def test_a_chip_that_has_not_measured_is_not_calibrated(bench):
 def test_a_recalibration_that_the_wire_does_not_carry_is_an_error(bench):
     bench.read_next()
     bench.machine.faults.inject(Fault("bus_error", "scd30"))
-    with pytest.raises(BusError, match="broke off the transfer"):
+    with pytest.raises(TransferError, match="broke off the transfer"):
         bench.driver.recalibrate(800)
 
 

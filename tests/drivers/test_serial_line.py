@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from growd_drivers.errors import BusError
+from growd_drivers.errors import TransferError
 from growd_drivers.serial_line import SerialLine
 
 PLACE = "/dev/serial0"
@@ -64,7 +64,9 @@ def test_a_thread_that_lost_the_line_can_not_use_it_any_more(bench):
     bench.line.send(b"a")
     in_another_thread(bench.line.take_over)
     for use in (lambda: bench.line.send(b"b"), lambda: bench.line.read(1)):
-        with pytest.raises(BusError, match=f"{PLACE} .*another thread has taken the line over") as caught:
+        with pytest.raises(
+            TransferError, match=f"{PLACE} .*another thread has taken the line over"
+        ) as caught:
             use()
         assert caught.value.errno == errno.EOWNERDEAD
     assert [(port.written, port.is_open) for port in bench.ports] == [(b"a", False)]
@@ -90,7 +92,7 @@ def take_over_and_use(bench: Bench) -> None:
 def test_a_read_that_ends_after_the_line_was_taken_over_leaves_the_new_port_alone(bench):
     bench.line.send(b"a")
     bench.ports[0].meanwhile = lambda: in_another_thread(lambda: take_over_and_use(bench))
-    with pytest.raises(BusError, match="another thread has taken the line over"):
+    with pytest.raises(TransferError, match="another thread has taken the line over"):
         bench.line.read(1)
     assert [port.is_open for port in bench.ports] == [False, True]
 
@@ -101,7 +103,7 @@ def test_a_port_that_is_open_only_after_the_line_was_taken_over_is_closed_again(
         in_another_thread(lambda: take_over_and_use(bench))
 
     bench.meanwhile = meanwhile
-    with pytest.raises(BusError, match="another thread has taken the line over"):
+    with pytest.raises(TransferError, match="another thread has taken the line over"):
         bench.line.send(b"old")
     taken_over, late = bench.ports
     assert (taken_over.is_open, taken_over.written) == (True, b"new")

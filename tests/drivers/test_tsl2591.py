@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growd_drivers.errors import (
-    BusError,
     DeviceMissingError,
     NotReadyError,
     OutOfRangeError,
+    TransferError,
     WrongDeviceError,
 )
 from growd_drivers.i2c import I2CBus
@@ -168,7 +168,7 @@ def test_an_absent_chip_is_missing_until_it_is_back():
 def test_a_bus_that_breaks_off_is_an_error_and_passes():
     bench = Bench()
     bench.faults.inject(Fault("bus_error", "tsl2591"))
-    with pytest.raises(BusError, match="TSL2591 at 0x29 on I2C bus 1 broke off the transfer"):
+    with pytest.raises(TransferError, match="TSL2591 at 0x29 on I2C bus 1 broke off the transfer"):
         bench.read(100.0)
     bench.faults.clear()
     assert bench.read(100.0) == pytest.approx(100.0, rel=0.01)

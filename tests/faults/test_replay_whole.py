@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.bus.messages import Quality
-from growd.config import Config, Filter, Light, Sensor, Simulator
+from growd.config import Config, FilterOptions, Light, Sensor, Simulator
 from growd.control import filters, sampling
 from growd.variables import VARIABLES
 from growd.wiring.chamber import sensed
@@ -115,7 +115,7 @@ async def replaying(path: Path, *sensors: Sensor) -> AsyncIterator[Replayed]:
         sensor=sensors,
         simulator=Simulator(replay=str(path)),
         light=Light(enabled=False),
-        filter=Filter(weight=1.0, stale_after_s=GAP_S),
+        filter=FilterOptions(weight=1.0, stale_after_s=GAP_S),
     )
     recorded = _recorded(path)
     async with rigged(config) as rig:

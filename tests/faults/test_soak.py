@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.bus.messages import Quality
-from growd.config import Config, Filter, Light, Relay, Sensor
+from growd.config import Config, FilterOptions, Light, RelayOptions, Sensor
 from growd.control import actuation, controllers, filters, health, interlocks, sampling
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
@@ -60,9 +60,9 @@ CONFIG = Config(
         Sensor(name="tsl2591_1", kind="tsl2591", bus=2, interval_s=MINUTE_S),
     ),
     light=Light(stale_after_s=400.0),
-    relay=(Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", stale_after_s=400.0),),
+    relay=(RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", stale_after_s=400.0),),
     interlock=UNHINDERED,
-    filter=Filter(weight=1.0, stale_after_s=STALE_S),  # what is measured is what a sensor said
+    filter=FilterOptions(weight=1.0, stale_after_s=STALE_S),  # what is measured is what a sensor said
 )
 PLACES = {
     "scd30": ("scd30_1",),

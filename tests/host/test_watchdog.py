@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from growd.bus import Bus
-from growd.config import Channel, Config, Light, Relay, Sensor
+from growd.config import ChannelOptions, Config, Light, RelayOptions, Sensor
 from growd.control.combining import Combiner
 from growd.control.filters import Filter
 from growd.control.sampling import Sampler
@@ -41,8 +41,8 @@ FREEZING = str(Path(__file__).parents[1] / "support" / "freezing.py")
 WATCHDOG_S = 1.0
 ENV = "environment_1"
 AIR = Sensor(name="air", kind="scd30")
-LAMP = Light(channel=(Channel(name="red", pin=4),))
-VALVE = Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+LAMP = Light(channel=(ChannelOptions(name="red", pin=4),))
+VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
 
 pytestmark = pytest.mark.timeout(240)
 

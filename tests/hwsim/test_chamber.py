@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growd_hwsim.chamber import (
-    Chamber,
+    AirInputs,
+    AirState,
     ChamberParameters,
-    Inputs,
     Lamp,
-    State,
+    SimulatedChamber,
     compensation_point_ppm,
     gross_photosynthesis,
     saturation_vapour_g_m3,
@@ -22,11 +22,11 @@ from support.machine import SleepingTime
 
 NIGHT = ChamberParameters(daylight_lux=0.0)
 BARREN = ChamberParameters(leaf_area_index=0.0, dark_respiration_umol_m2_s=0.0)
-ROOM = State(420.0, 22.0, 8.7)
+ROOM = AirState(420.0, 22.0, 8.7)
 
-states = st.builds(State, st.floats(0, 40_000), st.floats(6, 39), st.floats(0, 4))
+states = st.builds(AirState, st.floats(0, 40_000), st.floats(6, 39), st.floats(0, 4))
 inputs = st.builds(
-    Inputs,
+    AirInputs,
     st.just(ROOM),
     st.floats(0, 2000),
     st.floats(0, 100),
@@ -39,7 +39,7 @@ inputs = st.builds(
 class Bench:
     def __init__(self, parameters: ChamberParameters = NIGHT, **options) -> None:
         self.clock = SleepingTime()
-        self.chamber = Chamber(self.clock.monotonic, parameters, **options)
+        self.chamber = SimulatedChamber(self.clock.monotonic, parameters, **options)
 
     def after(self, seconds: float):
         self.clock.advance(seconds)
@@ -184,7 +184,7 @@ def test_how_often_it_is_read_changes_little():
 def test_same_seed_same_chamber_whatever_time_it_starts_at():
     def series(seed: int, now: float) -> list[float]:
         clock = SleepingTime(now)
-        chamber = Chamber(clock.monotonic, NIGHT, seed=seed)
+        chamber = SimulatedChamber(clock.monotonic, NIGHT, seed=seed)
         values = []
         for _ in range(10):
             clock.advance(512)
@@ -300,8 +300,8 @@ def test_barren_air_moves_exactly_however_it_is_cut(state, acting):
 
 def test_what_plants_and_exchange_move_adds_up_to_what_changed():
     """The balance in mol, summed from the sources' own formulas over seconds."""
-    acting = Inputs(ROOM, ppfd_umol_m2_s=300.0, lamp_power_w=30.0)
-    state, moved_ppm = State(1500.0, 22.0, 8.7), 0.0
+    acting = AirInputs(ROOM, ppfd_umol_m2_s=300.0, lamp_power_w=30.0)
+    state, moved_ppm = AirState(1500.0, 22.0, 8.7), 0.0
     for _ in range(1800):
         following = step(NIGHT, state, acting, 1.0)
         ppm = (state.carbon_dioxide_ppm + following.carbon_dioxide_ppm) / 2
@@ -317,13 +317,13 @@ def test_what_plants_and_exchange_move_adds_up_to_what_changed():
 
 def test_the_valve_of_a_sealed_chamber_gives_its_flow_to_the_air():
     sealed = ChamberParameters(leak_per_h=0.0, leaf_area_index=0.0, dark_respiration_umol_m2_s=0.0)
-    after = step(sealed, ROOM, Inputs(ROOM, valve_open=True), 120.0)
+    after = step(sealed, ROOM, AirInputs(ROOM, valve_open=True), 120.0)
     replaced = 1 - math.exp(-0.05 * 2 / 100)  # 0.1 l of 100 l, mixed all the while
     assert after.carbon_dioxide_ppm == pytest.approx(420 + (1e6 - 420) * replaced, rel=1e-9)
 
 
 def test_steady_states_are_those_of_the_balances():
-    acting = Inputs(ROOM, lamp_power_w=30.0, valve_open=True, fan_on=True)
+    acting = AirInputs(ROOM, lamp_power_w=30.0, valve_open=True, fan_on=True)
     steady = step(BARREN, ROOM, acting, 1e6)
     fan, leak, valve = 0.01, 1.5 / 3600, 0.05 / 60_000 / 0.1
     exchange = fan + leak

@@ -10,11 +10,11 @@ import pytest
 
 from growd_drivers.bh1750 import Bh1750
 from growd_drivers.errors import (
-    BusError,
     DeviceMissingError,
     HardwareUnavailableError,
     NotReadyError,
     OutOfRangeError,
+    TransferError,
 )
 from growd_drivers.i2c import I2CBus
 from growd_drivers.pwm_light import PwmLight
@@ -118,7 +118,7 @@ def test_a_transfer_that_fails_fails_there_alone_and_until_it_is_cleared(bench, 
     bench.faults.inject(Fault(kind, device))
     for chip in CHIPS:
         if chip in at(device):
-            with pytest.raises(BusError) as caught:
+            with pytest.raises(TransferError) as caught:
                 bench.read(chip)
             assert caught.value.errno == ERRORS[kind]
             assert isinstance(caught.value, DeviceMissingError) == (kind in {"absent", "nak"})
@@ -139,12 +139,12 @@ def test_a_stuck_bus_costs_each_transfer_its_time_until_it_is_cleared(bench):
     light = Bh1750(uncleared, sleep=bench.machine.sleep)
     for _ in range(3):
         before = bench.clock.now
-        with pytest.raises(BusError) as caught:
+        with pytest.raises(TransferError) as caught:
             light.read()
         assert caught.value.errno == errno.ETIMEDOUT
         assert bench.clock.now - before == pytest.approx(BUS_TIMEOUT_S)
     bench.machine.adapters[1].clock_pulses(8)
-    with pytest.raises(BusError):
+    with pytest.raises(TransferError):
         light.read()
     bench.machine.clear_bus(1)
     assert light.read()
@@ -156,7 +156,7 @@ def test_the_drivers_clear_a_stuck_bus_by_themselves_and_leave_the_other_alone(b
     bench.faults.inject(Fault("stuck", "i2c-1"))
     for chip in at("i2c-2"):
         assert bench.read(chip)
-    with pytest.raises(BusError):
+    with pytest.raises(TransferError):
         bench.read(CHIPS[1])
     assert bench.machine.adapters[1].pulses == 0
     assert all(bench.read(chip) for chip in CHIPS)
@@ -199,7 +199,7 @@ def test_a_call_hangs_until_the_fault_is_cleared_and_the_others_do_not(bench, ki
         assert all(bench.read(chip) for chip in CHIPS if chip not in struck)
         assert not hung.done()
         bench.faults.clear(device)
-        with pytest.raises(BusError) as caught:
+        with pytest.raises(TransferError) as caught:
             hung.result()
     assert caught.value.errno == errno.ETIMEDOUT
     assert bench.faults.hanging == 0
@@ -213,7 +213,7 @@ def test_all_calls_on_a_bus_that_hangs_hang(bench):
         until(lambda: bench.faults.hanging == 3)
         bench.clock.advance(60)
         for call in hung:
-            with pytest.raises(BusError):
+            with pytest.raises(TransferError):
                 call.result()
     assert all(bench.read(chip) for chip in CHIPS)
 
@@ -230,7 +230,7 @@ def test_closing_the_hardware_ends_what_hangs(bench):
         until(lambda: bench.faults.hanging == 2)
         valve.set(True)
         bench.machine.close()
-        for call, error in zip(hung, (BusError, HardwareUnavailableError), strict=True):
+        for call, error in zip(hung, (TransferError, HardwareUnavailableError), strict=True):
             with pytest.raises(error):
                 call.result()
 

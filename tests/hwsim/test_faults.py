@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from growd_drivers.bh1750 import Bh1750
-from growd_drivers.errors import BusError, DeviceMissingError, HardwareUnavailableError, NotReadyError
+from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, NotReadyError, TransferError
 from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
 from growd_hwsim.errors import FaultError, FaultFileError, SimulationError
@@ -50,7 +50,7 @@ def test_it_strikes_its_device_alone():
 
 def test_an_address_on_a_bus_is_a_device_too():
     bench = Bench(Fault("bus_error", "i2c-1:0x23"))
-    with pytest.raises(BusError) as caught:
+    with pytest.raises(TransferError) as caught:
         bench.light.read()
     assert caught.value.errno == errno.EIO
     bench.start_air()
@@ -72,7 +72,7 @@ def test_a_pin_refuses_for_as_long_as_the_fault_lasts():
 def test_a_timeout_takes_the_time_the_adapter_waits():
     bench = Bench(Fault("timeout", "bh1750"))
     before = bench.clock.now
-    with pytest.raises(BusError) as caught:
+    with pytest.raises(TransferError) as caught:
         bench.light.read()
     assert caught.value.errno == errno.ETIMEDOUT
     assert bench.clock.now - before == pytest.approx(BUS_TIMEOUT_S)
@@ -106,7 +106,7 @@ def test_a_flipped_bit_never_becomes_a_frozen_value():
     bench.start_air()
     assert bench.next_air()
     bench.faults.inject(Fault("bad_crc", "scd30"))
-    with pytest.raises(BusError):
+    with pytest.raises(TransferError):
         bench.next_air()
     bench.faults.clear("scd30")
     bench.faults.inject(Fault("frozen", "scd30"))
@@ -121,7 +121,7 @@ def test_probability_is_thrown_by_dice_that_can_be_thrown_again():
         for _ in range(60):
             try:
                 bench.light.read()
-            except BusError:
+            except TransferError:
                 seen.append(False)
             else:
                 seen.append(True)

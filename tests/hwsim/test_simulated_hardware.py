@@ -12,7 +12,7 @@ from growd_drivers.pwm_light import PwmLight
 from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
 from growd_drivers.tsl2591 import Tsl2591
-from growd_hwsim.chamber import Chamber, ChamberParameters
+from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredRelay, Wiring
 from support.machine import SleepingTime, simulated
 
@@ -191,7 +191,7 @@ SECOND = Wiring(
 @pytest.fixture
 def two_chambers():
     clock = SleepingTime()
-    second = Chamber(clock.monotonic, ChamberParameters(daylight_lux=0.0))
+    second = SimulatedChamber(clock.monotonic, ChamberParameters(daylight_lux=0.0))
     machine = simulated(clock, further=[(second, SECOND)])
     yield machine
     machine.close()

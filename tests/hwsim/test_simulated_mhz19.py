@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import serial
 
-from growd_drivers.errors import BusError, DeviceMissingError, NotReadyError, OutOfRangeError, StuckError
+from growd_drivers.errors import DeviceMissingError, NotReadyError, OutOfRangeError, StuckError, TransferError
 from growd_drivers.mhz19 import BAUD, WARM_UP_S, Mhz19
 from growd_hwsim.chips.mhz19 import SimulatedMhz19, reading
 from growd_hwsim.errors import FaultError
@@ -194,7 +194,7 @@ def test_a_frame_that_is_not_whole_never_becomes_a_number(named, device, kind):
     bench.faults.inject(Fault(kind, device, duration=60))
     Impatient.on(bench.line)
     for _ in range(2):
-        with pytest.raises(BusError, match="no whole frame"):
+        with pytest.raises(TransferError, match="no whole frame"):
             bench.read()
     Impatient.off(bench.line)
     bench.clock.advance(60)

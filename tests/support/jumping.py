@@ -231,7 +231,7 @@ class _Selector:
         return getattr(self._selector, name)
 
 
-class _Line(uart.Line):
+class _Line(uart.PseudoTerminal):
     """A serial line whose chip answers in the thread that asks: no turns of threads."""
 
     coming = 0

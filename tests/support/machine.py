@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from growd_hwsim.chamber import Chamber, ChamberParameters
+from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.hardware import open_simulated
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class SleepingTime:
 
 def simulated(time: SleepingTime, *, daylight_lux: float = 0.0, **options: Any) -> SimulatedHardware:
     """A machine in a chamber without daylight, unless asked for."""
-    chamber = Chamber(time.monotonic, ChamberParameters(daylight_lux=daylight_lux))
+    chamber = SimulatedChamber(time.monotonic, ChamberParameters(daylight_lux=daylight_lux))
     return open_simulated(chamber, sleep=time.sleep, monotonic=time.monotonic, **options)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from growd.config import Config, Interlock, Light, Relay, Sensor
+from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor
 from growd.store.points import PointMaker, StorageRule
 from growd.store.recorder import Recorder
 from growd.wiring.chamber import sensed
@@ -30,7 +30,7 @@ ENVIRONMENT = "environment_1"
 VALVE, WHITE_PIN, VALVE_PIN = "air_carbon_dioxide_valve_on", 12, 21
 FIRST_LUX, THEN_LUX = 8_000.0, 6_000.0
 FULL_LUX = 20_000.0
-UNHINDERED = Interlock(valve_open_s=86_400, dose_s=3_600, no_rise_open_s=86_400, light_off_degc=85)
+UNHINDERED = InterlockOptions(valve_open_s=86_400, dose_s=3_600, no_rise_open_s=86_400, light_off_degc=85)
 """Limits that a valve which is open for hours does not reach."""
 
 INTERVAL_S = 2.0
@@ -61,7 +61,7 @@ def chamber_of(*sensors: Sensor, needs_sensor: bool = False, **options: Any) -> 
     return Config(
         sensor=sensors,
         light=Light(needs_sensor=needs_sensor, full_scale_lux=FULL_LUX),
-        relay=(Relay(name="valve", pin=VALVE_PIN, variable=VALVE),),
+        relay=(RelayOptions(name="valve", pin=VALVE_PIN, variable=VALVE),),
         interlock=UNHINDERED,
         **options,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from growd.config import Config, Light, Relay, Sensor
+from growd.config import Config, Light, RelayOptions, Sensor
 from growd.wiring.fault_services import FaultServices
 from support.jumping import rigged
 
@@ -16,7 +16,7 @@ SENSORS = (
     Sensor(name="co2", kind="mhz19", port="/dev/ttyS9"),
     Sensor(name="light", kind="bh1750"),
 )
-VALVE = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+VALVE = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
 
 
 async def test_what_lasts_or_lets_go_or_breaks_takes_an_administrator():

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from growd.cli.asking import status_of
 from growd.cli.options import Reach
-from growd.config import Chamber, Channel, Config, Environment, Light, Relay, Sensor
+from growd.config import ChamberOptions, ChannelOptions, Config, Environment, Light, RelayOptions, Sensor
 from growd.control.actuation import LightActuator, SwitchActuator
 from growd.wiring.chamber import Plant
 from growd_hwsim.faults import Fault
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
 
 FIRST, SECOND = "shelf_1", "shelf_2"
-VALVE = Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
 # Named as in the first environment, one of them on the same bus, and a lamp that a low pin lights.
-SHELF = Chamber(
+SHELF = ChamberOptions(
     sensor=(
         Sensor(name="air", kind="scd30", bus=3),
         Sensor(name="lux", kind="bh1750", address=0x5C, interval_s=1.0),
     ),
-    light=Light(channel=(Channel(name="white", pin=20),), inverted=True),
+    light=Light(channel=(ChannelOptions(name="white", pin=20),), inverted=True),
     relay=(VALVE,),
 )
 CONFIG = Config(
@@ -140,7 +140,7 @@ async def test_an_output_that_may_not_be_safe_is_told_with_its_environment():
 
 async def test_a_lamp_that_is_not_there_leaves_its_pins_to_the_other():
     config = replace(CONFIG, light=Light(enabled=False), relay=(replace(VALVE, pin=12),))
-    other = replace(SHELF, light=Light(channel=(Channel(name="white", pin=13),)), relay=())
+    other = replace(SHELF, light=Light(channel=(ChannelOptions(name="white", pin=13),)), relay=())
     async with rigged(replace(config, chamber={SECOND: other})) as rig:
         rig.bus.node("client")
         await rig.clock.advance(KNOWN_S)

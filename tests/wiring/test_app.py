@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from growd.cli.main import main
-from growd.config import Interlock, Relay, Sensor, load
+from growd.config import InterlockOptions, RelayOptions, Sensor, load
 from growd.config.alerts import Notify
 from growd.config.checks import RESERVED
 from growd.config.profiles import profile_path
@@ -384,7 +384,7 @@ async def test_a_client_sees_a_fault_in_data_device_and_output_and_that_it_is_ov
         Sensor(name="air", kind="scd30", interval_s=2.0),
         Sensor(name="lux", kind="bh1750", bus=2, interval_s=2.0),
     )
-    valve = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    valve = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
     config = load(None, (*SETTINGS, "simulator.speed=20"))
     app = App(replace(config, sensor=sensors, relay=(valve,)), tmp_path)
     measured, diagnostics = "environment_1/measured/air_carbon_dioxide", "environment_1/diagnostics/air"
@@ -468,8 +468,8 @@ async def test_the_scd30_is_set_as_configured_and_asked_over_http(
 
 
 RELAYS = (
-    Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low", needs=""),
-    Relay(name="fan", pin=24, variable="air_flush_on", safe="on"),
+    RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low", needs=""),
+    RelayOptions(name="fan", pin=24, variable="air_flush_on", safe="on"),
 )
 VALVE = "environment_1/commanded/air_carbon_dioxide_valve_on"
 FLUSH = "environment_1/commanded/air_flush_on"
@@ -706,9 +706,11 @@ async def test_an_empty_bottle_is_an_alarm_that_outlasts_a_restart_until_it_is_r
     tmp_path: Path, machines: list[SimulatedHardware]
 ):
     def made(speed: int) -> App:
-        valve = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", stale_after_s=86_400.0)
+        valve = RelayOptions(
+            name="valve", pin=23, variable="air_carbon_dioxide_valve_on", stale_after_s=86_400.0
+        )
         config = load(None, (*SETTINGS, f"simulator.speed={speed}"))
-        return App(replace(config, relay=(valve,), interlock=Interlock(no_rise_open_s=60.0)), tmp_path)
+        return App(replace(config, relay=(valve,), interlock=InterlockOptions(no_rise_open_s=60.0)), tmp_path)
 
     def empty_the_bottle() -> None:
         chamber = machines[-1].chamber

@@ -6,14 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from growd.bus import Bus
-from growd.config import CarbonDioxide, Config, ConfigError, Relay, Sensor, Simulator, load
+from growd.config import CarbonDioxide, Config, ConfigError, RelayOptions, Sensor, Simulator, load
 from growd.wiring.chamber import Plants, declare_topics
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
 
-VALVE = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
-FAN = Relay(name="fan", pin=24, variable="air_flush_on")
+VALVE = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+FAN = RelayOptions(name="fan", pin=24, variable="air_flush_on")
 CO2 = "environment_1/controllers/air_carbon_dioxide"
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from growd.bus import Bus
 from growd.bus.messages import Quality
-from growd.config import Config, ConfigError, Light, Relay, Sensor, StorageRule, Store, refuse
+from growd.config import Config, ConfigError, Light, RelayOptions, Sensor, StorageRule, Store, refuse
 from growd.runtime.clock import RealClock
 from growd.wiring.chamber import Plants, declare_topics, unmeasured_variables
 from growd.wiring.simulator import simulated_hardware
@@ -67,7 +67,7 @@ async def test_a_slow_sensor_has_not_failed_before_its_first_reading():
 
 AIR, SPARE = Sensor(name="air", kind="scd30"), Sensor(name="spare", kind="scd30", bus=2)
 LUX = Sensor(name="lux", kind="bh1750", bus=3)
-VALVE = Relay(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
 KNOWN_S = 10.0  # from the start until a sensor has measured
 SAFE_S = 2 + 1 + 3  # from a failure: the next reading, the second try, the time limits of both
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from growd.config import Chamber, Channel, Config, ConfigError, Light, Relay, Simulator
+from growd.config import ChamberOptions, ChannelOptions, Config, ConfigError, Light, RelayOptions, Simulator
 from growd.runtime.clock import RealClock
 from growd.wiring.app import open_configured
 from growd.wiring.outputs import check_lamps, light_device, relay_device
@@ -14,7 +14,11 @@ from growd_hwsim.hardware import Wiring
 from support.machine import SleepingTime, simulated
 
 LAMP = Light(
-    channel=(Channel(name="white", pin=12),), frequency_hz=500, minimum_duty=0.1, gamma=2.0, inverted=True
+    channel=(ChannelOptions(name="white", pin=12),),
+    frequency_hz=500,
+    minimum_duty=0.1,
+    gamma=2.0,
+    inverted=True,
 )
 
 
@@ -36,7 +40,7 @@ def test_the_lamp_is_what_the_configuration_says(machine):
 
 @pytest.mark.parametrize(("active", "safe", "levels"), [("high", "off", [0, 1, 0]), ("low", "on", [0, 1, 0])])
 def test_a_relay_is_what_the_configuration_says(machine, active, safe, levels):
-    settings = Relay(name="fan", pin=24, variable="air_flush_on", active=active, safe=safe)
+    settings = RelayOptions(name="fan", pin=24, variable="air_flush_on", active=active, safe=safe)
     relay = relay_device(machine, settings)
     relay.use().set(safe == "off")
     relay.close()
@@ -45,7 +49,7 @@ def test_a_relay_is_what_the_configuration_says(machine, active, safe, levels):
 
 WIRED_TO_PWM = Wiring(lamp_pins={"white": 12, "blue": 22}, inverted_lamps=True, pwm_chips={2: 4})
 BY_HARDWARE = Light(
-    channel=(Channel(name="white", pin=12), Channel(name="blue", pin=22)),
+    channel=(ChannelOptions(name="white", pin=12), ChannelOptions(name="blue", pin=22)),
     inverted=True,
     hardware_pwm=True,
     pwm_chip=2,
@@ -98,9 +102,9 @@ def test_two_channels_of_the_lamp_on_one_of_the_pwm_are_refused_where_the_machin
     monkeypatch.setattr("growd.wiring.app.open_hardware", lambda **_: machine)
     with pytest.raises(ConfigError, match="white and blue"):
         open_configured(Config(simulator=Simulator(enabled=False), light=light), RealClock())
-    red = Light(hardware_pwm=True, channel=(Channel(name="red", pin=12),))
-    blue = Light(hardware_pwm=True, channel=(Channel(name="blue", pin=18),))
-    two = Config(light=red, chamber={"shelf_2": Chamber(light=blue)})
+    red = Light(hardware_pwm=True, channel=(ChannelOptions(name="red", pin=12),))
+    blue = Light(hardware_pwm=True, channel=(ChannelOptions(name="blue", pin=18),))
+    two = Config(light=red, chamber={"shelf_2": ChamberOptions(light=blue)})
     both = (
         r"\[chamber.shelf_2.light\] channel.pin: environment_1/red and shelf_2/blue, on GPIO 12 and 18, have"
     )
@@ -127,5 +131,5 @@ def test_an_output_that_could_not_be_opened_is_opened_at_a_later_use(machine):
 
 
 def test_an_output_that_was_never_used_is_not_touched_at_the_end(machine):
-    relay_device(machine, Relay(name="fan", pin=24, variable="air_flush_on")).close()
+    relay_device(machine, RelayOptions(name="fan", pin=24, variable="air_flush_on")).close()
     assert not machine.gpio.history

@@ -7,7 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from growd.bus import Bus
-from growd.config import Chamber, Channel, Config, ConfigError, Environment, Interlock, Light, Relay, Sensor
+from growd.config import (
+    ChamberOptions,
+    ChannelOptions,
+    Config,
+    ConfigError,
+    Environment,
+    InterlockOptions,
+    Light,
+    RelayOptions,
+    Sensor,
+)
 from growd.config.services import SetPoints
 from growd.control.topics import declare_environment
 from growd.recipes.interpreter import check
@@ -19,24 +29,26 @@ from support.clock import ManualClock
 from support.running import running
 
 SHELF = "shelf_2"
-VALVE = Relay(name="valve", pin=5, variable="air_carbon_dioxide_valve_on")
-FAN = Relay(name="fan", pin=6, variable="air_flush_on")
+VALVE = RelayOptions(name="valve", pin=5, variable="air_carbon_dioxide_valve_on")
+FAN = RelayOptions(name="fan", pin=6, variable="air_flush_on")
 SENSOR = Sensor(name="air", kind="scd30")
 
 
 def test_a_lamp_can_be_asked_for_its_full_light_and_each_of_its_channels():
-    light = Light(channel=(Channel(name="red", pin=4),), full_scale_lux=9_000)
-    assert reach_of(Chamber(light=light)) == {
+    light = Light(channel=(ChannelOptions(name="red", pin=4),), full_scale_lux=9_000)
+    assert reach_of(ChamberOptions(light=light)) == {
         "light_illuminance": (0, 9_000),
         "light_intensity_red": (0, 1),
     }
 
 
 def test_carbon_dioxide_can_be_asked_for_up_to_its_ceiling_where_a_sensor_and_a_valve_are():
-    chamber = Chamber(sensor=(SENSOR,), relay=(VALVE, FAN), interlock=Interlock(ceiling_ppm=2_000))
+    chamber = ChamberOptions(
+        sensor=(SENSOR,), relay=(VALVE, FAN), interlock=InterlockOptions(ceiling_ppm=2_000)
+    )
     switches = {"air_carbon_dioxide_valve_on": (0, 1), "air_flush_on": (0, 1)}
     assert reach_of(chamber) == switches | {"air_carbon_dioxide": (0, 2_000)}
-    assert reach_of(Chamber(relay=(VALVE, FAN))) == switches
+    assert reach_of(ChamberOptions(relay=(VALVE, FAN))) == switches
 
 
 def test_what_no_actuator_can_do_is_warned_of_once_for_each_variable():
@@ -47,7 +59,7 @@ def test_what_no_actuator_can_do_is_warned_of_once_for_each_variable():
         [30, "air_temperature", 25],
         [60, "air_carbon_dioxide", 1_500],
     ]
-    chamber = Chamber(light=Light(), sensor=(SENSOR,), relay=(VALVE,))
+    chamber = ChamberOptions(light=Light(), sensor=(SENSOR,), relay=(VALVE,))
     findings = check({"format": "simple", "operations": operations}, reach_of(chamber))
     assert [str(finding) for finding in findings] == [
         "/operations/0: light_illuminance can be driven from 0 to 20000 here, not to 30000",
@@ -73,7 +85,7 @@ def test_a_time_zone_is_that_of_the_recipes():
 async def test_each_environment_keeps_set_points_by_hand_as_it_is_configured(tmp_path, keeps):
     settings = Config(
         environment=Environment(keep_set_points="environment_1" in keeps),
-        chamber={SHELF: Chamber(environment=SetPoints(keep_set_points=SHELF in keeps))},
+        chamber={SHELF: ChamberOptions(environment=SetPoints(keep_set_points=SHELF in keeps))},
     )
     clock = ManualClock(1_700_000_000.0)
     found = {}

@@ -17,7 +17,7 @@ import aiohttp
 import pytest
 
 from growd.cli.run import _make_safe
-from growd.config import Chamber, Channel, Config, Light, Relay, Simulator, load
+from growd.config import ChamberOptions, ChannelOptions, Config, Light, RelayOptions, Simulator, load
 from growd.config.profiles import profile_path
 from growd.host.data_folder import own_folder
 from growd.store.local import SCHEMA_VERSION
@@ -215,11 +215,13 @@ def test_a_start_that_fails_leaves_the_outputs_safe_and_growd_safe_makes_them_so
 
 
 def test_pins_of_every_output_are_known():
-    shelf = Chamber(
-        light=Light(channel=(Channel(name="white", pin=20),), inverted=True, hardware_pwm=True, pwm_chip=2),
-        relay=(Relay(name="fan", pin=21, variable="air_flush_on", active="low", safe="on"),),
+    shelf = ChamberOptions(
+        light=Light(
+            channel=(ChannelOptions(name="white", pin=20),), inverted=True, hardware_pwm=True, pwm_chip=2
+        ),
+        relay=(RelayOptions(name="fan", pin=21, variable="air_flush_on", active="low", safe="on"),),
     )
-    valve = Relay(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    valve = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
     config = Config(simulator=REAL, relay=(valve,), chamber={"shelf_2": shelf})
     assert safe_pins(config) == [
         SafePin("environment_1/valve", 23, 0),
@@ -230,7 +232,7 @@ def test_pins_of_every_output_are_known():
 
 
 REAL = Simulator(enabled=False)
-FAN = Relay(name="fan", pin=24, variable="air_flush_on")
+FAN = RelayOptions(name="fan", pin=24, variable="air_flush_on")
 
 
 def test_the_outputs_are_written_down_only_when_they_change(data: Path):
@@ -355,7 +357,9 @@ def test_a_start_with_a_wrong_option_tells_the_outputs_of_the_last_run_apart(dat
 def test_pins_of_the_pwm_chip_are_made_safe_by_it(pins: LastingPins, tmp_path: Path):
     machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins={"white": 12}, pwm_chips={0: 2}))
     lamp = Light(
-        channel=(Channel(name="white", pin=12), Channel(name="red", pin=22)), inverted=True, hardware_pwm=True
+        channel=(ChannelOptions(name="white", pin=12), ChannelOptions(name="red", pin=22)),
+        inverted=True,
+        hardware_pwm=True,
     )
     with pins.here():
         outcome = make_safe(Config(simulator=REAL, light=lamp), tmp_path, machine.pwm_files)
@@ -458,7 +462,7 @@ class RacingGpio:
 
 def test_outputs_that_are_claimed_by_several_threads_at_once_can_be_driven_for_good():
     gpio = RacingGpio(3)
-    relays: list[Relay] = []
+    relays: list[RelayOptions] = []
     threads = [
         threading.Thread(target=lambda pin=pin: relays.append(drivers.Relay(gpio, pin)))
         for pin in (23, 24, 25)

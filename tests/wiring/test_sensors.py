@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from growd.config import Chamber, Config, ConfigError, Light, Sensor, refuse
+from growd.config import ChamberOptions, Config, ConfigError, Light, Sensor, refuse
 from growd.wiring.sensors import SensorDevice, line_of, shared_places
-from growd_drivers.errors import BusError, NotReadyError
+from growd_drivers.errors import NotReadyError, TransferError
 from growd_drivers.mhz19 import WARM_UP_S
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import WiredChip, Wiring
@@ -57,7 +57,7 @@ def test_a_bridge_and_a_chip_at_one_address_are_refused():
 
 def test_a_serial_port_has_one_sensor_of_all_environments():
     at_any = replace(PORT, port="/dev/serial*")
-    config = Config(sensor=(PORT,), chamber={"shelf_2": Chamber(sensor=(at_any,))})
+    config = Config(sensor=(PORT,), chamber={"shelf_2": ChamberOptions(sensor=(at_any,))})
     both = "environment_1/at_a_port and shelf_2/at_a_port are both at /dev/serial0"
     with pytest.raises(ConfigError, match=re.escape(f"[chamber.shelf_2.sensor] port: {both}")):
         refuse(shared_places(config))
@@ -101,7 +101,7 @@ def test_a_bus_is_taken_over_with_the_lines_of_its_bridges(machine, first):
 
     in_another_thread(use)
     for device, words in ((bridged, "taken the line over"), (lux, "taken the bus over")):
-        with pytest.raises(BusError, match=words):
+        with pytest.raises(TransferError, match=words):
             device.read()
 
 
@@ -128,6 +128,6 @@ def test_a_serial_line_is_taken_over_alone(machine):
             at_a_port.read()
 
     in_another_thread(use)
-    with pytest.raises(BusError, match="taken the line over"):
+    with pytest.raises(TransferError, match="taken the line over"):
         at_a_port.read()
     lux.read()

@@ -23,7 +23,7 @@ from growd_hwsim.errors import SimulationError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from growd.cli.hardware_check import Finding
+    from growd.cli.hardware_check import DeviceAnswer
 
 
 @click.command()
@@ -79,7 +79,7 @@ def _tell_warning(sentence: str) -> None:
     click.echo(f"warning: {printable(sentence)}")
 
 
-def _tell(finding: Finding) -> None:
+def _tell(finding: DeviceAnswer) -> None:
     click.echo(f"{finding.device}: {finding.sentence}")
 
 

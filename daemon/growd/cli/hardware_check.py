@@ -15,11 +15,11 @@ from growd.variables import VARIABLES
 from growd.wiring.outputs import advice_for_pin, joining, lamp_gpio, relay_device
 from growd.wiring.sensors import SENSOR_KINDS, SensorDevice, line_of
 from growd_drivers.errors import (
-    BusError,
     DeviceMissingError,
     HardwareUnavailableError,
     NotReadyError,
     OutOfRangeError,
+    TransferError,
     WrongDeviceError,
 )
 from growd_drivers.gpio import claim_output
@@ -28,7 +28,7 @@ from growd_drivers.sc16is750 import place_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from growd.config import Relay, Sensor
+    from growd.config import RelayOptions, Sensor
     from growd.runtime.clock import Clock
     from growd.runtime.worker import Worker
     from growd_drivers.hardware import Hardware
@@ -67,7 +67,7 @@ _SERIAL_ADVICE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DeviceAnswer:
     """What came of asking one device."""
 
     device: str
@@ -93,8 +93,8 @@ def described(config: Config) -> Iterator[tuple[str, str]]:
 
 
 async def check_hardware(
-    config: Config, hardware: Hardware, clock: Clock, tell: Callable[[Finding], None]
-) -> list[Finding]:
+    config: Config, hardware: Hardware, clock: Clock, tell: Callable[[DeviceAnswer], None]
+) -> list[DeviceAnswer]:
     """Ask one device after the other, and `tell` what came of it, as it comes. All that came.
 
     Sensors are set up and read as the daemon does it. Outputs are claimed at their safe value and left at it.
@@ -118,7 +118,7 @@ class _Check:
         self._clock = clock
         self._workers = Workers(clock.monotonic)
 
-    def questions(self) -> Iterator[Callable[[], Awaitable[Finding]]]:
+    def questions(self) -> Iterator[Callable[[], Awaitable[DeviceAnswer]]]:
         """One coroutine function for each device."""
         for environment, chamber in self._config.chambers().items():
             named = functools.partial(self._config.device, environment)
@@ -136,7 +136,7 @@ class _Check:
         """End the threads that can be ended."""
         await self._workers.close(_CLOSE_S)
 
-    async def _ask_sensor(self, name: str, sensor: Sensor) -> Finding:
+    async def _ask_sensor(self, name: str, sensor: Sensor) -> DeviceAnswer:
         part = _name_of(sensor)
         read = functools.partial(
             _read, SensorDevice(self._hardware, sensor), self._hardware, _tries_of(sensor)
@@ -144,23 +144,23 @@ class _Check:
         try:
             reading = await self._call(name, self._worker_of(sensor), read)
         except (NotReadyError, OutOfRangeError) as error:
-            return Finding(name, True, f"{part} answers, but {str(error).removeprefix(f'{part} ')}")
+            return DeviceAnswer(name, True, f"{part} answers, but {str(error).removeprefix(f'{part} ')}")
         except DeviceTimeoutError:
             advice = "switch its power off and on, and look at the other parts on its wires"
-            return Finding(name, False, f"{part} hangs: no answer within {LIMIT_S:g} s; {advice}")
+            return DeviceAnswer(name, False, f"{part} hangs: no answer within {LIMIT_S:g} s; {advice}")
         except DEVICE_ERRORS as error:
-            return Finding(name, False, _joined(str(error), await self._advice(sensor, error)))
-        return Finding(name, True, f"{part} answers: {_shown(reading)}")
+            return DeviceAnswer(name, False, _joined(str(error), await self._advice(sensor, error)))
+        return DeviceAnswer(name, True, f"{part} answers: {_shown(reading)}")
 
-    async def _ask_output(self, name: str, place: str, safe: str, claim: Callable[[], None]) -> Finding:
+    async def _ask_output(self, name: str, place: str, safe: str, claim: Callable[[], None]) -> DeviceAnswer:
         try:
             await self._call(name, self._workers.named(name), claim)
         except DeviceTimeoutError:
-            return Finding(name, False, f"{place} hangs: it could not be driven within {LIMIT_S:g} s")
+            return DeviceAnswer(name, False, f"{place} hangs: it could not be driven within {LIMIT_S:g} s")
         except DEVICE_ERRORS as error:
             sentence = str(error).removeprefix(f"{name.rpartition('/')[2]}: ")
-            return Finding(name, False, _joined(sentence, advice_for_pin(error)))
-        return Finding(name, True, f"{place} can be driven, and stays {safe}")
+            return DeviceAnswer(name, False, _joined(sentence, advice_for_pin(error)))
+        return DeviceAnswer(name, True, f"{place} can be driven, and stays {safe}")
 
     async def _advice(self, sensor: Sensor, error: Exception) -> str:
         """What to do, where the error does not say it."""
@@ -170,7 +170,7 @@ class _Check:
             return "set kind or address to what is wired there"
         if isinstance(error, HardwareUnavailableError):
             return _advice_for_unavailable(sensor, error)
-        if isinstance(error, BusError):
+        if isinstance(error, TransferError):
             table = _SERIAL_ADVICE if error.address is None else _I2C_ADVICE
             return table.get(error.errno or 0, "")
         return ""
@@ -225,7 +225,7 @@ def _read(device: SensorDevice, hardware: Hardware, tries: int) -> dict[str, flo
         except (NotReadyError, OutOfRangeError):
             if not tries_left:
                 raise
-        except BusError:
+        except TransferError:
             if has_failed or not tries_left:
                 raise
             has_failed = True
@@ -245,7 +245,7 @@ def _claim_lamp(hardware: Hardware, light: Light) -> None:
         claim_output(gpio, channel.pin, int(light.inverted), device="light")
 
 
-def _claim_relay(hardware: Hardware, relay: Relay) -> None:
+def _claim_relay(hardware: Hardware, relay: RelayOptions) -> None:
     device = relay_device(hardware, relay)
     device.use()
     device.close()
@@ -274,7 +274,7 @@ def _lamp(light: Light) -> str:
     return f"lamp on {pins}"
 
 
-def _relay(relay: Relay) -> str:
+def _relay(relay: RelayOptions) -> str:
     return f"relay on GPIO {relay.pin}"
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd.cli.options import Reach
-    from growd.config import Chamber
+    from growd.config import ChamberOptions
 
 
 class _Answer(msgspec.Struct):
@@ -188,7 +188,7 @@ class _Asked:
             return float(self.plan()["duration"])
         return interpret(read_file(self._file)[0])[0].duration
 
-    def _chamber(self) -> Chamber:
+    def _chamber(self) -> ChamberOptions:
         chambers = self._config.chambers()
         if self._environment not in chambers:
             refuse(f"there is no environment {self._environment}; there is {', '.join(chambers)}")

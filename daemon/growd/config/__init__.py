@@ -5,11 +5,11 @@ modules of their names; `root` puts them together.
 """
 
 from growd.config.access import Access
-from growd.config.control import CarbonDioxide, Filter, Interlock, Recipe
-from growd.config.devices import Channel, Light, Relay, Sensor
+from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions, Recipe
+from growd.config.devices import ChannelOptions, Light, RelayOptions, Sensor
 from growd.config.findings import ConfigError, Finding, Source, refuse
 from growd.config.reading import load, load_outputs
-from growd.config.root import Chamber, Config
+from growd.config.root import ChamberOptions, Config
 from growd.config.services import (
     Couchdb,
     Environment,
@@ -24,20 +24,20 @@ from growd.config.services import (
 __all__ = [
     "Access",
     "CarbonDioxide",
-    "Chamber",
-    "Channel",
+    "ChamberOptions",
+    "ChannelOptions",
     "Config",
     "ConfigError",
     "Couchdb",
     "Environment",
-    "Filter",
+    "FilterOptions",
     "Finding",
     "Http",
-    "Interlock",
+    "InterlockOptions",
     "Light",
     "MessageTypeName",
     "Recipe",
-    "Relay",
+    "RelayOptions",
     "Replication",
     "Sensor",
     "Simulator",

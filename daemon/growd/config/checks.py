@@ -17,9 +17,9 @@ from growd.config.web import faults_of_web, without_login
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from growd.config.devices import Relay, Sensor
+    from growd.config.devices import RelayOptions, Sensor
     from growd.config.findings import Path
-    from growd.config.root import Chamber, Config
+    from growd.config.root import ChamberOptions, Config
     from growd.config.services import Replication
 
 _I2C_PINS = {0: (0, 1), 1: (2, 3)}
@@ -159,7 +159,7 @@ def _lamp(path: Path, light: Light) -> Iterator[Finding]:
             yield Finding((*path, option), "is for a lamp that is dimmed, not for one with switched = true")
 
 
-def _autotune(path: Path, chamber: Chamber) -> Iterator[Finding]:
+def _autotune(path: Path, chamber: ChamberOptions) -> Iterator[Finding]:
     """The one dose of autotune is over before an interlock ends it."""
     open_s = chamber.carbon_dioxide.autotune_open_s
     if not any(relay.variable == _VALVE for relay in chamber.relay):
@@ -213,9 +213,9 @@ def _line(path: Path, sensor: Sensor) -> Iterator[Finding]:
             yield Finding((*path, option), where)
 
 
-def _relays_of_one_variable(path: Path, relays: Sequence[Relay]) -> Iterator[Finding]:
+def _relays_of_one_variable(path: Path, relays: Sequence[RelayOptions]) -> Iterator[Finding]:
     """They have one controller, so what that goes by is the same for all of them."""
-    first: dict[str, Relay] = {}
+    first: dict[str, RelayOptions] = {}
     for number, relay in enumerate(relays):
         if relay.variable == _VALVE and relay.safe == "on":
             reason = f"{relay.name} is a valve for CO2, which is safe when it is off"
@@ -245,7 +245,7 @@ def _pins(config: Config) -> Iterator[Finding]:
             taken.setdefault(pin, user)
 
 
-def _outputs_of(config: Config, environment: str, chamber: Chamber) -> Iterator[tuple[Path, str, int]]:
+def _outputs_of(config: Config, environment: str, chamber: ChamberOptions) -> Iterator[tuple[Path, str, int]]:
     """The option, the name and the pin of each output of an environment."""
     if chamber.light.enabled:
         for number, channel in enumerate(chamber.light.channel):

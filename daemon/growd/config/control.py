@@ -9,7 +9,7 @@ from msgspec import Meta
 from growd.config.base import Fraction, Seconds, Section
 
 
-class Filter(Section, frozen=True):
+class FilterOptions(Section, frozen=True):
     """The way from a raw value to a measured one."""
 
     weight: Annotated[float, Meta(ge=0.001, le=1)] = 0.3
@@ -66,7 +66,7 @@ class CarbonDioxide(Section, frozen=True):
     """A command by hand holds for as long."""
 
 
-class Interlock(Section, frozen=True):
+class InterlockOptions(Section, frozen=True):
     """What no recipe, client or controller passes; docs/control.md tells what each interlock is for."""
 
     ceiling_ppm: Annotated[float, Meta(ge=1_000, le=30_000)] = 5_000.0

@@ -53,7 +53,7 @@ class Sensor(Section, frozen=True):
     """MH-Z19, MH-Z16: a value that has not changed for as long is a fault."""
 
 
-class Channel(Section, frozen=True):
+class ChannelOptions(Section, frozen=True):
     """One colour of the lamp."""
 
     name: Literal["white", "red", "blue"]
@@ -78,10 +78,10 @@ class Light(Section, frozen=True):
     """Whether there is a lamp: true where there is a section [light] that does not say otherwise. Without
     that section there is none, and no pin is driven for it."""
 
-    channel: tuple[Channel, ...] = (
-        Channel(name="white", pin=12),
-        Channel(name="red", pin=13, mix=0.5),
-        Channel(name="blue", pin=18, mix=0.5),
+    channel: tuple[ChannelOptions, ...] = (
+        ChannelOptions(name="white", pin=12),
+        ChannelOptions(name="red", pin=13, mix=0.5),
+        ChannelOptions(name="blue", pin=18, mix=0.5),
     )
     """Its colours."""
 
@@ -125,7 +125,7 @@ class Light(Section, frozen=True):
     """A command by hand holds for as long."""
 
 
-class Relay(Section, frozen=True):
+class RelayOptions(Section, frozen=True):
     """A relay on a pin, for a valve or a fan: on while the command for its variable is one half or more.
 
     It is in its safe state without a command that is younger than stale_after_s, when growd does not run,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from growd.config.control import Interlock
+from growd.config.control import InterlockOptions
 from growd.config.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.config.findings import Source
-    from growd.config.root import Chamber, Config
+    from growd.config.root import ChamberOptions, Config
 
 VALVE: Final = "air_carbon_dioxide_valve_on"
 
@@ -40,7 +40,7 @@ def high_limits(config: Config, _: Source) -> Iterator[Finding]:
         if _has_valve(chamber):
             doubtful |= _DOUBTFUL_FROM
         for option, most in doubtful.items():
-            value, default = getattr(limits, option), getattr(Interlock(), option)
+            value, default = getattr(limits, option), getattr(InterlockOptions(), option)
             if value >= most:
                 reason = f"{value:g} is far above the default of {default:g}; set it below {most:g}"
                 yield Finding((*path, option), reason)
@@ -62,7 +62,7 @@ def self_calibrations(config: Config, _: Source) -> Iterator[Finding]:
                 yield Finding(path, reason)
 
 
-def _has_valve(chamber: Chamber) -> bool:
+def _has_valve(chamber: ChamberOptions) -> bool:
     return any(relay.variable == VALVE for relay in chamber.relay)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import msgspec
 
 from growd.config.reading import section_in
-from growd.config.root import Chamber, Config
+from growd.config.root import ChamberOptions, Config
 from growd.config.types import described, unit_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def groups(kind: type[Section], within: str = "") -> Iterator[Group]:
     docs = _member_docs(kind)
     for member in msgspec.structs.fields(kind):
         section = section_in(member.type)
-        if section is Chamber:
+        if section is ChamberOptions:
             continue
         if section is None:
             if kind is Config:

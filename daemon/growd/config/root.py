@@ -9,8 +9,8 @@ import msgspec
 from growd.config.access import Access
 from growd.config.alerts import Alert, Notify
 from growd.config.base import Name, Section
-from growd.config.control import CarbonDioxide, Filter, Interlock, Recipe
-from growd.config.devices import Light, Relay, Sensor
+from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions, Recipe
+from growd.config.devices import Light, RelayOptions, Sensor
 from growd.config.services import (
     Couchdb,
     Environment,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from growd.config.findings import Path
 
 
-class Chamber(Section, frozen=True):
+class ChamberOptions(Section, frozen=True):
     """All that belongs to one environment. A `light` that is mentioned is there."""
 
     environment: SetPoints = SetPoints()
@@ -39,10 +39,10 @@ class Chamber(Section, frozen=True):
     light: Light = Light(enabled=False)
     """The lamp."""
 
-    relay: tuple[Relay, ...] = ()
+    relay: tuple[RelayOptions, ...] = ()
     """The relays."""
 
-    filter: Filter = Filter()
+    filter: FilterOptions = FilterOptions()
     """From raw values to measured ones."""
 
     combine: dict[str, Literal["first", "median"]] = msgspec.field(default_factory=dict)
@@ -52,7 +52,7 @@ class Chamber(Section, frozen=True):
     carbon_dioxide: CarbonDioxide = CarbonDioxide()
     """Control of CO2."""
 
-    interlock: Interlock = Interlock()
+    interlock: InterlockOptions = InterlockOptions()
     """What nobody passes."""
 
     recipe: Recipe = Recipe()
@@ -65,7 +65,7 @@ _SENSORS = (
 )
 
 
-class Config(Chamber, frozen=True):
+class Config(ChamberOptions, frozen=True):
     """The whole file, whose sections of a chamber are those of the first environment.
 
     Device names are unique within an environment; an I2C bus may have sensors of several.
@@ -108,11 +108,11 @@ class Config(Chamber, frozen=True):
     """Further topics on which clients may publish, each with its message type. A value on
     `<environment>/measured/<name>` is stored as a data point."""
 
-    chamber: dict[Name, Chamber] = msgspec.field(default_factory=dict)
+    chamber: dict[Name, ChamberOptions] = msgspec.field(default_factory=dict)
     """Further environments by their ids, each with the sections of a chamber beneath its own name, such as
     [[chamber.shelf_2.sensor]] and [chamber.shelf_2.light]."""
 
-    def chambers(self) -> dict[str, Chamber]:
+    def chambers(self) -> dict[str, ChamberOptions]:
         """What each environment has, by its id, the first (`environment.id`) first."""
         return {self.environment.id: self, **self.chamber}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from growd.config.options import Option, example, groups
-from growd.config.root import Chamber, Config
+from growd.config.root import ChamberOptions, Config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def toml(value: Any) -> str:
 
 def _all() -> Iterator[Group]:
     """What the daemon has, then what each environment has."""
-    of_a_chamber = {field.name for field in msgspec.structs.fields(Chamber)}
+    of_a_chamber = {field.name for field in msgspec.structs.fields(ChamberOptions)}
     for group in sorted(groups(Config), key=lambda group: group.header.strip("[]") in of_a_chamber):
         yield from group.all()
 

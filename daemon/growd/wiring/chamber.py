@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from growd import config
     from growd.bus.nodes import Node
-    from growd.config import Chamber, Config, Source
+    from growd.config import ChamberOptions, Config, Source
     from growd.control.calibration import Calibrations
     from growd.control.interlocks import Interlocks, Memory
     from growd.runtime.worker import Worker
@@ -152,14 +152,14 @@ def unguarded_valves(config: Config, _: Source) -> Iterator[Finding]:
             yield Finding((*config.path(environment, "relay"), number, "needs"), reason)
 
 
-def sensors_of(chamber: Chamber, variable: str) -> list[str]:
+def sensors_of(chamber: ChamberOptions, variable: str) -> list[str]:
     """The names of the sensors that measure a variable, in their order."""
     return [
         sensor.name for sensor in chamber.sensor if variable in SENSOR_KINDS[sensor.kind].variables.values()
     ]
 
 
-def sensed(chamber: Chamber) -> list[str]:
+def sensed(chamber: ChamberOptions) -> list[str]:
     """The variables that some sensor measures."""
     kinds = [SENSOR_KINDS[sensor.kind] for sensor in chamber.sensor]
     return sorted({variable for kind in kinds for variable in kind.variables.values()})
@@ -409,7 +409,7 @@ class Plant:
             most_open_s=settings.autotune_open_s,
         )
 
-    def _dosed(self, relay: config.Relay) -> DosedSwitchController:
+    def _dosed(self, relay: config.RelayOptions) -> DosedSwitchController:
         settings, is_valve = self.chamber.carbon_dioxide, relay.variable == VALVE
         return DosedSwitchController(
             self._bus,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd.bus import Bus
-    from growd.config import Chamber, Relay
+    from growd.config import ChamberOptions, RelayOptions
 
 USUALLY_NEEDED: Final = {VALVE: CARBON_DIOXIDE}
 ILLUMINANCE: Final = "light_illuminance"
@@ -43,7 +43,7 @@ class Safeguards:
     the clock. `zone` is where days begin and end, None for the machine's.
     """
 
-    chamber: Chamber
+    chamber: ChamberOptions
     sensors: Mapping[str, Sequence[str]]
     stale_after: Callable[[str], float]
     patient: Callable[[float], float]
@@ -116,7 +116,7 @@ class Safeguards:
             needed.setdefault(ILLUMINANCE, set()).add(ILLUMINANCE)
         return needed
 
-    def _needed_by(self, relay: Relay) -> str:
+    def _needed_by(self, relay: RelayOptions) -> str:
         """The variable without which a relay must not be on, "" for none."""
         if relay.needs is not None:
             return relay.needs

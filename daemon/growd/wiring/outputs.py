@@ -113,7 +113,7 @@ def _pwm_places(hardware: Hardware, light: config.Light) -> dict[int, tuple[int,
     return {channel.pin: places[channel.pin] for channel in light.channel if channel.pin in places}
 
 
-def relay_device(hardware: Hardware, relay: config.Relay) -> OutputDevice[Relay]:
+def relay_device(hardware: Hardware, relay: config.RelayOptions) -> OutputDevice[Relay]:
     """One relay."""
     return OutputDevice(
         f"the relay {relay.name}",

@@ -61,7 +61,7 @@ def run_documents(bus: Bus, local: LocalStore, database: Database) -> RunDocumen
     return documents
 
 
-def reach_of(chamber: config.Chamber) -> Reach:
+def reach_of(chamber: config.ChamberOptions) -> Reach:
     """The lowest and highest set point that the actuators of an environment can be asked for, by variable."""
     reach: Reach = {}
     if chamber.light.enabled:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from growd.config import Config, Light, Relay
+    from growd.config import Config, Light, RelayOptions
     from growd_drivers.gpio import GpioModule
     from growd_drivers.hardware_pwm import PwmFiles
 
@@ -95,7 +95,7 @@ def _lamp(config: Config, environment: str, light: Light) -> Iterator[SafePin]:
         yield SafePin(name, channel.pin, int(light.inverted), chip)
 
 
-def _relays(config: Config, environment: str, relays: tuple[Relay, ...]) -> Iterator[SafePin]:
+def _relays(config: Config, environment: str, relays: tuple[RelayOptions, ...]) -> Iterator[SafePin]:
     for relay in relays:
         is_high = (relay.safe == "on") == (relay.active == "high")
         yield SafePin(config.device(environment, relay.name), relay.pin, int(is_high))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.store.errors import LocalStoreError
 from growd.wiring.sensors import SENSOR_KINDS
-from growd_hwsim.chamber import Chamber, ChamberParameters
+from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.faults import load_faults
 from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring, open_simulated
 from growd_hwsim.replay import ReplayedChamber, load_recording
@@ -91,15 +91,15 @@ async def _hold(local: LocalStore, moment: float) -> None:
         _log.debug("the simulated time can't be saved: %s", error)
 
 
-def _modelled(config: Config, clock: Clock) -> Chamber:
+def _modelled(config: Config, clock: Clock) -> SimulatedChamber:
     """The model. One seed for all chambers: they stand in one room, whose air they share."""
     simulator = config.simulator
-    return Chamber(
+    return SimulatedChamber(
         clock.monotonic, _parameters(config), seed=simulator.seed, time_of_day_s=_since_midnight(clock)
     )
 
 
-def _replayed(config: Config, clock: Clock) -> Chamber:
+def _replayed(config: Config, clock: Clock) -> SimulatedChamber:
     """What was recorded."""
     simulator = config.simulator
     return ReplayedChamber(
@@ -122,7 +122,7 @@ def _since_midnight(clock: Clock) -> float:
     return local_time.tm_hour * 3600 + local_time.tm_min * 60 + local_time.tm_sec
 
 
-def _wiring(settings: config.Chamber) -> Wiring:
+def _wiring(settings: config.ChamberOptions) -> Wiring:
     """What the configuration says of one environment is how it is wired."""
     light = settings.light
     return Wiring(
