@@ -13,7 +13,7 @@ from growd.alerts.watch import GONE_S, PERIOD_S, QUIET_S, Watch
 from growd.bus import Bus
 from growd.bus.messages import DIAGNOSTIC_STATUS, STRING, Quality
 from growd.config.alerts import Alert as Rule
-from growd.control.interlocks import INTERLOCK
+from growd.control.interlocks.node import INTERLOCK
 from growd.control.topics import declare_environment
 from growd.recipes.status import RECIPE_STATE
 from support.clock import ManualClock

@@ -156,7 +156,7 @@ async def test_the_ceiling_goes_by_what_the_sensor_would_say_without_calibration
         on.air(1_530)
         await on.advance(60)
         assert on.has_tripped
-        assert "or 15" in on.rig.last(f"interlocks/{CEILING}").value["reason"]
+        assert "(15" in on.rig.last(f"interlocks/{CEILING}").value["reason"]
         assert on.measured == pytest.approx(1_380, abs=10)
         chip = on.rig.machine.scd30.memory
     memory.texts = killed
@@ -177,7 +177,10 @@ async def test_a_calibration_that_may_not_have_been_done_counts_as_done_where_it
         on.rig.machine.faults.clear()
         memory.fails = True
         await on.advance(STEADY_S + 60)
-        assert "is not calibrated, for that can't be kept: the disk is gone" in await on.calibrate(800)
+        assert (
+            "was not calibrated, because the calibration could not be saved: the disk is gone"
+            in await on.calibrate(800)
+        )
         memory.fails = False
         on.air(4_830)
         await on.advance(120)
@@ -192,7 +195,7 @@ async def test_calibrations_take_away_so_much_at_most_and_once_nobody_knows_that
         (problem,) = on.problems
         assert "the ceiling of 5000 ppm trips at 2500 ppm of air, because calibrations" in problem
         assert "another name in [[sensor]]" in problem
-        assert "would take away more than 1000 ppm or half" in await on.calibrate(401)
+        assert "would lower its readings by more than 1000 ppm or by half" in await on.calibrate(401)
         on.air(2_530)
         await on.advance(60)
         assert on.has_tripped

@@ -144,7 +144,7 @@ class TestCarbonDioxideCeiling:
                 assert not on.is_on(FAN)
         assert [(event["kind"], event["source"]) for event in told] == [("interlock", self.NAME)] * 2
         assert told[0]["message"].startswith("air_carbon_dioxide is 5")
-        assert told[0]["message"].endswith(" ppm, and 5000 ppm is the most")
+        assert told[0]["message"].endswith(" ppm; the limit is 5000 ppm")
         assert told[1]["message"] == "released"
         said = [record for record in caplog.records if self.NAME in record.getMessage()]
         assert [record.levelname for record in said] == ["WARNING", "INFO"]
@@ -204,7 +204,7 @@ class TestValveOpenTooLong:
             took = await on.until(lambda: not on.is_on(VALVE), 70)
             assert took == pytest.approx(60, abs=2)
             assert on.has_tripped("valve_open_too_long")
-            assert "open for 60 s at a stretch" in on.state("valve_open_too_long")["reason"]
+            assert "open for 60 s without a pause" in on.state("valve_open_too_long")["reason"]
             await on.kept_against_all(VALVE_ON, 1, VALVE, state=False, each_s=8)
             await on.until(lambda: on.is_on(VALVE), 8)
             assert not on.has_tripped("valve_open_too_long")
@@ -247,7 +247,7 @@ class TestDosePerHour:
             await on.clock.advance(KNOWN_S)
             on.want(VALVE_ON, 1)
             await on.until(lambda: on.has_tripped(self.NAME), 130)
-            assert on.state(self.NAME)["reason"].endswith("of the last hour, and 120 s (0.5 l) is the most")
+            assert on.state(self.NAME)["reason"].endswith("of the last hour; the limit is 120 s (0.5 l)")
 
     @pytest.mark.parametrize("is_killed", [False, True])
     async def test_a_restart_gives_no_second_dose(self, is_killed):
@@ -334,7 +334,7 @@ class TestInputUnknown:
             assert not on.is_on(VALVE)
             on.machine.faults.clear()
             await on.until(lambda: not on.has_tripped(self.NAME), 120)
-        said = "air_carbon_dioxide is not known: its sensor is silent, faulty or warms up"
+        said = "air_carbon_dioxide is unknown: its sensor is silent, faulty or warming up"
         assert [each["message"] for each in told if each["source"] == self.NAME] == [said, "released"]
         assert caplog.text.count(said) == 1
 
@@ -379,7 +379,7 @@ class TestNoRiseAfterDose:
             on.want(FAN_ON, 0)
             await on.until(lambda: on.has_tripped(self.NAME), 200)
             assert (
-                "or the exhaust fan took the CO2 away, which ran until 1 min" in on.state(self.NAME)["reason"]
+                "or the exhaust fan removed the CO2; it was on until 1 min" in on.state(self.NAME)["reason"]
             )
 
     async def test_who_has_checked_it_resets_it(self):
@@ -402,7 +402,7 @@ class TestNoRiseAfterDose:
             await on.clock.advance(10)
             answer = await on.call(f"{self.NAME}/reset")
             assert not answer["success"]
-            assert answer["message"] == f"{CO2} is not known, so nobody could see it rise"
+            assert answer["message"] == f"{CO2} is unknown, so a rise could not be seen"
             assert on.has_tripped(self.NAME)
 
     async def test_a_reset_that_can_not_be_kept_is_none(self):
@@ -519,8 +519,8 @@ class TestLightHours:
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        ({"light_off_degc": 15}, "15 degC is the most for light"),
-        ({"light_hours": 0.01}, "0.01 h of this day"),
+        ({"light_off_degc": 15}, "the limit for light is 15 degC"),
+        ({"light_hours": 0.01}, "0.01 h today"),
     ],
 )
 async def test_one_that_holds_the_lamp_is_the_reason_of_a_set_point_that_is_not_reached(limits, reason):
@@ -570,9 +570,10 @@ class TestTheirOwnTask:
             on.want(VALVE_ON, 1)
             await on.clock.advance(KNOWN_S)
             assert not on.is_on(VALVE)
-            assert on.state("dose_per_hour")["reason"].endswith("can't be read: the disk is gone")
+            assert on.state("dose_per_hour")["reason"].endswith("cannot be read: the disk is gone")
             assert (
-                sum("dose_per_hour: what happened" in record.getMessage() for record in caplog.records) == 1
+                sum("dose_per_hour: the state before" in record.getMessage() for record in caplog.records)
+                == 1
             )
             memory.fails = False
             await on.until(lambda: on.is_on(VALVE), 15)
@@ -610,7 +611,7 @@ class TestTheirOwnTask:
             saves, memory.fails = memory.saves, False
             await on.clock.advance(12)
             assert memory.saves == saves + 1
-        assert sum("can't be kept" in record.getMessage() for record in caplog.records) == 1
+        assert sum("cannot save" in record.getMessage() for record in caplog.records) == 1
 
 
 class _Hanging:

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from growd.bus import Bus
-from growd.control.interlock_conditions import CARBON_DIOXIDE, VALVE, DosePerHour, NoRise, Readings
-from growd.control.interlocks import RETRY_S, Interlocks
-from growd.control.open_times import OpenTimes
+from growd.control.interlocks.base import CARBON_DIOXIDE, VALVE, SensorReadings
+from growd.control.interlocks.carbon_dioxide import DosePerHour, NoRise
+from growd.control.interlocks.node import RETRY_S, Interlocks
+from growd.control.interlocks.on_times import OnTimes
 from growd.control.topics import declare_environment
 from growd.runtime.worker import WorkerError
 from support.clock import ManualClock
@@ -54,8 +55,8 @@ class Scene:
         self.clock, self.memory = clock or ManualClock(), memory
         self.bus = Bus(self.clock)
         declare_environment(self.bus, "e", [CARBON_DIOXIDE])
-        readings, times = Readings({CARBON_DIOXIDE: 1e9}), OpenTimes()
-        self.alarm = NoRise(times, readings, open_s=180, rise_ppm=40, fans=OpenTimes())
+        readings, times = SensorReadings({CARBON_DIOXIDE: 1e9}), OnTimes()
+        self.alarm = NoRise(times, readings, open_s=180, rise_ppm=40, fans=OnTimes())
         self.dose = DosePerHour(times, dose_s)
         self.interlocks = Interlocks(
             self.bus,
@@ -120,7 +121,9 @@ async def test_a_reset_lets_nothing_go_before_it_is_kept(error):
         scene.memory.answers.set()
         await scene.clock.advance(3)
         assert not scene.may_open()
-        assert (await call)["message"] == f"{NAME} is not reset, for that can't be kept: {error}"
+        assert (await call)[
+            "message"
+        ] == f"{NAME} was not reset, because the reset could not be saved: {error}"
         assert events.get_nowait() is None
 
 
@@ -190,7 +193,7 @@ async def test_a_memory_that_is_not_there_yet_is_asked_again(error, caplog):
         assert memory.saves == saves + 1
         memory.error = error
         await scene.interlocks.close()
-    assert f"their state can't be kept: {error}" in caplog.text
+    assert f"cannot save the state: {error}" in caplog.text
 
 
 DOSE_S = 100.0
@@ -242,8 +245,8 @@ class LostMemory(ShortMemory):
 async def test_where_it_is_lost_the_worst_is_assumed_and_said_with_the_way_out():
     async with Scene(LostMemory(), dose_s=DOSE_S).running() as scene:
         assert scene.dose.reason == (
-            "it is unknown how long the valve was open in the last hour (the file was eaten), so the dose "
-            "counts as used up; the valve may open again an hour after the start"
+            "how long the valve was open in the last hour is unknown (the file was eaten), so the dose "
+            "counts as used up; the valve can open again an hour after the start"
         )
         assert scene.told()
         assert "the file was eaten" in scene.alarm.reason

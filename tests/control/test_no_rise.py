@@ -12,8 +12,9 @@ import random
 import pytest
 
 from growd.control.dosing import Doser
-from growd.control.interlock_conditions import CARBON_DIOXIDE, NoRise, Readings
-from growd.control.open_times import OpenTimes
+from growd.control.interlocks.base import CARBON_DIOXIDE, SensorReadings
+from growd.control.interlocks.carbon_dioxide import NoRise
+from growd.control.interlocks.on_times import OnTimes
 from growd.control.pid import Gains, Pid
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 
@@ -48,11 +49,11 @@ class Loop:
         self.controller = controller or Pid(GAINS, 0.0, 1.0)
         self.doser = Doser(2.0, 2.0)
         self.noise = random.Random(seed)
-        self.readings, self.times = Readings({CARBON_DIOXIDE: 30.0}), OpenTimes()
-        self.interlock = NoRise(self.times, self.readings, open_s=180.0, rise_ppm=40.0, fans=OpenTimes())
+        self.readings, self.times = SensorReadings({CARBON_DIOXIDE: 30.0}), OnTimes()
+        self.interlock = NoRise(self.times, self.readings, open_s=180.0, rise_ppm=40.0, fans=OnTimes())
         self.interlock.restore(None, 0.0, 0.0, was_clean=True)
         self.cell = self.measured = self.ppm = 420.0
-        self.is_open = False
+        self.is_on = False
         self.most_counted = 0.0
 
     def run(self, seconds, set_point):
@@ -82,8 +83,8 @@ class Loop:
         self._sense(set_point)
 
     def _move(self, is_open):
-        if is_open != self.is_open:
-            self.is_open = is_open
+        if is_open != self.is_on:
+            self.is_on = is_open
             self.chamber.set_valve(is_open)
             self.times.wrote("valve", float(is_open), self.now)
 
@@ -93,8 +94,8 @@ class Loop:
         raw = self.cell + max(-10.0, min(10.0, self.noise.gauss(0.0, 3.0)))
         self.measured += 0.3 * (raw - self.measured)
         self.readings.take(CARBON_DIOXIDE, "", raw, self.now)
-        self.interlock.want(set_point)
-        self.interlock.saw(raw, self.now)
+        self.interlock.on_set_point(set_point)
+        self.interlock.on_reading(raw, self.now)
         self.interlock.update(self.now, 0.0)
         self.most_counted = max(self.most_counted, self.interlock._watch.open_s)
 
@@ -197,14 +198,14 @@ def test_an_empty_bottle_trips_it_in_minutes(case):
 
 def tripped_after(ppm_at, set_point=None):
     """The seconds after which a valve that is open all the time trips it; CO2 reads `ppm_at(second)`."""
-    times, readings = OpenTimes(), Readings({CARBON_DIOXIDE: 30.0})
-    interlock = NoRise(times, readings, open_s=180.0, rise_ppm=40.0, fans=OpenTimes())
+    times, readings = OnTimes(), SensorReadings({CARBON_DIOXIDE: 30.0})
+    interlock = NoRise(times, readings, open_s=180.0, rise_ppm=40.0, fans=OnTimes())
     interlock.restore(None, 0.0, 0.0, was_clean=True)
-    interlock.want(set_point)
+    interlock.on_set_point(set_point)
     times.wrote("valve", 1.0, 0.0)
     for second in range(1, 3_000):
         readings.take(CARBON_DIOXIDE, "", ppm_at(second), float(second))
-        interlock.saw(ppm_at(second), float(second))
+        interlock.on_reading(ppm_at(second), float(second))
         interlock.update(float(second), 0.0)
         if interlock.reason:
             return second

@@ -114,7 +114,7 @@ class TestWhatAnOutputNeeds:
         ]
         words = [event["message"] for event in told if event["kind"] == "interlock"]
         assert words == [
-            "air_carbon_dioxide is not known: its sensor is silent, faulty or warms up",
+            "air_carbon_dioxide is unknown: its sensor is silent, faulty or warming up",
             "released",
         ]
         assert any("does not answer" in event["message"] for event in told if event["kind"] == "fault")

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from growd.bus.nodes import Node
     from growd.config import ChamberOptions, Config, Source
     from growd.control.calibration import Calibrations
-    from growd.control.interlocks import Interlocks, Memory
+    from growd.control.interlocks.node import Interlocks, Memory
     from growd.runtime.worker import Worker
     from growd.wiring.outputs import OutputDevice
     from growd_drivers.hardware import Hardware

@@ -5,23 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from growd.control.interlock_conditions import (
+from growd.control.interlocks.base import (
     CARBON_DIOXIDE,
     FAN,
     TEMPERATURE,
     VALVE,
-    Ceiling,
-    DosePerHour,
     InputUnknown,
     Interlock,
-    LitTooLong,
-    NoRise,
-    OpenTooLong,
-    Readings,
-    TooWarm,
+    SensorReadings,
 )
-from growd.control.interlocks import PATIENCE_S, Interlocks, Memory
-from growd.control.open_times import OpenTimes
+from growd.control.interlocks.carbon_dioxide import (
+    CarbonDioxideCeiling,
+    DosePerHour,
+    NoRise,
+    ValveOpenTooLong,
+)
+from growd.control.interlocks.light import LightHours, LightOverTemperature
+from growd.control.interlocks.node import PATIENCE_S, Interlocks, Memory
+from growd.control.interlocks.on_times import OnTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,8 +54,8 @@ class Safeguards:
         """All interlocks of the chamber, which `memory` keeps over a restart."""
         used = {CARBON_DIOXIDE, TEMPERATURE, *self._needed()} if self._channels or self._switched else set()
         sensors = {name: devices for name, devices in self.sensors.items() if name in used}
-        readings = Readings({variable: self.stale_after(variable) for variable in sensors})
-        valves, fans, lamps = OpenTimes(), OpenTimes(), OpenTimes()
+        readings = SensorReadings({variable: self.stale_after(variable) for variable in sensors})
+        valves, fans, lamps = OnTimes(), OnTimes(), OnTimes()
         made = [*self._of_valve(valves, fans, readings), *self._of_lamp(lamps, readings)]
         made += [InputUnknown(readings, name, outputs) for name, outputs in self._needed().items()]
         made += self._ceiling(readings)  # the last, for it starts the fan whatever the others say
@@ -81,30 +82,34 @@ class Safeguards:
     def _switched(self) -> set[str]:
         return {relay.variable for relay in self.chamber.relay}
 
-    def _of_valve(self, times: OpenTimes, fans: OpenTimes, readings: Readings) -> Iterator[Interlock]:
+    def _of_valve(self, times: OnTimes, fans: OnTimes, readings: SensorReadings) -> Iterator[Interlock]:
         limits = self.chamber.interlock
         if VALVE not in self._switched:
             return
-        yield OpenTooLong(times, limits.valve_open_s, limits.valve_rest_s)
+        yield ValveOpenTooLong(times, limits.valve_open_s, limits.valve_rest_s)
         yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min)
         if CARBON_DIOXIDE in self.sensors:
             yield NoRise(
                 times, readings, open_s=limits.no_rise_open_s, rise_ppm=limits.no_rise_ppm, fans=fans
             )
 
-    def _of_lamp(self, times: OpenTimes, readings: Readings) -> Iterator[Interlock]:
+    def _of_lamp(self, times: OnTimes, readings: SensorReadings) -> Iterator[Interlock]:
         limits, channels = self.chamber.interlock, self._channels
         if channels and TEMPERATURE in self.sensors:
-            yield TooWarm(readings, channels, limits.light_off_degc, limits.light_hysteresis_degc)
+            yield LightOverTemperature(
+                readings, channels, limits.light_off_degc, limits.light_hysteresis_degc
+            )
         if channels:
-            yield LitTooLong(times, channels, limits.light_hours, self.zone)
+            yield LightHours(times, channels, limits.light_hours, self.zone)
 
-    def _ceiling(self, readings: Readings) -> Iterator[Interlock]:
+    def _ceiling(self, readings: SensorReadings) -> Iterator[Interlock]:
         limits = self.chamber.interlock
         held = self._switched & ({VALVE, FAN} if limits.ceiling_starts_fan else {VALVE})
         if CARBON_DIOXIDE in self.sensors and held:
             sensors = self.sensors[CARBON_DIOXIDE]
-            yield Ceiling(readings, held, limits.ceiling_ppm, limits.ceiling_hysteresis_ppm, sensors)
+            yield CarbonDioxideCeiling(
+                readings, held, limits.ceiling_ppm, limits.ceiling_hysteresis_ppm, sensors
+            )
 
     def _needed(self) -> dict[str, set[str]]:
         """The outputs that need a variable to be known, by that."""

@@ -1,4 +1,4 @@
-"""Interlocks: what no recipe, client or controller passes, for it stands between commands and outputs."""
+"""The interlocks of an environment: they judge each level before an actuator writes it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
 from growd.control.actuation import ON_FROM
-from growd.control.interlock_conditions import (
-    CARBON_DIOXIDE,
-    TEMPERATURE,
-    UNREAD,
-    VALVE,
-    Ceiling,
-    DosePerHour,
-    KeptInterlock,
-    NoRise,
-    TooWarm,
-)
-from growd.control.open_times import SteadyWall
+from growd.control.interlocks.base import CARBON_DIOXIDE, TEMPERATURE, UNREAD, VALVE, PersistentInterlock
+from growd.control.interlocks.carbon_dioxide import CarbonDioxideCeiling, DosePerHour, NoRise
+from growd.control.interlocks.light import LightOverTemperature
+from growd.control.interlocks.wall_time import SteadyWallClock
 from growd.control.topics import EVENT, LIGHT_CHANNELS, commanded, desired, events, raw
 from growd.variables import VARIABLES
 
@@ -33,16 +25,16 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
     from growd.control.calibration import Calibration
-    from growd.control.interlock_conditions import Interlock, Readings
-    from growd.control.open_times import OpenTimes
+    from growd.control.interlocks.base import Interlock, SensorReadings
+    from growd.control.interlocks.on_times import OnTimes
 
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
 PATIENCE_S: Final = 5.0
 RETRY_S: Final = 10.0
-FRESH_S: Final = 0.01  # an actuator that asks for one output after another asks of one moment
-_UNKEPT: Final = (OSError, RuntimeError)
+FRESH_S: Final = 0.01  # one update serves an actuator that asks for several outputs in a row
+_SAVE_ERRORS: Final = (OSError, RuntimeError)
 _MALFORMED: Final = object()
 
 INTERLOCK: Final = MessageType(
@@ -54,49 +46,46 @@ INTERLOCK: Final = MessageType(
         Field("since", Kind.FLOAT64, 0, unit="s"),
     ),
 )
-"""The state of an interlock: whether it has tripped, why, whether it stays so until someone resets it, and
-since when (UNIX seconds)."""
+"""The state of an interlock. `since` is UNIX seconds."""
 
 
 class Guard(Protocol):
-    """What an actuator asks for each level, and tells what it wrote. Both answer at once."""
+    """What an actuator asks before each write, and reports after it. Both return at once."""
 
     def permit(self, output: str, level: float) -> float:
-        """The level that an output may have now, where `level` is wanted."""
+        """The level that an output may have now, if `level` is wanted."""
 
     def wrote(self, output: str, level: float | None) -> None:
-        """An output has this level from now on; None if nobody knows, for the write failed."""
+        """An output has this level from now on; None if the write failed."""
 
     def watch(self, nudge: Callable[[], None]) -> None:
-        """Have `nudge()` called whenever what is permitted may have changed."""
+        """Call `nudge()` whenever the permitted levels may have changed."""
 
 
 class Memory(Protocol):
-    """Where it is kept what must outlast a restart.
+    """Storage that survives a restart.
 
-    Both raise OSError if they can't, or RuntimeError where what does their work has ended or is overloaded.
+    Both methods raise OSError on failure, or RuntimeError if the storage is closed or overloaded.
     """
 
     async def state(self, key: str, default: Any = None) -> Any:
-        """What was kept, or `default` where nothing ever was. Raises ValueError with the reason where it is
-        lost.
-        """
+        """The saved state, or `default` if there never was one. Raises ValueError if it is lost."""
 
     async def save_state(self, key: str, value: Any) -> None:
-        """Keep it; it is on the disk when this returns."""
+        """Save the state; it is on the disk when this returns."""
 
 
 class Interlocks:
-    """The interlocks of an environment, as its actuators ask them through `guard`.
+    """The interlocks of an environment. Actuators ask them through `guard`.
 
-    Each tells its state on `<environment>/interlocks/<name>` when it changes, its limits in read-only
-    parameters beneath that name, and an event and a line in the log when it trips and when it lets go. One
-    that latches has a service `<environment>/interlocks/<name>/reset`. They go by what the sensors say
-    (`<environment>/raw`, from samplers and combiners alone: a client who publishes there deceives nobody).
+    Each interlock publishes its state on `<environment>/interlocks/<name>` when it changes, with an event and
+    a log line when it trips and when it releases. Its limits are read-only parameters below that name. An
+    interlock that needs a reset has a service `<environment>/interlocks/<name>/reset`. The inputs are the
+    topics `<environment>/raw`, which only samplers and combiners publish.
 
-    Where this task has not run for `patience_s` seconds, the outputs that it watches are safe, and so they
-    are until it has read what was kept (`memory`). That is written when an interlock latches, when the dose
-    or the hours of light grew by a tenth of their limit, at the start and at a clean end (`close`).
+    The outputs are safe while this task has not run for `patience_s` seconds, and until it has read the saved
+    state (`memory`). The state is saved when an interlock trips for good, when the dose or the hours of light
+    have grown by a tenth of their limit, at the start, and at a clean end (`close`).
     """
 
     def __init__(
@@ -104,7 +93,7 @@ class Interlocks:
         bus: Bus,
         environment: str,
         interlocks: Sequence[Interlock],
-        readings: Readings,
+        readings: SensorReadings,
         *,
         sensors: Mapping[str, Sequence[str]],
         memory: Memory,
@@ -114,7 +103,7 @@ class Interlocks:
         self._bus = bus
         self._clock = bus.clock
         self._interlocks = tuple(interlocks)
-        self._kept_ones = tuple(each for each in self._interlocks if isinstance(each, KeptInterlock))
+        self._persistent = tuple(each for each in self._interlocks if isinstance(each, PersistentInterlock))
         outputs = {output for each in self._interlocks for output in each.holds}
         self._holding = {
             output: tuple(each for each in self._interlocks if output in each.holds) for output in outputs
@@ -122,25 +111,27 @@ class Interlocks:
         self._environment = environment
         self._driven = _driven(outputs)
         self._safe: dict[str, float] = {}
-        self._held: dict[str, str] = {}  # by output: the interlock that changes its level now
+        self._held: dict[str, str] = {}  # by output: the interlock that holds it now
         self._levels: dict[str, float | None] = {}  # as written
-        self._ceiling = next((each for each in self._interlocks if isinstance(each, Ceiling)), None)
+        self._ceiling = next(
+            (each for each in self._interlocks if isinstance(each, CarbonDioxideCeiling)), None
+        )
         self._readings = readings
         self._memory = memory
         self._memory_key = f"{environment}/interlocks"
         self._patience = patience_s
         self._alive_at: float | None = None
         self._updated_at = -math.inf
-        self._trackers: dict[str, OpenTimes] = {}
+        self._trackers: dict[str, OnTimes] = {}
         self._nudges: list[Callable[[], None]] = []
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}  # by interlock: the reason that was published
         self._since: dict[str, float] = {}
         self._quiet: set[str] = set()
         self._is_loaded = False
         self._is_save_failing = False
-        self._changed = asyncio.Event()  # of what is to be kept
+        self._changed = asyncio.Event()  # a state needs saving
         self._saving = asyncio.Lock()
-        self._wall = SteadyWall(bus.clock)
+        self._wall = SteadyWallClock(bus.clock)
         self._set_point_topic = desired(environment, CARBON_DIOXIDE)
         self._topics = {
             raw(environment, variable, device): (variable, device)
@@ -154,25 +145,22 @@ class Interlocks:
         self._answer_clients()
         self.node.describe("problems", self._problems)
 
-    def track(self, times: OpenTimes, outputs: Iterable[str]) -> None:
-        """Have `times` told of what is written to these outputs."""
+    def track(self, times: OnTimes, outputs: Iterable[str]) -> None:
+        """Record in `times` what is written to these outputs."""
         self._trackers |= dict.fromkeys(outputs, times)
 
     def guard(self, device: str, safe: Mapping[str, float]) -> Guard:
-        """What the actuator of a device asks, whose outputs have these safe levels."""
+        """The guard for the actuator of a device. `safe` has the safe level of each output."""
         self._safe |= safe
         return _Guard(self, device, safe)
 
     def why_held(self, outputs: Iterable[str]) -> str:
-        """Why one of these outputs, or of those behind these variables, is held; "" if none is."""
+        """Why one of these outputs, or an output of these variables, is held; "" if none is."""
         held = {output for name in outputs for output in self._driven.get(name, [name])}
         return next((each.reason for each in self._interlocks if each.reason and each.holds & held), "")
 
     async def run(self) -> None:
-        """Watch until cancelled; with nothing to hold there is nothing to do.
-
-        While it is down the outputs are safe. Readings of that time are old, and are not read later.
-        """
+        """Run until cancelled. The outputs are safe while this is not running."""
         if not self._interlocks:
             return
         try:
@@ -182,7 +170,7 @@ class Interlocks:
             ):
                 self._catch_up()
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._remember(), name=f"{self.node.name}: memory")
+                    tasks.create_task(self._keep_saved(), name=f"{self.node.name}: memory")
                     tasks.create_task(self._listen(messages), name=f"{self.node.name}: sensors")
                     while True:
                         heart.beat()
@@ -195,15 +183,15 @@ class Interlocks:
             self._nudge()
 
     async def close(self) -> None:
-        """Keep what has to outlast a restart, at a clean end, when the outputs are safe."""
+        """Save the state at a clean end, when the outputs are safe."""
         self._update()
-        if not self._is_loaded or not self._kept_ones:
+        if not self._is_loaded or not self._persistent:
             return
         try:
             async with self._saving:
                 await self._save(is_clean=True)
-        except _UNKEPT as error:
-            logger.error("%s: their state can't be kept: %s", self.node.name, error)  # noqa: TRY400  no mistake
+        except _SAVE_ERRORS as error:
+            logger.error("%s: cannot save the state: %s", self.node.name, error)  # noqa: TRY400  not a bug
 
     def permitted(self, output: str, level: float, safe: float) -> float:
         """See `Guard.permit`. `safe` is the safe level of the output."""
@@ -212,7 +200,7 @@ class Interlocks:
             return level
         now = self._clock.monotonic()
         if self._alive_at is None or now - self._alive_at > self._patience:
-            self._held[output] = "interlocks that do not run"
+            self._held[output] = "interlocks that are not running"
             return safe
         if now - self._updated_at > FRESH_S:
             self._update()
@@ -231,7 +219,7 @@ class Interlocks:
         if times is not None:
             now = self._clock.monotonic()
             if now > self._updated_at:
-                self._update()  # up to now it had the level before
+                self._update()  # count the time with the previous level first
             times.wrote(f"{device}/{output}", level, now)
 
     def watch(self, nudge: Callable[[], None]) -> None:
@@ -239,11 +227,11 @@ class Interlocks:
         self._nudges.append(nudge)
 
     def judges(self, device: str) -> bool:
-        """Whether an interlock goes by the CO2 that this sensor says."""
-        return self._ceiling is not None and self._ceiling.judges(device)
+        """Whether an interlock uses the CO2 readings of this sensor."""
+        return self._ceiling is not None and self._ceiling.uses(device)
 
     async def begin_calibration(self, device: str, calibration: Calibration) -> str:
-        """See `Calibrations`. What lowers the readings is on the disk before it is done."""
+        """See `Calibrations`. A calibration that lowers the readings is on the disk before it is done."""
         if self._ceiling is None or not self._is_loaded:
             return UNREAD
         refusal = self._ceiling.why_no_calibration(device, calibration) or self._why_not_shut()
@@ -254,29 +242,29 @@ class Interlocks:
             self._ceiling.calibrated(device, calibration)
             try:
                 await self._save()
-            except _UNKEPT as error:
-                refusal = f"{device} is not calibrated, for that can't be kept: {error}"
+            except _SAVE_ERRORS as error:
+                refusal = f"{device} was not calibrated, because the calibration could not be saved: {error}"
             else:
-                refusal = self._why_not_shut()  # a disk may take its time
+                refusal = self._why_not_shut()  # again: the disk may have been slow
             if refusal:
-                self._ceiling.forget(before)
+                self._ceiling.undo_calibration(before)
         return refusal
 
     def end_calibration(self, device: str, calibration: Calibration) -> None:
-        """See `Calibrations`. What raises the readings is kept with the next look."""
+        """See `Calibrations`. A calibration that raises the readings is saved with the next update."""
         if self._ceiling is not None and not calibration.lowers:
             self._ceiling.calibrated(device, calibration)
 
     def _why_not_shut(self) -> str:
-        """Why the air may not be steady enough for a calibration, "" where the valve has been shut."""
+        """Why the air may not be steady enough for a calibration, or ""."""
         now = self._clock.monotonic()
         doses = (each for each in self._interlocks if isinstance(each, DosePerHour))
         return next((each.why_not_shut(now) for each in doses), "")
 
-    # what they go by
+    # --- Inputs
 
     def _catch_up(self) -> None:
-        """Hear what was said while nobody listened: this run may follow one that failed."""
+        """Take the messages published while this task was down, after a failure."""
         for topic in (*self._topics, self._set_point_topic):
             last = self._bus.topics.get(topic).last
             if last is not None and (topic == self._set_point_topic or last.quality is not Quality.OK):
@@ -292,43 +280,43 @@ class Interlocks:
         if message.topic == self._set_point_topic:
             for each in self._interlocks:
                 if isinstance(each, NoRise):
-                    each.want(value)
+                    each.on_set_point(value)
         else:
             variable, device = self._topics[message.topic]
             now = self._clock.monotonic()
             self._readings.take(variable, device, value, now)
             if value is not None and not device:
-                self._show(variable, value, now)
+                self._pass_on(variable, value, now)
 
-    def _show(self, variable: str, value: float, now: float) -> None:
+    def _pass_on(self, variable: str, value: float, now: float) -> None:
         for each in self._interlocks:
             if isinstance(each, NoRise) and variable == CARBON_DIOXIDE:
-                each.saw(value, now)
-            elif isinstance(each, TooWarm) and variable == TEMPERATURE:
-                each.saw(value)
+                each.on_reading(value, now)
+            elif isinstance(each, LightOverTemperature) and variable == TEMPERATURE:
+                each.on_reading(value)
 
-    # what they say
+    # --- Reports
 
     def _update(self) -> None:
         now = self._updated_at = self._clock.monotonic()
         wall = self._wall.time(now)
-        is_news = False
+        is_changed = False
         for each in self._interlocks:
             each.update(now, wall)
-            if self._told.get(each.name) != each.reason:
-                self._tell(each)
-                is_news = True
-        for kept in self._kept_ones:
-            if kept.is_restored and kept.is_worth_keeping():
+            if self._reported.get(each.name) != each.reason:
+                self._report(each)
+                is_changed = True
+        for each in self._persistent:
+            if each.is_restored and each.needs_saving():
                 self._changed.set()
-        if is_news:
+        if is_changed:
             self._nudge()
 
-    def _tell(self, interlock: Interlock) -> None:
-        """On its topic, and, but for what is so at each start, as an event and in the log."""
+    def _report(self, interlock: Interlock) -> None:
+        """Publish the state; unless it is quiet at the start, also as an event and in the log."""
         name, reason = interlock.name, interlock.reason
-        before = self._told.get(name)
-        self._told[name] = reason
+        before = self._reported.get(name)
+        self._reported[name] = reason
         self._since[name] = self._clock.time()
         self._outputs[name].publish(self._state(interlock))
         if reason and interlock.is_quiet:
@@ -353,12 +341,12 @@ class Interlocks:
         }
 
     def _information(self) -> list[dict[str, Any]]:
-        """For people: each interlock, as on its topic."""
-        told = [each for each in self._interlocks if each.name in self._told]
-        return [{"name": f"{self.node.name}/{each.name}", **self._state(each)} for each in told]
+        """Each interlock, as on its topic."""
+        reported = [each for each in self._interlocks if each.name in self._reported]
+        return [{"name": f"{self.node.name}/{each.name}", **self._state(each)} for each in reported]
 
     def _held_variables(self) -> list[dict[str, Any]]:
-        """For `growd status`: what is held now, by which interlock, and the level that was written."""
+        """For `growd status`: the held variables, by which interlock, and the level that was written."""
         return [
             {"environment": self._environment, "variable": variable, "by": by, "level": self._level(outputs)}
             for variable, outputs in self._driven.items()
@@ -367,13 +355,13 @@ class Interlocks:
         ]
 
     def _level(self, outputs: Iterable[str]) -> float | None:
-        """The highest level that was written to one of them, None where one is not known."""
+        """The highest level written to these outputs, None if one is unknown."""
         levels = [self._levels[output] for output in outputs if output in self._levels]
         known = [level for level in levels if level is not None]
         return max(known) if known and len(known) == len(levels) else None
 
     def _answer_clients(self) -> None:
-        """Have clients told when what they ask for is held."""
+        """Answer clients with a remark when the output that they command is held."""
         for variable, outputs in self._driven.items():
             for topic in (commanded(self._environment, variable), desired(self._environment, variable)):
                 if topic in self._bus.topics:
@@ -381,7 +369,7 @@ class Interlocks:
                     self._bus.topics.get(topic).remarks.append(remark)
 
     def _remark(self, variable: str, outputs: Sequence[str], message: Message) -> str:
-        """What a client should know who asks for this, "" where no interlock stands against it."""
+        """The remark for a client's message: which interlock holds the output, or ""."""
         value = message.value
         if value is None:
             return ""
@@ -396,7 +384,7 @@ class Interlocks:
         return ""
 
     def _problems(self) -> list[dict[str, Any]]:
-        """For people: what they should see to."""
+        """Problems that need attention."""
         problems = [each.problem for each in self._interlocks if each.problem]
         return [{"text": f"{self.node.name}: {text}", "is_failure": False} for text in problems]
 
@@ -405,13 +393,12 @@ class Interlocks:
             nudge()
 
     def _publisher(self, environment: str, interlock: Interlock) -> Publisher:
-        """Its topic, and with it its parameters and its service."""
+        """Declare the topic, parameters and service of an interlock."""
         base = f"{environment}/interlocks/{interlock.name}"
         for name, (value, unit) in interlock.limits.items():
             field = Field(name, Kind.FLOAT64, unit=unit, default=value)
-            self.node.declare(f"{base}/{name}", field, read_only=True).tell(
-                value
-            )  # whatever stood there before
+            parameter = self.node.declare(f"{base}/{name}", field, read_only=True)
+            parameter.tell(value)  # replaces the value of an earlier configuration
         if interlock.reset_hint:
             self.node.serve(
                 f"{base}/reset",
@@ -423,26 +410,26 @@ class Interlocks:
         return self.node.advertise(base, INTERLOCK)
 
     async def _reset(self, interlock: Interlock) -> dict[str, Any]:
-        """The service: answers when it is kept that it was reset, and holds what it holds until then."""
+        """The service. It answers when the reset is on the disk; the interlock holds until then."""
         refusal = interlock.why_no_reset(self._clock.monotonic())
         if refusal:
             return {"success": False, "message": refusal}
-        return await self._to_the_end(self._reset_now(interlock))
+        return await self._uncancelled(self._reset_now(interlock))
 
     async def _reset_now(self, interlock: Interlock) -> dict[str, Any]:
         async with self._saving:
             try:
                 await self._save(reset=interlock)
-            except _UNKEPT as error:
-                sentence = f"{interlock.name} is not reset, for that can't be kept: {error}"
+            except _SAVE_ERRORS as error:
+                sentence = f"{interlock.name} was not reset, because the reset could not be saved: {error}"
                 return {"success": False, "message": sentence}
             interlock.reset()
         self._update()
         logger.info("%s/%s was reset", self.node.name, interlock.name)
         return {"success": True, "message": f"{interlock.name} has been reset"}
 
-    async def _to_the_end(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """Finish `work` even if the caller is cancelled: what is kept and what is in memory stay one."""
+    async def _uncancelled(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+        """Finish `work` even if the caller is cancelled, so that disk and memory agree."""
         task = asyncio.create_task(work, name=f"{self.node.name}: reset")
         try:
             return await asyncio.shield(task)
@@ -450,76 +437,76 @@ class Interlocks:
             await asyncio.wait({task})
             raise
 
-    # what outlasts a restart
+    # --- Saved state
 
-    async def _remember(self) -> None:
-        if not self._kept_ones:
+    async def _keep_saved(self) -> None:
+        if not self._persistent:
             return
         await self._load()
-        self._changed.set()  # from now on it is a run that has not ended well
+        self._changed.set()  # marks the run as not ended cleanly
         while True:
             await self._changed.wait()
-            if await self._saved():
-                self._changed.clear()  # what has happened meanwhile is found by the next look
+            if await self._try_save():
+                self._changed.clear()  # the next update finds later changes
             else:
                 await self._clock.sleep(RETRY_S)
 
     async def _load(self) -> None:
         while not self._is_loaded:
             try:
-                kept = await self._memory.state(self._memory_key)
-            except _UNKEPT as error:
-                for each in self._kept_ones:
+                saved = await self._memory.state(self._memory_key)
+            except _SAVE_ERRORS as error:
+                for each in self._persistent:
                     each.unreadable(str(error))
                 self._update()
                 await self._clock.sleep(RETRY_S)
             except ValueError as error:
                 self._restore(_MALFORMED, str(error))
             else:
-                self._restore(kept)
+                self._restore(saved)
 
-    def _restore(self, kept: Any, lost: str = "what was kept can't be understood") -> None:
-        """`lost` says why the worst is assumed where `kept` is no state."""
+    def _restore(self, saved: Any, lost: str = "the saved state is damaged") -> None:
+        """`lost` is the reason to give if `saved` is invalid."""
         now = self._clock.monotonic()
-        if kept is None:
-            kept = {**self._wall.kept(), "clean": True, "interlocks": {}}
+        if saved is None:
+            saved = {**self._wall.state(), "clean": True, "interlocks": {}}
         try:
-            away = self._wall.restore(kept)
-            was_clean = kept["clean"] is True
-            states = kept["interlocks"]
-            found = {each.name: states.get(each.name) for each in self._kept_ones}
+            away = self._wall.restore(saved)
+            was_clean = saved["clean"] is True
+            states = saved["interlocks"]
+            found = {each.name: states.get(each.name) for each in self._persistent}
         except (TypeError, ValueError, KeyError, AttributeError):
             away, was_clean, found = 0.0, False, {}
-        for each in self._kept_ones:
+        for each in self._persistent:
             if not each.restore(found.get(each.name, _MALFORMED), now, away, was_clean=was_clean, lost=lost):
-                logger.error("%s/%s: %s; the worst is assumed", self.node.name, each.name, lost)
+                logger.error("%s/%s: %s; assuming the worst case", self.node.name, each.name, lost)
         self._is_loaded = True
         self._update()
 
-    async def _saved(self) -> bool:
+    async def _try_save(self) -> bool:
         try:
             async with self._saving:
                 await self._save()
-        except _UNKEPT as error:
+        except _SAVE_ERRORS as error:
             if not self._is_save_failing:
-                logger.error("%s: their state can't be kept: %s", self.node.name, error)  # noqa: TRY400  no mistake of the program
+                logger.error("%s: cannot save the state: %s", self.node.name, error)  # noqa: TRY400  no bug
             self._is_save_failing = True
             return False
         self._is_save_failing = False
         return True
 
     async def _save(self, *, is_clean: bool = False, reset: Interlock | None = None) -> None:
-        """One at a time (`_saving`). `reset` is kept as it will be after its reset."""
+        """Save all states. Call with `_saving` held. `reset` is saved as after its reset."""
         now = self._clock.monotonic()
-        states = {each.name: each.kept(now, as_reset=each is reset) for each in self._kept_ones}
-        kept = {**self._wall.kept(), "clean": is_clean, "interlocks": states}
-        await self._memory.save_state(self._memory_key, kept)
-        for each in self._kept_ones:
-            each.note_kept()
+        states = {each.name: each.state(now, as_reset=each is reset) for each in self._persistent}
+        saved = {**self._wall.state(), "clean": is_clean, "interlocks": states}
+        await self._memory.save_state(self._memory_key, saved)
+        for each in self._persistent:
+            each.mark_saved()
 
 
 def _named(output: str) -> str:
-    """The variable that commands an output: a channel of the lamp has a shorter name."""
+    """The variable that commands an output. A lamp channel has a shorter name."""
     return f"light_intensity_{output}" if output in LIGHT_CHANNELS else output
 
 
@@ -534,7 +521,7 @@ def _driven(outputs: Iterable[str]) -> dict[str, list[str]]:
 
 
 class _Guard:
-    """What one actuator asks."""
+    """The guard of one actuator."""
 
     def __init__(self, interlocks: Interlocks, device: str, safe: Mapping[str, float]) -> None:
         self._interlocks = interlocks

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.control.open_times import BIN_S, HOUR_S, DayHours, OpenTimes, RollingDose, SteadyWall
+from growd.control.interlocks.on_times import BIN_S, HOUR_S, OnTimes, RollingDose
+from growd.control.interlocks.wall_time import OnTimeOfDay, SteadyWallClock
 from support.clock import ManualClock
 
 SECONDS = st.floats(0.0, 600.0)
@@ -46,7 +47,7 @@ def test_a_dose_outlasts_a_restart(doses, pause, away):
     before = Given(doses)
     now = before.now + pause
     after = RollingDose()
-    after.restore(json.loads(json.dumps(before.dose.kept(now))), 50.0, away)
+    after.restore(json.loads(json.dumps(before.dose.state(now))), 50.0, away)
     for later in (0.0, 700.0, HOUR_S):
         began = now + away + later - HOUR_S
         told = after.within_hour(50.0 + later)
@@ -57,7 +58,7 @@ def test_a_dose_outlasts_a_restart(doses, pause, away):
 @given(DOSES)
 def test_a_dose_takes_no_more_room_the_more_often_it_is_given(doses):
     given = Given(doses * 3)
-    assert len(given.dose.kept(given.now)) <= HOUR_S / BIN_S + 2
+    assert len(given.dose.state(given.now)) <= HOUR_S / BIN_S + 2
 
 
 @pytest.mark.parametrize("kept", [3, "x", [3], [[1]], [[1, "x"]], [[1, -1]], [[1, float("nan")]], {"a": 1}])
@@ -73,7 +74,7 @@ WRITES = st.lists(
 
 @given(WRITES, st.floats(1.0, 600.0))
 def test_open_times_add_up(writes, after):
-    times, now = OpenTimes(), 100.0
+    times, now = OnTimes(), 100.0
     now_level, total, certain, began = dict.fromkeys("ab", 0.0), 0.0, 0.0, None
     for pause, output, level in [*writes, (after, "a", 1.0)]:
         total += pause * sum(each != 0.0 for each in now_level.values())
@@ -86,11 +87,11 @@ def test_open_times_add_up(writes, after):
         now_level[output] = level
         is_open = any(each != 0.0 for each in now_level.values())
         began = (now if began is None else began) if is_open else None
-        assert times.is_open == is_open
+        assert times.is_on == is_open
 
 
 def test_the_rest_is_what_has_passed_since_the_last_one_was_shut():
-    times = OpenTimes()
+    times = OnTimes()
     assert times.rest(5.0) == float("inf")
     times.wrote("a", 1.0, 10.0)
     times.wrote("b", None, 11.0)
@@ -113,7 +114,7 @@ def berlin(monkeypatch):
 @pytest.mark.parametrize("zone", [None, ZoneInfo("America/New_York")])
 def test_the_hours_of_a_day_begin_anew_at_local_midnight_also_where_the_clocks_are_changed(berlin, day, zone):
     midnight = day.replace(tzinfo=zone or berlin).timestamp()
-    hours = DayHours(zone)
+    hours = OnTimeOfDay(zone)
     hours.add(1000.0, midnight - 3600.0)
     assert hours.seconds(midnight - 1.0) == 1000.0
     assert hours.seconds(midnight) == 0.0
@@ -125,14 +126,14 @@ def test_the_hours_of_a_day_begin_anew_at_local_midnight_also_where_the_clocks_a
 
 def test_a_clock_that_goes_back_or_was_never_set_gives_no_new_day(berlin):
     noon = datetime(2026, 11, 22, 12, tzinfo=berlin).timestamp()
-    hours = DayHours()
+    hours = OnTimeOfDay()
     hours.add(100.0, 5_000.0)
     hours.add(100.0, noon)
     assert hours.seconds(noon - 86_400.0) == 200.0
     assert hours.seconds(7_000.0) == 200.0
     assert hours.seconds(noon) == 200.0
-    restored = DayHours()
-    restored.restore(hours.kept())
+    restored = OnTimeOfDay()
+    restored.restore(hours.state())
     assert restored.seconds(5_000.0) == 200.0
     assert restored.seconds(noon + 86_400.0) == 0.0
 
@@ -142,7 +143,7 @@ def test_a_clock_that_goes_back_or_was_never_set_gives_no_new_day(berlin):
 )
 def test_a_day_that_can_not_be_is_refused(kept):
     with pytest.raises((TypeError, ValueError)):
-        DayHours().restore(kept)
+        OnTimeOfDay().restore(kept)
 
 
 NINE = 1_760_000_400.0  # 09:00 in UTC
@@ -169,7 +170,7 @@ def test_a_clock_that_nobody_has_synchronised_may_be_set_to_and_fro(steps):
     """It gives the ten hours of a day in 24, as without."""
     clock = Steps(NINE - 9 * H)
     clock.synchronised = False
-    wall, hours, at, lit = SteadyWall(clock), DayHours(UTC), dict(steps), 0.0
+    wall, hours, at, lit = SteadyWallClock(clock), OnTimeOfDay(UTC), dict(steps), 0.0
     for minute in range(24 * 60 - 1):
         clock.step(at.get(minute, 0.0))
         lit += hours_of(clock, wall, hours)
@@ -178,7 +179,7 @@ def test_a_clock_that_nobody_has_synchronised_may_be_set_to_and_fro(steps):
 
 def test_one_step_into_the_future_darkens_no_day_but_that_one():
     clock = Steps(NINE)
-    wall, hours = SteadyWall(clock), DayHours(UTC)
+    wall, hours = SteadyWallClock(clock), OnTimeOfDay(UTC)
     hours.add(10 * H, clock.time())
     clock.step(80 * 365 * 24 * H)
     wall.follow()
@@ -193,7 +194,7 @@ def test_one_step_into_the_future_darkens_no_day_but_that_one():
 def test_a_clock_that_was_never_set_is_followed_once_it_is():
     clock = Steps(1_000.0)
     clock.synchronised = False
-    wall = SteadyWall(clock)
+    wall = SteadyWallClock(clock)
     clock.step(NINE)
     wall.follow()
     assert wall.time(clock.monotonic()) == clock.time()
@@ -208,10 +209,10 @@ def test_a_clock_that_was_never_set_is_followed_once_it_is():
 @pytest.mark.parametrize(("step", "seen"), [(-48 * H, 0.0), (48 * H, 48 * H)])
 def test_after_a_reboot_a_clock_that_is_behind_goes_on_from_where_it_was(step, seen):
     before = Steps(NINE)
-    kept = json.loads(json.dumps(SteadyWall(before).kept()))
+    kept = json.loads(json.dumps(SteadyWallClock(before).state()))
     after = Steps(NINE + step)
     after.synchronised = False
-    wall = SteadyWall(after)
+    wall = SteadyWallClock(after)
     assert wall.restore(kept) == 0.0
     assert wall.time(after.monotonic()) == NINE + seen
 
@@ -219,10 +220,10 @@ def test_after_a_reboot_a_clock_that_is_behind_goes_on_from_where_it_was(step, s
 def test_a_restart_makes_no_step_of_a_clock_count():
     clock = Steps(NINE)
     clock.synchronised = False
-    kept = json.loads(json.dumps(SteadyWall(clock).kept()))
+    kept = json.loads(json.dumps(SteadyWallClock(clock).state()))
     clock.pass_(100.0)
     clock.step(48 * H)
-    wall = SteadyWall(clock)
+    wall = SteadyWallClock(clock)
     assert wall.restore(kept) == 100.0
     assert wall.time(clock.monotonic()) == NINE + 100.0
 
@@ -231,4 +232,4 @@ def test_a_restart_makes_no_step_of_a_clock_count():
 def test_a_time_that_can_not_be_is_refused(time):
     clock = Steps(NINE)
     with pytest.raises((TypeError, ValueError)):
-        SteadyWall(clock).restore({**SteadyWall(clock).kept(), "time": time})
+        SteadyWallClock(clock).restore({**SteadyWallClock(clock).state(), "time": time})

@@ -1,0 +1,1 @@
+"""Interlocks: they stand between commands and outputs, and nothing bypasses them."""

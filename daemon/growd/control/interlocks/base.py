@@ -1,0 +1,183 @@
+"""What all interlocks share. Pure: no bus and no clock here; times are passed in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+CARBON_DIOXIDE: Final = "air_carbon_dioxide"
+TEMPERATURE: Final = "air_temperature"
+VALVE: Final = "air_carbon_dioxide_valve_on"
+FAN: Final = "air_flush_on"
+
+UNREAD: Final = "the state before the start has not been read yet"
+SAVED_SHARE: Final = 0.1
+"""Share of a limit: the state is saved again after this much use, and assumed used after an unclean end."""
+QUIET_S: Final = 300.0
+"""Grace period for a sensor at the start. The longest warm-up, of an MH-Z19, takes 240 s."""
+_NEVER: Final[tuple[float | None, float]] = (None, 0.0)
+
+
+class SensorReadings:
+    """The last reading of each sensor: unknown if it is not ok, or older than `stale_after_s`."""
+
+    def __init__(self, stale_after_s: Mapping[str, float]) -> None:
+        self._stale_after = dict(stale_after_s)
+        self._last: dict[str, dict[str, tuple[float | None, float]]] = {name: {} for name in stale_after_s}
+
+    def take(self, variable: str, device: str, value: float | None, now: float) -> None:
+        """Store a reading. `device` is "" for the combined value of all sensors of the variable."""
+        self._last[variable][device] = (value, now)
+
+    def known(self, variable: str, now: float) -> dict[str, float]:
+        """All known values of a variable, by device."""
+        limit = self._stale_after[variable]
+        return {
+            device: value
+            for device, (value, came) in self._last[variable].items()
+            if value is not None and now - came <= limit
+        }
+
+    def combined(self, variable: str, now: float) -> float | None:
+        """The combined value of all sensors of a variable, None if it is unknown."""
+        value, came = self._last[variable].get("", _NEVER)
+        return value if value is not None and now - came <= self._stale_after[variable] else None
+
+
+class Interlock(ABC):
+    """One reason to hold the outputs in `holds`, whoever commands them.
+
+    `reason` says why it has tripped, and is "" otherwise. `reset_hint` is set for an interlock that stays
+    tripped until somebody resets it, and says what to check first. `now` is monotonic seconds, `wall` UNIX
+    seconds.
+    """
+
+    reset_hint = ""
+
+    def __init__(self, name: str, holds: Iterable[str], limits: Mapping[str, tuple[float, str]]) -> None:
+        self.name = name
+        self.holds = frozenset(holds)
+        self.limits = dict(limits)
+        """The configured limits with their units, for display."""
+        self.reason = ""
+        self.is_quiet = False
+        """Tripped only because growd has just started: no event, no log line."""
+
+    @property
+    def needs_reset(self) -> bool:
+        """Whether it stays tripped until somebody resets it."""
+        return bool(self.reason and self.reset_hint)
+
+    @abstractmethod
+    def update(self, now: float, wall: float) -> None:
+        """Trip or release, from the current readings and times."""
+
+    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002  for subclasses
+        """The level of an output in place of `level` while this interlock has tripped."""
+        return 0.0
+
+    def why_no_reset(self, now: float) -> str:  # noqa: ARG002  for subclasses
+        """Why it cannot be reset now, or ""."""
+        return f"{self.name} releases by itself"
+
+    def reset(self) -> None:  # noqa: B027  most interlocks release by themselves
+        """Release at a user's request."""
+
+    @property
+    def problem(self) -> str:
+        """A problem that needs attention although the interlock has not tripped, or ""."""
+        return ""
+
+
+class PersistentInterlock(Interlock):
+    """An interlock whose state survives a restart. It is tripped until `restore` is called."""
+
+    def __init__(self, name: str, holds: Iterable[str], limits: Mapping[str, tuple[float, str]]) -> None:
+        super().__init__(name, holds, limits)
+        self._is_restored = False
+        self._trip_unread(UNREAD)
+        self.is_quiet = True
+
+    @property
+    def is_restored(self) -> bool:
+        return self._is_restored
+
+    @property
+    def needs_reset(self) -> bool:
+        return self._is_restored and super().needs_reset  # an unknown state cannot be reset
+
+    def unreadable(self, why: str) -> None:
+        """Report that the saved state could not be read so far."""
+        if not self._is_restored:
+            self._trip_unread(f"the state before the start cannot be read: {why}")
+            self.is_quiet = False
+
+    def restore(
+        self, saved: Any, now: float, away: float, *, was_clean: bool, lost: str = "it is damaged"
+    ) -> bool:
+        """Continue from the state saved `away` seconds ago (None: nothing was saved).
+
+        `was_clean` says that growd ended properly. Returns False if the state is invalid; the worst case is
+        assumed then, with `lost` as the reason.
+        """
+        self._is_restored = True
+        self.reason = ""
+        self.is_quiet = False
+        try:
+            if saved is not None:
+                self._restore(saved, now, away, was_clean=was_clean)
+        except (TypeError, ValueError):
+            self._assume_worst(now, lost)
+            return False
+        return True
+
+    @abstractmethod
+    def state(self, now: float, *, as_reset: bool = False) -> Any:
+        """The state to save, as JSON; with `as_reset`, the state after a reset."""
+
+    @abstractmethod
+    def mark_saved(self) -> None:
+        """The last result of `state` is on the disk."""
+
+    @abstractmethod
+    def needs_saving(self) -> bool:
+        """Whether the state has changed enough since it was saved."""
+
+    @abstractmethod
+    def _restore(self, saved: Any, now: float, away: float, *, was_clean: bool) -> None: ...
+
+    @abstractmethod
+    def _assume_worst(self, now: float, why: str) -> None: ...
+
+    def _trip_unread(self, reason: str) -> None:
+        self.reason = reason
+
+
+class InputUnknown(Interlock):
+    """Outputs are safe while a variable that they need is unknown: its sensor is silent, faulty or warms up.
+
+    The first `QUIET_S` seconds are quiet, since any sensor may still warm up.
+    """
+
+    def __init__(self, readings: SensorReadings, variable: str, holds: Iterable[str]) -> None:
+        super().__init__(f"{variable}_unknown", holds, {})
+        self._readings = readings
+        self._variable = variable
+        self.reason = f"{variable} has not been measured yet"
+        self.is_quiet = True
+        self._began: float | None = None
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        self._began = now if self._began is None else self._began
+        if self._readings.combined(self._variable, now) is not None:
+            self.reason = ""
+            self.is_quiet = False
+        elif not self.reason or (self.is_quiet and now - self._began >= QUIET_S):
+            self.is_quiet = False
+            self.reason = f"{self._variable} is unknown: its sensor is silent, faulty or warming up"
+
+    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+        return safe

@@ -1,0 +1,134 @@
+"""How long outputs were on: without a pause, and in the last hour. Pure: times are passed in."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+HOUR_S: Final = 3600.0
+BIN_S: Final = 60.0
+
+
+class OnTimes:
+    """How long the outputs of one kind were on, from what was really written to them.
+
+    An output whose last write failed counts as on. All times are monotonic seconds.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}  # outputs that are on, or may be
+        self._uncertain: set[str] = set()
+        self._total = 0.0
+        self._certain_total = 0.0
+        self._began: float | None = None
+        self._ended = -math.inf
+        self._doubted = -math.inf
+
+    def wrote(self, output: str, level: float | None, now: float) -> None:
+        """An output has this level from now on; None if the write failed."""
+        self._add_time(output, now)
+        if level is not None and level <= 0:
+            self._since.pop(output, None)
+        else:
+            self._since[output] = now
+        self._uncertain.discard(output)
+        if level is None:
+            self._uncertain.add(output)
+        self._note_stretch(now)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether an output is on, or may be."""
+        return bool(self._since)
+
+    def stretch(self, now: float) -> float:
+        """Seconds for which at least one output has been on without a pause."""
+        return 0.0 if self._began is None else now - self._began
+
+    def rest(self, now: float) -> float:
+        """Seconds for which all outputs have been off."""
+        return 0.0 if self.is_on else now - self._ended
+
+    def doubt(self, now: float) -> float:
+        """Seconds since it was last uncertain whether an output is on; 0 while it is."""
+        return 0.0 if self._uncertain else now - self._doubted
+
+    def total(self, now: float) -> float:
+        """Seconds of all outputs together since the start."""
+        if not self._since:  # the usual case: a valve is shut
+            return self._total
+        return self._total + sum(now - since for since in self._since.values())
+
+    def certain_total(self, now: float) -> float:
+        """As `total`, without uncertain times."""
+        if not self._since:
+            return self._certain_total
+        known = (now - since for output, since in self._since.items() if output not in self._uncertain)
+        return self._certain_total + sum(known)
+
+    def _add_time(self, output: str, now: float) -> None:
+        lasted = now - self._since.get(output, now)
+        self._total += lasted
+        if output in self._uncertain:
+            self._doubted = now
+        else:
+            self._certain_total += lasted
+
+    def _note_stretch(self, now: float) -> None:
+        if self._since and self._began is None:
+            self._began = now
+        elif not self._since and self._began is not None:
+            self._began, self._ended = None, now
+
+
+class RollingDose:
+    """The amount given in the last hour: never too little, and too much by a minute's amount at most.
+
+    Amounts are added up in bins of a minute, so memory is bounded however small the doses are.
+    """
+
+    def __init__(self) -> None:
+        self._bins: deque[list[float]] = deque()  # start of each bin, and the amount in it
+
+    def add(self, amount: float, now: float) -> None:
+        """Add an amount. `now` must not be before the last call's."""
+        if amount <= 0:
+            return
+        begin = math.floor(now / BIN_S) * BIN_S
+        if not self._bins or self._bins[-1][0] < begin:
+            self._bins.append([begin, 0.0])
+        self._bins[-1][1] += amount
+        self._forget(now)
+
+    def within_hour(self, now: float) -> float:
+        """The amount in the hour that ends now."""
+        self._forget(now)
+        return math.fsum(amount for _, amount in self._bins)
+
+    def since(self, now: float) -> float:
+        """Seconds, at least, since the last amount; infinity if there was none in the last hour."""
+        self._forget(now)
+        return max(0.0, now - self._bins[-1][0] - BIN_S) if self._bins else math.inf
+
+    def state(self, now: float) -> list[list[float]]:
+        """The state to save: the age of each bin in seconds, and the amount in it."""
+        self._forget(now)
+        return [[now - begin, amount] for begin, amount in self._bins]
+
+    def restore(self, saved: Iterable[Iterable[float]], now: float, away: float = 0.0) -> None:
+        """Continue from the state saved `away` seconds ago. Raises ValueError or TypeError."""
+        restored = [[now - float(age) - away, float(amount)] for age, amount in saved]
+        if not all(
+            math.isfinite(number) and amount >= 0 for begin, amount in restored for number in (begin, amount)
+        ):
+            raise ValueError("the dose is not a number")
+        self._bins = deque(sorted([*restored, *self._bins]))
+        self._forget(now)
+
+    def _forget(self, now: float) -> None:
+        while self._bins and self._bins[0][0] + BIN_S < now - HOUR_S:
+            self._bins.popleft()
