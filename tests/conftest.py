@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,17 +21,50 @@ if TYPE_CHECKING:
 pytest_plugins = ["support.api_fixtures", "support.database"]
 
 # The same examples in each run, and no time limits: a run that fails shows a change, not chance or a busy
-# machine. `./test --hypothesis-profile search` looks for new ones.
-settings.register_profile("steady", derandomize=True, database=None, deadline=None)
+# machine. `./test --hypothesis-profile search` looks for new examples.
+settings.register_profile("quick", derandomize=True, database=None, deadline=None, max_examples=20)
+settings.register_profile("thorough", settings.get_profile("quick"), max_examples=100)
 settings.register_profile("search", max_examples=1_000, deadline=None)
-settings.load_profile("steady")
+settings.load_profile("quick")
+
+# What makes tests slow. `./test` leaves out tests with one of these marks, `./test --all` runs them.
+SLOW = {
+    "soak": "weeks of simulated operation, with faults",
+    "kill": "kills a process at many moments, or restarts whole programs",
+    "power_cut": "cuts the power at many moments",
+    "watchdog": "lets loops and processes hang until the watchdog ends them",
+    "replay": "replays recorded hours",
+    "hostile": "many hostile clients, or attacks that last",
+    "replication": "waits for two database servers and the connection between them",
+    "fuzz": "thousands of random inputs",
+    "install": "builds packages and makes installations",
+    "bench": "runs benchmarks",
+}
 
 LONG_S = 240.0
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what may take longest: no worker shall be left alone with one of these in the end."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out slow tests in files that are not named")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name, reason in SLOW.items():
+        config.addinivalue_line("markers", f"{name}: slow: {reason}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests with --quick, and begin with the longest: no worker should end alone with it."""
+    if config.option.quick:
+        named = {Path(argument.partition("::")[0]).absolute() for argument in config.args}
+        left_out = [item for item in items if item.path not in named and _is_slow(item)]
+        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=left_out)
     items.sort(key=lambda item: -_limit_s(item) if _limit_s(item) >= LONG_S else 0.0)
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    return any(mark.name in SLOW for mark in item.iter_markers())
 
 
 def _limit_s(item: pytest.Item) -> float:

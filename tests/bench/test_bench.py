@@ -40,7 +40,7 @@ if __name__ == "__main__":
     main(measure)
 '''
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(120)]
 
 
 def ran(script: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:

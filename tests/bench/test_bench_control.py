@@ -24,6 +24,8 @@ from control import (
     watched,
 )
 
+pytestmark = pytest.mark.bench
+
 TINY = ("--rounds", "1", "--seconds", "20")
 STEPS = ("420 to 1000 ppm", "1000 to 1500 ppm", "1500 to 800 ppm")
 FIGURES = (

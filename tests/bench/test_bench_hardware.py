@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from measuring import Process
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(120)]
 
 SHORT = Options(1, 0.05, argparse.Namespace())
 

@@ -18,7 +18,7 @@ from raw_client import AnswerError, Connection
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.bench
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -20,6 +20,8 @@ from streams import cost
 
 from support.stand_in import StandIn
 
+pytestmark = pytest.mark.bench
+
 if TYPE_CHECKING:
     from pathlib import Path
 

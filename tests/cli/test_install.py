@@ -389,6 +389,7 @@ def with_pip_of_the_tests(command: list[str]) -> None:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.install
 def test_a_wheel_has_all_that_is_installed_and_is_installed_whole(built: Path, fresh: Fresh, monkeypatch):
     with zipfile.ZipFile(built) as archive:
         names = set(archive.namelist())

@@ -15,6 +15,7 @@ from collections import deque
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -226,6 +227,7 @@ LOST = {STORE: "deleted", FILE_NAME: "zeros"}
 @example([*LOWERED, ("kill", {STORE: "random"}), ("open", 600)])
 @example([*LOWERED, ("kill", {f"{STORE}-wal": "deleted"}), ("open", 600)])
 @example([*LOWERED, ("kill", LOST), ("reset",), ("advance", 3_600), ("open", 600)])
+@pytest.mark.fuzz
 def test_nothing_lets_the_air_pass_the_ceiling_by_more_than_a_dose(sequence):
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(happen(sequence, Path(folder)))

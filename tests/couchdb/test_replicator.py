@@ -451,6 +451,7 @@ def end(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
+@pytest.mark.replication
 async def test_it_outlives_a_far_side_that_is_away_and_its_own_server(
     tmp_path: Path, ports: tuple[int, int]
 ) -> None:
@@ -541,6 +542,7 @@ async def test_the_scheduler_answers_while_a_source_does_not(node: Client, near:
         await state_of(node, name, "pending")
 
 
+@pytest.mark.replication
 async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connections(
     node: Client, store: str, near: Replications
 ) -> None:

@@ -487,6 +487,7 @@ def test_the_schedule_has_each_kind_of_fault_at_each_place():
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.soak
 async def test_thirty_days_of_faults_leave_no_outage_and_no_false_point(tmp_path, by_the_minute, caplog):
     caplog.set_level(logging.ERROR)
     holdings = []

@@ -161,6 +161,7 @@ async def end(manager: Manager, number: signal.Signals) -> None:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.kill
 async def test_no_client_is_refused_while_growd_is_killed_stopped_and_started_again(
     tmp_path: Path, database_server: DatabaseServer
 ):

@@ -372,6 +372,7 @@ async def until_measured(api: str) -> None:
                 return
 
 
+@pytest.mark.watchdog
 async def test_each_loop_that_is_frozen_starves_the_watchdog_until_it_goes_on(
     tmp_path: Path, database_server: DatabaseServer
 ):

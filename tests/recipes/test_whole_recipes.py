@@ -158,6 +158,7 @@ def test_a_recipe_of_41_days_runs_whole(undisturbed):
     assert (document["end_reason"], document["elapsed"]) == ("finished", DAYS * DAY_S)
 
 
+@pytest.mark.kill
 async def test_killed_at_twenty_moments_it_gives_every_set_point_of_the_undisturbed_run(
     tmp_path, undisturbed
 ):

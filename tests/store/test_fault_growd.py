@@ -89,6 +89,7 @@ class Grower:
             self._batch.set()
 
 
+@pytest.mark.kill
 async def test_recipes_that_were_answered_for_are_in_the_database_once(
     tmp_path: Path, database_server: DatabaseServer, client: Client, prefix: str
 ):

@@ -152,6 +152,7 @@ async def make_with_one_shard(client: Client, database: str) -> None:
     assert (await client("PUT", f"/{database}", q=1)).status in {201, 202}
 
 
+@pytest.mark.fuzz
 async def test_whatever_the_line_does_all_is_stored_once_and_in_order(
     tmp_path: Path,
     database_server: DatabaseServer,

@@ -55,6 +55,7 @@ async def own_databases(client: Client) -> AsyncIterator[tuple[str, ...]]:
             await client("DELETE", f"/{name}")
 
 
+@pytest.mark.kill
 async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
     tmp_path: Path, database_server: DatabaseServer
 ):
@@ -80,6 +81,7 @@ async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_t
     assert stores.ledger.promises > 500
 
 
+@pytest.mark.kill
 async def test_the_database_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
     tmp_path: Path, database_server: DatabaseServer
 ):
@@ -95,6 +97,7 @@ async def test_the_database_killed_at_any_moment_loses_nothing_and_stores_nothin
     assert len(stores.ledger.acknowledged) > 500
 
 
+@pytest.mark.kill
 async def test_both_killed_at_any_moment_lose_nothing_and_store_nothing_twice(
     tmp_path: Path, database_server: DatabaseServer
 ):

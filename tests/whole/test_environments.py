@@ -225,6 +225,7 @@ async def put_recipes(session: aiohttp.ClientSession, program: Program, home: Ho
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.kill
 async def test_each_runs_a_recipe_of_its_own_and_a_restart_resumes_both(tmp_path: Path, home: Home):
     file = tmp_path / "growd.toml"
     file.write_text(FILE)

@@ -33,6 +33,7 @@ async def far(database_server: DatabaseServer) -> AsyncIterator[tuple[Couch, str
         await couch.delete(name)
 
 
+@pytest.mark.replication
 async def test_points_of_a_chamber_arrive_far_away(tmp_path: Path, far: tuple[Couch, str], database_server):
     couch, name = far
     login = tmp_path / "login"

@@ -52,6 +52,7 @@ async def set_points_in_data(program, home):
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.kill
 async def test_a_set_point_survives_a_kill_holds_over_a_recipe_and_ends_with_a_point_of_null(
     tmp_path, database_server
 ):
