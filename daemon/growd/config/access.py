@@ -15,31 +15,35 @@ if TYPE_CHECKING:
 
 
 class Access(Section, frozen=True):
-    """Who may use the API where `[http] access` is "couchdb": users of that CouchDB, by their roles.
+    """Who may use the API with `[http] access = "couchdb"`: users of the CouchDB, by their roles.
 
-    Who may operate may read, and an administrator may both. CouchDB's own administrators may everything.
+    Operators can also read; administrators can do both. CouchDB's own administrators can do everything.
     """
 
     open_reading: bool = False
-    """Whether reading (GET, streams included) takes no login."""
+    """Allow reading (GET, streams included) without a login."""
 
     reader_role: Name = "growd_reader"
-    """The role for reading: values, streams, metrics."""
+    """Role for reading: values, streams, metrics."""
 
     operator_role: Name = "growd_operator"
-    """The role for operating: set points, parameters, recipes."""
+    """Role for operating: set points, parameters, recipes."""
 
     administrator_role: Name = "growd_admin"
-    """The role for services whose effect lasts, or that let go what is there for safety."""
+    """Role for administrative services: those with a lasting effect, and those that reset a safety
+    function."""
 
     answer_s: Annotated[float, Meta(ge=1, le=3_600)] = 30.0
-    """For how long an answer of the database on a login holds; who is deleted there is out after this."""
+    """How long growd trusts the database's answer about a login. A deleted user loses access after this
+    time."""
 
     question_s: Annotated[float, Meta(ge=0.1, le=60)] = 10.0
-    """How long the database may take for an answer; a Raspberry Pi needs a second for a password."""
+    """How long growd waits for the database to check a login. A Raspberry Pi needs a second for a
+    password."""
 
     outage_s: Annotated[float, Meta(ge=0, le=604_800)] = 3_600.0
-    """How long the last good answer holds while the database gives none; after that logins are refused."""
+    """How long the last good answer remains valid while the database does not answer. After that growd
+    refuses the login."""
 
 
 def is_loopback(host: str) -> bool:

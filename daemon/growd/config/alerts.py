@@ -34,126 +34,126 @@ Kind = Literal[
 
 
 class Alert(Section, frozen=True):
-    """One rule: what operators are told of.
+    """One alert rule.
 
     `out_of_band`: a measured variable is below or above its limits, or too far from its set point.
-    `set_point_missed`: a variable that growd controls does not reach its set point, and why.
-    `no_value`: nothing that can be believed is measured of it. `device_failed`, `interlock` (has tripped),
-    `recipe_ended`, `recipe_stalled` (paused, or it does not go on). `outbox`: many points wait for the
-    database. `database`: it takes none. `points_lost`: lost, refused, or not on the disk. `problem`: what
-    `growd status` shows as failed and no other rule watches, such as a part of growd that keeps failing.
-    `replication`: it fails. `disk_full`: that of the data folder. `too_hot`: the machine, or it is throttled
-    or lacks power.
+    `set_point_missed`: a controlled variable does not reach its set point; the message has the reason.
+    `no_value`: no valid value is measured. `device_failed`: a sensor or output has failed. `interlock`: an
+    interlock has tripped. `recipe_ended`. `recipe_stalled`: a recipe is paused or makes no progress.
+    `outbox`: many points wait for the database. `database`: it takes no points. `points_lost`: points were
+    lost, refused, or are not on disk. `problem`: `growd status` shows a failure that no other rule watches,
+    such as a part of growd that keeps failing. `replication`: a replication fails. `disk_full`: the disk of
+    the data folder. `too_hot`: the machine is too hot, throttled or lacks power.
     """
 
     name: Name
-    """What it is called, in messages and in what is kept of it."""
+    """Name in messages and records."""
 
     kind: Kind
-    """What it watches."""
+    """What the rule watches."""
 
     environment: str = ""
-    """Only of this environment; without it of all."""
+    """Only this environment; default: all."""
 
     variable: str = ""
-    """Of `out_of_band`, `set_point_missed` and `no_value`: the variable; without it all, but for
-    `out_of_band`."""
+    """`out_of_band`, `set_point_missed`, `no_value`: the variable. Default: all; `out_of_band` needs one."""
 
     device: str = ""
-    """Of `device_failed` and `interlock`: only the device or interlock of this name; without it all."""
+    """`device_failed`, `interlock`: only this device or interlock; default: all."""
 
     below: float | None = None
-    """Of `out_of_band`: told when the variable is below this, in its unit."""
+    """`out_of_band`: lower limit, in the unit of the variable."""
 
     above: float | None = None
-    """Of `out_of_band`: told when the variable is above this, in its unit."""
+    """`out_of_band`: upper limit, in the unit of the variable."""
 
     deviation: Annotated[float, Meta(gt=0)] | None = None
-    """Of `out_of_band`: told when the variable is further than this from its set point, in its unit."""
+    """`out_of_band`: largest distance from the set point, in the unit of the variable."""
 
     hysteresis: Annotated[float, Meta(ge=0)] = 0.0
-    """Of `out_of_band`: how far inside its limits it must be again for the end, in its unit."""
+    """`out_of_band`: how far inside its limits the variable must be to end the alert, in its unit."""
 
     points: Annotated[int, Meta(ge=1, le=100_000_000)] = 10_000
-    """Of `outbox`: told when more than this wait."""
+    """`outbox`: the alert starts when more points wait."""
 
     free_mb: Annotated[float, Meta(ge=1, le=100_000_000)] = 500.0
-    """Of `disk_full`: told when less than this is free."""
+    """`disk_full`: the alert starts when less space is free."""
 
     above_degc: Annotated[float, Meta(ge=20, le=120)] = 80.0
-    """Of `too_hot`: told when one of the machine's sensors is above this; a Raspberry Pi slows down at 80."""
+    """`too_hot`: the alert starts above this temperature; a Raspberry Pi throttles at 80."""
 
     for_s: Annotated[float, Meta(ge=0, le=604_800)] = 60.0
-    """For how long it must be so without a break before it is told."""
+    """How long the condition must last without a break before the alert starts."""
 
     repeat_s: Annotated[float, Meta(ge=0, le=2_592_000)] = 86_400.0
-    """How often it is told again while it lasts; 0 is never."""
+    """How often the message is repeated while the alert lasts; 0 is never."""
 
     severity: Literal["info", "warning", "critical"] = "warning"
-    """How bad it is, in the words of the message."""
+    """Severity in the message."""
 
     channels: tuple[Name, ...] = ()
-    """The names of the channels that tell it; without any, all of them."""
+    """Names of the channels that send the alert; default: all."""
 
 
 class Notify(Section, frozen=True):
-    """One channel: how operators are told. Without a rule it tells of a set of them (docs/alerts.md).
+    """One channel for alerts. Without any rule it sends the default alerts (docs/alerts.md).
 
-    `webhook` posts JSON to `url`. `email` sends by the SMTP server `host`. `mqtt` publishes at the broker
-    `host`, beneath `topic`.
+    `webhook` posts JSON to `url`. `email` sends through the SMTP server `host`. `mqtt` publishes on the
+    broker `host`, below `topic`.
     """
 
     name: Name
-    """What it is called."""
+    """Name of the channel."""
 
     kind: Literal["webhook", "email", "mqtt"]
-    """How it tells."""
+    """Kind of channel."""
 
     url: str = ""
-    """Of a webhook: where to, http:// or https://."""
+    """`webhook`: address, http:// or https://."""
 
     secret_file: str = ""
-    """Of a webhook: a file with a secret, with which each message is signed (HMAC-SHA256)."""
+    """`webhook`: file with a secret that signs each message (HMAC-SHA256)."""
 
     token_file: str = ""
-    """Of a webhook: a file with a token, sent as `Authorization: Bearer`."""
+    """`webhook`: file with a token, sent as `Authorization: Bearer`."""
 
     host: str = ""
-    """Of email and mqtt: the server."""
+    """`email`, `mqtt`: the server."""
 
     port: Port = 0
-    """Of email and mqtt: its port; 0 is the usual one (587, or 465 with tls; 1883, or 8883 with tls)."""
+    """`email`, `mqtt`: port; 0 is the default (587, or 465 with tls; 1883, or 8883 with tls)."""
 
     security: Literal["starttls", "tls", "none"] = "starttls"
-    """Of email and mqtt: the certificate is always checked. MQTT has no starttls and takes it for tls."""
+    """`email`, `mqtt`: encryption. The certificate is always checked. MQTT has no starttls and uses tls
+    instead."""
 
     ca_file: str = ""
-    """Certificate authorities (PEM) that the server's certificate must be good for; else the machine's."""
+    """Trusted certificate authorities (PEM); default: those of the machine."""
 
     user: str = ""
-    """Of email and mqtt: who logs in; without one nobody does."""
+    """`email`, `mqtt`: user; empty: no login."""
 
     password_file: str = ""
-    """Of email and mqtt: a file with the password. A name without a slash is one of systemd's credentials."""
+    """`email`, `mqtt`: file with the password. A bare name is a systemd credential."""
 
     sender: str = ""
-    """Of email: the address that it comes from."""
+    """`email`: address of the sender."""
 
     recipients: tuple[Annotated[str, Meta(max_length=254)], ...] = ()
-    """Of email: the addresses that it goes to."""
+    """`email`: addresses of the recipients."""
 
     topic: Annotated[str, Meta(min_length=1, max_length=200)] = "growd/{device}"
-    """Of mqtt: `<topic>/alerts/event`, and retained `<topic>/alerts/open` and `<topic>/alerts/status`;
-    {device} stands for the id of this device."""
+    """`mqtt`: prefix of `<topic>/alerts/event` and of the retained `<topic>/alerts/open` and
+    `<topic>/alerts/status`. {device} stands for the id of this device."""
 
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 30.0
-    """How long one message may take, connecting included."""
+    """Time limit of one message, including the connection."""
 
     group_s: Annotated[float, Meta(ge=0, le=600)] = 5.0
-    """What happens within this time is one message."""
+    """Alerts within this time share one message."""
 
     most_per_hour: Annotated[int, Meta(ge=1, le=3_600)] = 30
-    """With more messages in an hour than this, what follows waits and is one message."""
+    """Largest number of messages in an hour. Further alerts wait and share one message."""
 
 
 _RULES_WITH: Final = {

@@ -1,4 +1,4 @@
-"""What the sections of the configuration are made of."""
+"""Base types of the configuration sections."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Pin = Annotated[int, Meta(ge=0, le=27)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Patience = Annotated[float, Meta(ge=2, le=86_400)]
-"""In seconds; controllers speak each second."""
+"""In seconds; controllers publish each second."""
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One section of the file; an option that is not declared is an error.
 
-    The docstring of a section and the text beneath each option are what `growd config sample` says of them.
-    The end of an option's name is its unit.
+    `growd config sample` prints the docstring of a section and the text below each option. The end of an
+    option's name is its unit.
     """

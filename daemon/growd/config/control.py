@@ -10,27 +10,27 @@ from growd.config.base import Fraction, Seconds, Section
 
 
 class FilterOptions(Section, frozen=True):
-    """The way from a raw value to a measured one."""
+    """From raw values to measured values."""
 
     weight: Annotated[float, Meta(ge=0.001, le=1)] = 0.3
-    """Of a new sample in the moving average; 1: no average."""
+    """Weight of a new sample in the moving average; 1 switches averaging off."""
 
     stale_after_s: Seconds = 30.0
-    """A value that is not renewed for as long is stale."""
+    """A value that is not renewed for this long is stale."""
 
 
 class CarbonDioxide(Section, frozen=True):
-    """How the set point of CO2 is kept, where a sensor measures it and a relay has a valve for it.
+    """Control of CO2, in an environment with a CO2 sensor and a valve.
 
-    The gains are for the simulated chamber; the service autotune finds those of another, and they are
-    kept. docs/control.md has the whole of it.
+    The default gains fit the simulated chamber. The service autotune finds the gains of another chamber and
+    stores them. docs/control.md describes the controller.
     """
 
     method: Literal["pid", "on_off"] = "pid"
-    """By a PID with doses, or open from band_ppm below the set point up to it."""
+    """pid: a PID with doses. on_off: open from band_ppm below the set point up to it."""
 
     kp_per_ppm: Annotated[float, Meta(ge=0, le=100)] = 0.003
-    """Gain of the PID: share of time that the valve is open, for each ppm below the set point."""
+    """Gain of the PID: share of time with an open valve, for each ppm below the set point."""
 
     ti_s: Annotated[float, Meta(ge=1, le=864_000)] = 2_400.0
     """Integral time of the PID."""
@@ -39,13 +39,13 @@ class CarbonDioxide(Section, frozen=True):
     """Derivative time of the PID."""
 
     set_point_weight: Fraction = 1.0
-    """How much of a step of the set point the proportional part sees."""
+    """Share of a set point step that the proportional part sees."""
 
     band_ppm: Annotated[float, Meta(ge=0, le=10_000)] = 20.0
     """Hysteresis of on_off."""
 
     fan_band_ppm: Annotated[float, Meta(ge=0, le=10_000)] = 30.0
-    """From so much above the set point on an exhaust fan helps, where a relay has one."""
+    """The exhaust fan runs from this far above the set point."""
 
     minimum_on_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 4.0
     """The shortest dose."""
@@ -60,53 +60,55 @@ class CarbonDioxide(Section, frozen=True):
     """The shortest pause of the fan."""
 
     autotune_open_s: Annotated[float, Meta(ge=1, le=600)] = 120.0
-    """The longest dose that autotune gives."""
+    """The longest dose of the autotune."""
 
     override_s: Seconds = 600.0
-    """A command by hand holds for as long."""
+    """How long an override holds."""
 
 
 class InterlockOptions(Section, frozen=True):
-    """What no recipe, client or controller passes; docs/control.md tells what each interlock is for."""
+    """Safety limits that no recipe, client or controller can override. docs/control.md describes each
+    interlock.
+    """
 
     ceiling_ppm: Annotated[float, Meta(ge=1_000, le=30_000)] = 5_000.0
-    """From here on the valve for CO2 is shut, and the exhaust fan runs."""
+    """From this concentration on the CO2 valve is closed and the exhaust fan runs."""
 
     ceiling_hysteresis_ppm: Annotated[float, Meta(ge=10, le=900)] = 500.0
-    """Until CO2 is lower by this."""
+    """CO2 must fall this far below the ceiling to end that."""
 
     ceiling_starts_fan: bool = True
-    """Whether the fan runs then."""
+    """Run the exhaust fan above the ceiling."""
 
     valve_open_s: Annotated[float, Meta(ge=1, le=86_400)] = 300.0
-    """The valve is open for as long at a stretch at most."""
+    """Longest time for which the valve may be open without a pause."""
 
     valve_rest_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
-    """And then shut for as long."""
+    """How long the valve is closed after that."""
 
     dose_s: Annotated[float, Meta(ge=1, le=3_600)] = 1_800.0
-    """The valve is open for so much of an hour at most; 3600: no limit."""
+    """Longest open time of the valve within an hour; 3600 is no limit."""
 
     dose_litres: Annotated[float, Meta(gt=0, le=10_000)] | None = None
-    """The same as a volume an hour; takes valve_flow_l_min."""
+    """The same limit as a volume of CO2 in an hour; needs valve_flow_l_min."""
 
     valve_flow_l_min: Annotated[float, Meta(gt=0, le=1_000)] | None = None
-    """The flow of an open valve."""
+    """Flow of the open valve."""
 
     no_rise_open_s: Annotated[float, Meta(ge=30, le=86_400)] = 180.0
-    """After as long with the valve open and no rise of CO2 it stays shut until someone has looked."""
+    """The valve is closed until a reset if it was open this long and CO2 did not rise."""
 
     no_rise_ppm: Annotated[float, Meta(ge=20, le=5_000)] = 40.0
-    """What counts as a rise."""
+    """The smallest change that counts as a rise."""
 
     light_off_degc: Annotated[float, Meta(ge=0, le=85)] = 35.0
-    """The lamp is off from this temperature of the air on."""
+    """The lamp is dark from this air temperature on."""
 
     light_hysteresis_degc: Annotated[float, Meta(ge=0.1, le=20)] = 2.0
-    """Until it is lower by this."""
+    """The temperature must fall this far below the limit to end that."""
 
     light_hours: Annotated[float, Meta(gt=0, le=24)] = 24.0
-    """The lamp is off for the rest of a day on which it was on for so long; 24: no limit."""
+    """Longest time for which the lamp may be on within a day; 24 is no limit."""
 
     @property
     def dose_limit_s(self) -> float:
@@ -120,4 +122,4 @@ class Recipe(Section, frozen=True):
     """How recipes run."""
 
     after_outage: Literal["where_it_would_be", "where_it_stopped"] = "where_it_would_be"
-    """Where a recipe goes on after growd or the machine did not run."""
+    """Where a recipe resumes after an outage of growd or of the machine."""

@@ -10,150 +10,150 @@ from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
 
 
 class Sensor(Section, frozen=True):
-    """One sensor, on an I2C bus or a serial line. Not every kind has every option."""
+    """One sensor on an I2C bus or a serial port. Some options apply to some kinds only."""
 
     name: Name
-    """Its name, for topics and services."""
+    """Name in topics and services."""
 
     kind: Literal["scd30", "bh1750", "tsl2591", "mhz19", "mhz16"]
-    """Which it is: SCD30 (CO2, temperature, humidity), BH1750 or TSL2591 (light), MH-Z19 or MH-Z16 (CO2)."""
+    """SCD30 (CO2, temperature, humidity), BH1750 or TSL2591 (light), MH-Z19 or MH-Z16 (CO2)."""
 
     bus: Annotated[int, Meta(ge=0, le=32)] = 1
-    """The number of the I2C bus."""
+    """Number of the I2C bus."""
 
     address: Annotated[int, Meta(ge=0, le=0x77)] = 0
-    """On the I2C bus; 0: the chip's usual one. Of an MH-Z19 or MH-Z16 without a port: that of its SC16IS750
-    bridge."""
+    """Address on the I2C bus; 0 is the default address of the chip. For an MH-Z19 or MH-Z16 without a port:
+    address of its SC16IS750 bridge."""
 
     interval_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 2.0
-    """How often it is read."""
+    """How often the sensor is read."""
 
     ambient_pressure_hpa: Annotated[int, Meta(ge=700, le=1_400)] | None = None
-    """SCD30: the pressure of the air, for which it corrects CO2."""
+    """SCD30: air pressure, by which it corrects CO2."""
 
     altitude_m: Annotated[int, Meta(ge=0, le=65_535)] | None = None
-    """SCD30: the altitude above the sea, for the same, if the pressure is not given. Without a value, it
-    stays as the chip has it."""
+    """SCD30: altitude above sea level, for the same correction without a pressure. If not set, the chip keeps
+    its setting."""
 
     temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None
-    """SCD30: taken off for the heat of the parts around it. Without a value, it stays as the chip has it."""
+    """SCD30: subtracted from the temperature for self-heating. If not set, the chip keeps its setting."""
 
     self_calibration: bool = False
-    """SCD30, MH-Z19, MH-Z16: it wants fresh air once a day, which a chamber does not have."""
+    """SCD30, MH-Z19, MH-Z16: automatic calibration. It needs fresh air once a day, which a chamber does not
+    have."""
 
     port: Annotated[str, Meta(pattern=r"^/dev/[A-Za-z0-9_./:*+-]+$", max_length=256)] | None = None
-    """MH-Z19, MH-Z16: the serial line. For a USB adapter that may come back under another name, its path in
-    /dev/serial/by-id, or a pattern with *."""
+    """MH-Z19, MH-Z16: the serial port. For a USB adapter use its path in /dev/serial/by-id, or a pattern with
+    *."""
 
     range_ppm: Literal[2_000, 5_000, 10_000] = 10_000
-    """MH-Z19, MH-Z16: what it measures up to. It must be above [interlock] ceiling_ppm, for the end of the
-    range is no reading."""
+    """MH-Z19, MH-Z16: upper end of the range. It must be above [interlock] ceiling_ppm, because the end of
+    the range is not a valid reading."""
 
     stuck_after_s: Annotated[float, Meta(ge=600, le=604_800)] = 14_400.0
-    """MH-Z19, MH-Z16: a value that has not changed for as long is a fault."""
+    """MH-Z19, MH-Z16: a value that has not changed for this long is a fault."""
 
 
 class ChannelOptions(Section, frozen=True):
-    """One colour of the lamp."""
+    """One colour channel of the lamp."""
 
     name: Literal["white", "red", "blue"]
-    """Its colour."""
+    """Colour of the channel."""
 
     pin: Pin
-    """Its pin (BCM)."""
+    """Pin (BCM number)."""
 
     mix: Fraction = 1.0
-    """Its level when the whole lamp is asked for full light."""
+    """Level of the channel when the whole lamp is at full light."""
 
 
 class Light(Section, frozen=True):
     """The lamp, with one to three channels.
 
-    A level of 0 is off; one above it becomes the duty minimum_duty + (1 - minimum_duty) x level ^ gamma.
-    With gamma 1 light is proportional to the level; with 2.2 equal steps of the level look equal to the eye.
-    The control of illuminance takes both options into account.
+    A level of 0 is off. A level above 0 becomes the duty cycle minimum_duty + (1 - minimum_duty) x level ^
+    gamma. With gamma 1 the light is proportional to the level; with 2.2 equal steps of the level look equal
+    to the eye. The control of illuminance takes both options into account.
     """
 
     enabled: bool = True
-    """Whether there is a lamp: true where there is a section [light] that does not say otherwise. Without
-    that section there is none, and no pin is driven for it."""
+    """Whether the chamber has a lamp. A section [light] switches it on unless it says otherwise. Without the
+    section there is no lamp, and growd drives no pin for it."""
 
     channel: tuple[ChannelOptions, ...] = (
         ChannelOptions(name="white", pin=12),
         ChannelOptions(name="red", pin=13, mix=0.5),
         ChannelOptions(name="blue", pin=18, mix=0.5),
     )
-    """Its colours."""
+    """Colour channels."""
 
     frequency_hz: Annotated[float, Meta(ge=1, le=10_000)] = 200.0
-    """Of the PWM."""
+    """Frequency of the PWM."""
 
     minimum_duty: Annotated[float, Meta(ge=0, lt=1)] = 0.0
-    """The duty at which the lamp begins to glow."""
+    """Duty cycle at which the lamp begins to glow."""
 
     gamma: Annotated[float, Meta(ge=0.2, le=5)] = 1.0
-    """The exponent from level to duty."""
+    """Exponent from level to duty cycle."""
 
     ramp_s: Annotated[float, Meta(ge=0, le=3_600)] = 0.0
-    """How long the way from dark to full takes."""
+    """Time from dark to full light."""
 
     inverted: bool = False
-    """A low pin is light."""
+    """The lamp is on at a low pin."""
 
     switched: bool = False
-    """The channels are relays, for a lamp that can't be dimmed: each is on while its level is one half or
-    more."""
+    """The channels are relays of a lamp that cannot be dimmed: on from a level of one half."""
 
     hardware_pwm: bool = False
-    """The pins that the processor's PWM chip can drive (12, 13, 18 and 19) are dimmed by it, as far as the
-    lamp has them; the others go on by software, whose limit frequency_hz keeps to on all of them."""
+    """Use hardware PWM for the pins 12, 13, 18 and 19 that the lamp has. Other pins use software PWM, whose
+    limit of frequency_hz then applies to all pins."""
 
     pwm_chip: Annotated[int, Meta(ge=0, le=32)] = 0
-    """The number of that chip in /sys/class/pwm."""
+    """Number of the PWM chip in /sys/class/pwm."""
 
     full_scale_lux: Annotated[float, Meta(ge=1, le=200_000)] = 20_000.0
-    """What the whole lamp gives at full light, until calibrate_light has measured it."""
+    """Illuminance of the whole lamp at full light, until calibrate_light has measured it."""
 
     needs_sensor: bool = False
-    """Without a light sensor that can be believed, illuminance is not trimmed any more; with this it is not
-    commanded any more, and the lamp is dark, but for channels with a set point of their own."""
+    """Without a working light sensor: false runs the lamp without correction by the sensor, true makes it
+    dark, except for channels with their own set points."""
 
     stale_after_s: Patience = 10.0
-    """Without a command that is younger, the lamp is dark."""
+    """Without a newer command the lamp goes dark after this time."""
 
     override_s: Seconds = 600.0
-    """A command by hand holds for as long."""
+    """How long an override holds."""
 
 
 class RelayOptions(Section, frozen=True):
-    """A relay on a pin, for a valve or a fan: on while the command for its variable is one half or more.
+    """A relay on a pin, for a valve or a fan: on from a command of one half.
 
-    It is in its safe state without a command that is younger than stale_after_s, when growd does not run,
-    and while the variable in needs is not known, whoever commands it.
+    It is in its safe state without a command for stale_after_s, while growd is not running, and while the
+    variable in `needs` is not known, whoever commands it.
     """
 
     name: Name
-    """Its name, for topics and services."""
+    """Name in topics and services."""
 
     pin: Pin
-    """Its pin (BCM)."""
+    """Pin (BCM number)."""
 
     variable: Literal["air_carbon_dioxide_valve_on", "air_flush_on"]
-    """What it switches: a valve for CO2, or an exhaust fan."""
+    """What it switches: a CO2 valve or an exhaust fan."""
 
     active: Literal["high", "low"] = "high"
-    """The level of the pin that switches it on."""
+    """Pin level that switches the relay on."""
 
     safe: Literal["off", "on"] = "off"
-    """Its safe state. A valve is safe when it is off."""
+    """Safe state. The safe state of a valve is off."""
 
     needs: str | None = None
-    """The variable without which it is safe; "" is none. By default air_carbon_dioxide for a valve, which
-    must not stay open while CO2 is not known, and none for a fan. A valve without a sensor of CO2 is refused
-    unless this is "", and then there is a warning."""
+    """The relay is in its safe state while this variable is not known; "" is none. Default:
+    air_carbon_dioxide for a valve, none for a fan. growd refuses a valve without a CO2 sensor unless this is
+    "", and then warns."""
 
     stale_after_s: Patience = 10.0
-    """Without a command that is younger it is safe."""
+    """Without a newer command the relay goes to its safe state after this time."""
 
     override_s: Seconds = 600.0
-    """A command by hand holds for as long."""
+    """How long an override holds."""

@@ -1,4 +1,4 @@
-"""Every option of the configuration, with what is said of it where it is declared."""
+"""Every option of the configuration, with its documentation from the source."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Group:
-    """A section of the file: its options, and the sections beneath it.
+    """A section of the file, with its options and inner sections.
 
-    `header` is its line in TOML, "[light]" or "[[sensor]]"; `entries` are those that a list has by default.
+    `header` is its line in TOML, "[light]" or "[[sensor]]"; `entries` are the default entries of a list.
     """
 
     header: str
@@ -53,14 +53,14 @@ class Group:
     entries: tuple[Section, ...] = ()
 
     def all(self) -> Iterator[Group]:
-        """This one and those beneath it."""
+        """This group and all inner groups."""
         yield self
         for group in self.inner:
             yield from group.all()
 
 
 def groups(kind: type[Section], within: str = "") -> Iterator[Group]:
-    """The sections that a struct has as its members, as the file has them. Blocking: reads source text."""
+    """The sections below a struct. Blocking: reads source text."""
     docs = _member_docs(kind)
     for member in msgspec.structs.fields(kind):
         section = section_in(member.type)
@@ -97,7 +97,7 @@ def _options(section: type[Section], default: Any) -> Iterator[Option]:
 
 
 def _member_docs(kind: type) -> dict[str, str]:
-    """What stands beneath each member, of its bases too."""
+    """The text below each member, including its bases."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):
         if not issubclass(each, msgspec.Struct) or each.__module__.startswith("msgspec"):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ChamberOptions(Section, frozen=True):
-    """All that belongs to one environment. A `light` that is mentioned is there."""
+    """Sections of one environment. A [light] section switches the lamp on."""
 
     environment: SetPoints = SetPoints()
     """Set points by hand."""
@@ -43,17 +43,17 @@ class ChamberOptions(Section, frozen=True):
     """The relays."""
 
     filter: FilterOptions = FilterOptions()
-    """From raw values to measured ones."""
+    """From raw values to measured values."""
 
     combine: dict[str, Literal["first", "median"]] = msgspec.field(default_factory=dict)
-    """What a variable is that several sensors measure: what the first of them in the file says that can be
-    believed, or the median of those (which takes three: of two nobody can tell who lies)."""
+    """How to combine several sensors of one variable: "first" valid sensor in the file, or "median". The
+    median takes three sensors, because with two nothing shows which one is wrong."""
 
     carbon_dioxide: CarbonDioxide = CarbonDioxide()
     """Control of CO2."""
 
     interlock: InterlockOptions = InterlockOptions()
-    """What nobody passes."""
+    """Safety limits."""
 
     recipe: Recipe = Recipe()
     """Recipes."""
@@ -66,9 +66,9 @@ _SENSORS = (
 
 
 class Config(ChamberOptions, frozen=True):
-    """The whole file, whose sections of a chamber are those of the first environment.
+    """The whole file. Its sections of an environment belong to the first environment.
 
-    Device names are unique within an environment; an I2C bus may have sensors of several.
+    Device names are unique within an environment. An I2C bus may have sensors of several environments.
     """
 
     environment: Environment = Environment()
@@ -99,14 +99,14 @@ class Config(ChamberOptions, frozen=True):
     """The sensors of the first environment."""
 
     alert: tuple[Alert, ...] = ()
-    """What operators are told of."""
+    """Alert rules."""
 
     notify: tuple[Notify, ...] = ()
-    """How operators are told."""
+    """Channels for alerts."""
 
     topics: dict[str, MessageTypeName] = msgspec.field(default_factory=dict)
-    """Further topics on which clients may publish, each with its message type. A value on
-    `<environment>/measured/<name>` is stored as a data point."""
+    """Further topics for clients, each with its message type. A value on `<environment>/measured/<name>` is
+    stored as a data point."""
 
     chamber: dict[Name, ChamberOptions] = msgspec.field(default_factory=dict)
     """Further environments by their ids, each with the sections of a chamber beneath its own name, such as

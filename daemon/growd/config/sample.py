@@ -1,4 +1,4 @@
-"""The sample of a configuration, and the reference of all options, made from what declares them."""
+"""The sample configuration and the reference of all options, generated from their declarations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 
 _WIDTH = 100
 _HEAD = """\
-# The configuration of growd, in TOML. Every option is here with its default: take away the # of those that
-# you change, and of the header of their section. `growd check --config FILE` says whether all is sound.
+# Configuration of growd, in TOML. Every option is listed with its default. To change one, remove the # before
+# it and before the header of its section. `growd check --config FILE` checks the file.
 #
-# Above this file stand variables of the environment, such as GROWD_HTTP__PORT=8080 for [http] port, and above
-# them `--set http.port=8080`. A file with a secret may be one of systemd's credentials: then a bare name is
-# enough.
+# Environment variables override the file, such as GROWD_HTTP__PORT=8080 for [http] port, and
+# `--set http.port=8080` overrides both. A file with a secret may be a systemd credential: give its bare name.
 #
-# A further environment has the sections of devices and control beneath its id: [[chamber.shelf_2.sensor]],
+# A further environment has the sections of devices and control below its id: [[chamber.shelf_2.sensor]],
 # [chamber.shelf_2.light], [chamber.shelf_2.interlock] and so on.
 """
 
@@ -41,7 +40,7 @@ def reference() -> str:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML has it: text, number, boolean or a list of them."""
+    """A value in TOML: text, number, boolean, list or inline table."""
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, dict):
@@ -50,7 +49,7 @@ def toml(value: Any) -> str:
 
 
 def _all() -> Iterator[Group]:
-    """What the daemon has, then what each environment has."""
+    """The sections of the daemon, then those of an environment."""
     of_a_chamber = {field.name for field in msgspec.structs.fields(ChamberOptions)}
     for group in sorted(groups(Config), key=lambda group: group.header.strip("[]") in of_a_chamber):
         yield from group.all()
@@ -59,7 +58,7 @@ def _all() -> Iterator[Group]:
 def _sampled(group: Group) -> Iterator[str]:
     yield from _comment(group.doc)
     if group.header.startswith("[["):
-        yield "# May be there several times" + ("." if group.entries else "; by default there is none.")
+        yield "# Repeatable" + ("." if group.entries else "; default: none.")
     for entry in group.entries or (None,):
         yield f"#{group.header}"
         for option in group.options:

@@ -25,18 +25,18 @@ class SetPoints(Section, frozen=True):
     """Set points by hand in an environment."""
 
     keep_set_points: bool = True
-    """Whether set points by hand survive a restart; without it they are released by one."""
+    """Keep set points by hand over a restart; false releases them."""
 
 
 class Environment(SetPoints, frozen=True):
-    """The growing chamber, the first where there are several."""
+    """The first environment."""
 
     id: Name = "environment_1"
-    """Topics, services and parameters of the chamber begin with it."""
+    """Topics, services and parameters of the environment begin with it."""
 
     time_zone: Annotated[str, Meta(max_length=64)] = ""
-    """A name such as "Europe/Berlin", for all that goes by the time of day, in every environment; without one
-    it is the machine's."""
+    """Name such as "Europe/Berlin", for everything by time of day in all environments; the default is the
+    zone of the machine."""
 
     def zone(self) -> ZoneInfo | None:
         """The time zone, None for the machine's. Blocking: it reads a file. Raises `ConfigError`."""
@@ -50,138 +50,139 @@ class Http(Section, frozen=True):
     """The front door: one address for the API and the database."""
 
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
-    """The address to listen on."""
+    """Address to listen on."""
 
     port: Port = 5984
-    """The port to listen on; 0 takes any free one."""
+    """Port to listen on; 0 takes a free one."""
 
     access: Literal["", "couchdb", "open"] = ""
-    """Who may come in, to be decided where other machines reach `host`: "couchdb" is users of the database,
-    by their roles (see [access]), "open" is everybody."""
+    """Who may use growd; required if other machines reach `host`. "couchdb": users of the database, by their
+    roles (see [access]). "open": everybody."""
 
     name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*$", max_length=32)] = "svc"
-    """The reserved word: the API stands beneath /_<name>, and the design documents are called _design/<name>,
-    so that clients of an older system can be served under its name."""
+    """Reserved word: the API is at /_<name>, the design documents are _design/<name>. Serves clients of an
+    older system under its name."""
 
     hosts: tuple[str, ...] = ()
-    """Further names under which clients ask for growd, such as that of a proxy in front of it. Addresses,
-    localhost, the machine's name, the same with .local, and `host` need not be named."""
+    """Further names by which clients reach growd, such as that of a proxy. Addresses, localhost, the name of
+    the machine, the same with .local, and `host` are always accepted."""
 
     origins: tuple[str, ...] = ()
-    """Whose pages may use the API and the database, such as "https://panel.example:8443", besides those that
-    this address serves itself; "*" lets pages of every site read what takes no login."""
+    """Other sites whose pages may use the API and the database, such as "https://panel.example:8443". "*"
+    lets pages of every site read what needs no login."""
 
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks of proxies that are believed for whom they ask (X-Forwarded-For); those on this
-    machine are without being named."""
+    """Addresses or networks of proxies whose X-Forwarded-For growd trusts. It always trusts those on this
+    machine."""
 
     max_body_bytes: Annotated[int, Meta(ge=1024, le=4_194_304)] = 131_072
-    """The largest body of a request to the API."""
+    """Largest body of a request to the API."""
 
     max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 3_000
-    """Beyond so many, the one that has waited longest for a request makes way for a new one."""
+    """Largest number of connections. Above it the connection that has been idle for longest is closed."""
 
     max_connections_per_client: Annotated[int, Meta(ge=1, le=100_000)] = 200
-    """Connections from one address, of IPv6 from one network of 64 bits; this machine's are not counted."""
+    """Connections from one address (IPv6: one /64 network). Connections from this machine are not counted."""
 
     header_timeout_s: Annotated[float, Meta(gt=0, le=3_600)] = 10.0
-    """The headers of a request must come within this."""
+    """Time limit for the headers of a request."""
 
     keep_alive_s: Annotated[float, Meta(gt=0, le=86_400)] = 75.0
-    """The next request on a connection must come within this of an answer."""
+    """How long a connection may be idle between requests."""
 
     max_streams: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
-    """Open streams of topics; each takes a connection, so the smaller of the two limits counts."""
+    """Open streams of topics. Each takes a connection, so the smaller of the two limits applies."""
 
     max_streams_per_client: Annotated[int, Meta(ge=1, le=100_000)] = 100
-    """Open streams from one address; those of this machine are not counted."""
+    """Open streams from one address. Streams from this machine are not counted."""
 
     max_requests_per_client_hz: Annotated[float, Meta(ge=1, le=100_000)] = 200.0
-    """Requests a second to the API from one address, in the long run; this machine's are not counted."""
+    """Requests to the API from one address, as a long-term average. Requests from this machine are not
+    counted."""
 
     stream_queue: Annotated[int, Meta(ge=1, le=10_000)] = 64
-    """Messages that wait for a slow reader of a stream; beyond, the oldest are left out and counted."""
+    """Messages that wait for a slow reader of a stream. Above it the oldest are dropped and counted."""
 
     heartbeat_s: Annotated[float, Meta(gt=0, le=3_600)] = 15.0
-    """A stream of server-sent events on which nothing happens has a comment as often. Streams of lines have
-    none: each line is a message."""
+    """Interval of the comments on a quiet stream of server-sent events. Streams of lines have no
+    heartbeat."""
 
     topic_data_s: Annotated[float, Meta(gt=0, le=3_600)] = 10.0
-    """How long topic_data waits for the next message at most."""
+    """Longest time for which topic_data waits for the next message."""
 
 
 class Couchdb(Section, frozen=True):
-    """The database. Without an address, growd runs its embedded one."""
+    """The database. Without `url` growd runs its embedded database."""
 
     url: str = ""
-    """Where CouchDB is, such as "http://127.0.0.1:5985"; user and password may stand in it."""
+    """Address of the CouchDB, such as "http://127.0.0.1:5985"; may contain user and password."""
 
     credentials_file: str = ""
-    """A file of two lines, user and password. A bare name is one of systemd's credentials."""
+    """File with two lines, user and password. A bare name is a systemd credential."""
 
     prefix: Annotated[str, Meta(pattern=r"^[a-z0-9_]*$", max_length=32)] = ""
-    """What the names of growd's databases begin with."""
+    """Prefix of the names of growd's databases."""
 
     node: Annotated[str, Meta(min_length=1)] = "node"
-    """The program Node.js, which the embedded database runs on."""
+    """The Node.js program, for the embedded database."""
 
     client_design_documents: bool = False
-    """Whether clients may write design documents into the embedded database. Their functions run with growd's
-    rights, so whoever may write one can run programs on this machine."""
+    """Let clients write design documents into the embedded database. Their functions run with growd's rights,
+    so anyone who may write one can run programs on this machine."""
 
 
 class Replication(Section, frozen=True):
-    """What CouchDB copies to and from another server, for as long as both are there; without an address,
-    nothing.
+    """Continuous copies to and from another CouchDB server. Without `url` nothing is replicated.
 
-    Over https the server is believed where its certificate is good for the authorities of ca_file, else
-    for those of this machine.
+    The certificate of an https server must be valid for the authorities in ca_file, or else for those of this
+    machine.
     """
 
     url: str = ""
     """The other server, without a database and without a login."""
 
     credentials_file: str = ""
-    """A file of two lines, user and password, that others can't read. A bare name is one of systemd's
-    credentials."""
+    """File with two lines, user and password, not readable for others. A bare name is a systemd
+    credential."""
 
     ca_file: str = ""
-    """Certificates of the authorities that are believed (PEM)."""
+    """Certificates of the trusted authorities (PEM)."""
 
     verify_tls: bool = True
-    """Without it nothing is checked by growd, and by CouchDB what its own settings say."""
+    """Check the certificate. With false growd does not check it, and CouchDB follows its own settings."""
 
     points: Literal["up", "off"] = "up"
-    """Points go up to the other server."""
+    """Copy measured and desired points to the other server."""
 
     events: Literal["up", "off"] = "up"
-    """Commands, qualities and events go up to the other server."""
+    """Copy commands, qualities and events to the other server."""
 
     recipes: Literal["down", "both", "off"] = "down"
-    """Recipes come down, or go both ways; down, so that no device changes what all others get."""
+    """Copy recipes from the other server, or in both directions. With down no device can change the recipes
+    of the others."""
 
     environments: tuple[Name, ...] = ()
-    """Only the points and events of these go up; with none named, all."""
+    """Copy only the points and events of these environments; empty is all."""
 
     points_database: Annotated[str, Meta(max_length=128)] = "environmental_data_point"
-    """The database there. "{device}" stands for the device's id: with it each device has a database of its
-    own, without it they share one, which may be partitioned."""
+    """Database on the other server. "{device}" stands for the id of the device and gives each device its own
+    database; without it devices share one, which may be partitioned."""
 
     events_database: Annotated[str, Meta(max_length=128)] = "environmental_event"
-    """The database there of commands, qualities and events, named in the same way."""
+    """Database of commands, qualities and events on the other server, named in the same way."""
 
     recipes_database: Annotated[str, Meta(max_length=128)] = "recipes"
-    """The database of recipes there."""
+    """Database of recipes on the other server."""
 
 
 class StorageRule(Section, frozen=True):
-    """When values of one variable are stored, where that is not as [store] and the table of variables say."""
+    """Which values of one variable are stored, if different from [store] and the table of variables."""
 
     absolute_band: Annotated[float, Meta(ge=0)] | None = None
-    """A value that moved by more than the larger of the bands is stored: this one is in its unit."""
+    """Dead band in the unit of the variable. The larger of the two bands applies."""
 
     relative_band: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """And this one a share of the last value that was stored."""
+    """Dead band as a share of the last stored value."""
 
     minimum_interval_s: Annotated[float, Meta(ge=0, le=86_400)] | None = None
     """At most one value in this time."""
@@ -191,65 +192,65 @@ class StorageRule(Section, frozen=True):
 
 
 class Store(Section, frozen=True):
-    """When points are stored, committed and shipped. Each batch costs the card about the same, however many
-    points are in it.
+    """When points are stored, committed to disk and sent to the database. Each batch costs the card about the
+    same, whatever its size.
     """
 
     commit_interval_s: Annotated[float, Meta(gt=0, le=60)] = 1.0
-    """New points are safe on the disk within this."""
+    """New points are safe on disk within this time."""
 
     batch: Annotated[int, Meta(ge=1, le=10_000)] = 500
-    """A batch leaves for the database when it has so many points."""
+    """A batch is sent when this many points wait."""
 
     max_batch: Annotated[int, Meta(ge=1, le=10_000)] = 500
-    """When many wait, so many leave at a time."""
+    """Largest batch, if more points wait."""
 
     max_age_s: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
-    """A batch leaves when its oldest point is as old."""
+    """A batch is sent when its oldest point has this age."""
 
     watched_age_s: Annotated[float, Meta(gt=0, le=3_600)] = 5.0
-    """The same, while somebody reads the points through the front door."""
+    """The same while somebody reads the points through the front door."""
 
     budget_mb: Annotated[float, Meta(ge=10, le=1_000_000)] = 256.0
-    """So much may wait on the disk while the database is away."""
+    """Space on disk for points that wait while the database is away."""
 
     minimum_interval_s: Annotated[float, Meta(ge=0, le=86_400)] = 5.0
-    """Of each variable at most one value in this time is stored."""
+    """At most one value of each variable is stored in this time."""
 
     maximum_interval_s: Annotated[float, Meta(gt=0, le=604_800)] = 600.0
-    """And at least one in this time."""
+    """At least one value of each variable is stored in this time."""
 
     variable: dict[Name, StorageRule] = msgspec.field(default_factory=dict)
-    """Variables with rules of their own."""
+    """Rules of single variables."""
 
 
 class Simulator(Section, frozen=True):
-    """Hardware that is simulated, and how fast its time runs.
+    """Simulated hardware, and the speed of its time.
 
-    Of several environments each has a chamber of its own, in one room: the first is the one that is
-    replayed, and the doors of all of them open.
+    Each environment has its own chamber, in one common room. A recording drives the first one. The doors of
+    all chambers open together.
     """
 
     enabled: bool = True
-    """Simulated hardware, in place of this machine's."""
+    """Simulated hardware in place of this machine's."""
 
     speed: Annotated[float, Meta(ge=0.01, le=10_000)] = 1.0
-    """How many times as fast as real its time runs."""
+    """How many times as fast as real the time runs."""
 
     seed: int = 1
-    """Of its random numbers: the same seed, the same noise."""
+    """Seed of the random numbers: the same seed gives the same noise."""
 
     faults: str = ""
-    """A file of what fails and when."""
+    """File with faults and their times."""
 
     replay: str = ""
-    """A recording (CSV) that drives the chamber in place of the model."""
+    """Recording (CSV) that drives the chamber in place of the model."""
 
     replay_loop: bool = False
-    """It begins again after its end."""
+    """Start the recording again at its end."""
 
     replay_gap_s: Seconds = 900.0
-    """A reading of the recording holds for as long."""
+    """How long a value of the recording holds."""
 
     door_hours: tuple[Annotated[float, Meta(ge=0, lt=24)], ...] = ()
-    """The hours of each day at which the door is opened."""
+    """Hours of each day at which the door is opened."""

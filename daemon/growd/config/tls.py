@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 
 class Tls(Section, frozen=True):
-    """TLS at the front door (1.2 and later), with a certificate that is read again when it changes."""
+    """TLS of the front door (1.2 and later). growd reads a changed certificate again."""
 
     certificate: str = ""
-    """A file (PEM) with the certificate, and after it those that lead to its authority; without one growd
-    speaks plain HTTP. A bare name is one of systemd's credentials."""
+    """File (PEM) with the certificate, followed by the intermediate certificates. Without it growd speaks
+    plain HTTP. A bare name is a systemd credential."""
 
     key: str = ""
-    """The file (PEM) with the certificate's private key, without a password, that others can't read. A bare
-    name is one of systemd's credentials."""
+    """File (PEM) with the private key of the certificate, without a password, not readable for others. A bare
+    name is a systemd credential."""
 
     handshake_timeout_s: Annotated[float, Meta(gt=0, le=300)] = 10.0
-    """A client must have agreed on keys within this."""
+    """Time limit of the TLS handshake."""
 
     check_interval_s: Annotated[float, Meta(ge=1, le=86_400)] = 30.0
-    """How often growd looks whether the files have changed."""
+    """How often growd checks whether the files have changed."""
 
 
 def faults_of_tls(tls: Tls) -> Iterator[Finding]:
