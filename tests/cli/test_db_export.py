@@ -14,10 +14,10 @@ from yarl import URL
 
 from growd.cli.main import main
 from growd.store.errors import PartFileError
-from growd.store.exporting import database_export as db_export
-from growd.store.exporting import pages
-from growd.store.exporting.database_export import Progress, Source, Wanted, exporting
+from growd.store.exporting import pages, wide
+from growd.store.exporting.export import ExportQuery, Progress, open_export
 from growd.store.exporting.part_file import PartFile
+from growd.store.exporting.source import PointSource
 from growd.store.points import PointMaker
 from support.couch_client import client_of, install_design
 from support.exporting import LIST, random_points
@@ -182,12 +182,12 @@ async def test_a_cut_costs_no_point_and_doubles_none(database_server, tmp_path, 
             if done.exit_code == 0:
                 break
             assert done.exit_code == 3, done.output
-            assert "the same command goes on" in done.stderr
+            assert "the same command resumes" in done.stderr
             assert not file.exists()
             cuts += 1
         listed = await database.listed("by_variable", reduce=False)
     assert cuts > 2
-    assert "goes on behind" in done.stderr
+    assert "resuming behind" in done.stderr
     if kind == "csv":
         assert file.read_bytes() == listed
     else:
@@ -200,9 +200,9 @@ async def test_how_far_it_is_grows_to_the_whole(database_server, tmp_path, small
     told = []
     async with stored(database_server, points()) as database:
         login = database_server.auth
-        source = Source(URL(database_server.url), database.database, database.events, "svc", login)
-        wanted = Wanted("by_variable", ("value",))
-        async with exporting(source, wanted) as reading:
+        source = PointSource(URL(database_server.url), database.database, database.events, "svc", login)
+        wanted = ExportQuery("by_variable", ("value",))
+        async with open_export(source, wanted) as reading:
             file = await asyncio.to_thread(PartFile, tmp_path / "a", {})
             await reading.to_csv(file, told.append)
             await asyncio.to_thread(file.finish)
@@ -267,7 +267,7 @@ async def test_another_query_is_refused_unless_it_may_begin_anew(database_server
         assert (await database.export(file, *again)).exit_code == 0
         assert file.read_bytes() == await database.listed("by_variable", reduce=False)
         again = await database.export(file)
-    assert (again.exit_code, "is there already" in again.stderr) == (1, True)
+    assert (again.exit_code, "exists already" in again.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ async def test_a_wrong_command_line_is_told(tmp_path, arguments, sentence):
 
 async def test_a_database_that_is_not_there_is_told(database_server, tmp_path):
     done = await exported(tmp_path / "a", "--url", "http://127.0.0.1:9")
-    assert (done.exit_code, "no whole answer from http://127.0.0.1:9" in done.stderr) == (3, True)
+    assert (done.exit_code, "no complete answer from http://127.0.0.1:9" in done.stderr) == (3, True)
     async with stored(database_server, []) as database:
         missing = await database.export(tmp_path / "b", "--set", 'couchdb.prefix="none_"')
     assert missing.exit_code == 1
@@ -355,9 +355,9 @@ def test_a_part_that_does_not_fit_its_mark_is_refused(tmp_path, part, mark):
         file.part.write_text(part)
     if mark is not None:
         (tmp_path / "a.part.json").write_text(mark)
-    with pytest.raises(PartFileError, match="--restart begins anew"):
+    with pytest.raises(PartFileError, match="--restart starts over"):
         PartFile(tmp_path / "a", {})
-    with PartFile(tmp_path / "a", {}, anew=True) as file:
+    with PartFile(tmp_path / "a", {}, restart=True) as file:
         assert file.mark.bytes == 0
 
 
@@ -492,7 +492,7 @@ async def test_environments_stand_beside_each_other_in_a_wide_table(database_ser
 async def test_a_cut_costs_a_wide_table_no_row_and_doubles_none(
     database_server, tmp_path, small_pages, monkeypatch, kind
 ):
-    monkeypatch.setattr(db_export, "_WIDE_ROWS", 2)
+    monkeypatch.setattr(wide, "BATCH_ROWS", 2)
     file, wanted = tmp_path / "a", ("--wide", "--every", "3", "--format", kind)
     async with (
         stored(database_server, points()) as database,

@@ -400,7 +400,7 @@ async def test_a_row_deleted_between_two_pages_takes_no_other_with_it(small_page
 
 
 async def test_a_page_that_would_be_too_large_is_asked_for_again_with_fewer_rows(monkeypatch):
-    monkeypatch.setattr(export, "LARGEST_PAGE", 100_000)
+    monkeypatch.setattr(pages, "LARGEST_PAGE", 100_000)
     view = MadeUpView([row(n, value="x" * (150_000 if n == 40 else 2_000)) for n in range(60)])
     async with before(view) as (_, client):
         await client.send(get(f"{ALL}?cols=%5B%22timestamp%22%5D"))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from growd.store.errors import PageError
 from growd.store.exporting import pages
 from growd.store.exporting.csv_format import Row
-from growd.store.exporting.pages import Newest, Pages, Position, Selection, slices
+from growd.store.exporting.pages import NewestRows, RowPosition, ViewPages, ViewRange, slices
 
 
 def row(key, docid, **fields):
@@ -45,7 +45,7 @@ def page(rows, query, *, descending):
 
 def read(rows, selection, after=None):
     """All rows that the pages find, and how many pages there were."""
-    way = Pages(selection, after)
+    way = ViewPages(selection, after)
     found = []
     number = 0
     while not way.done:
@@ -58,7 +58,7 @@ KEYS = st.lists(st.integers(0, 4), max_size=40)
 
 
 SELECTIONS = st.builds(
-    Selection,
+    ViewRange,
     descending=st.booleans(),
     skip=st.integers(0, 9),
     limit=st.none() | st.integers(0, 50),
@@ -79,26 +79,26 @@ def test_every_row_comes_once_and_in_order(size, keys, selection):
 
 def test_the_first_page_is_small_and_later_ones_are_large():
     rows = [row(number, "d") for number in range(5_000)]
-    assert read(rows, Selection())[1] == 1 + 3  # 100, 2 000, 2 000, 900
+    assert read(rows, ViewRange())[1] == 1 + 3  # 100, 2 000, 2 000, 900
 
 
 def test_pages_of_large_rows_have_few():
-    way = Pages(Selection())
+    way = ViewPages(ViewRange())
     way.query()
     way.take(answer([row(number, "d", text="x" * 100_000) for number in range(100)]))
     assert told(way.query())["limit"] == str(10 + 1)
 
 
 def test_the_first_query_has_what_the_caller_asked_for():
-    selection = Selection("%5B1%5D", ("endkey=[2]", "inclusive_end=false"), True, 3, 7)
-    assert Pages(selection).query() == (
+    selection = ViewRange("%5B1%5D", ("endkey=[2]", "inclusive_end=false"), True, 3, 7)
+    assert ViewPages(selection).query() == (
         "reduce=false&limit=7&endkey=[2]&inclusive_end=false&descending=true&startkey=%5B1%5D&skip=3"
     )
 
 
 def test_later_queries_begin_at_the_last_row_and_leave_the_index_alone():
-    selection = Selection("%5B1%5D", ("endkey=[2]",), False, 3, 100)
-    way = Pages(selection, Position('["ä",1.5]', "a+b"))
+    selection = ViewRange("%5B1%5D", ("endkey=[2]",), False, 3, 100)
+    way = ViewPages(selection, RowPosition('["ä",1.5]', "a+b"))
     assert way.query() == (
         "reduce=false&limit=101&endkey=[2]"
         "&startkey=%5B%22%C3%A4%22%2C1.5%5D&startkey_docid=a%2Bb&update=false"
@@ -107,16 +107,16 @@ def test_later_queries_begin_at_the_last_row_and_leave_the_index_alone():
 
 def test_it_goes_on_behind_a_row():
     rows = [row(number, "d") for number in range(9)]
-    assert read(rows, Selection(), Position("4", "d"))[0] == rows[5:]
-    assert read(rows[:4] + rows[5:], Selection(), Position("4", "d"))[0] == rows[5:]  # it is deleted
+    assert read(rows, ViewRange(), RowPosition("4", "d"))[0] == rows[5:]
+    assert read(rows[:4] + rows[5:], ViewRange(), RowPosition("4", "d"))[0] == rows[5:]  # it is deleted
 
 
 def test_a_limit_of_none_asks_nothing():
-    assert Pages(Selection(limit=0)).done
+    assert ViewPages(ViewRange(limit=0)).done
 
 
 def test_fewer_rows_are_asked_for_down_to_one():
-    way = Pages(Selection())
+    way = ViewPages(ViewRange())
     asked = [told(way.query())["limit"]]
     while way.ask_for_fewer():
         asked.append(told(way.query())["limit"])
@@ -137,7 +137,7 @@ def test_fewer_rows_are_asked_for_down_to_one():
     ],
 )
 def test_what_is_no_page_is_refused(body):
-    way = Pages(Selection())
+    way = ViewPages(ViewRange())
     way.query()
     with pytest.raises(PageError, match="no page of a view"):
         way.take(body)
@@ -146,7 +146,7 @@ def test_what_is_no_page_is_refused(body):
 
 @pytest.mark.parametrize(("descending", "docid"), [(False, "a"), (True, "c")])
 def test_a_server_that_does_not_begin_at_the_document_is_found_out(descending, docid):
-    way = Pages(Selection(descending=descending), Position("1", "b"))
+    way = ViewPages(ViewRange(descending=descending), RowPosition("1", "b"))
     way.query()
     with pytest.raises(PageError, match="does not begin a page"):
         way.take(answer([row(1, docid)]).replace(b'"key": 1', b'"key":1'))
@@ -154,11 +154,11 @@ def test_a_server_that_does_not_begin_at_the_document_is_found_out(descending, d
 
 def test_half_a_surrogate_pair_is_read():
     rows = [row(1, "a", text="\ud800"), row(2, "b", text="x"), row(3, "c", text="\udfff")]
-    assert read(rows, Selection(limit=3))[0] == rows
-    way = Pages(Selection())
+    assert read(rows, ViewRange(limit=3))[0] == rows
+    way = ViewPages(ViewRange())
     way.query()
     way.take(answer([*rows] * 34))
-    assert way.position == Position("3", "c")
+    assert way.position == RowPosition("3", "c")
     assert "startkey_docid=c" in way.query()
 
 
@@ -171,7 +171,7 @@ def test_the_greatest_id_of_each_key_is_taken(size, keys, selection):
     descending, skip, limit = selection.descending, selection.skip, selection.limit
     rows = sorted(((key, number) for number, key in enumerate(keys)), reverse=descending)
     expected = [max(group) for _, group in groupby(rows, key=lambda row: row[0])][skip:][:limit]
-    newest = Newest(descending=descending, skip=skip, limit=limit)
+    newest = NewestRows(descending=descending, skip=skip, limit=limit)
     found = []
     for start in range(0, len(rows), size):
         if newest.done:
@@ -188,7 +188,7 @@ def test_a_page_is_worked_on_in_slices():
 
 def test_a_row_that_goes_meanwhile_lets_in_no_row_beyond_the_limit_and_the_way_ends():
     rows = [row(number, f"d{number:03}") for number in range(300)]
-    way = Pages(Selection(limit=200))
+    way = ViewPages(ViewRange(limit=200))
     found = way.take(page(rows, way.query(), descending=False))
     last = json.loads(bytes(found[-1]))["id"]
     rows = [each for each in rows if each["id"] != last]  # the one that the next page begins with

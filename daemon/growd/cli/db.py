@@ -23,20 +23,19 @@ from growd.config import ConfigError
 from growd.runtime.event_loop import run_on_loop
 from growd.store.bootstrap import Databases
 from growd.store.errors import StoreError
-from growd.store.exporting.database_export import (
+from growd.store.exporting.export import (
     ALL,
     COLUMNS,
     EVENTS,
     POINTS,
-    ExportBrokenError,
+    ExportFile,
+    ExportQuery,
     Progress,
-    Source,
-    Target,
-    Wanted,
-    exporting,
+    open_export,
     write_table,
 )
 from growd.store.exporting.part_file import PartFile, StreamFile
+from growd.store.exporting.source import ExportBrokenError, PointSource
 from growd.store.store_node import MOST_LISTED
 from growd.wiring.files import read_credentials
 
@@ -150,7 +149,7 @@ def export(
     if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
         refuse("Parquet needs pyarrow: pip install pyarrow, in the environment of growd")
     try:
-        wanted = Wanted(
+        query = ExportQuery(
             "by_timestamp" if wide else view,
             ("time",) if wide else _columns(cols or ",".join(COLUMNS)),
             environment,
@@ -165,12 +164,12 @@ def export(
         source = _source(reach)
         if str(path) == "-":
             stream = StreamFile(sys.stdout.buffer)
-            asyncio.run(_read(stream, source, wanted, kind, lambda _: None))
+            asyncio.run(_read(stream, source, query, kind, lambda _: None))
             return
-        with PartFile(path, _query_of(wanted, kind, source), anew=restart) as file:
-            _export(file, source, wanted, kind, path)
+        with PartFile(path, _query_of(query, kind, source), restart=restart) as file:
+            _export(file, source, query, kind, path)
     except ExportBrokenError as error:
-        refuse(f"{error}; the same command goes on from here", NOT_REACHED)
+        refuse(f"{error}; the same command resumes here", NOT_REACHED)
     except (ConfigError, StoreError) as error:
         refuse(str(error))
 
@@ -221,12 +220,12 @@ class _Answer(msgspec.Struct):
     results: list[_Rejected] = []
 
 
-def _export(file: PartFile, source: Source, wanted: Wanted, kind: str, path: Path) -> None:
+def _export(file: PartFile, source: PointSource, query: ExportQuery, kind: str, path: Path) -> None:
     if file.mark.rows:
-        click.echo(f"growd: goes on behind {file.mark.rows} rows of {file.part}", err=True)
+        click.echo(f"growd: resuming behind row {file.mark.rows} of {file.part}", err=True)
     try:
-        with _progress() as tell:
-            columns = run_on_loop(_read(file, source, wanted, kind, tell))
+        with _progress() as report:
+            columns = run_on_loop(_read(file, source, query, kind, report))
     finally:
         file.save()
     if kind == "parquet":
@@ -236,16 +235,16 @@ def _export(file: PartFile, source: Source, wanted: Wanted, kind: str, path: Pat
         file.finish_as(made)
     else:
         file.finish()
-    noun = "point" if wanted.every is None else "row"
+    noun = "point" if query.every is None else "row"
     click.echo(f"growd: {counted(file.mark.rows, noun)} in {path}", err=True)
 
 
 async def _read(
-    file: Target, source: Source, wanted: Wanted, kind: str, tell: Callable[[Progress], None]
+    file: ExportFile, source: PointSource, query: ExportQuery, kind: str, report: Callable[[Progress], None]
 ) -> tuple[str, ...]:
     """The columns."""
-    async with exporting(source, wanted) as reading:
-        await (reading.to_rows if kind == "parquet" else reading.to_csv)(file, tell)
+    async with open_export(source, query) as reading:
+        await (reading.to_rows if kind == "parquet" else reading.to_csv)(file, report)
         return reading.columns
 
 
@@ -280,13 +279,13 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
         hidden=not sys.stderr.isatty(),
     ) as bar:
 
-        def tell(progress: Progress) -> None:
+        def report(progress: Progress) -> None:
             bar.update(max(0, round(progress.part * _STEPS) - bar.pos))
 
-        yield tell
+        yield report
 
 
-def _source(reach: Reach) -> Source:
+def _source(reach: Reach) -> PointSource:
     """The database itself if one is configured, else the daemon before it. Reads the file of credentials."""
     config = reach.configuration()
     couchdb = config.couchdb
@@ -295,25 +294,25 @@ def _source(reach: Reach) -> Source:
     if couchdb.url and reach.url is None:
         login = read_credentials(couchdb.credentials_file)
         address = URL(couchdb.url).with_user(None) if login else URL(couchdb.url)
-        return Source(address, *databases, config.http.name, login)
+        return PointSource(address, *databases, config.http.name, login)
     daemon = reach.address()
     asking = reach.login(daemon)
     login = (asking.user, asking.password) if asking else None
-    return Source(URL(daemon.root), *databases, daemon.name, login, reach.tls(daemon))
+    return PointSource(URL(daemon.root), *databases, daemon.name, login, reach.tls(daemon))
 
 
-def _query_of(wanted: Wanted, kind: str, source: Source) -> dict[str, str]:
+def _query_of(query: ExportQuery, kind: str, source: PointSource) -> dict[str, str]:
     """What must be the same for a second try to go on with the first."""
     return {
-        "--view": wanted.view,
-        "--environment": wanted.environment,
-        "--variable": wanted.variable,
-        "--category": wanted.category,
-        "--start": "" if wanted.start is None else repr(wanted.start),
-        "--end": "" if wanted.end is None else repr(wanted.end),
-        "--cols": "" if wanted.every else ",".join(wanted.columns),
-        "--recipe-marks": "yes" if wanted.with_marks else "",
-        "--every": "" if wanted.every is None else f"{wanted.every:g}",
+        "--view": query.view,
+        "--environment": query.environment,
+        "--variable": query.variable,
+        "--category": query.category,
+        "--start": "" if query.start is None else repr(query.start),
+        "--end": "" if query.end is None else repr(query.end),
+        "--cols": "" if query.every else ",".join(query.columns),
+        "--recipe-marks": "yes" if query.with_marks else "",
+        "--every": "" if query.every is None else f"{query.every:g}",
         "--format": kind,
         "from": f"{source.address.with_user(None)} {source.points}",
     }

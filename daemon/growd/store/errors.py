@@ -62,5 +62,9 @@ class PageError(StoreError):
     """The database answered with something else than the page of a view that it was asked for."""
 
 
+class PageTooLargeError(StoreError):
+    """The database's answer has more bytes than the caller allowed."""
+
+
 class PartFileError(StoreError):
     """A file can't be written, or not gone on with; the sentence says why and what to do."""

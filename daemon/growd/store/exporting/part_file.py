@@ -1,7 +1,4 @@
-"""A file that comes over a network in parts: what is there of it, and where to go on after a cut.
-
-Blocking throughout: for the command line.
-"""
+"""A file that is written in parts, with a mark of where to resume. Every call blocks."""
 
 from __future__ import annotations
 
@@ -18,55 +15,57 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-_MARK_S: Final = 0.5  # a cut costs what came after the last mark
+_MARK_S: Final = 0.5  # an interrupted export loses what came after the last mark
+
+Place = tuple[str, str, str]
+"""Where to resume: names of the part of the source, a key and a document id."""
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What a file was begun for (`query`), how much of it is sure, and where the rest begins (`place`)."""
+    """The `query` of a file, how much of it is on the disk, and where to resume (`place`)."""
 
     query: dict[str, str]
     bytes: int = 0
     rows: int = 0
-    place: tuple[str, str, str] | None = None
+    place: Place | None = None
 
 
 class StreamFile:
-    """A stream in place of a file: after a cut there is nothing to go on with."""
+    """A stream in place of a file: it can't be resumed."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.mark = Mark({})
         self._stream = stream
 
-    def write(self, data: bytes, rows: int, place: tuple[str, str, str] | None) -> None:
-        """Send what came, so many rows. Raises `PartFileError`."""
+    def write(self, data: bytes, rows: int, place: Place | None) -> None:
+        """Send so many rows. Raises `PartFileError`."""
         try:
             self._stream.write(data)
             self._stream.flush()
         except BrokenPipeError:
-            raise  # whoever reads has had enough, which click ends without a word
+            raise  # the reader has closed it, which click handles
         except OSError as error:
             raise PartFileError(f"standard output can't be written: {error.strerror}") from None
         self.mark = Mark({}, self.mark.bytes + len(data), self.mark.rows + rows, place)
 
 
 class PartFile:
-    """`path` while it is written, as `path`.part, with its mark beside it in `path`.part.json.
+    """`path` while it is written, as `path`.part, with its mark in `path`.part.json.
 
-    Goes on with what is there if that was begun for the same `query`, unless it is to be begun anew. Raises
-    `PartFileError` where the query is another, where `path` is there already, and for what the system
-    refuses.
+    Resumes the part that is there if its `query` is the same, or starts over with `restart`. Raises
+    `PartFileError` for another query, if `path` exists already, and for errors of the system.
     """
 
-    def __init__(self, path: Path, query: dict[str, str], *, anew: bool = False) -> None:
+    def __init__(self, path: Path, query: dict[str, str], *, restart: bool = False) -> None:
         self._path = path
         self.part = path.with_name(path.name + ".part")
         self._sidecar = path.with_name(path.name + ".part.json")
-        if path.exists() and not anew:
-            raise PartFileError(f"{path} is there already: --restart writes it anew")
-        self.mark = Mark(query) if anew else self._found(query)
+        if path.exists() and not restart:
+            raise PartFileError(f"{path} exists already: --restart replaces it")
+        self.mark = Mark(query) if restart else self._found(query)
         self._size = self.mark.bytes
         self._marked_at = time.monotonic()
-        self._head = b""  # what comes before the first row
+        self._head = b""  # written before the first row
         self._file: BinaryIO | None = None
         if not path.parent.is_dir():
             raise _refused(self.part, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
@@ -82,10 +81,10 @@ class PartFile:
         if self._file is not None:
             self._file.close()
 
-    def write(self, data: bytes, rows: int, place: tuple[str, str, str] | None) -> None:
-        """Append what came, so many rows; `place` is where to go on behind it.
+    def write(self, data: bytes, rows: int, place: Place | None) -> None:
+        """Append so many rows; `place` is where to resume behind them.
 
-        Nothing is made on the disk before the first row.
+        No file is made before the first row.
         """
         if not rows and self._file is None:
             self._head += data
@@ -101,12 +100,12 @@ class PartFile:
             raise _refused(self.part, error) from None
 
     def begin(self) -> None:
-        """Make the file, also where no row has come."""
+        """Make the file, even without a row."""
         if self._file is None:
             self._open()
 
     def save(self) -> None:
-        """Have on the disk what was written, and then the mark that says so."""
+        """Sync what was written, then write the mark."""
         if self._file is None:
             return
         try:
@@ -118,13 +117,13 @@ class PartFile:
         self._marked_at = time.monotonic()
 
     def finish(self) -> None:
-        """It is whole: give it its name."""
+        """Give the complete file its name."""
         self.begin()
         self.save()
         self.finish_as(self.part)
 
     def finish_as(self, whole: Path) -> None:
-        """Give the name to another file, made of this one, and drop what is left of this one."""
+        """Give the name to another file, made from this one, and delete the parts."""
         if self._file is not None:
             self._file.close()
         try:
@@ -157,7 +156,7 @@ class PartFile:
         except OSError as error:
             raise _refused(self._sidecar, error) from None
         except msgspec.DecodeError as error:
-            raise PartFileError(f"{self._sidecar} can't be used ({error}): --restart begins anew") from None
+            raise PartFileError(f"{self._sidecar} can't be used ({error}): --restart starts over") from None
         if mark.query != query:
             other = ", ".join(
                 f"{name} {mark.query.get(name) or 'not given'}"
@@ -165,11 +164,11 @@ class PartFile:
                 if mark.query.get(name) != query.get(name)
             )
             raise PartFileError(
-                f"{self.part} was begun with another query ({other}): repeat that one to go on with it, "
-                "or begin anew with --restart"
+                f"{self.part} was begun with another query ({other}): repeat that query to resume it, "
+                "or start over with --restart"
             )
         if size < mark.bytes:
-            raise PartFileError(f"{self.part} is shorter than it was: --restart begins anew")
+            raise PartFileError(f"{self.part} is shorter than its mark says: --restart starts over")
         return mark if mark.place is not None else Mark(query)
 
     def _write_mark(self) -> None:

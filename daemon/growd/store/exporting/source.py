@@ -1,0 +1,189 @@
+"""Where exported points come from: the views of a database server, or of growd in front of one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from growd.store.errors import StoreError
+from growd.store.exporting.pages import RowPosition, ViewPages, ViewRange
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncGenerator
+
+CONNECT_S: Final = 10.0
+SILENCE_S: Final = 600.0  # a view may be indexed for minutes before its first byte
+_NEWEST: Final = "_view/by_variable?group_level=3"
+
+
+class ExportRefusedError(StoreError):
+    """The export is impossible as it was asked for; the message says why."""
+
+
+class ExportBrokenError(StoreError, ConnectionError):
+    """The database does not answer, or the connection broke: the same export can be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointSource:
+    """The address of a database server or of growd, and the names of databases and design document.
+
+    `events` is the database of commands, qualities and events. `login` is for Basic, `tls` for https.
+    """
+
+    address: URL
+    points: str
+    events: str
+    design: str
+    login: tuple[str, str] | None = None
+    tls: ssl.SSLContext | None = None
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One environment, category and variable (`key`), and its newest point (`value`)."""
+
+    key: tuple[str, str, str]
+    value: dict[str, Any]
+    database: str = ""
+
+    @property
+    def newest(self) -> float:
+        """The time of the newest point, 0 if it has none."""
+        time = self.value.get("timestamp")
+        return float(time) if isinstance(time, int | float) else 0.0
+
+
+class _AllSeries(msgspec.Struct):
+    rows: list[Series]
+
+
+class ExportedPoint(msgspec.Struct):
+    """The fields of a point by which an export chooses."""
+
+    variable: str
+    is_desired: bool = False
+    category: str | None = None
+    timestamp: float = 0.0
+    environment: str = ""
+    value: Any = None
+
+    @property
+    def kind(self) -> str:
+        """The category; points of `environmental_data_point` have none of their own."""
+        return self.category or ("desired" if self.is_desired else "measured")
+
+
+class _PointRow(msgspec.Struct):
+    value: ExportedPoint
+
+
+class _PointRows(msgspec.Struct):
+    rows: list[_PointRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Consecutive rows of `view` whose keys begin with `prefix`; `newest` is the time of the last one."""
+
+    database: str
+    view: str
+    prefix: tuple[str, ...]
+    newest: float
+
+    @property
+    def name(self) -> str:
+        """What the mark of a part file calls it."""
+        return json.dumps([self.database, *self.prefix])
+
+
+class SourceReader:
+    """Reads series and rows. Every call raises `ExportRefusedError` or `ExportBrokenError`."""
+
+    def __init__(self, session: aiohttp.ClientSession, source: PointSource) -> None:
+        self._session = session
+        self._source = source
+        self._shown = str(source.address.with_user(None)).rstrip("/")
+
+    async def series(self, database: str) -> list[Series]:
+        """All series of a database."""
+        answer = await self._get(database, _NEWEST)
+        try:
+            rows = msgspec.json.decode(answer, type=_AllSeries).rows
+        except ValueError as error:
+            raise ExportRefusedError(f"{self._shown} is no database of growd: {error}") from None
+        return [Series(row.key, row.value, database) for row in rows]
+
+    async def newest_before(self, series: Series, time: float) -> tuple[float, Any] | None:
+        """Time and value of the newest point of a series at `time` or before it."""
+        keys = f"startkey={encoded_key([*series.key, time])}&endkey={encoded_key([*series.key])}"
+        target = f"_view/by_variable?reduce=false&descending=true&limit=1&{keys}"
+        rows = msgspec.json.decode(await self._get(series.database, target), type=_PointRows).rows
+        return (rows[0].value.timestamp, rows[0].value.value) if rows else None
+
+    async def pages(
+        self, span: Span, start: float | None, end: float | None, after: RowPosition | None = None
+    ) -> AsyncGenerator[tuple[list[msgspec.Raw], RowPosition]]:
+        """The rows of a span from `start` to `end`, page by page, with the position of the last row."""
+        first = [*span.prefix, *([] if start is None else [start])]
+        last: list[Any] = [*span.prefix, {} if end is None else end]
+        view_range = ViewRange(startkey=encoded_key(first), rest=(f"endkey={encoded_key(last)}",))
+        pages = ViewPages(view_range, after)
+
+        async def fetch(query: str, _most: int | None) -> bytes:
+            return await self._get(span.database, f"_view/{span.view}?{query}")
+
+        reading = pages.read(fetch)
+        try:
+            async for rows in reading:
+                if pages.position is not None:
+                    yield rows, pages.position
+        finally:
+            await reading.aclose()
+
+    async def _get(self, database: str, target: str) -> bytes:
+        source = self._source
+        design = f"{str(source.address).rstrip('/')}/{quote(database, safe='')}/_design/{source.design}"
+        url = URL(f"{design}/{target}", encoded=True)
+        try:
+            async with self._session.get(url, allow_redirects=False) as response:
+                body = await response.read()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise ExportBrokenError(f"no complete answer from {self._shown}: {_reason(error)}") from None
+        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise ExportBrokenError(f"{self._shown} answered {_described(response.status, body)}")
+        if response.status != HTTPStatus.OK:
+            raise ExportRefusedError(f"{self._shown} answered {_described(response.status, body)}")
+        return body
+
+
+def exported_point(row: msgspec.Raw) -> ExportedPoint:
+    """The point of a row of a view."""
+    return msgspec.json.decode(row, type=_PointRow).value
+
+
+def encoded_key(key: list[Any]) -> str:
+    """A key as it stands in a query string."""
+    return quote(json.dumps(key), safe="")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return error.os_error.strerror or "no connection"
+    return str(error) or type(error).__name__
+
+
+def _described(status: int, body: bytes) -> str:
+    """A status, and CouchDB's reason if there is one."""
+    try:
+        answer = msgspec.json.decode(body, type=dict[str, Any])
+    except ValueError:
+        return str(status)
+    return f"{status}: {answer.get('reason') or answer.get('error')}"
