@@ -9,13 +9,10 @@ import { checkDocs, checkDocument, checkNesting, checkRequestedDocs, checkRevisi
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
 import { checkOpened, readComplete } from './levels.mjs';
 import { joinRelated, readMultipart } from './multipart.mjs';
-import { express, expressPouchDB, setDBOnReq } from './packages.mjs';
+import { express, expressPouchDB, getOrCreateDB, setDBOnReq } from './packages.mjs';
 import { queryHandlers } from './queries.mjs';
-import { Replications } from './replication.mjs';
-import { REPLICATOR } from './replicator.mjs';
-import { validateReplicatorDocuments } from './replicatordocument.mjs';
-import { Scheduler } from './scheduler.mjs';
-import { databaseFolders, folderName } from './storage.mjs';
+import { Replicator } from './replicator.mjs';
+import { databaseFolders, folderName, REPLICATOR } from './storage.mjs';
 import { installValidation } from './validation.mjs';
 import { readView, serveList } from './views.mjs';
 import { copyDocument, deleteAttachment, deleteDocument, postForm, putAttachment, putDocument } from './writes.mjs';
@@ -65,7 +62,7 @@ const LARGEST_SETTING_BYTES = 16 * 1024;
  * `isOwner` tells of the header Authorization whether it is the owner's.
  * `stopping` is an AbortSignal: it ends the feeds, which would else go on for ever.
  */
-export async function createApp({ Pouch, folder, uuid, settings, replicator, functions, isOwner, stopping }) {
+export async function createApp({ Pouch, folder, uuid, settings, functions, isOwner, stopping }) {
   const pouchApp = await createPouchApp(Pouch, functions);
   const app = express();
   app.enable('case sensitive routing');
@@ -82,8 +79,12 @@ export async function createApp({ Pouch, folder, uuid, settings, replicator, fun
   app.get('/favicon.ico', (req, res) => sendError(res, new HttpError(404, 'not_found', 'missing')));
   app.get('/_all_dbs', async (req, res) => sendJSON(res, 200, await databases(folder)));
   app.use((req, res, next) => nameDatabase(folder, req, res, next).catch(next));
-  addServerRoutes(app, pouchApp, new Replications(Pouch, settings, stopping), replicator);
-  addReplicatorRoutes(app, new Scheduler(replicator), settings);
+  const openDatabase = databaseOpener(Pouch, folder, pouchApp);
+  await openDatabase(REPLICATOR, true);
+  const replicator = new Replicator({ Pouch, settings, stopping, openDatabase });
+  replicator.start();
+  addServerRoutes(app, pouchApp);
+  addReplicatorRoutes(app, replicator, settings);
   addDatabaseRoutes(app, Pouch, pouchApp, stopping);
   app.use((req, res) => sendError(res, new HttpError(404, 'not_found', 'missing')));
   // express knows an error handler by its four parameters
@@ -91,34 +92,41 @@ export async function createApp({ Pouch, folder, uuid, settings, replicator, fun
   return app;
 }
 
-function addServerRoutes(app, pouchApp, replications, replicator) {
-  const tasks = () => [...replications.tasks(), ...replicator.tasks()];
-  serve(app, '/_active_tasks', { get: [(req, res) => sendJSON(res, 200, tasks())] });
-  serve(app, '/_replicate', { post: [readJSON(), (req, res) => replications.serve(req, res)] });
+function addServerRoutes(app, pouchApp) {
+  serve(app, '/_active_tasks', { get: [(req, res) => sendJSON(res, 200, [])] });
   serve(app, '/_session', { get: [pouchApp], post: [pouchApp], delete: [pouchApp] });
   serve(app, '/_uuids', { get: [pouchApp] });
 }
 
-/** How the replications of `_replicator` are watched, and set up server-wide. */
-function addReplicatorRoutes(app, scheduler, settings) {
+/** Replications, and the settings of those over TLS. */
+function addReplicatorRoutes(app, replicator, settings) {
   const text = express.text({ limit: LARGEST_SETTING_BYTES, type: () => true });
   const answer = (object, method) => async (req, res) => {
-    await object[method](req, res).catch((error) => sendError(res, error));
+    try {
+      await object[method](req, res);
+    } catch (error) {
+      sendError(res, error);
+    }
   };
-  serve(app, ['/_scheduler/docs', '/_scheduler/docs/:db'], { get: [answer(scheduler, 'docs')] });
-  serve(app, '/_scheduler/docs/:db/:id', { get: [answer(scheduler, 'doc')] });
-  serve(app, '/_scheduler/jobs', { get: [answer(scheduler, 'jobs')] });
-  serve(app, '/_scheduler/jobs/:id', { get: [answer(scheduler, 'job')] });
-  serve(app, '/_node/:node/_config/:section', { get: [answer(settings, 'getAll')] });
-  serve(app, '/_node/:node/_config/:section/:key', {
-    get: [answer(settings, 'get')],
-    put: [text, answer(settings, 'put')],
-    delete: [answer(settings, 'delete')],
-  });
+  serve(app, '/_replicate', { post: [readJSON(), answer(replicator, 'replicateOnce')] });
+  serve(app, ['/_scheduler/docs', `/_scheduler/docs/${REPLICATOR}`], { get: [answer(replicator, 'list')] });
+  serve(app, `/_scheduler/docs/${REPLICATOR}/:id`, { get: [answer(replicator, 'show')] });
+  serve(app, '/_node/:node/_config/:section/:key', { get: [answer(settings, 'get')], put: [text, answer(settings, 'put')] });
   app.all(['/_node*', '/_scheduler*'], (req, res) => sendError(res, new HttpError(404, 'not_found', 'missing')));
   app.delete(`/${REPLICATOR}`, (req, res) => {
     sendError(res, new HttpError(501, 'not_implemented', `the embedded server keeps its ${REPLICATOR}`));
   });
+}
+
+/** A function that opens the database of a folder as requests have it, with validation. */
+function databaseOpener(Pouch, dataFolder, pouchApp) {
+  return async (folder, creates) => {
+    if (!creates && !(await databaseFolders(dataFolder)).includes(folder)) {
+      throw new HttpError(404, 'db_not_found', `there is no database ${decodeURIComponent(folder)}`);
+    }
+    checkOpened(folder);
+    return pouchApp.dbWrapper.wrap(folder, await getOrCreateDB(Pouch, folder));
+  };
 }
 
 /** What a database answers; express-pouchdb is asked only for what it answers well. */
@@ -211,8 +219,7 @@ async function createPouchApp(Pouch, functions) {
   pouchApp.dbWrapper.registerWrapper((name, db, next) => {
     db.setMaxListeners(0); // one for each request under way
     db.on('error', (error) => console.error(`a map function of ${name} failed: ${error?.message ?? error}`));
-    const builtIn = name === REPLICATOR ? [validateReplicatorDocuments] : [];
-    installValidation(db, { ...functions, builtIn });
+    installValidation(db, functions);
     return next();
   });
   await pouchApp.setPouchDB(Pouch);

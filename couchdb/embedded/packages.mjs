@@ -21,6 +21,7 @@ SELDOM_USED.forEach(([name, user]) => loadWhenUsed(name, createRequire(require.r
 
 export const express = require('express');
 export const expressPouchDB = require('express-pouchdb');
+export const { getOrCreateDB } = require('express-pouchdb/lib/create-or-delete-dbs');
 export const { setDBOnReq } = require('express-pouchdb/lib/utils');
 export const leveldown = require('leveldown');
 export const createMapReduce = require('pouchdb-abstract-mapreduce');

@@ -1,171 +1,198 @@
-// The database `_replicator`: each document is a replication that runs for as long as the document is there.
+// Replication by PouchDB: each document of `_replicator` is one that runs while the document exists.
 //
-// https://docs.couchdb.org/en/stable/replication/replicator.html
+// https://pouchdb.com/api.html#replication, https://docs.couchdb.org/en/stable/replication/replicator.html
+//
+// CouchDB's scheduler is not here: PouchDB tries a replication that failed again, and any change of its document starts
+// it again. `_scheduler/docs` shows the state of each.
 
-import { Job, timestamp } from './replicationjob.mjs';
-import { parseReplicatorDocument } from './replicatordocument.mjs';
+import { createHash, randomUUID } from 'node:crypto';
 
-export const REPLICATOR = '_replicator';
+import { HttpError, sendJSON } from './http.mjs';
+import { parseReplication, ReplicationEnds } from './replication_ends.mjs';
+import { REPLICATOR } from './storage.mjs';
 
-const MOST_AT_ONCE = 50; // the others wait
-const CHANGES_AT_ONCE = 50;
-const TERMINAL = ['completed', 'failed'];
+const LONGEST_ERROR = 500;
 
+/** The replications of one server. */
 export class Replicator {
-  #jobs = new Map(); // by document
-  #started = new Set();
-  #wake = () => undefined;
+  #replications = new Map(); // by the id of the document
 
-  /** `stopping` is an AbortSignal that ends all jobs. */
-  constructor(Pouch, settings, stopping) {
-    Object.assign(this, { Pouch, settings, stopping });
-    // apart from the one that serves requests: what is written here passes no validation
-    this.db = new Pouch(REPLICATOR);
-    stopping.addEventListener('abort', () => {
-      this.#jobs.forEach((job) => job.stop());
-      this.#wake();
-    });
+  /** `server` has `Pouch`, `settings`, `openDatabase(folder, creates)` and `stopping`, an AbortSignal. */
+  constructor(server) {
+    this.server = server;
   }
 
-  /** Make the database; the server waits for it before it listens. */
-  async open() {
-    await this.db.info();
-  }
-
-  /** Follow the documents; the jobs reach databases of this server over HTTP, so it listens by now. */
+  /** Follow the documents, from the oldest. */
   start() {
-    this.#follow().catch((error) => console.error(`_replicator is not followed any more: ${error?.message ?? error}`));
+    const db = new this.server.Pouch(REPLICATOR);
+    const feed = db.changes({ live: true, include_docs: true, return_docs: false });
+    feed.on('change', ({ doc }) => this.#apply(doc));
+    feed.on('error', (error) => console.error(`can't read ${REPLICATOR}: ${error.message}`));
+    this.server.stopping.addEventListener('abort', () => this.#replications.forEach((replication) => replication.stop()));
   }
 
-  /** The job of a document, or undefined. */
-  job(docId) {
-    return this.#jobs.get(docId);
+  /** GET `_scheduler/docs` and `_scheduler/docs/_replicator`. */
+  list(req, res) {
+    const docs = [...this.#replications.values()].map((replication) => replication.report());
+    sendJSON(res, 200, { total_rows: docs.length, offset: 0, docs });
   }
 
-  jobs() {
-    return [...this.#jobs.values()];
-  }
-
-  /** What `_active_tasks` shows. */
-  tasks() {
-    return this.jobs()
-      .filter((job) => job.state === 'running')
-      .map(({ docId, wanted, startTime, info }) => ({
-        type: 'replication',
-        database: REPLICATOR,
-        doc_id: docId,
-        replication_id: wanted.id,
-        source: wanted.source.url,
-        target: wanted.target.url,
-        continuous: wanted.continuous,
-        started_on: Date.parse(startTime) / 1000,
-        ...info,
-      }));
-  }
-
-  async #follow() {
-    let [since, changed] = [0, true];
-    const feed = this.db.changes({ live: true, since: 'now', return_docs: false });
-    feed.on('change', () => {
-      changed = true;
-      this.#wake();
-    });
-    feed.catch((error) => console.error(`_replicator can't be watched: ${error?.message ?? error}`));
-    while (!this.stopping.aborted) {
-      changed = false;
-      const { results, last_seq } = await this.db.changes({ since, limit: CHANGES_AT_ONCE, include_docs: true });
-      for (const { doc } of results) {
-        await this.#apply(doc);
-      }
-      since = last_seq;
-      if (results.length === 0 && !changed && !this.stopping.aborted) {
-        await new Promise((resolve) => (this.#wake = resolve));
-      }
+  /** GET `_scheduler/docs/_replicator/{id}`. */
+  show(req, res) {
+    const replication = this.#replications.get(req.params.id);
+    if (replication === undefined) {
+      throw new HttpError(404, 'not_found', 'missing');
     }
-    feed.cancel();
+    sendJSON(res, 200, replication.report());
   }
 
-  /** Bring the job of a document in line with it. */
-  async #apply(doc) {
-    if (doc._id.startsWith('_design/')) {
-      return;
+  /** POST `_replicate`: once, answered at its end. */
+  async replicateOnce(req, res) {
+    const request = parseReplication(req.body);
+    if (request.continuous || req.body.cancel !== undefined) {
+      const reason = `the embedded server has continuous replications in ${REPLICATOR} only`;
+      throw new HttpError(501, 'not_implemented', reason);
     }
-    if (doc._deleted || TERMINAL.includes(doc._replication_state)) {
-      this.#remove(doc._id);
-      return;
-    }
+    const ends = await ReplicationEnds.open(this.server, request);
     try {
-      this.#replace(doc, parseReplicatorDocument(doc));
-    } catch (error) {
-      this.#remove(doc._id);
-      await this.#fail(doc, error.message);
+      await ends.check();
+      sendJSON(res, 200, describeRun(await this.server.Pouch.replicate(ends.source, ends.target, ends.options)));
+    } finally {
+      ends.close();
     }
   }
 
-  /** A new job, unless the document asks for what the one that it has does. */
-  #replace(doc, wanted) {
-    const trust = this.settings.trust();
-    const present = this.#jobs.get(doc._id);
-    if (present && JSON.stringify([present.wanted, present.trust]) === JSON.stringify([wanted, trust])) {
-      present.rev = doc._rev;
+  #apply(doc) {
+    this.#replications.get(doc._id)?.stop();
+    this.#replications.delete(doc._id);
+    if (!doc._deleted && !doc._id.startsWith('_design/')) {
+      const replication = new Replication(this.server, doc);
+      this.#replications.set(doc._id, replication);
+      replication.start();
+    }
+  }
+}
+
+/** The replication that one revision of a document asks for. */
+class Replication {
+  #request = null;
+  #ends = null;
+  #replication = null;
+  #isStopped = false;
+  #id = null;
+  #state = 'initializing';
+  #hasBegun = false;
+  #through = null;
+  #counts = { revisions_checked: 0, docs_written: 0, doc_write_failures: 0 };
+  #errors = 0;
+  #error = null;
+  #startTime = new Date().toISOString();
+
+  constructor(server, doc) {
+    Object.assign(this, { server, doc });
+  }
+
+  async start() {
+    try {
+      this.#request = parseReplication(this.doc);
+      this.#ends = await ReplicationEnds.open(this.server, this.#request);
+      this.#id = await checkpointId(this.#ends, this.#request);
+    } catch (error) {
+      this.#fail(error, 'failed');
       return;
     }
-    const other = this.jobs().find((job) => job.wanted.id === wanted.id && job.docId !== doc._id);
-    if (other !== undefined) {
-      throw new Error(
-        `Replication \`${wanted.id}\` specified by document \`${doc._id}\` already started, ` +
-          `triggered by document \`${other.docId}\` from db \`${REPLICATOR}\``,
-      );
+    if (this.#isStopped) {
+      this.#ends.close();
+      return;
     }
-    this.#remove(doc._id);
-    const job = new Job(this.Pouch, doc._id, wanted, trust, (completed) => this.#complete(completed));
-    this.#jobs.set(doc._id, Object.assign(job, { rev: doc._rev }));
-    this.#startNext();
+    const options = { ...this.#ends.options, live: this.#request.continuous, retry: true };
+    this.#replication = this.server.Pouch.replicate(this.#ends.source, this.#ends.target, options);
+    this.#watch(this.#replication);
   }
 
-  #remove(docId) {
-    const job = this.#jobs.get(docId);
-    job?.stop();
-    this.#jobs.delete(docId);
-    this.#started.delete(job);
-    this.#startNext();
+  stop() {
+    this.#isStopped = true;
+    this.#replication?.cancel();
+    this.#ends?.close();
   }
 
-  #startNext() {
-    for (const job of this.#jobs.values()) {
-      if (this.#started.size >= MOST_AT_ONCE || this.stopping.aborted) {
-        return;
+  /** The members of CouchDB's report that are known here; no credentials. */
+  report() {
+    const error = this.#error === null ? {} : { error: this.#error };
+    const counts = this.#hasBegun ? { ...this.#counts, through_seq: this.#through } : {};
+    const info = { ...counts, ...error };
+    return {
+      database: REPLICATOR,
+      doc_id: this.doc._id,
+      id: this.#id,
+      source: this.#request?.source.shown ?? null,
+      target: this.#request?.target.shown ?? null,
+      state: this.#state,
+      error_count: this.#errors,
+      info: Object.keys(info).length === 0 ? null : info,
+      start_time: this.#startTime,
+    };
+  }
+
+  #watch(replication) {
+    // not 'active': that comes before the other server was asked
+    replication.on('paused', (error) => error || this.#run()); // all that was there has been copied
+    replication.on('change', ({ docs }) => (this.#counts.docs_written += docs.length));
+    replication.on('denied', () => (this.#counts.doc_write_failures += 1));
+    replication.on('checkpoint', ({ revs_diff: change, checkpoint }) => {
+      this.#counts.revisions_checked += change?.changes.length ?? 0;
+      if (checkpoint !== undefined) {
+        this.#through = checkpoint;
+        this.#run();
       }
-      if (!this.#started.has(job)) {
-        this.#started.add(job);
-        job.start();
-      }
-    }
-  }
-
-  async #complete(job) {
-    if (this.#jobs.get(job.docId) !== job) {
-      return; // the document is another one by now
-    }
-    await this.#writeState({ _id: job.docId, _rev: job.rev }, 'completed', {
-      _replication_stats: { ...job.info, start_time: job.startTime },
     });
-    if (this.#jobs.get(job.docId) === job) {
-      this.#remove(job.docId);
-    }
+    replication.on('requestError', (error) => this.#fail(error, 'crashing'));
+    replication.on('error', (error) => this.#fail(error, 'crashing')); // the login was refused: not tried again
+    replication.on('complete', ({ status }) => {
+      if (status === 'cancelled') {
+        this.#fail(new Error('a database was deleted'), 'crashing');
+      } else {
+        this.#state = 'completed';
+      }
+    });
   }
 
-  async #fail(doc, reason) {
-    console.error(`the replication ${doc._id} can't be: ${reason.replaceAll(/\s+/g, ' ')}`);
-    await this.#writeState(doc, 'failed', { _replication_state_reason: reason });
+  #run() {
+    if (this.#state === 'crashing') {
+      console.error(`the replication ${this.doc._id} works again`);
+    }
+    [this.#state, this.#error, this.#hasBegun] = ['running', null, true];
   }
 
-  /** Write how it ended into the document, unless that was changed meanwhile. */
-  async #writeState({ _id, _rev }, state, more) {
-    const { _replication_state_reason, _replication_stats, ...doc } = await this.db.get(_id).catch(() => ({}));
-    if (doc._rev === _rev) {
-      const ended = { ...doc, _replication_state: state, _replication_state_time: timestamp(), ...more };
-      await this.db.put(ended).catch((error) => console.error(`${_id} in _replicator is not marked: ${error.message}`));
+  #fail(error, state) {
+    if (this.#isStopped) {
+      return;
     }
+    this.#error = describeError(error);
+    this.#errors += 1;
+    if (this.#state !== state) {
+      console.error(`the replication ${this.doc._id} failed: ${this.#error}`);
+    }
+    this.#state = state;
   }
+}
+
+function describeError({ name, reason, message }) {
+  const text = ['Error', undefined].includes(name) ? message : `${name}: ${reason ?? message}`;
+  return String(text).replaceAll(/\s+/g, ' ').slice(0, LONGEST_ERROR);
+}
+
+/** The id of PouchDB's checkpoint (`generateReplicationId`), without its `_local/`. */
+async function checkpointId({ source, target }, { selector, doc_ids }) {
+  const parts = [await source.id(), await target.id(), [...(doc_ids ?? [])].sort(), selector ? JSON.stringify(selector) : ''];
+  const digest = createHash('md5').update(parts.join(''), 'binary').digest('base64');
+  return digest.replaceAll('/', '.').replaceAll('+', '_');
+}
+
+/** CouchDB's answer to `_replicate`. */
+function describeRun({ ok, start_time, end_time, last_seq, docs_read, docs_written, doc_write_failures }) {
+  const session_id = randomUUID().replaceAll('-', '');
+  const run = { session_id, end_last_seq: last_seq, recorded_seq: last_seq, docs_read, docs_written, doc_write_failures };
+  const [start, end] = [start_time, end_time].map((time) => new Date(time).toUTCString());
+  return { ok, session_id, source_last_seq: last_seq, history: [{ start_time: start, end_time: end, ...run }] };
 }

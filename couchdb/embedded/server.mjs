@@ -15,7 +15,6 @@ import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 
 import { createApp } from './app.mjs';
-import { Replicator } from './replicator.mjs';
 import { Settings } from './settings.mjs';
 import { lockDataFolder, openPouchDB } from './storage.mjs';
 
@@ -43,17 +42,14 @@ async function main() {
   const Pouch = openPouchDB(folder);
   const stopping = new AbortController();
   const settings = await Settings.load(state);
-  const replicator = new Replicator(Pouch, settings, stopping.signal);
-  await replicator.open();
   const password = randomBytes(24).toString('hex');
   const isOwner = ownerCheck(password);
-  const parts = { Pouch, folder, uuid: state.uuid, settings, replicator, functions, isOwner, stopping: stopping.signal };
+  const parts = { Pouch, folder, uuid: state.uuid, settings, functions, isOwner, stopping: stopping.signal };
   const server = createServer(await createApp(parts));
   server.requestTimeout = 0; // a large upload over a slow line takes as long as it takes
   server.on('error', (error) => fail(`can't listen on 127.0.0.1:${port}: ${error.message}`));
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
-  replicator.start();
   endWithParent(() => stop(server, Pouch, stopping));
   process.stdout.write(`${JSON.stringify({ port: server.address().port, password })}\n`);
 }

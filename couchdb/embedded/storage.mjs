@@ -12,7 +12,8 @@ import { PouchDB } from './packages.mjs';
 
 // Not a database name that CouchDB allows, so it can't meet one.
 const SERVER_STATE = '.server';
-const SYSTEM_DATABASES = ['_replicator']; // of CouchDB's the one that is here
+/** The database of replications, the one system database of CouchDB's that is here. */
+export const REPLICATOR = '_replicator';
 
 /**
  * Take the data folder for this process alone and return the server's own storage, with its lasting id.
@@ -23,7 +24,7 @@ export async function lockDataFolder(folder) {
   mkdirSync(folder, { recursive: true });
   const state = durableLevel(path.join(folder, SERVER_STATE));
   await promisify(state.open.bind(state))({ createIfMissing: true });
-  const [get, put, del] = ['get', 'put', 'del'].map((method) => promisify(state[method].bind(state)));
+  const [get, put] = ['get', 'put'].map((method) => promisify(state[method].bind(state)));
   const read = (name) => get(name).then(String, () => undefined);
   const write = (name, value) => put(name, value, { sync: true });
   const known = await read('uuid');
@@ -31,7 +32,7 @@ export async function lockDataFolder(folder) {
   if (known === undefined) {
     await write('uuid', uuid);
   }
-  return { uuid, read, write, erase: (name) => del(name, { sync: true }) };
+  return { uuid, read, write };
 }
 
 /** The databases in `folder`, each by the name of its folder. */
@@ -52,7 +53,7 @@ export function openPouchDB(folder) {
 
 /** The folder's name of a database (as it stands in a URL, decoded once), or null for a name CouchDB refuses. */
 export function folderName(database) {
-  if (SYSTEM_DATABASES.includes(database)) {
+  if (database === REPLICATOR) {
     return database;
   }
   // https://docs.couchdb.org/en/stable/api/database/common.html#put--db

@@ -14,10 +14,10 @@ const MALFORMED = ['doc_validation', 'badarg', 'TypeError']; // PouchDB calls th
 /**
  * Put validation before `db.bulkDocs`, through which PouchDB's put, post, remove and attachments pass as well.
  *
- * One that takes more than `limit` milliseconds is ended with an error. `builtIn` are functions of a list of jobs that
- * go before those of the design documents. Without `clientDesigns` only the owner writes design documents.
+ * One that takes more than `limit` milliseconds is ended with an error. Without `clientDesigns` only the owner writes
+ * design documents.
  */
-export function installValidation(db, { limit, builtIn = [], clientDesigns }) {
+export function installValidation(db, { limit, clientDesigns }) {
   const write = db.bulkDocs.bind(db);
   let functions = null;
   db.bulkDocs = (request, options, callback) => {
@@ -27,7 +27,7 @@ export function installValidation(db, { limit, builtIn = [], clientDesigns }) {
       if (!Array.isArray(docs)) {
         return write(request, settings);
       }
-      functions ??= [...builtIn, ...(await loadFunctions(db, limit))];
+      functions ??= await loadFunctions(db, limit);
       const refused = refuseMalformed(docs);
       const sound = docs.filter((doc) => !refused.has(doc));
       await check(db, functions, sound, refused);

@@ -1,20 +1,23 @@
-"""`_replicator` and `_scheduler` of the embedded server and of CouchDB alike; some of the first alone."""
+"""Replication by the embedded server: documents of `_replicator`, and `_replicate` once."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import socket
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from support.couch_client import Client, client_of
-from support.database import DatabaseServer, start_node
+from support.database import start_node
+from support.gateway_server import gateway_to
 from support.ports import held_port
 from support.stand_in import StandIn
 from support.tls_door import CA_FILE, door_to, tls_door_to
@@ -24,584 +27,542 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
 
-    from support.database import EmbeddedProcess
+    from support.database import DatabaseServer
 
-DOCS = "/_scheduler/docs/_replicator"
-JOBS = "/_scheduler/jobs"
+SCHEDULER = "/_scheduler/docs/_replicator"
 SETTINGS = "/_node/_local/_config/replicator"
 VERIFY, CA_SETTING = f"{SETTINGS}/verify_ssl_certificates", f"{SETTINGS}/ssl_trusted_certificates_file"
 PASSWORD = "hidden-word"
-# CouchDB begins a job up to 5 s after its document was written. Where that fails on a busy machine it does so
-# again when its penalty of half a minute is over and it next looks at its jobs, each minute: `interval` in
-# docs.couchdb.org/en/stable/config/replicator.html
-PATIENCE_S = 150
-pytestmark = pytest.mark.timeout(180)
-
-
-@dataclass
-class Replications:
-    """Documents of `_replicator`, which are gone after the test."""
-
-    couch: Client
-    server: DatabaseServer
-
-    def __post_init__(self) -> None:
-        self._ids: list[str] = []
-        self._databases: list[str] = []
-
-    def end(self, path: str, *, url: str | None = None) -> dict[str, Any]:
-        """A database of the server as source or target."""
-        name, password = self.server.auth or ("anybody", PASSWORD)
-        basic = {"username": name, "password": password}
-        return {"url": (url or self.server.url) + path, "auth": {"basic": basic}}
-
-    def copy(self) -> str:
-        """The path of a database that is not there yet."""
-        self._databases.append(f"/copy-{uuid4().hex}")
-        return self._databases[-1]
-
-    async def begin(self, source: Any, target: Any, **more: Any) -> str:
-        """The id of a new document."""
-        name = f"test-{uuid4().hex}"
-        ends = [end if isinstance(end, dict) else self.end(end) for end in (source, target)]
-        answer = await self.couch("PUT", f"/_replicator/{name}", document(*ends, **more))
-        assert answer.status == 201, answer.body
-        self._ids.append(name)
-        return name
-
-    async def change(self, name: str, **more: Any) -> None:
-        doc = (await self.couch("GET", f"/_replicator/{name}")).json
-        assert (await self.couch("PUT", f"/_replicator/{name}", doc | more)).status == 201
-
-    async def end_all(self) -> None:
-        for name in self._ids:
-            await delete(self.couch, name)
-        for path in self._databases:
-            await self.couch("DELETE", path)
+ENOUGH_S = 60.0
+VALIDATION = "function (doc) { if (doc.n === 13) { throw({forbidden: 'unlucky'}); } }"
 
 
 @pytest.fixture
-async def replications(couch: Client, database_server: DatabaseServer) -> AsyncIterator[Replications]:
-    made = Replications(couch, database_server)
-    yield made
-    await made.end_all()
+async def copy(node: Client) -> AsyncIterator[str]:
+    """The path of a database that does not exist yet."""
+    path = f"/copy-{uuid4().hex}"
+    yield path
+    await node("DELETE", path)
 
 
 @pytest.fixture
-async def near(node: Client, embedded: str) -> AsyncIterator[Replications]:
-    """Those of the embedded server, whatever the others are of."""
-    made = Replications(node, DatabaseServer(embedded, None, is_embedded=True))
-    yield made
-    await made.end_all()
-
-
-@pytest.fixture
-async def numbers(couch: Client, database: str) -> str:
+async def numbers(node: Client, store: str) -> str:
     """The path of a database of four documents: 0 to 3."""
-    docs = [{"_id": f"d{n}", "n": n} for n in range(4)]
-    assert (await couch("POST", f"{database}/_bulk_docs", {"docs": docs})).status == 201
-    return database
+    await put_numbers(node, store, range(4))
+    return store
 
 
-def document(source: Any, target: Any, **more: Any) -> dict[str, Any]:
-    return {"source": source, "target": target, "create_target": True, **more}
+@pytest.fixture
+async def begin(node: Client) -> AsyncIterator[Callable[..., Awaitable[str]]]:
+    """Write a document of `_replicator`, which is deleted after the test. Returns its id."""
+    names: list[str] = []
+
+    async def write(source: Any, target: Any, **more: Any) -> str:
+        names.append(f"test-{uuid4().hex}")
+        body = job(source, target, continuous=True) | more
+        assert (await node("PUT", f"/_replicator/{names[-1]}", body)).status == 201
+        return names[-1]
+
+    yield write
+    for name in names:
+        await delete(node, name)
 
 
-async def delete(couch: Client, name: str) -> None:
-    while (present := await couch("GET", f"/_replicator/{name}")).status == 200:
-        await couch("DELETE", f"/_replicator/{name}", rev=present.json["_rev"])
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port of this machine that refuses connections."""
+    with held_port() as port:
+        yield port
 
 
-async def report(couch: Client, name: str, fits: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    """What the scheduler says of a document as soon as that fits."""
-    said: Any = None
+def job(source: Any, target: Any, **more: Any) -> dict[str, Any]:
+    ends = [end.removeprefix("/") if isinstance(end, str) else end for end in (source, target)]
+    return {"source": ends[0], "target": ends[1], "create_target": True, **more}
 
-    async def is_so() -> bool:
-        nonlocal said
-        said = (await couch("GET", f"{DOCS}/{name}")).json
-        return bool(fits(said))
+
+async def put_numbers(node: Client, database: str, numbers: range) -> None:
+    docs = [{"_id": f"d{n}", "n": n} for n in numbers]
+    assert (await node("POST", f"{database}/_bulk_docs", {"docs": docs})).status == 201
+
+
+async def delete(node: Client, name: str) -> None:
+    present = await node("GET", f"/_replicator/{name}")
+    if present.status == 200:
+        assert (await node("DELETE", f"/_replicator/{name}", rev=present.json["_rev"])).status == 200
+
+
+async def until(holds: Callable[[], Awaitable[Any]]) -> None:
+    async with asyncio.timeout(ENOUGH_S):
+        while not await holds():  # noqa: ASYNC110  the scheduler has no feed
+            await asyncio.sleep(0.02)
+
+
+async def report(node: Client, name: str, fits: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """The state of a replication, as soon as it fits."""
+    seen: dict[str, Any] = {}
+
+    async def does_fit() -> Any:
+        nonlocal seen
+        seen = (await node("GET", f"{SCHEDULER}/{name}")).json
+        return fits(seen)
 
     try:
-        await until(is_so)
+        await until(does_fit)
     except TimeoutError:
-        raise AssertionError(f"what was waited for did not come, but {said}") from None
-    return dict(said)
+        raise AssertionError(f"the replication did not come so far: {seen}") from None
+    return seen
 
 
-def written(said: dict[str, Any]) -> int | None:
-    """How many documents a job has written, as soon as it has begun."""
-    return (said.get("info") or {}).get("docs_written")
+def figure(name: str, seen: dict[str, Any]) -> Any:
+    """A figure of a report, None before the replication has begun."""
+    return (seen.get("info") or {}).get(name)
 
 
-def is_crashing(said: dict[str, Any]) -> bool:
-    return said.get("state") == "crashing"
+async def until_state(node: Client, name: str, state: str) -> dict[str, Any]:
+    return await report(node, name, lambda seen: seen.get("state") == state)
 
 
-def pending(said: dict[str, Any]) -> int | None:
-    """How many changes wait, as soon as they are counted."""
-    return (said.get("info") or {}).get("changes_pending")
+async def until_there(node: Client, database: str, *names: str) -> None:
+    async def are_there() -> bool:
+        rows = (await node("GET", f"{database}/_all_docs")).json.get("rows", [])
+        return {*names} <= {row["id"] for row in rows}
+
+    await until(are_there)
 
 
-async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not await is_so():  # noqa: ASYNC110  the scheduler has no feed
-            await asyncio.sleep(0.05)
+async def ids(node: Client, database: str) -> list[str]:
+    return [row["id"] for row in (await node("GET", f"{database}/_all_docs")).json["rows"]]
 
 
-async def has_status(couch: Client, path: str, status: int) -> bool:
-    return (await couch("GET", path)).status == status
+async def replicate(node: Client, body: dict[str, Any]) -> dict[str, Any]:
+    answer = await node("POST", "/_replicate", body)
+    assert answer.status == 200, answer.body
+    assert answer.json["ok"] is True
+    return dict(answer.json["history"][0])
 
 
-async def state_of(couch: Client, name: str, state: str) -> dict[str, Any]:
-    return await report(couch, name, lambda said: said.get("state") == state)
+# --- _replicate ---
 
 
-async def until_there(couch: Client, database: str, name: str) -> None:
-    await until(lambda: has_status(couch, database, 200))
-    async with couch.open("GET", f"{database}/_changes", feed="continuous", heartbeat=True) as response:
-        async for line in response.content:
-            if line.strip() and json.loads(line).get("id") == name:
-                return
+async def test_a_database_is_copied_once(node: Client, numbers: str, copy: str) -> None:
+    history = await replicate(node, job(numbers, copy))
+    assert (history["docs_read"], history["docs_written"], history["doc_write_failures"]) == (4, 4, 0)
+    assert history["start_time"].endswith(" GMT")
+    await put_numbers(node, numbers, range(4, 5))
+    assert (await replicate(node, job(numbers, copy)))["docs_written"] == 1
+    assert await ids(node, copy) == ["d0", "d1", "d2", "d3", "d4"]
 
 
-async def ids(couch: Client, database: str) -> list[str]:
-    return [row["id"] for row in (await couch("GET", f"{database}/_all_docs")).json["rows"]]
-
-
-async def test_the_database_is_there(couch: Client) -> None:
-    assert "_replicator" in (await couch("GET", "/_all_dbs")).json
-    assert (await couch("GET", "/_replicator")).json["db_name"] == "_replicator"
-    assert (await couch("PUT", "/_replicator")).status == 412
-
-
-async def test_a_continuous_one_brings_what_is_written_later(
-    couch: Client, numbers: str, replications: Replications
+@pytest.mark.parametrize("far_end", ["source", "target"])
+async def test_attachments_deletions_and_conflicts_are_copied(
+    node: Client, store: str, copy: str, far_end: str
 ) -> None:
-    copy = replications.copy()
-    name = await replications.begin(numbers, copy, continuous=True)
-    await until_there(couch, copy, "d3")
-    assert (await couch("PUT", f"{numbers}/later", {})).status == 201
-    await until_there(couch, copy, "later")
-    is_through = {0} if replications.server.is_embedded else {0, None}  # CouchDB asks each 30 s
-    said = await report(
-        couch,
-        name,
-        lambda said: written(said) == 5 and said["info"]["changes_pending"] in is_through,
-    )
-    assert (said["database"], said["doc_id"], said["state"], said["error_count"]) == (
-        "_replicator",
-        name,
-        "running",
-        0,
-    )
-    assert said["source"] == f"{replications.server.url}{numbers}/"
-    assert said["target"] == f"{replications.server.url}{copy}/"
-    assert {"node", "last_updated", "start_time"} <= set(said)
-    info = said["info"]
-    checked = [info[key] for key in ("revisions_checked", "missing_revisions_found", "docs_read")]
-    assert checked == [5, 5, 5]
-    assert info["doc_write_failures"] == 0
-    assert {"checkpointed_source_seq", "source_seq", "through_seq"} <= set(info)
-
-
-async def test_one_whose_target_has_it_all_already_says_so(
-    couch: Client, numbers: str, replications: Replications
-) -> None:
-    """Its checkpoint too, as after an end between the checkpoints of target and source."""
-    docs = [
-        row["doc"] for row in (await couch("GET", f"{numbers}/_all_docs", include_docs=True)).json["rows"]
-    ]
-    copy = replications.copy()
-    first = await replications.begin(numbers, copy, continuous=True)
-    await report(couch, first, lambda said: written(said) == 4 and said["info"]["changes_pending"] == 0)
-    await delete(couch, first)
-    assert (await couch("DELETE", numbers)).status == 200
-    assert (await couch("PUT", numbers)).status == 201
-    await couch("POST", f"{numbers}/_bulk_docs", {"docs": docs, "new_edits": False})
-    second = await replications.begin(numbers, copy, continuous=True)
-    said = await report(couch, second, lambda said: (said["info"] or {}).get("changes_pending") == 0)
-    assert written(said) == 0
-
-
-async def test_all_are_listed_without_their_credentials(
-    couch: Client, numbers: str, replications: Replications
-) -> None:
-    secret = {"url": f"http://x:{PASSWORD}@127.0.0.1:9/there", "headers": {"X-Token": PASSWORD}}
-    name = await replications.begin(numbers, secret, continuous=True, create_target=False)
-    said = await report(couch, name, lambda said: said.get("id"))
-    answers = [await couch("GET", path) for path in (DOCS, "/_scheduler/docs", JOBS)]
-    (in_docs,) = [row for row in answers[0].json["docs"] if row["doc_id"] == name]
-    (in_all,) = [row for row in answers[1].json["docs"] if row["doc_id"] == name]
-    (job,) = [row for row in answers[2].json["jobs"] if row["doc_id"] == name]
-    assert in_docs["target"] == in_all["target"] == job["target"] == "http://127.0.0.1:9/there/"
-    assert job["id"] == in_docs["id"] == said["id"]
-    assert job["history"][-1]["type"] == "added"
-    assert {"pid", "user", "node", "start_time", "info", "database"} <= set(job)
-    assert all({"total_rows", "offset"} <= set(answer.json) for answer in answers)
-    one = await couch("GET", f"{JOBS}/{said['id']}")
-    assert (one.status, one.json["doc_id"]) == (200, name)
-    assert all(PASSWORD.encode() not in answer.body for answer in [*answers, one])
-
-
-async def test_a_part_is_copied_once(couch: Client, numbers: str, replications: Replications) -> None:
-    copy = replications.copy()
-    name = await replications.begin(numbers, copy, selector={"n": {"$lt": 2}})
-    said = await state_of(couch, name, "completed")
-    assert await ids(couch, copy) == ["d0", "d1"]
-    assert (said["info"]["docs_written"], said["error_count"], said["id"]) == (2, 0, None)
-    doc = (await couch("GET", f"/_replicator/{name}")).json
-    assert (doc["_replication_state"], doc["_replication_stats"]["docs_written"]) == ("completed", 2)
-    assert doc["_replication_state_time"].endswith("Z")
-    docs = (await couch("GET", DOCS, states="completed")).json["docs"]
-    assert name in {row["doc_id"] for row in docs}
-    docs = (await couch("GET", DOCS, states="crashing,failed")).json["docs"]
-    assert name not in {row["doc_id"] for row in docs}
-
-
-async def test_a_changed_document_begins_anew(
-    couch: Client, numbers: str, replications: Replications
-) -> None:
-    copy = replications.copy()
-    name = await replications.begin(numbers, copy, continuous=True, selector={"n": {"$lt": 1}})
-    await until_there(couch, copy, "d0")
-    first = await report(couch, name, lambda said: said.get("id"))
-    await replications.change(name, selector={"n": {"$gt": 2}})
-    await until_there(couch, copy, "d3")
-    docs = [{"_id": "of the first", "n": 0}, {"_id": "of the second", "n": 4}]
-    await couch("POST", f"{numbers}/_bulk_docs", {"docs": docs})
-    await until_there(couch, copy, "of the second")
-    assert await ids(couch, copy) == ["d0", "d3", "of the second"]
-    assert (await couch("GET", f"{JOBS}/{first['id']}")).status == 404
-
-
-async def test_another_timeout_begins_anew_and_a_note_does_not(
-    couch: Client, numbers: str, replications: Replications
-) -> None:
-    copy = replications.copy()
-    name = await replications.begin(numbers, copy, continuous=True, connection_timeout=30_000)
-    await until_there(couch, copy, "d3")
-    began = (await state_of(couch, name, "running"))["id"]
-    job = (await couch("GET", f"{JOBS}/{began}")).json
-    await replications.change(name, note="of no concern")
-    marker = await replications.begin(numbers, replications.copy(), selector={"n": 0})
-    await state_of(couch, marker, "completed")  # what was written before it has been read as well
-    assert (await couch("GET", f"{JOBS}/{began}")).json["history"] == job["history"]
-    await replications.change(name, connection_timeout=30_001)
-    await couch("PUT", f"{numbers}/later", {})
-    await until_there(couch, copy, "later")
-    said = await report(couch, name, written)
-    assert said["id"] == began
-
-
-async def test_a_deleted_document_ends_it(couch: Client, numbers: str, replications: Replications) -> None:
-    copy = replications.copy()
-    name = await replications.begin(numbers, copy, continuous=True)
-    await until_there(couch, copy, "d3")
-    said = await report(couch, name, lambda said: said.get("id"))
-    await delete(couch, name)
-    await report(couch, name, lambda said: said.get("error") == "not_found")
-    await until(lambda: has_status(couch, f"{JOBS}/{said['id']}", 404))
-    await couch("PUT", f"{numbers}/later", {})
-    marker = await replications.begin(numbers, copy, selector={"n": 0})
-    await state_of(couch, marker, "completed")
-    assert "later" not in await ids(couch, copy)
+    text = {"Content-Type": "text/plain"}
+    assert (await node("PUT", f"{store}/doc/a.txt", b"hello", headers=text)).status == 201
+    loser = {"_id": "doc", "_rev": f"1-{0:032}"}
+    await node("POST", f"{store}/_bulk_docs", {"docs": [loser], "new_edits": False})
+    rev = (await node("PUT", f"{store}/gone", {})).json["rev"]
+    await node("DELETE", f"{store}/gone", rev=rev)
+    ends = job(store, copy)
+    await replicate(node, ends | {far_end: f"{node.url}/{ends[far_end]}"})
+    assert (await node("GET", f"{copy}/gone")).json["reason"] == "deleted"
+    assert (await node("GET", f"{copy}/doc/a.txt")).body == b"hello"
+    original, other = [await node("GET", f"{path}/doc", conflicts=True) for path in (store, copy)]
+    assert other.json == original.json
+    assert other.json["_conflicts"] == [loser["_rev"]]
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("choice", "expected"),
+    [({"doc_ids": ["d1", "none"]}, ["d1"]), ({"selector": {"n": {"$lt": 2}}}, ["d0", "d1"])],
+)
+async def test_chosen_documents_are_copied(
+    node: Client, numbers: str, copy: str, choice: dict[str, Any], expected: list[str]
+) -> None:
+    await replicate(node, job(numbers, copy, **choice))
+    assert await ids(node, copy) == expected
+
+
+async def test_documents_that_the_target_refuses_are_counted(node: Client, store: str, copy: str) -> None:
+    await put_numbers(node, store, range(12, 15))
+    assert (await node("PUT", copy)).status == 201
+    assert (await node("PUT", f"{copy}/_design/d", {"validate_doc_update": VALIDATION})).status == 201
+    for target in (copy, node.url + copy):
+        history = await replicate(node, job(store, target))
+        assert (history["docs_read"] - history["docs_written"], history["doc_write_failures"]) == (1, 1)
+
+
+async def test_missing_databases_are_named(node: Client, numbers: str, copy: str) -> None:
+    for source, target in ((numbers, copy), (copy, numbers), (numbers, node.url + copy)):
+        answer = await node("POST", "/_replicate", job(source, target, create_target=False))
+        assert (answer.status, answer.json["error"]) == (404, "db_not_found")
+        assert copy[1:] in answer.json["reason"]
+    assert (await node("GET", copy)).status == 404
+
+
+@pytest.mark.parametrize(
+    "body",
     [
-        {"target": None},
-        {"target": 5},
-        {"source": "a_name"},
-        {"source": "ftp://127.0.0.1/a"},
-        {"source": {"url": "http://"}},
-        {"source": {}},
-        {"source": {"url": "http://127.0.0.1/a", "headers": 5}},
-        {"continuous": "yes"},
-        {"selector": 5},
-        {"selector": {}, "doc_ids": []},
-        {"filter": 5},
-        {"filter": "nothing"},
-        {"connection_timeout": "long"},
+        [],
+        {},
+        {"source": "a"},
+        {"source": 5, "target": "a"},
+        {"source": {"url": None}, "target": "a"},
+        {"source": "", "target": "a"},
+        {"source": "../a", "target": "a"},
+        {"source": "ftp://host/a", "target": "a"},
+        {"source": "http://", "target": "a"},
+        {"source": {"url": "a", "headers": {"X": 5}}, "target": "a"},
+        {"source": {"url": "http://a/b", "auth": {"basic": {"username": "u"}}}, "target": "a"},
+        {"source": "a", "target": "b", "filter": "d/above"},
+        {"source": "a", "target": "b", "create_target": 1},
+        {"source": "a", "target": "b", "doc_ids": 5},
+        {"source": "a", "target": "b", "selector": 5},
+        {"source": "a", "target": "b", "connection_timeout": "long"},
     ],
 )
-async def test_a_document_that_makes_no_sense_is_refused(couch: Client, wrong: dict[str, Any]) -> None:
-    doc = document("http://127.0.0.1:9/a", "http://127.0.0.1:9/b") | wrong
-    answer = await couch("PUT", "/_replicator/test-wrong", {k: v for k, v in doc.items() if v is not None})
-    assert (answer.status, answer.json["error"]) == (403, "forbidden")
-    answer = await couch("POST", "/_replicator/_bulk_docs", {"docs": [doc | {"_id": "test-wrong"}]})
-    assert b'"forbidden"' in answer.body  # of CouchDB the whole request, here the one document
-    assert (await couch("GET", "/_replicator/test-wrong")).status == 404
-
-
-async def test_a_second_one_of_the_same_has_failed(
-    couch: Client, numbers: str, replications: Replications
-) -> None:
-    copy = replications.copy()
-    first = await replications.begin(numbers, copy, continuous=True)
-    await report(couch, first, lambda said: said.get("id"))
-    second = await replications.begin(numbers, copy, continuous=True)
-    said = await state_of(couch, second, "failed")
-    assert (said["error_count"], said["id"]) == (1, None)
-    assert f"already started, triggered by document `{first}`" in said["info"]["error"]
-    doc = (await couch("GET", f"/_replicator/{second}")).json
-    assert (doc["_replication_state"], doc["_replication_state_reason"]) == ("failed", said["info"]["error"])
-    assert (await couch("GET", f"{DOCS}/{first}")).json["state"] in {"running", "pending"}
-
-
-async def test_a_missing_database_is_waited_for(
-    couch: Client, numbers: str, replications: Replications
-) -> None:
-    copy = replications.copy()
-    name = await replications.begin(numbers, copy, continuous=True, create_target=False)
-    said = await state_of(couch, name, "crashing")
-    assert said["error_count"] >= 1
-    assert "db_not_found" in said["info"]["error"]
-    assert copy in said["info"]["error"]
-    assert "_replication_state" not in (await couch("GET", f"/_replicator/{name}")).json
-    assert (await couch("PUT", copy)).status == 201
-    await replications.change(name, connection_timeout=30_001)  # CouchDB would wait for 30 s
-    await until_there(couch, copy, "d3")
-
-
-async def test_what_is_not_there(couch: Client) -> None:
-    for path in (f"{DOCS}/nothing", f"{JOBS}/nothing", f"{SETTINGS}/nothing"):
-        answer = await couch("GET", path)
-        assert (answer.status, answer.json["error"]) == (404, "not_found")
-    assert (await couch("GET", "/_scheduler/docs/other")).status == 400
-    assert (await couch("POST", JOBS, {})).status == 405
-    assert (await couch("GET", DOCS, states="odd")).status == 400
-
-
-@pytest.fixture
-async def settings(couch: Client, own_settings: None) -> AsyncIterator[None]:
-    """The settings of TLS are their defaults before and after the test."""
-    for path in (VERIFY, CA_SETTING):
-        await couch("DELETE", path)
-    yield
-    for path in (VERIFY, CA_SETTING):
-        await couch("DELETE", path)
-
-
-@pytest.mark.usefixtures("settings")
-async def test_a_certificate_counts_when_the_settings_say_so(
-    couch: Client, numbers: str, replications: Replications
-) -> None:
-    copy = replications.copy()
-    inside = urlsplit(replications.server.url).port or 80
-    # Two doors: through one that it believed once CouchDB goes again, over the connection that it kept.
-    # By name: CouchDB on Erlang/OTP 25 finds no address in a certificate (`hostname_check_failed`).
-    async with tls_door_to(inside) as careless_port, tls_door_to(inside) as port:
-        far = replications.end(copy, url=f"https://localhost:{careless_port}")
-        await state_of(couch, await replications.begin(numbers, far), "completed")
-        assert (await couch("PUT", VERIFY, "true")).status == 200
-        far = replications.end(copy, url=f"https://localhost:{port}")
-        strict = await replications.begin(numbers, far, continuous=True)
-        error = (await state_of(couch, strict, "crashing"))["info"]["error"]
-        assert "unknown_ca" in error or "certificate" in error
-        assert (await couch("PUT", CA_SETTING, str(CA_FILE))).status == 200
-        await couch("PUT", f"{numbers}/later", {})
-        await replications.change(strict, connection_timeout=30_001)
-        await until_there(couch, copy, "later")
-
-
-@pytest.mark.usefixtures("settings")
-async def test_settings_are_strings(couch: Client) -> None:
-    assert (await couch("GET", VERIFY)).json == {"error": "not_found", "reason": "unknown_config_value"}
-    answer = await couch("PUT", VERIFY, True)
+async def test_a_malformed_request_is_refused(node: Client, body: object) -> None:
+    answer = await node("POST", "/_replicate", body)
     assert (answer.status, answer.json["error"]) == (400, "bad_request")
-    assert (await couch("PUT", VERIFY, b"true", headers={"Content-Type": "application/json"})).status == 400
-    assert (await couch("PUT", VERIFY, "false")).json == ""
-    assert (await couch("PUT", VERIFY, " true ")).json == "false"
-    assert (await couch("GET", VERIFY)).json == "true"
-    assert (await couch("GET", SETTINGS)).json["verify_ssl_certificates"] == "true"
-    assert (await couch("DELETE", VERIFY)).json == "true"
-    assert (await couch("DELETE", VERIFY)).status == 404
+    assert " must be " in answer.json["reason"]
 
 
-@pytest.fixture
-def ports() -> Iterator[tuple[int, int]]:
-    """Two ports of this machine that nobody else takes."""
-    with held_port() as one, held_port() as other:
-        yield one, other
+@pytest.mark.parametrize("more", [{"continuous": True}, {"cancel": True}])
+async def test_a_continuous_replication_needs_a_document(
+    node: Client, numbers: str, more: dict[str, Any]
+) -> None:
+    answer = await node("POST", "/_replicate", job(numbers, numbers, **more))
+    assert (answer.status, answer.json["error"]) == (501, "not_implemented")
 
 
-@asynccontextmanager
-async def embedded_at(port: int, folder: Path) -> AsyncIterator[Client]:
-    """An embedded server on that port, which goes on where one before it ended in the same folder."""
-    process = await asyncio.to_thread(start, port, folder)
+async def test_a_server_that_does_not_answer_is_named(node: Client, store: str, closed_port: int) -> None:
+    body = job(store, f"http://name:{PASSWORD}@127.0.0.1:{closed_port}/other")
+    answer = await node("POST", "/_replicate", body)
+    assert answer.status == 500
+    assert str(closed_port) in answer.json["reason"]
+    assert PASSWORD not in answer.json["reason"]
+
+
+@pytest.mark.parametrize("way", ["address", "auth", "headers"])
+async def test_it_replicates_with_couchdb(
+    node: Client, couch: Client, database_server: DatabaseServer, numbers: str, copy: str, *, way: str
+) -> None:
+    """Both ways. Without GROWD_TEST_COUCHDB the other server is the embedded one itself."""
+    far = f"/far-{uuid4().hex}"
+    far_end = end(database_server, far, way)
     try:
-        async with client_of(f"http://127.0.0.1:{port}") as client:
-            yield client
+        assert (await replicate(node, job(numbers, far_end)))["docs_written"] == 4
+        assert await ids(couch, far) == ["d0", "d1", "d2", "d3"]
+        await replicate(node, job(far_end, copy))
+        assert await ids(node, copy) == ["d0", "d1", "d2", "d3"]
+        if database_server.auth is not None:
+            refused = await node("POST", "/_replicate", job(numbers, database_server.url + far))
+            assert (refused.status, refused.json["error"]) == (401, "unauthorized")
     finally:
-        await asyncio.to_thread(end, process)
+        await couch("DELETE", far)
 
 
-def start(port: int, folder: Path) -> subprocess.Popen[str]:
-    folder.mkdir(exist_ok=True)
-    with (folder / "log").open("a") as log:
-        process = start_node("--data", str(folder / "data"), "--port", str(port), cwd=folder, stderr=log)
-    assert process.stdout is not None
-    assert process.stdout.readline()
-    return process
+def end(server: DatabaseServer, path: str, way: str) -> Any:
+    """A database as source or target, with the server's credentials in one of three ways."""
+    name, password = server.auth or ("anybody", "anything")
+    if way == "address":
+        return server.url.replace("://", f"://{name}:{password}@") + path
+    if way == "auth":
+        return {"url": server.url + path, "auth": {"basic": {"username": name, "password": password}}}
+    login = aiohttp.encode_basic_auth(name, password)
+    return {"url": server.url + path, "headers": {"Authorization": login}}
 
 
-def end(process: subprocess.Popen[str]) -> None:
-    process.terminate()
-    process.communicate()
-
-
-@pytest.mark.replication
-async def test_it_outlives_a_far_side_that_is_away_and_its_own_server(
-    tmp_path: Path, ports: tuple[int, int]
+async def test_it_replicates_through_the_front_door(
+    node: Client, embedded: str, numbers: str, copy: str
 ) -> None:
-    """Embedded only: CouchDB waits for 30 s and more."""
-    here, far = ports
-    ends = [f"http://127.0.0.1:{here}/numbers", f"http://127.0.0.1:{far}/copy"]
-    async with AsyncExitStack() as first_life:
-        node = await first_life.enter_async_context(embedded_at(here, tmp_path / "here"))
+    async with gateway_to(embedded) as port, client_of(f"http://127.0.0.1:{port}") as door:
+        body = job(door.url + numbers, door.url + copy)
+        assert (await replicate(door, body))["docs_written"] == 4
+
+
+@pytest.mark.parametrize(
+    "name", ["_replicator", "http://127.0.0.1:1/_replicator", "http://far/%5Freplicator//"]
+)
+async def test_documents_that_hold_passwords_are_not_copied(node: Client, name: str) -> None:
+    for ends in (job(name, "copy"), job("copy", {"url": name})):
+        answer = await node("POST", "/_replicate", ends)
+        assert (answer.status, answer.json["error"]) == (403, "forbidden")
+
+
+# --- _replicator ---
+
+
+async def test_the_database_exists_and_cannot_be_deleted(node: Client) -> None:
+    assert "_replicator" in (await node("GET", "/_all_dbs")).json
+    assert (await node("PUT", "/_replicator")).status == 412
+    assert (await node("DELETE", "/_replicator")).status == 501
+
+
+@pytest.mark.parametrize("far_end", ["source", "target"])
+async def test_later_documents_are_copied_until_its_document_is_deleted(
+    node: Client, numbers: str, copy: str, begin: Callable[..., Awaitable[str]], far_end: str
+) -> None:
+    ends = job(numbers, copy)
+    name = await begin(**ends | {far_end: f"{node.url}/{ends[far_end]}"})
+    await until_there(node, copy, "d0", "d1", "d2", "d3")
+    await put_numbers(node, numbers, range(4, 5))
+    await until_there(node, copy, "d4")
+    seen = await report(node, name, lambda seen: figure("docs_written", seen) == 5)
+    assert (seen["state"], seen["error_count"], seen["doc_id"]) == ("running", 0, name)
+    assert (seen["info"]["revisions_checked"], seen["info"]["doc_write_failures"]) == (5, 0)
+    await delete(node, name)
+    await report(node, name, lambda seen: seen.get("error") == "not_found")
+    await put_numbers(node, numbers, range(5, 6))
+    await replicate(node, job(numbers, copy, doc_ids=["d0"]))
+    assert "d5" not in await ids(node, copy)
+
+
+async def test_a_changed_document_starts_its_replication_again(
+    node: Client, numbers: str, copy: str, begin: Callable[..., Awaitable[str]]
+) -> None:
+    name = await begin(numbers, copy, selector={"n": {"$lt": 1}})
+    await until_there(node, copy, "d0")
+    doc = (await node("GET", f"/_replicator/{name}")).json
+    await node("PUT", f"/_replicator/{name}", doc | {"selector": {"n": {"$gt": 2}}})
+    await until_there(node, copy, "d3")
+    docs = [{"_id": "of the first", "n": 0}, {"_id": "of the second", "n": 4}]
+    await node("POST", f"{numbers}/_bulk_docs", {"docs": docs})
+    await until_there(node, copy, "of the second")
+    assert await ids(node, copy) == ["d0", "d3", "of the second"]
+
+
+async def test_a_replication_that_is_not_continuous_completes(
+    node: Client, numbers: str, copy: str, begin: Callable[..., Awaitable[str]]
+) -> None:
+    name = await begin(numbers, copy, continuous=False)
+    assert (await until_state(node, name, "completed"))["info"]["docs_written"] == 4
+
+
+async def test_the_report_shows_no_credentials(
+    node: Client, numbers: str, closed_port: int, begin: Callable[..., Awaitable[str]]
+) -> None:
+    address = f"http://x:{PASSWORD}@127.0.0.1:{closed_port}/there"
+    name = await begin(numbers, {"url": address, "headers": {"X-Token": PASSWORD}})
+    seen = await until_state(node, name, "crashing")
+    assert seen["info"]["error"] == f"connect ECONNREFUSED 127.0.0.1:{closed_port}"
+    assert (seen["source"], seen["target"]) == (numbers[1:], f"http://127.0.0.1:{closed_port}/there")
+    answers = [await node("GET", path) for path in ("/_scheduler/docs", SCHEDULER, f"{SCHEDULER}/{name}")]
+    assert name in {doc["doc_id"] for doc in answers[0].json["docs"]}
+    assert all(PASSWORD.encode() not in answer.body for answer in answers)
+
+
+async def test_a_wrong_login_is_shown_and_not_tried_again(
+    node: Client, numbers: str, begin: Callable[..., Awaitable[str]]
+) -> None:
+    asked: list[str] = []
+
+    async def refuse(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response({"error": "unauthorized", "reason": "wrong password"}, status=401)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", refuse)
+    async with TestServer(app) as far:
+        name = await begin(numbers, str(far.make_url("/far")), create_target=False)
+        seen = await until_state(node, name, "crashing")
+    assert seen["info"] == {"error": "unauthorized: wrong password"}
+    assert len(asked) == 1
+
+
+async def test_a_malformed_document_is_reported_as_failed(
+    node: Client, begin: Callable[..., Awaitable[str]]
+) -> None:
+    seen = await until_state(node, await begin("ftp://there/a", "copy"), "failed")
+    assert "source must be" in seen["info"]["error"]
+    seen = await until_state(node, await begin("nowhere", "copy"), "failed")
+    assert "there is no database nowhere" in seen["info"]["error"]
+
+
+async def test_a_deleted_database_is_reported_and_copied_again_when_it_is_back(
+    node: Client, numbers: str, copy: str, begin: Callable[..., Awaitable[str]]
+) -> None:
+    name = await begin(numbers, copy)
+    await until_there(node, copy, "d3")
+    assert (await node("DELETE", copy)).status == 200
+    seen = await until_state(node, name, "crashing")
+    assert "was deleted" in seen["info"]["error"]
+    doc = (await node("GET", f"/_replicator/{name}")).json
+    await node("PUT", f"/_replicator/{name}", doc)
+    await until_there(node, copy, "d0", "d1", "d2", "d3")
+
+
+async def test_unknown_paths_are_not_found(node: Client) -> None:
+    for path in (f"{SCHEDULER}/nothing", "/_scheduler/jobs", f"{SETTINGS}/nothing", "/_node/_local/_stats"):
+        answer = await node("GET", path)
+        assert (answer.status, answer.json["error"]) == (404, "not_found")
+
+
+# --- TLS ---
+
+
+async def test_a_certificate_is_checked_when_the_settings_say_so(tmp_path: Path) -> None:
+    async with embedded_at(0, tmp_path) as node:
         await node("PUT", "/numbers")
-        await node("PUT", "/numbers/d0", {})
-        async with embedded_at(far, tmp_path / "far") as other:
-            await node("PUT", "/_replicator/up", document(*ends, continuous=True))
-            await until_there(other, "/copy", "d0")
-            await report(node, "up", lambda said: (said["info"] or {}).get("through_seq") == 1)
-        docs = [{"_id": f"away{n}"} for n in range(150)]
-        await node("POST", "/numbers/_bulk_docs", {"docs": docs})
-        said = await report(node, "up", lambda said: (said["info"] or {}).get("changes_pending") == 150)
-        said = await state_of(node, "up", "crashing")
-        assert said["error_count"] >= 1
-        assert str(far) in said["info"]["error"]
-        assert said["info"]["docs_written"] == 1
-    async with embedded_at(here, tmp_path / "here") as node:
-        said = await state_of(node, "up", "crashing")  # without anybody asking for it
-        assert "ECONNREFUSED" in said["info"]["error"]
-        await report(node, "up", lambda said: said["info"]["changes_pending"] == 150)
-        async with embedded_at(far, tmp_path / "far") as other:
-            await until_there(other, "/copy", "away149")
-            said = await report(node, "up", lambda said: said["info"]["changes_pending"] == 0)
-            assert (said["state"], said["info"]["docs_written"]) == ("running", 150)
-            assert "error" not in said["info"]
-    lines = (tmp_path / "here" / "log").read_text().splitlines()
-    assert ["the replication up failed and is tried again" in line for line in lines] == [True, True]
-    assert (tmp_path / "far" / "log").read_text() == ""
+        await put_numbers(node, "/numbers", range(4))
+        async with tls_door_to(urlsplit(node.url).port or 0) as port:
+            body = job("numbers", f"https://localhost:{port}/copy")
+            assert (await replicate(node, body))["docs_written"] == 4
+            assert (await node("PUT", VERIFY, "true")).json == ""
+            refused = await node("POST", "/_replicate", body)
+            assert (refused.status, "certificate" in refused.json["reason"]) == (500, True)
+            assert (await node("PUT", CA_SETTING, "/no/such/file")).json == ""
+            refused = await node("POST", "/_replicate", body)
+            assert "can't read /no/such/file" in refused.json["reason"]
+            assert (await node("PUT", CA_SETTING, str(CA_FILE))).json == "/no/such/file"
+            assert (await replicate(node, body))["docs_written"] == 0
+    async with embedded_at(0, tmp_path) as node:
+        assert (await node("GET", CA_SETTING)).json == str(CA_FILE)
+        assert (await node("GET", VERIFY)).json == "true"
 
 
-async def test_pending_changes_are_those_that_pass_the_filter(
-    node: Client, store: str, near: Replications
+async def test_settings_are_strings(node: Client) -> None:
+    assert (await node("GET", VERIFY)).json == {"error": "not_found", "reason": "unknown_config_value"}
+    for body in (True, "a\nb", b"true"):
+        headers = {"Content-Type": "application/json"}
+        answer = await node("PUT", VERIFY, body, headers=headers)
+        assert (answer.status, answer.json["error"]) == (400, "bad_request")
+
+
+# --- connections that fail ---
+
+
+async def test_a_server_that_sends_nothing_is_given_up(
+    node: Client, store: str, begin: Callable[..., Awaitable[str]]
 ) -> None:
-    """Embedded only: CouchDB counts them all."""
-    docs = [{"_id": f"d{n}", "n": n} for n in range(10)]
-    await node("POST", f"{store}/_bulk_docs", {"docs": docs})
-    away = {"url": "http://127.0.0.1:9/there"}
-    choices: list[dict[str, Any]] = [{"selector": {"n": {"$lt": 3}}}, {"doc_ids": ["d1", "d2"]}, {}]
-    names = [await near.begin(store, away, continuous=True, **choice) for choice in choices]
-    # none while the source is slow to say so, as on a busy machine
-    said = [await report(node, name, lambda said: is_crashing(said) and pending(said)) for name in names]
-    assert [one["info"]["changes_pending"] for one in said] == [3, 2, 10]
-
-
-async def test_a_far_side_that_says_nothing_is_given_up(node: Client, store: str, near: Replications) -> None:
-    """Embedded only: CouchDB asks five times before it says so."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        far = {"url": f"http://127.0.0.1:{mute.getsockname()[1]}/there"}
-        name = await near.begin(store, far, continuous=True, connection_timeout=200)
-        said = await state_of(node, name, "crashing")
-    assert "nothing was heard for 0.2 s" in said["info"]["error"]
+        far = f"http://127.0.0.1:{mute.getsockname()[1]}/there"
+        seen = await until_state(node, await begin(store, far, connection_timeout=200), "crashing")
+    assert seen["info"]["error"] == "nothing came for 0.2 s"
 
 
-@asynccontextmanager
-async def half_an_answer(length: str, *, breaks_off: bool) -> AsyncIterator[str]:
-    """A server that gives each connection the beginning of an answer, and then nothing or the end of it."""
-
+@pytest.mark.parametrize("length", ["Content-Length: 9", "Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("breaks_off", [True, False])
+async def test_half_an_answer_is_a_failure(
+    node: Client, store: str, begin: Callable[..., Awaitable[str]], length: str, *, breaks_off: bool
+) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n9\r\n{{".encode())
         if breaks_off:
             writer.close()
 
-    async with StandIn(serve) as server:
-        yield server.url
-
-
-@pytest.mark.parametrize("length", ["Content-Length: 9", "Transfer-Encoding: chunked"])
-async def test_an_answer_that_breaks_off_is_asked_for_again(
-    node: Client, store: str, near: Replications, length: str
-) -> None:
-    """Embedded only, as it shows how soon."""
-    async with half_an_answer(length, breaks_off=True) as far:
-        name = await near.begin(store, {"url": f"{far}/there"}, continuous=True)
-        said = await report(node, name, lambda said: said.get("error_count", 0) > 1)
-    assert "Invalid response body" in said["info"]["error"]
-
-
-async def test_the_scheduler_answers_while_a_source_does_not(node: Client, near: Replications) -> None:
-    """Embedded only: it counts what is pending by itself."""
-    async with half_an_answer("Content-Length: 9", breaks_off=False) as far:
-        name = await near.begin({"url": f"{far}/there"}, near.copy())
-        await state_of(node, name, "pending")
+    async with StandIn(serve) as far:
+        name = await begin(store, f"{far.url}/there", connection_timeout=500, create_target=False)
+        await until_state(node, name, "crashing")
 
 
 @pytest.mark.replication
 async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connections(
-    node: Client, store: str, near: Replications
+    node: Client, store: str, copy: str, begin: Callable[..., Awaitable[str]]
 ) -> None:
-    """Embedded only. Node takes that time for a limit of the connection, also when it is in use again."""
+    """Node's agent takes the time in `Keep-Alive` for a limit of the connection."""
 
     def keep_less(part: bytes) -> bytes:
         return part.replace(b"Keep-Alive: timeout=5", b"Keep-Alive: timeout=2")
 
-    inside = urlsplit(near.server.url).port or 80
-    copy = near.copy()
-    async with door_to(inside, change=keep_less) as port:
+    async with door_to(urlsplit(node.url).port or 80, change=keep_less) as port:
         await node("PUT", f"{store}/d0", {})
-        far = {"url": f"http://127.0.0.1:{port}{store}"}
-        name = await near.begin(far, copy, continuous=True)
+        name = await begin(f"http://127.0.0.1:{port}{store}", copy)
         await until_there(node, copy, "d0")
         async with node.open(
             "GET", f"{copy}/_changes", feed="continuous", since="now", heartbeat=2500
         ) as feed:
             assert await feed.content.readline() == b"\n"
-        said = await state_of(node, name, "running")
-        job = (await node("GET", f"{JOBS}/{said['id']}")).json
-        assert [event["type"] for event in job["history"]] == ["started", "added"]
+        seen = (await node("GET", f"{SCHEDULER}/{name}")).json
+        assert (seen["state"], seen["error_count"]) == ("running", 0)
 
 
-async def test_settings_outlive_the_server(tmp_path: Path, ports: tuple[int, int]) -> None:
-    async with embedded_at(ports[0], tmp_path / "here") as node:
-        await node("PUT", CA_SETTING, "/no/such/file")
-        await node("PUT", VERIFY, "true")
-        await node("PUT", VERIFY, "false")
-        await node("DELETE", VERIFY)
-    async with embedded_at(ports[0], tmp_path / "here") as node:
-        assert (await node("GET", CA_SETTING)).json == "/no/such/file"
-        assert (await node("GET", VERIFY)).status == 404
-        await node("PUT", VERIFY, "true")
-        doc = document("https://127.0.0.1:9/a", "https://127.0.0.1:9/b")
-        await node("PUT", "/_replicator/blind", doc)
-        said = await state_of(node, "blind", "crashing")
-        assert "can't read /no/such/file" in said["info"]["error"]
+# --- restarts ---
 
 
-async def test_more_than_fifty_wait(own_server: EmbeddedProcess) -> None:
-    async with client_of(own_server.url) as node:
-        docs = [
-            {"_id": f"r{n:02}"} | document("http://127.0.0.1:9/a", f"http://127.0.0.1:9/b{n}")
-            for n in range(51)
-        ]
-        await node("POST", "/_replicator/_bulk_docs", {"docs": docs})
-        await state_of(node, "r50", "pending")
-        listed = (await node("GET", DOCS)).json["docs"]
-        waiting = [row["doc_id"] for row in listed if row["state"] == "pending" and row["info"] is None]
-        assert waiting[-1] == "r50"
-        await delete(node, "r00")
-        for name in waiting:
-            await state_of(node, name, "crashing")
-        assert (await node("GET", JOBS, limit=2, skip=1)).json["offset"] == 1
-    own_server.process.terminate()
-    assert await asyncio.to_thread(own_server.process.wait) == 0
-    assert len(own_server.log.read_text().splitlines()) == 51  # one for each
+@pytest.fixture
+def ports() -> Iterator[tuple[int, int]]:
+    """Two free ports of this machine."""
+    with held_port() as one, held_port() as other:
+        yield one, other
 
 
-async def test_it_can_not_be_deleted(node: Client) -> None:
-    assert (await node("DELETE", "/_replicator")).status == 501
+@asynccontextmanager
+async def embedded_at(port: int, folder: Path, *, kill: bool = False) -> AsyncIterator[Client]:
+    """An embedded server on that port, which goes on where one before it ended in the same folder."""
+    process, url = await asyncio.to_thread(start, port, folder)
+    try:
+        async with client_of(url) as client:
+            yield client
+    finally:
+        (process.kill if kill else process.terminate)()
+        await asyncio.to_thread(process.communicate)
+
+
+def start(port: int, folder: Path) -> tuple[subprocess.Popen[str], str]:
+    folder.mkdir(exist_ok=True)
+    with (folder / "log").open("a") as log:
+        process = start_node("--data", str(folder / "data"), "--port", str(port), cwd=folder, stderr=log)
+    assert process.stdout is not None
+    return process, f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}"
+
+
+@pytest.mark.replication
+async def test_it_survives_a_far_server_that_is_away_and_its_own_restart(
+    tmp_path: Path, ports: tuple[int, int]
+) -> None:
+    """The near port changes with each start. After it only missing revisions are compared."""
+    away, far = ports
+    async with embedded_at(0, tmp_path / "here") as node:
+        await node("PUT", "/numbers")
+        await put_numbers(node, "/numbers", range(100))
+        async with embedded_at(far, tmp_path / "far") as other:
+            await node("PUT", "/_replicator/up", job("numbers", f"{other.url}/copy", continuous=True))
+            await report(node, "up", lambda seen: figure("through_seq", seen) == 100)
+        await put_numbers(node, "/numbers", range(100, 250))
+        seen = await until_state(node, "up", "crashing")
+        assert str(far) in seen["info"]["error"]
+        assert (seen["info"]["docs_written"], seen["info"]["through_seq"]) == (100, 100)
+    async with embedded_at(away, tmp_path / "here") as node:
+        seen = await until_state(node, "up", "crashing")
+        checkpoint = (await node("GET", f"/numbers/_local/{seen['id']}")).json
+        assert checkpoint["last_seq"] == 100
+        async with embedded_at(far, tmp_path / "far") as other:
+            seen = await report(node, "up", lambda seen: figure("through_seq", seen) == 250)
+            assert (seen["state"], seen["info"]["revisions_checked"]) == ("running", 150)
+            assert len(await ids(other, "/copy")) == 250
+    lines = (tmp_path / "here" / "log").read_text().splitlines()
+    failures = ["the replication up failed: " in line for line in lines]
+    assert failures == [True, True, False]
+    assert lines[-1] == "the replication up works again"
+    assert (tmp_path / "far" / "log").read_text() == ""
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("direction", ["up", "down"])
+async def test_everything_arrives_once_though_the_server_is_killed_in_the_middle(
+    tmp_path: Path, direction: str
+) -> None:
+    async with embedded_at(0, tmp_path / "far") as far:
+        source = far if direction == "down" else None
+        async with embedded_at(0, tmp_path / "here", kill=True) as node:
+            source, target = (source, node) if source else (node, far)
+            await source("PUT", "/a")
+            await target("PUT", "/b")
+            await put_numbers(source, "/a", range(3000))
+            ends = ("a", f"{far.url}/b") if direction == "up" else (f"{far.url}/a", "b")
+            await node("PUT", "/_replicator/r", job(*ends, continuous=True))
+
+            async def has_begun() -> bool:
+                return bool((await target("GET", "/b")).json["doc_count"])
+
+            await until(has_begun)
+        async with embedded_at(0, tmp_path / "here") as node:
+            source, target = (far, node) if direction == "down" else (node, far)
+            await put_numbers(source, "/a", range(3000, 3010))
+            await until_there(target, "/b", *(f"d{n}" for n in range(3010)))
+            rows = (await target("GET", "/b/_all_docs", include_docs=True, conflicts=True)).json["rows"]
+            assert len(rows) == 3010
+            assert all(row["value"]["rev"].startswith("1-") for row in rows)
+            assert not any("_conflicts" in row["doc"] for row in rows)

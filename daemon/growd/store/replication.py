@@ -201,7 +201,8 @@ class Replication:
                     is_in_order = False
                 else:
                     _log.info("the replication %s is not wanted any more", document_id)
-        here = Server(self._database.address or "", self._database.credentials)
+        url = "" if self._database.is_embedded else self._database.address or ""
+        here = Server(url, self._database.credentials)
         far = Server(self._wanted.url, self._credentials)
         for watch in watches:
             await watch.reconcile(watch.job.document(here, far), present.get(watch.job.id))

@@ -41,10 +41,11 @@ class Lag:
         return len(page["results"])
 
     async def _checkpoint(self, here: Couch, report: Document) -> Any:
-        """Where it came to in an earlier life, which is kept at both ends under the replication's id."""
+        """The sequence in its checkpoint, stored at both ends under the replication's id."""
         name = str(report.get("id") or "").partition("+")[0]
-        kept = await here.get(self._job.here, f"_local/{name}") if name else None
-        return (kept or {}).get("source_last_seq", 0)
+        checkpoint = (await here.get(self._job.here, f"_local/{name}") if name else None) or {}
+        of_embedded = checkpoint.get("last_seq", 0)
+        return checkpoint.get("source_last_seq", of_embedded)
 
 
 def _through(report: Document) -> Any:

@@ -27,13 +27,18 @@ _RECIPES: Final[Document] = {"_id": {"$regex": "^[^_]"}}
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server as CouchDB is told of it; itself as well, for CouchDB 3 knows no local names here."""
+    """A server as an end of a replication. CouchDB 3 also needs the address of its own databases.
+
+    The embedded server takes its own databases by name (an empty `url`): its port changes with each start.
+    """
 
     url: str
     credentials: tuple[str, str] | None
 
-    def end(self, database: str) -> Document:
+    def end(self, database: str) -> Document | str:
         """The `source` or `target` that is this database."""
+        if not self.url:
+            return database
         end: Document = {"url": f"{self.url.rstrip('/')}/{quote(database, safe='')}"}
         if self.credentials is not None:
             user, password = self.credentials

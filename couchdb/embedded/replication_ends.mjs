@@ -1,0 +1,184 @@
+// The two databases of a replication: one of this server by its name, one of another server by its address.
+
+import { readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
+import { unescape } from 'node:querystring'; // does not throw on malformed percent signs
+import { Readable } from 'node:stream';
+
+import { HttpError } from './http.mjs';
+import { folderName, REPLICATOR } from './storage.mjs';
+
+const DEFAULT_TIMEOUT_MS = 30_000; // CouchDB's default of `connection_timeout`
+const WITHOUT_BODY = [204, 205, 304];
+
+const OPTIONS = {
+  continuous: [(value) => typeof value === 'boolean', 'true or false'],
+  create_target: [(value) => typeof value === 'boolean', 'true or false'],
+  selector: [isObject, 'a JSON object'],
+  doc_ids: [(value) => Array.isArray(value) && value.every(isText), 'a list of strings'],
+  connection_timeout: [(value) => Number.isSafeInteger(value) && value > 0, 'a number of milliseconds'],
+  filter: [() => false, 'left out: the embedded server has selector and doc_ids'],
+};
+
+/**
+ * What a document of `_replicator` or the body of `_replicate` asks for.
+ *
+ * https://docs.couchdb.org/en/stable/json-structure.html#replication-settings
+ */
+export function parseReplication(body) {
+  if (!isObject(body)) {
+    throw new HttpError(400, 'bad_request', 'Request body must be a JSON object');
+  }
+  for (const [name, [fits, shape]] of Object.entries(OPTIONS)) {
+    if (body[name] !== undefined && !fits(body[name])) {
+      throw wrong(name, shape, body[name]);
+    }
+  }
+  if (body.selector !== undefined && body.doc_ids !== undefined) {
+    throw new HttpError(400, 'bad_request', 'only one of selector, doc_ids may be given');
+  }
+  const { continuous = false, create_target: creates = false, connection_timeout: timeout = DEFAULT_TIMEOUT_MS } = body;
+  const { selector, doc_ids } = body;
+  const [source, target] = ['source', 'target'].map((end) => parseEnd(end, body[end]));
+  return { source, target, continuous, creates, timeout, selector, doc_ids };
+}
+
+/** Both databases of a replication, open until `close`, which also ends the requests under way. */
+export class ReplicationEnds {
+  /** `server` has `Pouch`, `openDatabase` and `settings`. */
+  static async open(server, request) {
+    const ends = new ReplicationEnds(server, request);
+    ends.source = await ends.#open(request.source, false);
+    ends.target = await ends.#open(request.target, request.creates);
+    return ends;
+  }
+
+  #agents;
+  #far = [];
+
+  constructor(server, { timeout, selector, doc_ids }) {
+    const tls = tlsOptions(server.settings.trust());
+    this.server = server;
+    this.timeout = timeout;
+    /** PouchDB's options of the replication. */
+    this.options = { selector, doc_ids, heartbeat: Math.ceil(timeout / 3) };
+    this.#agents = { 'http:': new http.Agent({ keepAlive: true }), 'https:': new https.Agent({ keepAlive: true, ...tls }) };
+  }
+
+  /** Throw an HttpError where a database of another server is missing or refuses the login. */
+  async check() {
+    for (const db of this.#far) {
+      const response = await db.fetch('');
+      await response.text();
+      if (!response.ok) {
+        const name = response.status === 404 ? 'db_not_found' : 'unauthorized';
+        throw new HttpError(response.status, name, `${db.name} answers with status ${response.status}`);
+      }
+    }
+  }
+
+  close() {
+    this.#far.forEach((db) => db.close().catch(() => undefined));
+    Object.values(this.#agents).forEach((agent) => agent.destroy());
+  }
+
+  async #open({ folder, url, auth, headers }, creates) {
+    if (folder !== undefined) {
+      return this.server.openDatabase(folder, creates);
+    }
+    const fetch = (address, options) => this.#fetch(address, options);
+    const db = new this.server.Pouch(url, { auth, headers, fetch, skip_setup: !creates });
+    db.id = async () => url; // PouchDB would ask the server, and lose its checkpoint while that is away
+    this.#far.push(db);
+    return db;
+  }
+
+  /** The `fetch` of PouchDB: it follows no redirect and gives up a connection on which nothing comes. */
+  async #fetch(address, { method = 'GET', headers = [], body, signal }) {
+    const url = new URL(address);
+    const { request } = url.protocol === 'https:' ? https : http;
+    const agent = this.#agents[url.protocol];
+    const asked = request(url, { agent, method, headers: Object.fromEntries(headers), signal });
+    asked.on('error', () => undefined); // after the head of the answer, its body has the error too
+    asked.setTimeout(this.timeout, () => asked.destroy(new Error(`nothing came for ${this.timeout / 1000} s`)));
+    asked.end(body);
+    const [answer] = await once(asked, 'response');
+    if (answer.statusCode >= 300 && answer.headers.location !== undefined) {
+      answer.destroy();
+      const reason = `${url.origin} answers with a redirect (${answer.statusCode}), which is not followed; name the address it leads to`;
+      throw new HttpError(502, 'redirected', reason);
+    }
+    const content = WITHOUT_BODY.includes(answer.statusCode) ? null : Readable.toWeb(answer);
+    const response = new Response(content, { status: answer.statusCode, headers: answer.headers });
+    return Object.assign(response, { buffer: async () => Buffer.from(await response.arrayBuffer()) }); // as node-fetch
+  }
+}
+
+function parseEnd(end, value) {
+  const { url: text, headers = {}, auth } = isObject(value) ? value : { url: value };
+  const shape = 'the name of a database or its http(s) address';
+  if (!isText(text) || text === '') {
+    throw wrong(end, shape, text);
+  }
+  if (!isObject(headers) || !Object.values(headers).every(isText)) {
+    throw wrong(`headers of ${end}`, 'a JSON object of strings', headers);
+  }
+  if (text.includes('://')) {
+    return { ...parseAddress(end, text, auth?.basic), headers };
+  }
+  const folder = folderName(text) ?? undefined;
+  if (folder === undefined) {
+    throw wrong(end, shape, text);
+  }
+  refuseReplicator(end, text);
+  return { folder, shown: text };
+}
+
+function parseAddress(end, text, given) {
+  if (!/^https?:/i.test(text) || !URL.canParse(text)) {
+    throw wrong(end, 'the name of a database or its http(s) address', undefined);
+  }
+  const url = new URL(text);
+  const inAddress = url.username === '' ? undefined : { username: unescape(url.username), password: unescape(url.password) };
+  const auth = given ?? inAddress;
+  if (auth !== undefined && !(isText(auth.username) && isText(auth.password))) {
+    throw wrong(`auth.basic of ${end}`, 'an object with username and password', undefined);
+  }
+  Object.assign(url, { username: '', password: '', search: '', hash: '' });
+  refuseReplicator(end, unescape(url.pathname));
+  return { url: url.href, shown: url.href, auth };
+}
+
+function refuseReplicator(end, path) {
+  if (path.replace(/\/*$/, '').split('/').at(-1) === REPLICATOR) {
+    throw new HttpError(403, 'forbidden', `${end} can't be ${REPLICATOR}, whose documents hold passwords`);
+  }
+}
+
+/** As CouchDB, trust every certificate until the settings say otherwise. */
+function tlsOptions({ verify, file }) {
+  return { rejectUnauthorized: verify, ca: verify && file ? readCertificates(file) : undefined };
+}
+
+function readCertificates(file) {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new HttpError(500, 'ssl_trusted_certificates_file', `can't read ${file}: ${error.code}`);
+  }
+}
+
+function wrong(name, shape, value) {
+  const found = value === undefined ? '' : `, not ${JSON.stringify(value)}`;
+  return new HttpError(400, 'bad_request', `${name} must be ${shape}${found}`);
+}
+
+function isText(value) {
+  return typeof value === 'string';
+}
+
+function isObject(value) {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
