@@ -5,6 +5,14 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from math import inf
+from typing import Final
+
+CARBON_DIOXIDE: Final = "air_carbon_dioxide"
+TEMPERATURE: Final = "air_temperature"
+HUMIDITY: Final = "air_humidity"
+ILLUMINANCE: Final = "light_illuminance"
+VALVE: Final = "air_carbon_dioxide_valve_on"
+FAN: Final = "air_flush_on"
 
 
 @dataclass(frozen=True)
@@ -42,12 +50,12 @@ def similar_variable(name: str) -> str:
 
 
 SHORT_NAMES = {
-    "co2": "air_carbon_dioxide",
-    "air_co2": "air_carbon_dioxide",
-    "temperature": "air_temperature",
-    "humidity": "air_humidity",
-    "light": "light_illuminance",
-    "lux": "light_illuminance",
+    "co2": CARBON_DIOXIDE,
+    "air_co2": CARBON_DIOXIDE,
+    "temperature": TEMPERATURE,
+    "humidity": HUMIDITY,
+    "light": ILLUMINANCE,
+    "lux": ILLUMINANCE,
     "ph": "water_potential_hydrogen",
     "ec": "water_electrical_conductivity",
 }
@@ -55,12 +63,12 @@ SHORT_NAMES = {
 VARIABLES: dict[str, Variable] = {
     variable.name: variable
     for variable in (
-        Variable("air_carbon_dioxide", "ppm", 0, 40_000, 0, absolute_band=2, jump=150, relative_jump=0.2),
-        Variable("air_temperature", "degC", -40, 85, 2, absolute_band=0.1, jump=3),
-        Variable("air_humidity", "percent", 0, 100, 1, absolute_band=0.5, jump=15),
-        Variable("air_carbon_dioxide_valve_on", "switch", 0, 1, 0, is_output=True),
-        Variable("air_flush_on", "switch", 0, 1, 0, is_output=True),
-        Variable("light_illuminance", "lux", 0, 200_000, 1, absolute_band=1, jump=500, relative_jump=0.5),
+        Variable(CARBON_DIOXIDE, "ppm", 0, 40_000, 0, absolute_band=2, jump=150, relative_jump=0.2),
+        Variable(TEMPERATURE, "degC", -40, 85, 2, absolute_band=0.1, jump=3),
+        Variable(HUMIDITY, "percent", 0, 100, 1, absolute_band=0.5, jump=15),
+        Variable(VALVE, "switch", 0, 1, 0, is_output=True),
+        Variable(FAN, "switch", 0, 1, 0, is_output=True),
+        Variable(ILLUMINANCE, "lux", 0, 200_000, 1, absolute_band=1, jump=500, relative_jump=0.5),
         Variable("light_ppfd", "umol/m2/s", 0, 5_000, 1, absolute_band=1),
         Variable("light_intensity_white", "fraction", 0, 1, 3, is_output=True),
         Variable("light_intensity_red", "fraction", 0, 1, 3, is_output=True),

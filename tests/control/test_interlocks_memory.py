@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from growd.bus import Bus
-from growd.control.interlocks.base import CARBON_DIOXIDE, VALVE, SensorReadings
+from growd.control.interlocks.base import SensorReadings
 from growd.control.interlocks.carbon_dioxide import DosePerHour, NoRise
 from growd.control.interlocks.node import RETRY_S, Interlocks
 from growd.control.interlocks.on_times import OnTimes
 from growd.control.topics import declare_environment
 from growd.runtime.worker import WorkerError
+from growd.variables import CARBON_DIOXIDE, VALVE
 from support.clock import ManualClock
 from support.memory import ShortMemory
 

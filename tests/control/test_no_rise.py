@@ -12,10 +12,11 @@ import random
 import pytest
 
 from growd.control.dosing import Doser
-from growd.control.interlocks.base import CARBON_DIOXIDE, SensorReadings
+from growd.control.interlocks.base import SensorReadings
 from growd.control.interlocks.carbon_dioxide import NoRise
 from growd.control.interlocks.on_times import OnTimes
 from growd.control.pid import Gains, Pid
+from growd.variables import CARBON_DIOXIDE
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 
 SENSOR_S, HALF_S = 2.0, 1.0

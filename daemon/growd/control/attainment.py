@@ -9,12 +9,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.messages import Quality
-from growd.control.carbon_dioxide import FAN, FRESH_AIR_PPM, VALVE
-from growd.control.carbon_dioxide import VARIABLE as CARBON_DIOXIDE
+from growd.control.carbon_dioxide import FRESH_AIR_PPM
 from growd.control.health import LEVELS, State
 from growd.control.topics import commanded, desired, diagnostics, measured
 from growd.runtime.text import duration
-from growd.variables import VARIABLES
+from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +34,6 @@ PROGRESS: Final = 0.9
 """An error that has become smaller than this share of itself is on its way: its time begins anew."""
 
 AT_LIMIT: Final = 0.99
-ILLUMINANCE: Final = "light_illuminance"
 
 
 class Attainment(StrEnum):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import BusError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
-from growd.control.carbon_dioxide import FAN, VALVE, VARIABLE
 from growd.control.pulse_test import OPENS_WITHIN_S, PulseTest, TuneError
 from growd.control.topics import SWITCH_STATE, commanded, desired, measured, switch_state
+from growd.variables import CARBON_DIOXIDE, FAN, VALVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,19 +67,19 @@ class Autotuner:
         why_held: Callable[[], str] = lambda: "",
         most_open_s: float = 120.0,
     ) -> None:
-        self.node = bus.node(f"{environment}/autotuners/{VARIABLE}")
+        self.node = bus.node(f"{environment}/autotuners/{CARBON_DIOXIDE}")
         self._bus = bus
         self._clock = bus.clock
         self._controller = controller
         self._why_held = why_held
         self._most_open_s = most_open_s
-        self._measured_topic = measured(environment, VARIABLE)
+        self._measured_topic = measured(environment, CARBON_DIOXIDE)
         self._environment = environment
         self._valve_topics = self._states(valves)
         self._fan_topics = self._states(fans)
-        self._gains = f"{environment}/controllers/{VARIABLE}"
-        self._doses = f"{environment}/controllers/air_carbon_dioxide_valve_on"
-        self._output = self.node.advertise(f"{environment}/autotune/{VARIABLE}", AUTOTUNE)
+        self._gains = f"{environment}/controllers/{CARBON_DIOXIDE}"
+        self._doses = f"{environment}/controllers/{VALVE}"
+        self._output = self.node.advertise(f"{environment}/autotune/{CARBON_DIOXIDE}", AUTOTUNE)
         self._asked = asyncio.Event()
         self._is_under_way = False
         self.node.serve(
@@ -122,12 +122,12 @@ class Autotuner:
         if self._controller.measured_ppm is None:
             return "CO2 is not known"
         if self._controller.set_point is not None:
-            topic = desired(self._environment, VARIABLE)
+            topic = desired(self._environment, CARBON_DIOXIDE)
             return (
                 f"there is a set point for CO2; stop the recipe, or release it: growd topic release {topic}"
             )
         if self._controller.is_overridden:
-            topic = commanded(self._environment, VARIABLE)
+            topic = commanded(self._environment, CARBON_DIOXIDE)
             return f"somebody commands by hand; release it: growd topic release {topic}"
         return self._other_hands() or self._why_held()
 

@@ -11,6 +11,7 @@ from growd.control.controllers import OVERRIDE_S, PERIOD_S, Controller
 from growd.control.dosing import Doser
 from growd.control.pid import Gains, Pid
 from growd.control.topics import SWITCH_STATE, commanded, measured, switch_state
+from growd.variables import CARBON_DIOXIDE, FAN, VALVE
 
 if TYPE_CHECKING:
     from growd.bus import Bus
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from growd.bus.topics import Subscription
     from growd.runtime.clock import Cancellable
 
-VARIABLE: Final = "air_carbon_dioxide"
-VALVE: Final = "air_carbon_dioxide_valve_on"
-FAN: Final = "air_flush_on"
 DIRECTIONS: Final = {VALVE: 1.0, FAN: -1.0}
 """The switches that are dosed, and the sign of the command that asks for each."""
 
@@ -75,9 +73,9 @@ class CarbonDioxideController(Controller):
         is_simulated: bool = False,
     ) -> None:
         self._given = _Given(bus, environment, valves, fans)
-        self._measured_topic = measured(environment, VARIABLE)
+        self._measured_topic = measured(environment, CARBON_DIOXIDE)
         inputs = (self._measured_topic, *self._given.topics)
-        super().__init__(bus, environment, VARIABLE, override_s=override_s, more_inputs=inputs)
+        super().__init__(bus, environment, CARBON_DIOXIDE, override_s=override_s, more_inputs=inputs)
         self._on_off = self.node.declare(
             f"{self.node.name}/on_off", Field("on_off", Kind.BOOL, default=on_off)
         )
@@ -225,7 +223,7 @@ class DosedSwitchController(Controller):
         command_stale_after_s: float = COMMAND_STALE_S,
         override_s: float = OVERRIDE_S,
     ) -> None:
-        self._command_topic = commanded(environment, VARIABLE)
+        self._command_topic = commanded(environment, CARBON_DIOXIDE)
         super().__init__(
             bus, environment, variable, override_s=override_s, more_inputs=(self._command_topic,)
         )

@@ -17,8 +17,6 @@ from growd.control.autotune import Autotuner
 from growd.control.carbon_dioxide import (
     COMMAND_STALE_S,
     DIRECTIONS,
-    FAN,
-    VALVE,
     CarbonDioxideController,
     DosedSwitchController,
 )
@@ -32,10 +30,10 @@ from growd.control.topics import RESERVED, declare_environment
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.runtime.worker import WorkerError, Workers
-from growd.variables import VARIABLES, similar_variable
-from growd.wiring.interlocks import ILLUMINANCE, Safeguards
+from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES, similar_variable
+from growd.wiring.interlocks import Safeguards
 from growd.wiring.outputs import light_device, relay_device
-from growd.wiring.sensors import CARBON_DIOXIDE, SENSOR_KINDS, SensorDevice, least_interval_s, line_of
+from growd.wiring.sensors import SENSOR_KINDS, SensorDevice, least_interval_s, line_of
 from growd_drivers.errors import DriverError, NotReadyError
 
 if TYPE_CHECKING:
@@ -116,7 +114,7 @@ def _unmeasured_in(config: Config, environment: str) -> Iterator[Finding]:
                 'needs = "" where the valve may open without one'
             )
             yield Finding((*path("relay"), number, "needs"), needed)
-    if chamber.light.needs_sensor and "light_illuminance" not in measured:
+    if chamber.light.needs_sensor and ILLUMINANCE not in measured:
         yield Finding((*path("light"), "needs_sensor"), "no sensor measures light_illuminance")
 
 
@@ -360,7 +358,7 @@ class Plant:
                 gamma=light.gamma,
                 minimum_duty=light.minimum_duty,
                 is_switched=light.switched,
-                measured_stale_after_s=self._stale_after("light_illuminance"),
+                measured_stale_after_s=self._stale_after(ILLUMINANCE),
                 override_s=light.override_s,
                 mix={channel.name: channel.mix for channel in light.channel},
             )

@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from growd.control.interlocks.base import (
-    CARBON_DIOXIDE,
-    FAN,
-    TEMPERATURE,
-    VALVE,
-    InputUnknown,
-    Interlock,
-    SensorReadings,
-)
+from growd.control.interlocks.base import InputUnknown, Interlock, SensorReadings
 from growd.control.interlocks.carbon_dioxide import (
     CarbonDioxideCeiling,
     DosePerHour,
@@ -23,6 +15,7 @@ from growd.control.interlocks.carbon_dioxide import (
 from growd.control.interlocks.light import LightHours, LightOverTemperature
 from growd.control.interlocks.node import PATIENCE_S, Interlocks, Memory
 from growd.control.interlocks.on_times import OnTimes
+from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, TEMPERATURE, VALVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +25,6 @@ if TYPE_CHECKING:
     from growd.config import ChamberOptions, RelayOptions
 
 USUALLY_NEEDED: Final = {VALVE: CARBON_DIOXIDE}
-ILLUMINANCE: Final = "light_illuminance"
 
 
 @dataclass(frozen=True)

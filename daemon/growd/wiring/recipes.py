@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
 from growd.store.journal import RunJournal, SetPointKeeper
 from growd.store.points import PointMaker
 from growd.store.run_documents import RunDocuments
+from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE
 from growd.wiring.sensors import SENSOR_KINDS
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from growd.store.database import Database
     from growd.store.local import LocalStore
     from growd.store.outbox import Outbox
-
-_CARBON_DIOXIDE: Final = "air_carbon_dioxide"
-_VALVE: Final = "air_carbon_dioxide_valve_on"
 
 
 def recipe_runners(
@@ -65,10 +63,10 @@ def reach_of(chamber: config.ChamberOptions) -> Reach:
     """The lowest and highest set point that the actuators of an environment can be asked for, by variable."""
     reach: Reach = {}
     if chamber.light.enabled:
-        reach["light_illuminance"] = (0.0, chamber.light.full_scale_lux)
+        reach[ILLUMINANCE] = (0.0, chamber.light.full_scale_lux)
         reach |= {f"light_intensity_{channel.name}": (0.0, 1.0) for channel in chamber.light.channel}
     reach |= {relay.variable: (0.0, 1.0) for relay in chamber.relay}
     kinds = [SENSOR_KINDS[sensor.kind] for sensor in chamber.sensor]
-    if _VALVE in reach and any(_CARBON_DIOXIDE in kind.variables.values() for kind in kinds):
-        reach[_CARBON_DIOXIDE] = (0.0, chamber.interlock.ceiling_ppm)
+    if VALVE in reach and any(CARBON_DIOXIDE in kind.variables.values() for kind in kinds):
+        reach[CARBON_DIOXIDE] = (0.0, chamber.interlock.ceiling_ppm)
     return reach

@@ -12,6 +12,7 @@ from growd.bus.fields import Field, Kind
 from growd.config import Finding
 from growd.control.calibration import steady_reading
 from growd.control.device_services import Calibrates, DeviceService
+from growd.variables import CARBON_DIOXIDE
 from growd_drivers import bh1750, mhz19, sc16is750, scd30, tsl2591
 from growd_drivers.errors import DeviceMissingError, NotReadyError
 
@@ -39,7 +40,6 @@ class SensorKind:
     warm_up_s: float = 0.0
 
 
-CARBON_DIOXIDE: Final = "air_carbon_dioxide"
 _LEAST_INTERVAL_S: Final = 0.1
 _MOST_GAP_S: Final = 30.0  # between two readings, or of two intervals if that is longer
 

@@ -8,11 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-CARBON_DIOXIDE: Final = "air_carbon_dioxide"
-TEMPERATURE: Final = "air_temperature"
-VALVE: Final = "air_carbon_dioxide_valve_on"
-FAN: Final = "air_flush_on"
-
 UNREAD: Final = "the state before the start has not been read yet"
 SAVED_SHARE: Final = 0.1
 """Share of a limit: the state is saved again after this much use, and assumed used after an unclean end."""

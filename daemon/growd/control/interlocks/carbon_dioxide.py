@@ -15,17 +15,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.calibration import MOST_PPM, SHUT_S, UNKNOWN, Correction
-from growd.control.interlocks.base import (
-    CARBON_DIOXIDE,
-    FAN,
-    SAVED_SHARE,
-    UNREAD,
-    VALVE,
-    Interlock,
-    PersistentInterlock,
-)
+from growd.control.interlocks.base import SAVED_SHARE, UNREAD, Interlock, PersistentInterlock
 from growd.control.interlocks.on_times import HOUR_S, RollingDose
 from growd.runtime.text import duration
+from growd.variables import CARBON_DIOXIDE, FAN, VALVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

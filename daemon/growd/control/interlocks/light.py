@@ -6,8 +6,9 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.control.interlocks.base import SAVED_SHARE, TEMPERATURE, Interlock, PersistentInterlock
+from growd.control.interlocks.base import SAVED_SHARE, Interlock, PersistentInterlock
 from growd.control.interlocks.wall_time import OnTimeOfDay
+from growd.variables import TEMPERATURE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

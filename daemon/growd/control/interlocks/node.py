@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
 from growd.control.actuation import ON_FROM
-from growd.control.interlocks.base import CARBON_DIOXIDE, TEMPERATURE, UNREAD, VALVE, PersistentInterlock
+from growd.control.interlocks.base import UNREAD, PersistentInterlock
 from growd.control.interlocks.carbon_dioxide import CarbonDioxideCeiling, DosePerHour, NoRise
 from growd.control.interlocks.light import LightOverTemperature
 from growd.control.interlocks.wall_time import SteadyWallClock
 from growd.control.topics import EVENT, LIGHT_CHANNELS, commanded, desired, events, raw
-from growd.variables import VARIABLES
+from growd.variables import CARBON_DIOXIDE, TEMPERATURE, VALVE, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
