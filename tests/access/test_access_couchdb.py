@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from growd.cli.client import NOT_ALLOWED
-from growd.status.overview import Overview
+from growd.status.status_node import StatusNode
 from support.couch_client import FILES, client_of
 from support.database import COUCHDB_ADDRESS, named_server
 from support.guarded import PARAM, RESET, ROLES, GuardedDaemon, Users, guarded_daemon, users_of
@@ -415,7 +415,7 @@ class TestCommandLine:
 
     @pytest.fixture
     async def protected(self, daemon) -> GuardedDaemon:
-        Overview(daemon.bus, ["environment_1"])
+        StatusNode(daemon.bus, ["environment_1"])
         return daemon
 
     async def growd(self, daemon, tmp_path, *arguments, login=None):

@@ -17,7 +17,7 @@ from growd.bus.messages import DIAGNOSTIC_STATUS
 from growd.config import Config, ConfigError, load
 from growd.config.alerts import DEFAULT_ALERTS, Alert, Kind, Notify
 from growd.control.topics import declare_environment
-from growd.status.overview import Overview
+from growd.status.status_node import StatusNode
 from growd.store.local import LocalStore
 from growd.wiring.alerts import Alerting, alerting
 from growd.wiring.app import check_config
@@ -97,7 +97,7 @@ async def test_what_could_not_be_told_before_the_end_of_growd_is_told_after_it(t
         await growd.until(lambda: bool(growd.told()["channels"][0]["error"]))
         (channel,) = growd.told()["channels"]
         assert (channel["state"], channel["waiting"]) == ("failing", 1)
-        (warning,) = [each for each in Overview(growd.bus, [ENV]).status().warnings if "alerts" in each]
+        (warning,) = [each for each in StatusNode(growd.bus, [ENV]).snapshot().warnings if "alerts" in each]
         assert warning == f"alerts can't be told by mail: {channel['error']}"
     async with mail_server(port=port) as box, daemon(tmp_path, mail(port)) as growd:
         (message,) = await box.arrived(1)

@@ -24,7 +24,7 @@ from growd.control.topics import commanded, declare_environment, desired, measur
 from growd.host.machine import MachineStatus
 from growd.recipes.status import RECIPE_STATE
 from growd.status.model import Counters, DeviceStatus, HandStatus, RecipeStatus, Status
-from growd.status.overview import Overview
+from growd.status.status_node import StatusNode
 from growd.store.database_node import DatabaseStatus
 from growd.store.replication_health import ReplicationHealth
 from support.daemon import serving as serving_api
@@ -80,7 +80,7 @@ WELL = Status(
 async def serving() -> AsyncIterator[Daemon]:
     """A daemon whose status can be asked for."""
     async with serving_api() as daemon:
-        Overview(daemon.bus, ["environment_1", SHELF])
+        StatusNode(daemon.bus, ["environment_1", SHELF])
         yield daemon
 
 
@@ -368,6 +368,7 @@ async def test_the_recipe_of_each_environment_is_told():
         "remaining_s": 3_600.0,
         "revision": "",
         "changed": "",
+        "updates": 1,
     }
 
 

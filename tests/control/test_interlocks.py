@@ -15,7 +15,7 @@ from growd.bus.errors import InvalidValueError, NotOpenError
 from growd.bus.messages import Quality
 from growd.cli.status_table import variable_table
 from growd.config import ChamberOptions, Config, Light, RelayOptions, Sensor
-from growd.status.overview import Overview
+from growd.status.status_node import StatusNode
 from growd_hwsim.chips.scd30 import INSTANT
 from growd_hwsim.faults import Fault
 from support.jumping import rigged
@@ -628,7 +628,7 @@ class _Hanging:
 class TestWhatIsTold:
     async def test_who_commands_what_is_held_learns_by_which_interlock_and_so_does_status(self):
         async with stage(chamber(AIR, LUX, light=Light(ramp_s=0.0, needs_sensor=True))) as on:
-            overview = Overview(on.bus, ["environment_1"])
+            node = StatusNode(on.bus, ["environment_1"])
 
             async def said(name, value):
                 message = on.people["client"].publish_arguments(f"environment_1/{name}", [value])
@@ -637,7 +637,7 @@ class TestWhatIsTold:
                 return answer
 
             def row(variable):
-                return next(each for each in overview.status().variables if each.variable == variable)
+                return next(each for each in node.snapshot().variables if each.variable == variable)
 
             await on.clock.advance(KNOWN_S)
             assert await said(f"commanded/{VALVE_ON}", 1) == ""

@@ -10,8 +10,8 @@ from growd.bus import Bus
 from growd.bus.messages import FLOAT64, Message
 from growd.runtime.liveness import FAILING_S, Liveness
 from growd.runtime.supervisor import LONGEST_DELAY_S, Supervisor
-from growd.status import line as service_words
-from growd.status.overview import Overview
+from growd.status.status_node import StatusNode
+from growd.status.summary import health
 from support.clock import ManualClock
 
 
@@ -218,9 +218,9 @@ async def test_a_component_that_fails_more_than_twice_in_ten_minutes_is_a_failur
         assert [each.name for each in rig.liveness.failing()] == ["reader"]
         text = "reader keeps failing, see the log: OSError: broken wire"
         assert rig.bus.problems() == [{"text": text, "is_failure": True}]
-        failures = Overview(rig.bus, []).status().failures
-        words = service_words.words(rig.bus, [], lambda: 0, lambda: [*failures, "another"])
-        assert words == f"FAILED: {text} (and 1 more); 0 of 0 devices well; 0 points waiting"
+        status = StatusNode(rig.bus, []).snapshot()
+        assert status.failures == [text]
+        assert health(status) == "failing"
         rig.is_failing = False
         await rig.clock.advance(4 + FAILING_S)
         assert rig.bus.problems() == []

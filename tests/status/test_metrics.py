@@ -19,20 +19,29 @@ from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
+from growd.api.monitoring import MonitoringPages
 from growd.bus.messages import Quality
-from growd.cli.status_table import report
 from growd.control.health import Health, State
 from growd.control.topics import commanded, declare_environment, desired, measured
-from growd.host.machine import MachineStatus
+from growd.host.machine import Machine, MachineStatus
 from growd.recipes.status import RECIPE_STATE
-from growd.runtime.liveness import Heartbeat
-from growd.status.metrics import UNITS, HttpFigures, render
-from growd.status.model import Counters, DeviceStatus, InterlockStatus, RecipeStatus, Status
+from growd.status.metrics import UNITS, render
+from growd.status.model import (
+    ComponentStatus,
+    Counters,
+    DeviceStatus,
+    HttpStatus,
+    InterlockStatus,
+    Problem,
+    RecipeStatus,
+    Status,
+)
+from growd.status.status_node import StatusNode
 from growd.store.database import Database
+from growd.store.database_node import DatabaseNode
 from growd.store.replication_health import ReplicationState, ReplicationStatus
 from growd.store.store_node import StoreStatus
 from growd.variables import VARIABLES
-from growd.wiring.monitoring import Operations
 from support.daemon import Answer, serving
 
 if TYPE_CHECKING:
@@ -45,7 +54,6 @@ if TYPE_CHECKING:
 
 SHELF = "shelf"
 OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
-NOTHING = HttpFigures({}, 0, 0)
 DEVICE = DeviceStatus("shelf/scd30_1", "ok", 1.0, "ok", Counters(3, 2, 1, 4.5, "no answer", 9.0))
 STATUS = Status(
     time=1e9,
@@ -71,14 +79,16 @@ STATUS = Status(
     replications=[
         ReplicationStatus("points", "here", "far", ReplicationState.RUNNING, 1.0, 7, "", 0.0, 2, 1, 3)
     ],
+    problems=[Problem("the recorder keeps failing", is_failure=True)],
+    components=[ComponentStatus("recorder", 3, "no", is_failing=True)],
+    http=HttpStatus({"2xx": 10, "5xx": 1}, 3, 2),
 )
 
 
 @dataclass
 class Rig:
     daemon: Daemon
-    operations: Operations
-    losing: list[bool]  # points, at present
+    status: StatusNode
 
     async def page(self, name: str, method: str = "GET", **headers: str) -> Answer:
         url = f"{self.daemon.origin}/_svc/{name}"
@@ -103,20 +113,21 @@ def samples(found: dict[str, Metric], family: str) -> dict[tuple[str, ...], floa
     }
 
 
-def rendered(status: Status, http: HttpFigures = NOTHING) -> dict[str, Metric]:
-    return families(render(status, http, "")[0])
+def rendered(status: Status) -> dict[str, Metric]:
+    return families(render(status, "")[0])
 
 
 @asynccontextmanager
 async def rigged(path: Path) -> AsyncIterator[Rig]:
-    """Operations with a database that is not there."""
+    """The pages of a daemon whose database is not there."""
     database = Database(files=path, data=path, design_name="svc", url="http://127.0.0.1:9")
     async with serving() as daemon, database:
-        losing = [False]
-        operations = Operations(daemon.bus, [SHELF], path, database, lambda: losing[-1])
-        operations.open(daemon.server, daemon.api)
-        yield Rig(daemon, operations, losing)
-        await operations.close()
+        status = StatusNode(daemon.bus, [SHELF])
+        machine = Machine(daemon.bus, path)
+        DatabaseNode(daemon.bus, database)
+        MonitoringPages(status).open(daemon.api, daemon.server)
+        yield Rig(daemon, status)
+        await machine.close()
 
 
 def declare(rig: Rig) -> None:
@@ -216,64 +227,11 @@ async def test_a_page_is_only_read(tmp_path: Path, page: str):
     assert beneath.json["error"] == "not_found"
 
 
-async def test_it_is_ready_between_its_start_and_its_end(tmp_path: Path):
-    async with rigged(tmp_path) as rig:
-        before = await rig.page("ready")
-        with rig.operations.ready():
-            within = await rig.page("ready")
-        after = await rig.page("ready")
-    assert (before.status, before.body) == (503, b"starting\n")
-    assert (within.status, within.body) == (200, b"ok\n")
-    assert (after.status, after.body) == (503, b"stopping\n")
-
-
-async def test_it_is_well_while_its_loops_advance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    async with rigged(tmp_path) as rig:
-        with rig.daemon.bus.liveness.heartbeat("recorder"):
-            well = await rig.page("health")
-            monkeypatch.setattr(Heartbeat, "is_stuck", lambda _: True)
-            stuck = await rig.page("health")
-    assert (well.status, well.body) == (200, b"ok\n")
-    assert well.headers["Content-Type"] == "text/plain; charset=utf-8"
-    assert (stuck.status, stuck.body) == (503, b"stuck\n")
-
-
-async def test_health_says_that_points_are_being_lost(tmp_path: Path):
-    async with rigged(tmp_path) as rig:
-        rig.losing.append(True)
-        answer = await rig.page("health")
-    assert (answer.status, answer.body) == (503, b"losing points\n")
-
-
-@pytest.mark.parametrize(("ago", "fails"), [(60, True), (2 * 86_400, False)])
-async def test_lost_points_are_a_failure_for_a_day_and_are_shown_for_good(ago: float, fails: bool):  # noqa: FBT001
-    store = StoreStatus(5, 1, 2, 0, 4, "", "", 0.0, [], dropped_ever=1234, dropped_at=STATUS.time - ago)
-    status = msgspec.structs.replace(STATUS, store=store)
-    assert ("points were lost for want of room" in status.failures) is fails
-    assert "1234 points LOST for want of room, the last" in report(status)
-
-
-async def test_a_component_that_keeps_failing_is_told_in_health_status_and_figures(tmp_path: Path):
-    async with rigged(tmp_path) as rig:
-        for _ in range(2):
-            rig.daemon.bus.liveness.failed("recorder", ValueError("an empty name"))
-        assert (await rig.page("health")).status == 200
-        rig.daemon.bus.liveness.failed("recorder", ValueError("an empty name"))
-        health = await rig.page("health")
-        found = await rig.metrics()
-        answer = await rig.daemon.ask("GET", "/node/status")
-    assert (health.status, health.body) == (503, b"failing\n")
-    assert samples(found, "growd_component_failures") == {("recorder",): 3}
-    assert samples(found, "growd_problems")["failure",] == 1
-    status = msgspec.convert(answer.json["status"], Status)
-    assert status.failures == ["recorder keeps failing, see the log: ValueError: an empty name"]
-
-
 # --- The text
 
 
 def test_each_part_of_the_status_is_a_figure():
-    found = rendered(STATUS, HttpFigures({2: 10, 5: 1}, 3, 2))
+    found = rendered(STATUS)
     assert samples(found, "growd_outbox_points") == {(): 5}
     assert samples(found, "growd_shipped_points") == {(): 1234}
     assert samples(found, "growd_dropped_points") == {(): 3}
@@ -291,6 +249,8 @@ def test_each_part_of_the_status_is_a_figure():
     assert samples(found, "growd_machine_trouble_before")["throttled",] == 0
     assert samples(found, "growd_device_outage_seconds") == {("scd30_1", SHELF): 4.5}
     assert samples(found, "growd_http_requests")["5xx",] == 1
+    assert samples(found, "growd_component_failures") == {("recorder",): 3}
+    assert samples(found, "growd_problems") == {("failure",): 2, ("warning",): 1}
     assert samples(found, "growd_build_info") == {("3.11.2", "0.1.0"): 1}
 
 
@@ -336,7 +296,7 @@ def test_the_names_are_as_prometheus_asks():
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_finds_nothing_wrong():
-    text, _ = render(STATUS, NOTHING, "")
+    text, _ = render(STATUS, "")
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 
@@ -357,7 +317,7 @@ def test_odd_words_are_carried_as_they_are(accept: str, words: list[str], number
         recipes=[RecipeStatus(SHELF, "paused", recipe, phase, 0.0, 0.0)],
         machine=replace(machine, temperatures_degc={sensor: number}),
     )
-    text, _ = render(odd, NOTHING, accept)
+    text, _ = render(odd, accept)
     read = parse_openmetrics if accept else parse
     found = {family.name: family for family in read(text.decode())}
     assert (device, SHELF) in samples(found, "growd_device_successes")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from faulty_server import FaultyServer, status
 
-from growd.status.overview import Overview
+from growd.status.status_node import StatusNode
 from growd.store.couch import Couch
 from growd.store.losses import Losses
 from growd.store.points import PointMaker
@@ -68,7 +68,7 @@ async def rigged(path: Path) -> AsyncIterator[Rig]:
         shipper = Shipper(couch, outbox, clock, database="db", first_backoff=0.005, max_backoff=0.02)
         losses = Losses(outbox, outbox._local, clock, lambda _: None)
         StoreNode(daemon.bus, outbox, shipper, losses, ["growd.sqlite3 was damaged"])
-        Overview(daemon.bus, [])
+        StatusNode(daemon.bus, [])
         yield Rig(daemon, outbox, shipper, server, clock)
 
 

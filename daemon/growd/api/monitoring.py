@@ -1,37 +1,32 @@
-"""What programs that watch growd ask: `metrics`, `health` and `ready`, beside the API."""
+"""The pages for programs that watch growd: `metrics`, `health` and `ready`, beside the API."""
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from growd.status.summary import health, readiness
+
 if TYPE_CHECKING:
     from growd.api.rest import Api
+    from growd.server.server import Server
+    from growd.status.model import Status
+    from growd.status.status_node import StatusNode
 
 
-class Operations(Protocol):
-    """What is told there."""
+class MonitoringPages:
+    """Answers `<root>/metrics`, `<root>/health` and `<root>/ready` from the status of the daemon."""
 
-    async def metrics(self, accept: str) -> tuple[bytes, str]:
-        """All figures as text, in a format that `accept` (the header) takes, and its content type."""
+    def __init__(self, status: StatusNode) -> None:
+        self._status = status
+        self._rendering = asyncio.Lock()  # one at a time, since each takes a thread and CPU time
 
-    def why_unwell(self) -> str:
-        """Why this process should be started anew; empty while it does its work."""
-
-    def why_not_ready(self) -> str:
-        """Why nobody should rely on growd yet or any more; empty while one may."""
-
-
-class OperationalPages:
-    """Answers `<root>/metrics`, `<root>/health` and `<root>/ready` from `operations`."""
-
-    def __init__(self, operations: Operations) -> None:
-        self._operations = operations
-
-    def open(self, api: Api) -> None:
-        """Have the API answer these paths from now on."""
+    def open(self, api: Api, server: Server) -> None:
+        """Answer these paths, and add the counts of `server` and `api` to the status."""
+        api.node.describe("http", lambda: _http(api, server))
         api.pages |= {
             f"{api.root}/metrics": self._metrics,
             f"{api.root}/health": self._health,
@@ -39,17 +34,34 @@ class OperationalPages:
         }
 
     async def _metrics(self, request: web.BaseRequest) -> web.StreamResponse:
-        body, content_type = await self._operations.metrics(request.headers.get("Accept", ""))
+        accept = request.headers.get("Accept", "")
+        async with self._rendering:
+            await self._status.look_up()
+            body, content_type = await asyncio.to_thread(_render, self._status.snapshot(), accept)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _health(self, _: web.BaseRequest) -> web.StreamResponse:
-        return _told(self._operations.why_unwell())
+        return _answer(health(self._status.snapshot()))
 
     async def _ready(self, _: web.BaseRequest) -> web.StreamResponse:
-        return _told(self._operations.why_not_ready())
+        return _answer(readiness(self._status.snapshot()))
 
 
-def _told(why_not: str) -> web.StreamResponse:
-    """200 and "ok", or 503 and why."""
-    status = HTTPStatus.SERVICE_UNAVAILABLE if why_not else HTTPStatus.OK
-    return web.Response(text=f"{why_not or 'ok'}\n", status=status)
+def _http(api: Api, server: Server) -> dict[str, Any]:
+    return {
+        "answered": {f"{digit}xx": number for digit, number in server.answered.items()},
+        "connections": server.connections,
+        "streams": len(api.streams),
+    }
+
+
+def _render(status: Status, accept: str) -> tuple[bytes, str]:
+    from growd.status.metrics import render  # noqa: PLC0415  takes 0.1 s to import
+
+    return render(status, accept)
+
+
+def _answer(reason: str) -> web.StreamResponse:
+    """200 and "ok", or 503 and the reason."""
+    status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
+    return web.Response(text=f"{reason or 'ok'}\n", status=status)

@@ -189,6 +189,7 @@ class AttainmentWatch:
     def _told(self, track: _Track) -> dict[str, Any]:
         value, set_point = track.last
         return {
+            "environment": self._environment,
             "variable": track.loop.variable,
             "state": str(track.state),
             "text": track.text,

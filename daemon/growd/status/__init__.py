@@ -1,1 +1,1 @@
-"""How a running daemon is: gathered on its bus (`overview`), asked for over HTTP, and shown to a person."""
+"""The state of a running daemon: one `Status`, gathered on demand, and what is derived from it."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from prometheus_client import ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.metrics_core import (
@@ -29,10 +28,10 @@ from growd.store.replication_health import ReplicationState
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from growd.host.machine import MachineStatus
-    from growd.status.model import Reading, Status, VariableStatus
+    from growd.status.model import HttpStatus, Reading, Status, VariableStatus
 
 OPENMETRICS: Final = "application/openmetrics-text"
 UNITS: Final = {
@@ -56,20 +55,12 @@ UNITS: Final = {
 RECIPE_STATES: Final = ("idle", "running", "paused")
 
 
-class HttpFigures(msgspec.Struct, frozen=True):
-    """What the front door did: answers by the first digit of their status; what is open at present."""
+def render(status: Status, accept: str) -> tuple[bytes, str]:
+    """The metrics as text, and its content type: OpenMetrics if `accept` (the header) names it.
 
-    answered: Mapping[int, int]
-    connections: int
-    streams: int
-
-
-def render(status: Status, http: HttpFigures, accept: str) -> tuple[bytes, str]:
-    """All figures as text, and its content type: OpenMetrics where `accept` (the header) names it.
-
-    Blocking: it reads what the kernel tells of this process.
+    Blocking: reads the figures of this process from the kernel.
     """
-    families = _Families(status, http)
+    families = _Families(status)
     if any(part.partition(";")[0].strip() == OPENMETRICS for part in accept.split(",")):
         text: bytes = generate_openmetrics(families)  # type: ignore[no-untyped-call]
         return text, CONTENT_TYPE_LATEST
@@ -77,11 +68,10 @@ def render(status: Status, http: HttpFigures, accept: str) -> tuple[bytes, str]:
 
 
 class _Families:
-    """What `generate_latest` collects from, in place of a registry."""
+    """What `generate_latest` collects from, instead of a registry."""
 
-    def __init__(self, status: Status, http: HttpFigures) -> None:
+    def __init__(self, status: Status) -> None:
         self._status = status
-        self._http = http
 
     def collect(self) -> Iterator[Metric]:
         status = self._status
@@ -93,7 +83,8 @@ class _Families:
         yield from _of_database(status)
         yield from _of_replications(status)
         yield from _of_problems(status)
-        yield from _of_http(self._http)
+        if status.http is not None:
+            yield from _of_http(status.http)
         if status.machine is not None:
             yield from _of_machine(status.machine)
         yield from ProcessCollector(registry=None).collect()
@@ -269,10 +260,10 @@ def _of_problems(status: Status) -> Iterator[Metric]:
     yield from (failures, problems, simulated)
 
 
-def _of_http(http: HttpFigures) -> Iterator[Metric]:
+def _of_http(http: HttpStatus) -> Iterator[Metric]:
     requests = _counter("http_requests", "Requests that were answered, by class of status.", "status")
     for digit in range(1, 6):
-        requests.add_metric([f"{digit}xx"], http.answered.get(digit, 0))
+        requests.add_metric([f"{digit}xx"], http.answered.get(f"{digit}xx", 0))
     connections = _gauge("http_connections", "Connections of clients that are open.")
     connections.add_metric([], http.connections)
     streams = _gauge("http_streams", "Streams of topics that are open.")

@@ -1,4 +1,4 @@
-"""How a running daemon is: what it tells in one answer, and what `growd status` makes of it."""
+"""The status of a running daemon, as its node `status` gives it over HTTP and `growd status` reads it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LITTLE_DISK_BYTES: Final = 500_000_000
-"""Less free space than this, or than `LITTLE_DISK_SHARE` of the disk where that is less, is told."""
+"""Less free space than this, or than `LITTLE_DISK_SHARE` of the disk if that is less, is a warning."""
 
 LITTLE_DISK_SHARE: Final = 0.1
+
+Hardware = Literal["real", "simulated"]
+Stage = Literal["starting", "running", "stopping"]
 
 
 class Counters(msgspec.Struct, frozen=True):
@@ -43,7 +46,7 @@ class DeviceStatus(msgspec.Struct, frozen=True):
 
     @property
     def has_failed(self) -> bool:
-        """It does not do what it is asked for."""
+        """The device does not work."""
         return self.state == State.FAILED
 
 
@@ -58,10 +61,10 @@ class InterlockStatus(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """The last message on a topic: the value (None where it says that there is none) and how old it is.
+    """The last message on a topic: its value (None for a fault or a release) and its age.
 
-    `by` is who gave it: "recipe" or "hand" for a set point, "control" or "hand" for a command, "hand" for
-    what was measured by hand, else the node.
+    `by` is the author: "recipe" or "hand" of a set point, "control" or "hand" of a command, "hand" of a
+    value measured by hand, else the name of the node.
     """
 
     value: float | None
@@ -71,11 +74,11 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class VariableStatus(msgspec.Struct, frozen=True):
-    """One variable of an environment, in `unit`: as it is, as it is wanted, and what is done about it.
+    """A variable of an environment: measured value and set point in `unit`, and command; None without one.
 
-    `commanded` is a share of the actuator's full power. None where nobody has said anything yet.
-    `hand_left_s` is for how many seconds more a command by hand holds. `held_by` is the interlock that holds
-    the output against the command, "" for none, and `written` the level that was written then, if known.
+    `commanded` is a share of the actuator's full power. A command by hand holds for `hand_left_s` more
+    seconds. `held_by` is the interlock that holds the output against the command, "" for none; `written` is
+    the level that was written then, if known. `is_sensed`: a sensor of growd measures the variable.
     """
 
     environment: str
@@ -87,17 +90,18 @@ class VariableStatus(msgspec.Struct, frozen=True):
     hand_left_s: float
     held_by: str = ""
     written: float | None = None
+    is_sensed: bool = False
 
     @property
     def is_known(self) -> bool:
-        """Whether somebody has said anything of it."""
+        """Whether there is a message about it, or an interlock holds it."""
         return any(each is not None for each in (self.measured, self.desired, self.commanded)) or bool(
             self.held_by
         )
 
 
 class HandStatus(msgspec.Struct, frozen=True):
-    """A set point by hand, `by` whom and `since` when (UNIX seconds); `over` is the recipe, "" for none."""
+    """A set point by hand: its author, its time (UNIX seconds), and the recipe it overrides ("" for none)."""
 
     environment: str
     variable: str
@@ -111,7 +115,8 @@ class HandStatus(msgspec.Struct, frozen=True):
 class RecipeStatus(msgspec.Struct, frozen=True):
     """The recipe of an environment: `state` is "idle", "running" or "paused"; times are of the recipe.
 
-    `revision` is the one that runs, `changed` is that of the document in the database where it differs.
+    `revision` is the one that runs; `changed` is that of the document in the database, if it differs.
+    `updates` counts the states that the recipe runner has published.
     """
 
     environment: str
@@ -122,13 +127,37 @@ class RecipeStatus(msgspec.Struct, frozen=True):
     remaining_s: float
     revision: str = ""
     changed: str = ""
+    updates: int = 0
+
+
+class RecipeEnd(msgspec.Struct, frozen=True):
+    """The end of a recipe at `time` (UNIX seconds); `number` counts those of the environment."""
+
+    environment: str
+    recipe_id: str
+    time: float
+    number: int
+
+
+class AttainmentStatus(msgspec.Struct, frozen=True):
+    """Whether a controlled variable reaches its set point.
+
+    `state` is "idle", "settling", "reached" or "missed"; `text` gives the reason. `value` and `set_point` are
+    None unless the set point is missed.
+    """
+
+    environment: str
+    variable: str
+    state: str
+    text: str
+    value: float | None
+    set_point: float | None
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something that is wrong now, in one sentence that says what to do where there is a remedy.
+    """A current problem in one sentence, with the remedy if there is one: a failure, or else a warning.
 
-    Each node lists its own in the detail `problems`. A failure ends `growd status` with exit status 1; a
-    warning does not.
+    Each node lists its own in the detail `problems`.
     """
 
     text: str
@@ -136,15 +165,19 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ComponentStatus(msgspec.Struct, frozen=True):
-    """A part of growd that has failed and goes on: how often since growd started, and why the last time."""
+    """A component that has failed and was restarted; `failures` counts since growd started.
+
+    `is_failing`: it failed more than twice in the last ten minutes.
+    """
 
     name: str
     failures: int
     last_error: str
+    is_failing: bool = False
 
 
 class ChannelStatus(msgspec.Struct, frozen=True):
-    """A way to tell operators of alerts: `waiting` are to be told, `error` says why it fails, if it does."""
+    """A channel of alerts: `waiting` alerts are not delivered yet; `error` is empty while it works."""
 
     name: str
     kind: str
@@ -153,10 +186,19 @@ class ChannelStatus(msgspec.Struct, frozen=True):
     waiting: int
 
 
-class Status(msgspec.Struct, frozen=True):
-    """All of it at `time`, in UNIX seconds of the daemon's clock, which may run fast where it simulates.
+class HttpStatus(msgspec.Struct, frozen=True):
+    """What the HTTP server did: answers by class of status ("2xx"); open connections and streams."""
 
-    Replications go by `machine_time`, that of the machine's clock.
+    answered: dict[str, int]
+    connections: int
+    streams: int
+
+
+class Status(msgspec.Struct, frozen=True):
+    """A snapshot at `time`, in UNIX seconds of the daemon's clock, which may run fast in a simulation.
+
+    Times of replications are of the machine's clock, as `machine_time` is. `stuck` names the loops that have
+    not advanced in time. `recipe_ends` lists the last recipe ends since growd started, oldest first.
     """
 
     time: float
@@ -173,16 +215,21 @@ class Status(msgspec.Struct, frozen=True):
     channels: list[ChannelStatus] = []
     problems: list[Problem] = []
     components: list[ComponentStatus] = []
-    hardware: Literal["real", "simulated"] = "real"
+    hardware: Hardware = "real"
+    stage: Stage = "running"
+    stuck: list[str] = []
+    attainment: list[AttainmentStatus] = []
+    recipe_ends: list[RecipeEnd] = []
+    http: HttpStatus | None = None
 
     @property
     def failures(self) -> list[str]:
-        """What does not do what it is there for, in sentences."""
+        """What does not work, in sentences."""
         return [*self._failures()]
 
     @property
     def warnings(self) -> list[str]:
-        """What is not as it should be, though everything works still, in sentences."""
+        """What needs attention though everything still works, in sentences."""
         return [*self._warnings()]
 
     def _failures(self) -> Iterator[str]:

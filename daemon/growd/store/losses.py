@@ -43,10 +43,15 @@ class Losses:
         return self._before + self._outbox.dropped
 
     @property
+    def lost_ago_s(self) -> float | None:
+        """Seconds since a point was dropped; None if none was since growd started."""
+        return None if self._lost_since is None else self._clock.monotonic() - self._lost_since
+
+    @property
     def is_losing(self) -> bool:
-        """Whether a point was dropped in the last `EACH_S` seconds."""
-        since = self._lost_since
-        return since is not None and self._clock.monotonic() - since < EACH_S
+        """Whether a point was dropped in the last `EACH_S` seconds, or the data folder is gone."""
+        ago = self.lost_ago_s
+        return self._local.is_gone or (ago is not None and ago < EACH_S)
 
     async def load(self) -> None:
         """Take over what was counted before. Raises `LocalStoreError`."""

@@ -29,15 +29,15 @@ _LISTED = (*SUCCESS, Field("results", Kind.JSON, default=[]))
 
 
 class StoreStatus(msgspec.Struct, frozen=True):
-    """How the way of points into the database fares.
+    """The state of the way of points into the database.
 
     Points: `waiting` are not in the database yet, `unsaved` of them in memory only; `thinned` and `dropped`
-    went for want of room since growd started, and `shipped` into the database; `rejected` were refused by it
-    and set aside. `dropped_ever` counts over restarts, and `dropped_at` is when it was last (UNIX seconds, 0
-    for never).
-    `saving` and `shipping` say why points can't be kept or sent at present, empty where they can; `since` is
-    when shipping failed first, 0 if it does not (UNIX seconds). `notices` says what was found damaged at the
-    start.
+    were removed for want of room since growd started, and `shipped` went into the database; `rejected` were
+    refused by it. `dropped_ever` counts over restarts; `dropped_at` is when the last one was dropped (UNIX
+    seconds, 0 for never), `lost_ago_s` the same in seconds, None if none was in this run. `is_losing`: within
+    the last ten minutes, or the data folder is gone. `saving` and `shipping` give the reason why points can
+    not be saved or sent, empty while they can; `since` is when shipping began to fail (UNIX seconds, 0 if it
+    does not). `notices` lists what was damaged at the start.
     """
 
     waiting: int
@@ -52,6 +52,8 @@ class StoreStatus(msgspec.Struct, frozen=True):
     shipped: int = 0
     dropped_ever: int = 0
     dropped_at: float = 0.0
+    lost_ago_s: float | None = None
+    is_losing: bool = False
 
     def has_lost(self, now: float) -> bool:
         """Whether points were lost in the day before `now`, in UNIX seconds."""
@@ -101,6 +103,8 @@ class StoreNode:
             shipped=shipper.shipped,
             dropped_ever=self._losses.total,
             dropped_at=self._losses.last_at,
+            lost_ago_s=self._losses.lost_ago_s,
+            is_losing=self._losses.is_losing,
         )
 
     async def _list_rejected(self, limit: int) -> dict[str, Any]:

@@ -20,15 +20,17 @@ from growd.bus.params import Parameters
 from growd.config import ConfigError, Finding, refuse
 from growd.config.doubts import empty_chambers, high_limits, odd_addresses, self_calibrations, shared_pwm
 from growd.host.data_folder import StartError, own_folder, unusable
-from growd.host.machine import model_of_this_machine
+from growd.host.machine import Machine, model_of_this_machine
 from growd.host.systemd import ServiceManager
 from growd.runtime.clock import AcceleratedClock, Clock, RealClock
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
 from growd.server.server import AddressError
 from growd.server.tls import CertificateError
-from growd.status.line import words
+from growd.status.status_node import StatusNode
+from growd.status.summary import service_line
 from growd.store.database import Database
+from growd.store.database_node import DatabaseNode
 from growd.store.errors import LocalStoreError
 from growd.store.interlock_memory import InterlockMemory
 from growd.store.local import LocalStore
@@ -45,7 +47,6 @@ from growd.wiring.chamber import (
 )
 from growd.wiring.files import couchdb_folder, read_credentials, read_trust
 from growd.wiring.http import serving
-from growd.wiring.monitoring import Operations
 from growd.wiring.outputs import check_lamps
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
@@ -177,37 +178,30 @@ class App:
         stack.push_async_callback(bus.parameters.close)
         self._declare_topics(bus)
         bus.node("configuration").describe("problems", lambda: self._problems)
+        status = StatusNode(bus, self.config.chambers())
 
         database = await stack.enter_async_context(await asyncio.to_thread(self._database))
         storage = await stack.enter_async_context(self._storing(bus, local, database))
         alerts = await stack.enter_async_context(alerting(self.config, bus, local))
         self.reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self.reloader.offer("alert", "notify", apply=alerts.reconfigure)
-        losses = storage.losses
-        operations = Operations(
-            bus,
-            self.config.chambers(),
-            self.data,
-            database,
-            is_losing=lambda: losses.is_losing or local.is_gone,
-        )
-        stack.push_async_callback(operations.close)
+        machine = Machine(bus, self.data)
+        stack.push_async_callback(machine.close)
+        DatabaseNode(bus, database)
         server = await stack.enter_async_context(
             serving(
                 self.config,
                 bus,
                 database=database,
                 storage=storage,
-                operations=operations,
+                status=status,
                 reloader=self.reloader,
             )
         )
         await stack.enter_async_context(self._controlling(bus, local, storage.outbox, database))
-        stack.enter_context(operations.ready())
+        stack.enter_context(status.running())
         await self._until_ready(database)
-        self._manager.words = functools.partial(
-            words, bus, self.config.chambers(), storage.outbox.depth, operations.failures
-        )
+        self._manager.words = lambda: service_line(status.snapshot())
         return Running(server.url, self._described(database), self.data)
 
     def _own_folder(self) -> contextlib.AbstractContextManager[object]:

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from growd.access.origins import Guard, WebPolicy
+from growd.api.monitoring import MonitoringPages
 from growd.api.rest import Api, Limits
 from growd.host.systemd import passed_sockets
 from growd.proxy.csv_export import Exports
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from growd.config import Config, Http
     from growd.config.tls import Tls
     from growd.runtime.liveness import Liveness
+    from growd.status.status_node import StatusNode
     from growd.store.database import Database
-    from growd.wiring.monitoring import Operations
     from growd.wiring.reload import Reloader
     from growd.wiring.store import Storage
 
@@ -54,7 +55,7 @@ async def serving(
     *,
     database: Database,
     storage: Storage,
-    operations: Operations,
+    status: StatusNode,
     reloader: Reloader,
 ) -> AsyncIterator[Server]:
     """Listen around the body. Raises `AddressError` and `CertificateError`."""
@@ -69,7 +70,7 @@ async def serving(
     guard = Guard(WebPolicy.of(http))
     connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
     server = Server(api, guarded(config, gateway, api, fresh), connections, guard)
-    operations.open(server, api)
+    MonitoringPages(status).open(api, server)
 
     keep_up(reloader, guard, clients, api)
     if api.access is not None:

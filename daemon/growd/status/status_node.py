@@ -1,0 +1,243 @@
+"""The node `status`: gathers a `Status` from all nodes of the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from growd.bus.errors import UnknownNameError
+from growd.control.topics import commanded, desired, measured
+from growd.host.machine import MachineStatus
+from growd.status.model import (
+    AttainmentStatus,
+    ChannelStatus,
+    ComponentStatus,
+    DeviceStatus,
+    HandStatus,
+    HttpStatus,
+    InterlockStatus,
+    Problem,
+    Reading,
+    RecipeEnd,
+    RecipeStatus,
+    Status,
+    VariableStatus,
+)
+from growd.store.database_node import DatabaseStatus
+from growd.store.replication_health import ReplicationStatus
+from growd.store.store_node import StoreStatus
+from growd.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from growd.bus import Bus
+    from growd.bus.messages import Message
+    from growd.status.model import Stage
+    from growd.variables import Variable
+
+T = TypeVar("T")
+
+CLIENTS: Final = "http"
+"""The node that publishes for clients."""
+
+MOST_RECIPE_ENDS: Final = 64
+"""How many of the last recipe ends a status lists."""
+
+
+class StatusNode:
+    """Gathers a `Status` on demand; it does no work in between."""
+
+    def __init__(self, bus: Bus, environments: Collection[str]) -> None:
+        self._stage: Stage = "starting"
+        self._bus = bus
+        self._environments = tuple(environments)
+        self.node = bus.node("status")
+        self.node.describe("status", lambda: msgspec.to_builtins(self.snapshot()), prepare=self.look_up)
+        ends = (desired(environment, "recipe_end") for environment in self._environments)
+        known = set(bus.topics.names())
+        self._new_ends = self.node.subscribe(*filter(known.__contains__, ends), depth=MOST_RECIPE_ENDS)
+        self._ends: deque[RecipeEnd] = deque(maxlen=MOST_RECIPE_ENDS)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Set the stage to "running" for the body, then to "stopping"."""
+        self._stage = "running"
+        try:
+            yield
+        finally:
+            self._stage = "stopping"
+
+    async def look_up(self) -> None:
+        """Let all other nodes look up what they do not know at once: the machine, the database, files."""
+        nodes = [self._bus.find_node(name) for name in self._bus.node_names() if name != self.node.name]
+        await asyncio.gather(*(node.prepare() for node in nodes))
+
+    async def look_up_machine(self) -> None:
+        """Let the node `machine` alone do so."""
+        if "machine" in self._bus.node_names():
+            await self._bus.find_node("machine").prepare()
+
+    def snapshot(self) -> Status:
+        """The status now; what is looked up is as the last `look_up` found it."""
+        found = _Details(self._bus, self.node.name)
+        return Status(
+            time=self._bus.clock.time(),
+            machine_time=time.time(),
+            machine=found.one("machine", MachineStatus),
+            database=found.one("database", DatabaseStatus),
+            variables=[*self._variables(found.several("held", _Held))],
+            recipes=[*self._recipes(found.each("recipe", _Revision))],
+            devices=found.each("device", DeviceStatus),
+            interlocks=found.several("interlocks", InterlockStatus),
+            store=found.one("store", StoreStatus),
+            replications=found.several("replications", ReplicationStatus),
+            set_points=found.several("set_points", HandStatus),
+            channels=found.several("channels", ChannelStatus),
+            problems=msgspec.convert(self._bus.problems(), list[Problem]),
+            components=self._components(),
+            hardware="simulated" if found.one("hardware", str) == "simulated" else "real",
+            stage=self._stage,
+            stuck=[each.name for each in self._bus.liveness.stuck()],
+            attainment=found.several("attainment", AttainmentStatus),
+            recipe_ends=self._recipe_ends(),
+            http=found.one("http", HttpStatus),
+        )
+
+    def _components(self) -> list[ComponentStatus]:
+        failing = {each.name for each in self._bus.liveness.failing()}
+        return [
+            ComponentStatus(each.name, each.failures, each.last_error, each.name in failing)
+            for each in self._bus.liveness.components()
+        ]
+
+    def _variables(self, held: Iterable[_Held]) -> Iterator[VariableStatus]:
+        """Those that are measured, have a set point or a command, or are held by an interlock."""
+        held_ones = {(each.environment, each.variable): each for each in held}
+        for environment in self._environments:
+            for variable in VARIABLES.values():
+                found = self._variable(environment, variable, held_ones.get((environment, variable.name)))
+                if found.is_sensed or found.is_known:
+                    yield found
+
+    def _variable(self, environment: str, variable: Variable, held: _Held | None) -> VariableStatus:
+        name, now = variable.name, self._bus.clock.time()
+        left = self._hand_left_s(environment, name)
+        value = self._last(measured(environment, name))
+        set_point = self._last(desired(environment, name))
+        command = self._last(commanded(environment, name))
+        level = command.value if command is not None and command.value is not None else 0.0
+        if held is not None and held.level == level:
+            held = None  # the output does what is commanded, or rests
+        return VariableStatus(
+            environment,
+            name,
+            variable.unit,
+            None if value is None else _reading(value, now, _author(value, environment)),
+            None if set_point is None else _reading(set_point, now, _author(set_point, environment)),
+            None if command is None else _reading(command, now, _commander(command, left)),
+            left,
+            held.by if held is not None else "",
+            held.level if held is not None else None,
+            self._is_sensed(environment, name),
+        )
+
+    def _is_sensed(self, environment: str, variable: str) -> bool:
+        try:
+            return not self._bus.topics.get(measured(environment, variable)).is_open
+        except UnknownNameError:
+            return False
+
+    def _hand_left_s(self, environment: str, variable: str) -> float:
+        parameter = self._bus.parameters.declared(f"{environment}/controllers/{variable}/override_left")
+        return 0.0 if parameter is None else float(parameter.value)
+
+    def _recipes(self, revisions: Iterable[_Revision]) -> Iterator[RecipeStatus]:
+        by_environment = {each.environment: each for each in revisions}
+        for environment in self._environments:
+            last = self._last(f"{environment}/recipe_state")
+            if last is not None:
+                state, revision = last.value, by_environment.get(environment, _NO_REVISION)
+                yield RecipeStatus(
+                    environment,
+                    state["state"],
+                    state["recipe_id"],
+                    state["phase"],
+                    state["elapsed"],
+                    state["remaining"],
+                    revision.revision,
+                    revision.changed,
+                    last.number,
+                )
+
+    def _recipe_ends(self) -> list[RecipeEnd]:
+        while (message := self._new_ends.get_nowait()) is not None:
+            environment = message.topic.partition("/")[0]
+            self._ends.append(RecipeEnd(environment, message.value, message.time, message.number))
+        return [*self._ends]
+
+    def _last(self, topic: str) -> Message | None:
+        try:
+            return self._bus.topics.get(topic).last
+        except UnknownNameError:
+            return None
+
+
+class _Held(msgspec.Struct, frozen=True):
+    """An output that an interlock holds, as the node of the interlocks describes it."""
+
+    environment: str
+    variable: str
+    by: str
+    level: float | None
+
+
+class _Revision(msgspec.Struct, frozen=True):
+    """The revision of a running recipe, as its runner describes it."""
+
+    environment: str = ""
+    revision: str = ""
+    changed: str = ""
+
+
+_NO_REVISION: Final = _Revision()
+
+
+class _Details:
+    """The details of all nodes but one, converted to the types of the status."""
+
+    def __init__(self, bus: Bus, without: str) -> None:
+        self._details = [bus.find_node(name).details() for name in bus.node_names() if name != without]
+
+    def each(self, name: str, kind: type[T]) -> list[T]:
+        """The detail of each node that has it."""
+        return [msgspec.convert(one[name], kind) for one in self._details if name in one]
+
+    def several(self, name: str, kind: type[T]) -> list[T]:
+        """The same of details that are lists, in one list."""
+        return [msgspec.convert(each, kind) for one in self._details for each in one.get(name, ())]
+
+    def one(self, name: str, kind: type[T]) -> T | None:
+        """The first."""
+        return next((msgspec.convert(one[name], kind | None) for one in self._details if name in one), None)
+
+
+def _reading(message: Message, now: float, by: str) -> Reading:
+    return Reading(message.value, str(message.quality), max(0.0, now - message.time), by)
+
+
+def _commander(message: Message, hand_left_s: float) -> str:
+    """Who gave a command: a controller repeats what a client commands by hand."""
+    return "hand" if hand_left_s or message.node == CLIENTS else "control"
+
+
+def _author(message: Message, environment: str) -> str:
+    """Who gave a set point or a measured value."""
+    by_hand = dict.fromkeys((CLIENTS, f"{environment}/set_points"), "hand")
+    known = {**by_hand, f"{environment}/recipe_runner": "recipe"}
+    return known.get(message.node, message.node)

@@ -1,0 +1,142 @@
+"""Health, readiness and the service line: functions of a status, and the pages that show them."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from growd.api.monitoring import MonitoringPages
+from growd.cli.status_table import report
+from growd.status.model import (
+    ComponentStatus,
+    Counters,
+    DeviceStatus,
+    Problem,
+    RecipeStatus,
+    Stage,
+    Status,
+)
+from growd.status.status_node import StatusNode
+from growd.status.summary import health, readiness, service_line
+from growd.store.store_node import StoreStatus
+from support.daemon import Daemon, serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+STORE = StoreStatus(0, 0, 0, 0, 0, "", "", 0.0, [])
+WELL = Status(
+    time=1e9,
+    machine_time=1e9,
+    machine=None,
+    database=None,
+    variables=[],
+    recipes=[],
+    devices=[],
+    interlocks=[],
+    store=STORE,
+    replications=[],
+)
+NEVER = Counters(0, 0, 0, 0.0, "", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, ""),
+        ({"store": None}, ""),
+        ({"stuck": ["recorder"]}, "stuck"),
+        ({"components": [ComponentStatus("recorder", 2, "no", is_failing=False)]}, ""),
+        ({"components": [ComponentStatus("recorder", 3, "no", is_failing=True)]}, "failing"),
+        ({"store": replace(STORE, is_losing=True)}, "losing points"),
+        ({"devices": [DeviceStatus("e/air", "failed", 0.0, "no", NEVER)]}, ""),
+    ],
+)
+def test_health_is_lost_by_stuck_loops_failing_components_and_lost_points_only(change, expected):
+    assert health(replace(WELL, **change)) == expected
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"), [("starting", "starting"), ("running", ""), ("stopping", "stopping")]
+)
+def test_growd_is_ready_while_it_runs(stage: Stage, expected: str):
+    assert readiness(replace(WELL, stage=stage)) == expected
+
+
+def test_the_service_line_counts_devices_and_points_and_names_recipes():
+    assert service_line(replace(WELL, store=None)) == "0 of 0 devices well; 0 points waiting"
+    status = replace(
+        WELL,
+        devices=[DeviceStatus(f"e/{state}", state, 0.0, "", NEVER) for state in ("ok", "warm-up")],
+        recipes=[
+            RecipeStatus("e", "paused", "lettuce", "2", 1.0, 1.0),
+            RecipeStatus("f", "idle", "", "", 0.0, 0.0),
+            RecipeStatus("g", "running", "basil", "", 1.0, 1.0),
+        ],
+        store=replace(STORE, waiting=1),
+    )
+    line = "1 of 2 devices well; recipe lettuce in phase 2 (paused); recipe basil; 1 point waiting"
+    assert service_line(status) == line
+
+
+def test_the_service_line_begins_with_the_first_failure():
+    status = replace(WELL, problems=[Problem("a", is_failure=True), Problem("b", is_failure=True)])
+    assert service_line(status) == "FAILED: a (and 1 more); 0 of 0 devices well; 0 points waiting"
+    assert service_line(replace(WELL, problems=[Problem("a")])).startswith("0 of 0")
+
+
+@pytest.mark.parametrize(("ago", "fails"), [(60, True), (2 * 86_400, False)])
+def test_lost_points_are_a_failure_for_a_day_and_stay_in_the_table(ago: float, fails: bool):  # noqa: FBT001
+    store = replace(STORE, dropped_ever=1234, dropped_at=WELL.time - ago)
+    status = replace(WELL, store=store)
+    assert ("points were lost for want of room" in status.failures) is fails
+    assert "1234 points LOST for want of room, the last" in report(status)
+
+
+# --- Over HTTP
+
+
+@asynccontextmanager
+async def rigged() -> AsyncIterator[tuple[Daemon, StatusNode]]:
+    async with serving() as daemon:
+        status = StatusNode(daemon.bus, [])
+        MonitoringPages(status).open(daemon.api, daemon.server)
+        yield daemon, status
+
+
+async def page(daemon: Daemon, name: str) -> tuple[int, str, str]:
+    async with daemon.session.get(f"{daemon.origin}/_svc/{name}") as response:
+        return response.status, await response.text(), response.headers["Content-Type"]
+
+
+async def test_the_ready_page_follows_the_stage():
+    plain = "text/plain; charset=utf-8"
+    async with rigged() as (daemon, status):
+        assert await page(daemon, "ready") == (503, "starting\n", plain)
+        with status.running():
+            assert await page(daemon, "ready") == (200, "ok\n", plain)
+        assert await page(daemon, "ready") == (503, "stopping\n", plain)
+
+
+async def test_the_health_page_and_the_status_show_a_component_that_keeps_failing():
+    async with rigged() as (daemon, _):
+        for _ in range(2):
+            daemon.bus.liveness.failed("recorder", ValueError("an empty name"))
+        assert (await page(daemon, "health"))[:2] == (200, "ok\n")
+        daemon.bus.liveness.failed("recorder", ValueError("an empty name"))
+        assert (await page(daemon, "health"))[:2] == (503, "failing\n")
+        answer = await daemon.ask("GET", "/node/status")
+    status = msgspec.convert(answer.json["status"], Status)
+    assert status.failures == ["recorder keeps failing, see the log: ValueError: an empty name"]
+    assert status.components == [ComponentStatus("recorder", 3, "ValueError: an empty name", is_failing=True)]
+
+
+async def test_a_stuck_loop_is_in_the_status():
+    async with rigged() as (daemon, status):
+        with daemon.bus.liveness.heartbeat("recorder", patience_s=-1.0):
+            assert status.snapshot().stuck == ["recorder"]
+            assert (await page(daemon, "health"))[:2] == (503, "stuck\n")
