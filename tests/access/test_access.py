@@ -16,7 +16,7 @@ from multidict import CIMultiDict
 
 from growd.access import attempts, sessions
 from growd.access.attempts import Attempts
-from growd.api.monitoring import OperationalPages
+from growd.api.monitoring import MonitoringPages
 from growd.bus.messages import FLOAT64
 from growd.config import Access, Config, ConfigError, Couchdb, Http, load
 from growd.config.access import is_loopback, reason_against, what_is_open
@@ -24,6 +24,7 @@ from growd.server.client_limits import ClientLimits, Clients
 from growd.server.client_request import ClientRequest, address_of
 from growd.server.errors import ApiError
 from growd.server.peers import whole_network
+from growd.status.status_node import StatusNode
 from growd.wiring.access import guarded
 from support.guarded import PARAM, RESET, GuardedDaemon, Time, Users, guarded_daemon, users_of
 from support.program import said, started
@@ -392,8 +393,7 @@ class TestUnusualAnswers:
 
 class TestOpenPages:
     async def test_health_and_ready_are_answered_to_everybody_with_a_word(self, daemon, users):
-        told = SimpleNamespace(why_unwell=lambda: "", why_not_ready=lambda: "the secret of the chamber")
-        OperationalPages(told).open(daemon.api)
+        MonitoringPages(StatusNode(daemon.bus, [])).open(daemon.api, daemon.server)
         health, ready = [await daemon.request("GET", f"/_svc/{page}") for page in ("health", "ready")]
         assert (health.status, health.body) == (200, b"ok\n")
         assert (ready.status, ready.body) == (503, b"no\n")
