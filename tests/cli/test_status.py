@@ -26,7 +26,7 @@ from growd.recipes.status import RECIPE_STATE
 from growd.status.model import Counters, DeviceStatus, HandStatus, RecipeStatus, Status
 from growd.status.status_node import StatusNode
 from growd.store.database_node import DatabaseStatus
-from growd.store.replication_health import ReplicationHealth
+from growd.store.replication_status import ReplicationHealth
 from support.daemon import serving as serving_api
 from support.ports import held_port
 from support.program import failed, home_on, started
@@ -146,17 +146,17 @@ async def test_what_is_replicated_is_a_second_table():
         recipes = ReplicationHealth(node, "recipes_down", "http://far/recipes", "recipes here")
         node.describe("replications", lambda: msgspec.to_builtins([points.status(), recipes.status()]))
         points.lag = 12
-        points.failing("the far side: Connection refused")
+        points.failing("remote server: Connection refused")
         recipes.running()
         exit_status, printed = await asked(daemon)
         assert exit_status == 0  # the chamber is well
         _, told = await asked(daemon, "--json")
     (at,) = [n for n, line in enumerate(printed.splitlines()) if line.startswith("replication ")]
     headings, first, second = printed.splitlines()[at : at + 3]
-    assert "warning: the replication of points fails: the far side: Connection refused" in printed
+    assert "warning: the replication of points fails: remote server: Connection refused" in printed
     assert headings.split()[:6] == ["replication", "state", "for", "lag", "refused", "restarts"]
     assert first.startswith("points        failing  ")
-    assert "12        0         0  the far side: Connection refused (" in first
+    assert "12        0         0  remote server: Connection refused (" in first
     assert second.startswith("recipes_down  running  ")
     assert second.endswith("?        0         0  -")
     assert [(each["name"], each["lag"]) for each in json.loads(told)["replications"]] == [

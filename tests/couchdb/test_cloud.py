@@ -25,8 +25,7 @@ from growd.runtime.clock import RealClock
 from growd.store.bootstrap import Databases
 from growd.store.database import Database
 from growd.store.points import PointMaker
-from growd.store.replication import Pace
-from growd.store.replication import Replication as Replicating
+from growd.store.replication import ReplicationPace, Replicator
 from support.couch_client import Client, client_of
 from support.database import COUCHDB_ADDRESS, DatabaseServer, named_server
 from support.running import in_tasks
@@ -240,20 +239,20 @@ async def test_a_device_that_is_enrolled_replicates_into_its_partition(
     device = shell.own["DEVICE"]
     await here.couch.bulk_docs(here.names.points, points(device, *range(20)))
     wanted = Replication(url=cloud.url, points_database=shell.own["POINTS"], events="off", recipes="off")
-    options = {"credentials": (device, password), "pace": Pace(look_s=0.1)}
-    replication = Replicating(Bus(RealClock()), here, wanted, device, **options)
+    options = {"credentials": (device, password), "pace": ReplicationPace(look_s=0.1)}
+    replication = Replicator(Bus(RealClock()), here, wanted, device, **options)
     try:
         async with in_tasks(replication):
             await until_lag(replication, 0)
     finally:
-        await Replicating(Bus(RealClock()), here, Replication(), device).run()
+        await Replicator(Bus(RealClock()), here, Replication(), device).run()
     answer = await cloud("GET", f"/{shell.own['POINTS']}/_partition/{device}")
     assert answer.json["doc_count"] == 20
     (status,) = replication.statuses()
     assert (status.state, status.refused) == ("running", 0)
 
 
-async def until_lag(replication: Replicating, lag: int) -> None:
+async def until_lag(replication: Replicator, lag: int) -> None:
     async with asyncio.timeout(45):
         while True:
             (status,) = replication.statuses()

@@ -25,7 +25,6 @@ EXCEPTIONS = {
     "Position",
     "RefusedError",
     "Relay",
-    "Replication",
     "Server",
     "Source",
     "StorageRule",

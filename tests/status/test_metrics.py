@@ -39,7 +39,7 @@ from growd.status.model import (
 from growd.status.status_node import StatusNode
 from growd.store.database import Database
 from growd.store.database_node import DatabaseNode
-from growd.store.replication_health import ReplicationState, ReplicationStatus
+from growd.store.replication_status import ReplicationState, ReplicationStatus
 from growd.store.store_node import StoreStatus
 from growd.variables import VARIABLES
 from support.daemon import Answer, serving

@@ -22,14 +22,14 @@ import aiohttp
 import pytest
 
 from growd.bus import Bus
-from growd.config import Replication as Wanted
+from growd.config import Replication
 from growd.runtime.clock import RealClock
 from growd.store.couch import Couch
 from growd.store.database import Database
 from growd.store.points import PointMaker
-from growd.store.replication import Pace, Replication, Trust, _Watch
-from growd.store.replication_lag import Lag
-from growd.store.replication_plan import Server, jobs
+from growd.store.replication import ReplicationPace, ReplicationTrust, Replicator, _JobWatch
+from growd.store.replication_documents import ReplicationServer, configured_jobs
+from growd.store.replication_status import ReplicationLag
 from support.database import DatabaseServer, embedded_server, named_server
 from support.line import Line
 from support.processes import child_with
@@ -46,7 +46,7 @@ CERTIFICATE = (
     "-subj /CN=localhost -CA ca.pem -CAkey ca.key -keyout key.pem -out cert.pem "
     "-addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE"
 )
-QUICK = Pace(look_s=0.1, probe_s=0.3, first_restart_s=0.2, longest_restart_s=1.0)
+QUICK = ReplicationPace(look_s=0.1, probe_s=0.3, first_restart_s=0.2, longest_restart_s=1.0)
 
 PATIENCE_S = 150.0  # a CouchDB begins a replication that has ended anew after a minute and a half at worst
 pytestmark = pytest.mark.timeout(PATIENCE_S + 30)
@@ -80,7 +80,7 @@ class Site:
 
     def replication(
         self, *, url: str = "", device: str = "", database: Database | None = None, **options: Any
-    ) -> Replication:
+    ) -> Replicator:
         """Points only, unless `recipes` is given; far databases as they are, unless named."""
         parts = {"credentials": self.far_server.auth, "trust": None, "pace": QUICK}
         parts |= {name: options.pop(name) for name in list(options) if name in parts}
@@ -90,9 +90,9 @@ class Site:
             "recipes": "off",
             "events": "off",
         } | options
-        wanted = Wanted(url=url or self.far_server.url, **options)
+        wanted = Replication(url=url or self.far_server.url, **options)
         device = device or self.device
-        return Replication(Bus(RealClock()), database or self.database, wanted, device, **parts)
+        return Replicator(Bus(RealClock()), database or self.database, wanted, device, **parts)
 
     async def add(self, *values: float, environment: str = "environment_1", device: str = "") -> list[str]:
         """Points of these values; their ids."""
@@ -120,7 +120,7 @@ class Site:
 
     async def clean(self) -> None:
         for device in self.devices:
-            await Replication(Bus(RealClock()), self.database, Wanted(), device).run()
+            await Replicator(Bus(RealClock()), self.database, Replication(), device).run()
         for couch, name in (
             (self.here, self.database.names.points),
             (self.here, self.database.names.recipes),
@@ -171,7 +171,7 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.05)
 
 
-async def until_state(replication: Replication, state: str, **members: Any) -> None:
+async def until_state(replication: Replicator, state: str, **members: Any) -> None:
     """Until it is so, and told in the parameters, which come a moment later."""
     parameters = replication.node._bus.parameters
 
@@ -187,7 +187,7 @@ async def until_state(replication: Replication, state: str, **members: Any) -> N
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.message for record in caplog.records if record.name.endswith("replication_health")]
+    return [record.message for record in caplog.records if record.name.endswith("replication_status")]
 
 
 async def test_points_arrive_and_nothing_else_does(site: Site):
@@ -236,9 +236,9 @@ async def test_an_outage_is_told_with_its_lag_and_all_arrives_once_when_it_is_ov
     assert told.items() >= told_live.items()
     assert told["since"] > 0
     first, failure, end = lines_of(caplog)
-    assert first == f"replication of points to {line.url}/{site.points} runs"
-    assert failure.startswith(f"replication of points to {line.url}/{site.points} fails: ")
-    assert end.startswith(f"replication of points to {line.url}/{site.points} runs again, after ")
+    assert first == f"replication of points to {line.url}/{site.points} is running"
+    assert failure.startswith(f"replication of points to {line.url}/{site.points} failed: ")
+    assert end.startswith(f"replication of points to {line.url}/{site.points} is running again after ")
 
 
 async def test_only_the_environments_that_are_named_go_and_count(site: Site):
@@ -299,7 +299,7 @@ async def test_a_change_of_the_settings_is_found_at_the_next_start(site: Site):
     await documents_with(
         lambda present: target(present).get("auth") == login, credentials=("grower", "secret")
     )
-    await Replication(Bus(RealClock()), site.database, Wanted(), site.device).run()
+    await Replicator(Bus(RealClock()), site.database, Replication(), site.device).run()
     assert await site.documents() == {}
 
 
@@ -321,8 +321,8 @@ async def test_documents_of_others_are_left_alone(site: Site):
         async with in_tasks(replication):
             await until_state(replication, "failing")
         (status,) = replication.statuses()
-        assert "was not made by growd" in status.last_error
-        await Replication(Bus(RealClock()), site.database, Wanted(), site.device).run()
+        assert "growd did not write the document" in status.last_error
+        await Replicator(Bus(RealClock()), site.database, Replication(), site.device).run()
         for document in others:
             present = await site.here.get("_replicator", document["_id"])
             assert present["_rev"].startswith("1-")
@@ -346,12 +346,14 @@ async def test_a_replication_that_couchdb_gave_up_is_started_again(site: Site, d
     if database_server.is_embedded:
         pytest.skip("the embedded database runs the same replication twice")
     made = await site.add(1)
-    (job,) = jobs(Wanted(url="http://far", recipes="off", events="off"), site.database.names, site.device)
-    here = Server(site.database.address, site.database.credentials)
-    same = job.document(here, Server(site.far_server.url, site.far_server.auth))
+    (job,) = configured_jobs(
+        Replication(url="http://far", recipes="off", events="off"), site.database.names, site.device
+    )
+    here = ReplicationServer(site.database.address, site.database.credentials)
+    same = job.document(here, ReplicationServer(site.far_server.url, site.far_server.auth))
     del same["growd"]
     same |= {"_id": f"somebody-{site.device}"}
-    same["target"]["url"] = same["target"]["url"].replace(job.far, site.points)
+    same["target"]["url"] = same["target"]["url"].replace(job.remote, site.points)
     revision = await site.here.put("_replicator", same)
     try:
         await until(lambda: holds_all(site, made))
@@ -370,7 +372,7 @@ async def test_a_replication_that_couchdb_gave_up_is_started_again(site: Site, d
 
 
 def test_a_job_that_fails_again_and_again_is_begun_anew_less_and_less_often():
-    pauses = [Pace().pause_s(writes) for writes in (0, 1, 2, 50)]
+    pauses = [ReplicationPace().pause_s(writes) for writes in (0, 1, 2, 50)]
     for pause, longest in zip(pauses, (30, 60, 120, 3_600), strict=True):
         assert longest / 2 <= pause <= longest
 
@@ -415,7 +417,7 @@ async def test_a_database_that_is_not_there_is_named(site: Site):
     async with in_tasks(replication):
         await until_state(replication, "failing")
         (status,) = replication.statuses()
-        assert f"there is no database {site.points}_x on the far side" in status.last_error
+        assert f"the remote server has no database {site.points}_x" in status.last_error
         await site.far.create(f"{site.points}_x")
         try:
             await until_state(replication, "running")
@@ -439,8 +441,10 @@ async def test_a_wrong_password_is_told_and_not_shown(site: Site):
 async def test_the_database_here_may_come_and_go(site: Site, database_server, tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.INFO)
     lost = asyncio.Event()
-    usual = _Watch.lost
-    monkeypatch.setattr(_Watch, "lost", lambda *given, **named: (usual(*given, **named), lost.set()))
+    usual = _JobWatch.local_failed
+    monkeypatch.setattr(
+        _JobWatch, "local_failed", lambda *given, **named: (usual(*given, **named), lost.set())
+    )
     async with Line(database_server.url) as line:
         prefix = site.database.names.points.removesuffix("environmental_data_point")
         async with opened(line.url, database_server, tmp_path, prefix) as database:
@@ -454,7 +458,7 @@ async def test_the_database_here_may_come_and_go(site: Site, database_server, tm
                 await line.down()
                 await until_state(replication, "failing")
                 (status,) = replication.statuses()
-                assert status.last_error.startswith("the database here can't be asked: ")
+                assert status.last_error.startswith("local database: ")
                 await line.up()
                 await until_state(replication, "running")
 
@@ -465,7 +469,7 @@ async def test_an_embedded_database_that_comes_up_at_another_port_replicates_on(
     monkeypatch.setattr("growd.store.replication._STARTING_S", 0.1)
     node = shutil.which("node") or "node"
     async with Database(files=FILES, data=tmp_path / "embedded", design_name="svc", node=node) as database:
-        replication = site.replication(database=database, pace=Pace(look_s=1_000, probe_s=0.1))
+        replication = site.replication(database=database, pace=ReplicationPace(look_s=1_000, probe_s=0.1))
         database.when_up(replication.look_now)
         async with in_tasks(database):
             await database._embedded.ready()
@@ -512,7 +516,9 @@ async def test_a_certificate_is_believed_where_the_configuration_says_so(site: S
         async with Line(site.far_server.url, server_side) as line:
             strangers = site.replication(
                 url=line.url,
-                trust=Trust(ssl.create_default_context(), ssl.get_default_verify_paths().cafile or ""),
+                trust=ReplicationTrust(
+                    ssl.create_default_context(), ssl.get_default_verify_paths().cafile or ""
+                ),
             )
             async with in_tasks(strangers):
                 await until_state(strangers, "failing")
@@ -521,7 +527,7 @@ async def test_a_certificate_is_believed_where_the_configuration_says_so(site: S
                 assert await site.here.setting("replicator", "verify_ssl_certificates") == "true"
             made = await site.add(1, 2)
             assert await site.arrived() == {}
-            trust = Trust(ssl.create_default_context(cafile=file), file)
+            trust = ReplicationTrust(ssl.create_default_context(cafile=file), file)
             friends = site.replication(url=line.url, ca_file=file, trust=trust)
             async with in_tasks(friends):
                 await until_state(friends, "running", lag=0)
@@ -535,28 +541,28 @@ async def test_a_certificate_is_believed_where_the_configuration_says_so(site: S
 
 
 async def test_the_lag_is_exact_while_it_is_small_and_an_upper_bound_else(site: Site, monkeypatch):
-    (job,) = jobs(
-        Wanted(url="http://far", recipes="off", events="off", environments=("a",)),
+    (job,) = configured_jobs(
+        Replication(url="http://far", recipes="off", events="off", environments=("a",)),
         site.database.names,
         site.device,
     )
     await site.add(1, 2, environment="a")
     await site.add(3, 4, 5, environment="b")
-    lag = Lag(job)
+    lag = ReplicationLag(job)
     assert await lag.measure(site.here, site.here, {}) == 2
     await site.add(6, environment="a")
     assert await lag.measure(site.here, site.here, {}) == 3
-    monkeypatch.setattr("growd.store.replication_lag.COUNTED", 5)
+    monkeypatch.setattr("growd.store.replication_status.COUNTED", 5)
     assert await lag.measure(site.here, site.here, {}) == 6
 
 
 async def test_what_follows_and_concerns_nobody_is_no_lag(site: Site):
-    (job,) = jobs(
-        Wanted(url="http://far", recipes="off", events="off", environments=("a",)),
+    (job,) = configured_jobs(
+        Replication(url="http://far", recipes="off", events="off", environments=("a",)),
         site.database.names,
         site.device,
     )
-    lag = Lag(job)
+    lag = ReplicationLag(job)
     await site.add(1, 2, environment="b")
     assert await lag.measure(site.here, site.here, {}) == 0
     await site.add(3, environment="a")

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 
 from growd.bus import Bus
-from growd.config import Replication as Wanted
+from growd.config import Replication
 from growd.runtime.clock import RealClock
 from growd.store.database import Database
-from growd.store.replication import Pace, Replication
+from growd.store.replication import ReplicationPace, Replicator
 from support.running import in_tasks
 
 if TYPE_CHECKING:
@@ -103,11 +103,11 @@ async def scheduler() -> AsyncIterator[Scheduler]:
 
 
 @asynccontextmanager
-async def replicating(scheduler: Scheduler, folder: Path, **pace: float) -> AsyncIterator[Replication]:
-    wanted = Wanted(url=scheduler.url, recipes="off", events="off", points_database="cloud")
+async def replicating(scheduler: Scheduler, folder: Path, **pace: float) -> AsyncIterator[Replicator]:
+    wanted = Replication(url=scheduler.url, recipes="off", events="off", points_database="cloud")
     async with Database(files=folder, data=folder, design_name="svc", url=scheduler.url) as database:
-        quick = Pace(**{"look_s": 0.02, "probe_s": 0.02} | pace)
-        replication = Replication(Bus(RealClock()), database, wanted, DEVICE, pace=quick)
+        quick = ReplicationPace(**{"look_s": 0.02, "probe_s": 0.02} | pace)
+        replication = Replicator(Bus(RealClock()), database, wanted, DEVICE, pace=quick)
         async with in_tasks(replication):
             await scheduler.after_looks(3)
             yield replication
@@ -121,7 +121,7 @@ async def test_a_job_waits_while_the_far_side_is_away_and_is_begun_anew_when_it_
         (status,) = replication.statuses()
         assert (status.state, status.last_error) == (
             "failing",
-            "the far side: the database answered GET /cloud with 503 x: y",
+            "remote server: the database answered GET /cloud with 503 x: y",
         )
         scheduler.far = 200
         await scheduler.after_looks(5)
@@ -137,7 +137,7 @@ async def test_a_job_that_crashes_with_its_far_side_there_is_begun_anew_when_tha
         await scheduler.after_looks(10)
         assert scheduler.written == [FIRST]
         (status,) = replication.statuses()
-        assert status.last_error == "CouchDB says: {worker_died, <0.1.0>}"
+        assert status.last_error == "replicator: {worker_died, <0.1.0>}"
         replication.look_now()  # the database here has come up, which ends all pauses
         await scheduler.after_looks(5)
         assert scheduler.written == [FIRST, SECOND]
@@ -151,7 +151,7 @@ async def test_a_job_that_crashes_with_its_far_side_there_is_begun_anew_when_tha
 async def test_a_database_that_comes_up_in_the_midst_of_a_look_is_looked_at_again(scheduler, tmp_path):
     scheduler.state, scheduler.info = "running", {"docs_written": 7, "through_seq": 3}
     async with replicating(scheduler, tmp_path) as replication:
-        replication._pace = Pace(look_s=3_600.0)
+        replication._pace = ReplicationPace(look_s=3_600.0)
         scheduler.meanwhile = replication.look_now
         replication.look_now()
         await scheduler.after_looks(2)
@@ -167,7 +167,7 @@ async def test_a_job_that_runs_and_brings_nothing_is_begun_anew(scheduler, tmp_p
         (status,) = replication.statuses()
         assert (status.state, status.failures) == ("running", 0)
         assert status.restarts > 0
-    told = f"replication growd-{DEVICE}-points has brought nothing for 0 s and is begun anew"
+    told = f"replication growd-{DEVICE}-points copied nothing for 0 s; restarting it"
     assert told in caplog.messages
 
 
@@ -187,7 +187,7 @@ async def test_a_job_that_has_ended_is_begun_anew(scheduler, tmp_path, state):
         await scheduler.after_looks(5)
         assert scheduler.written[:2] == [FIRST, SECOND]
         (status,) = replication.statuses()
-        assert status.last_error == "CouchDB says: no such thing"
+        assert status.last_error == "replicator: no such thing"
 
 
 async def test_a_job_that_nobody_knows_is_begun_anew_and_that_is_no_failure(scheduler, tmp_path):
@@ -231,6 +231,8 @@ async def test_a_replication_that_is_not_wanted_goes_though_its_document_changes
         asyncio.timeout(20),
         Database(files=tmp_path, data=tmp_path, design_name="svc", url=scheduler.url) as database,
     ):
-        await Replication(Bus(RealClock()), database, Wanted(), DEVICE, pace=Pace(look_s=0.01)).run()
+        await Replicator(
+            Bus(RealClock()), database, Replication(), DEVICE, pace=ReplicationPace(look_s=0.01)
+        ).run()
     assert scheduler.documents == {}
-    assert caplog.text.count("is not wanted any more") == 1
+    assert caplog.text.count("which is not configured") == 1

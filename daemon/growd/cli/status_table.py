@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         VariableStatus,
     )
     from growd.store.database_node import DatabaseStatus
-    from growd.store.replication_health import ReplicationStatus
+    from growd.store.replication_status import ReplicationStatus
     from growd.store.store_node import StoreStatus
 
 _HEADINGS: Final = ("device", "state", "for", "successes", "failures", "outages", "last error")

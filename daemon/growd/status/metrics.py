@@ -24,7 +24,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from growd.bus.messages import Quality
 from growd.control.health import State
 from growd.host.machine import TROUBLES
-from growd.store.replication_health import ReplicationState
+from growd.store.replication_status import ReplicationState
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -233,10 +233,10 @@ def _of_database(status: Status) -> Iterator[Metric]:
 def _of_replications(status: Status) -> Iterator[Metric]:
     place = "replication"
     states = _gauge("replication_state", "1 for the state that the replication is in.", place, "state")
-    lag = _gauge("replication_lag_changes", "Changes that are not on the far side yet.", place)
+    lag = _gauge("replication_lag_changes", "Changes that the target lacks.", place)
     failures = _counter("replication_failures", "How often the replication failed.", place)
     refused = _counter("replication_refused_documents", "Documents that the target refused.", place)
-    restarts = _counter("replication_restarts", "How often growd began it anew.", place)
+    restarts = _counter("replication_restarts", "Restarts by growd.", place)
     for each in status.replications:
         labels = [each.name]
         _one_of(states, labels, ReplicationState, each.state)

@@ -9,7 +9,7 @@ import msgspec
 from growd.control.health import State
 from growd.host.machine import MachineStatus  # noqa: TC001  msgspec reads it
 from growd.store.database_node import DatabaseStatus  # noqa: TC001  likewise
-from growd.store.replication_health import ReplicationStatus  # noqa: TC001  likewise
+from growd.store.replication_status import ReplicationStatus  # noqa: TC001  likewise
 from growd.store.store_node import StoreStatus  # noqa: TC001  likewise
 
 if TYPE_CHECKING:

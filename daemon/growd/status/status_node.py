@@ -29,7 +29,7 @@ from growd.status.model import (
     VariableStatus,
 )
 from growd.store.database_node import DatabaseStatus
-from growd.store.replication_health import ReplicationStatus
+from growd.store.replication_status import ReplicationStatus
 from growd.store.store_node import StoreStatus
 from growd.variables import VARIABLES
 

@@ -35,7 +35,7 @@ from growd.store.errors import LocalStoreError
 from growd.store.interlock_memory import InterlockMemory
 from growd.store.local import LocalStore
 from growd.store.parameters import ParameterKeeper
-from growd.store.replication import Replication
+from growd.store.replication import Replicator
 from growd.wiring.alerts import alerting, unsound_alerts
 from growd.wiring.chamber import (
     Plants,
@@ -254,12 +254,12 @@ class App:
             client_design_documents=couchdb.client_design_documents,
         )
 
-    async def _replication(self, bus: Bus, local: LocalStore, database: Database) -> Replication:
+    async def _replication(self, bus: Bus, local: LocalStore, database: Database) -> Replicator:
         wanted = self.config.replication
         file = wanted.credentials_file
         credentials = await asyncio.to_thread(read_credentials, file, "replication", is_secret=True)
         trust = await asyncio.to_thread(read_trust, wanted)
-        return Replication(bus, database, wanted, local.device, credentials=credentials, trust=trust)
+        return Replicator(bus, database, wanted, local.device, credentials=credentials, trust=trust)
 
     @contextlib.asynccontextmanager
     async def _storing(self, bus: Bus, local: LocalStore, database: Database) -> AsyncIterator[Storage]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from growd.config import ConfigError
 from growd.config.secrets import read_secret, secret_path
-from growd.store.replication import Trust
+from growd.store.replication import ReplicationTrust
 
 if TYPE_CHECKING:
     from growd.config import Replication
@@ -41,17 +41,17 @@ def read_credentials(
     return user, password
 
 
-def read_trust(replication: Replication) -> Trust:
-    """Which certificates a server is believed by. Blocking: reads them. Raises `ConfigError`."""
+def read_trust(replication: Replication) -> ReplicationTrust:
+    """The CA certificates that verify the other server. Blocking: reads them. Raises `ConfigError`."""
     if not replication.url.startswith("https:"):
-        return Trust()
+        return ReplicationTrust()
     if not replication.verify_tls:
-        return Trust(context=False)
+        return ReplicationTrust(context=False)
     file = replication.ca_file or ssl.get_default_verify_paths().cafile
     if not file:
         raise ConfigError("[replication] ca_file: is missing, and this system has no file of certificates")
     path = Path(file).absolute()  # CouchDB has a working directory of its own
-    return Trust(trusting(f"[replication] ca_file: {path}", str(path)), str(path))
+    return ReplicationTrust(trusting(f"[replication] ca_file: {path}", str(path)), str(path))
 
 
 def trusting(where: str, ca_file: str) -> ssl.SSLContext:

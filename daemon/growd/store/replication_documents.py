@@ -1,4 +1,4 @@
-"""Which replications a configuration asks for, as documents of CouchDB's `_replicator` database.
+"""The documents in the database `_replicator` that a configuration asks for.
 
 https://docs.couchdb.org/en/3.5.x/replication/replicator.html
 """
@@ -14,19 +14,18 @@ if TYPE_CHECKING:
     from growd.store.bootstrap import Databases
     from growd.store.couch import Document
 
-# CouchDB writes these into the document; the rest is ours.
-_ITS_OWN: Final = ("_rev", "owner", "_replication_")
+_WRITTEN_BY_COUCHDB: Final = ("_rev", "owner", "_replication_")  # beginnings of member names
 _TIMEOUT_MS: Final = 30_000  # CouchDB's default
 
-# No design document, which would run where it arrives, and no deletion: a device that clears old points off
-# its card doesn't clear them out of the collection.
+# Without design documents, which would run on the other server, and without deletions: a device that makes
+# room on its card must not delete points from the collection.
 _POINTS: Final[Document] = {"environment": {"$exists": True}, "_deleted": {"$exists": False}}
-# Deletions too, of which nothing is left but the id, and again no design document.
+# With deletions, which have no member but the id, and without design documents.
 _RECIPES: Final[Document] = {"_id": {"$regex": "^[^_]"}}
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ReplicationServer:
     """A server as an end of a replication. CouchDB 3 also needs the address of its own databases.
 
     The embedded server takes its own databases by name (an empty `url`): its port changes with each start.
@@ -47,14 +46,14 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One replication: from a database here to one far away (`goes_up`), or the other way."""
+class ReplicationJob:
+    """One replication: from the database `local` to `remote` (`goes_up`), or back."""
 
     name: str
     device: str
     goes_up: bool
-    here: str
-    far: str
+    local: str
+    remote: str
     selector: Document
 
     @property
@@ -65,11 +64,11 @@ class Job:
     @property
     def source(self) -> str:
         """The name of the database that it reads."""
-        return self.here if self.goes_up else self.far
+        return self.local if self.goes_up else self.remote
 
-    def document(self, here: Server, far: Server) -> Document:
-        """Its document; `growd` marks it as one of this device."""
-        ends = here.end(self.here), far.end(self.far)
+    def document(self, local: ReplicationServer, remote: ReplicationServer) -> Document:
+        """Its document. The member `growd` marks it as a document of this device."""
+        ends = local.end(self.local), remote.end(self.remote)
         source, target = ends if self.goes_up else reversed(ends)
         return {
             "_id": self.id,
@@ -83,57 +82,55 @@ class Job:
 
 
 def id_prefix(device: str) -> str:
-    """What the ids of this device's documents begin with."""
+    """The beginning of the ids of this device's documents."""
     return f"growd-{device}-"
 
 
-def jobs(wanted: Replication, names: Databases, device: str) -> list[Job]:
-    """What the configuration asks for."""
-    recipes = wanted.recipes_database.replace("{device}", device)
+def configured_jobs(options: Replication, names: Databases, device: str) -> list[ReplicationJob]:
+    """The replications that the configuration asks for; none without `url`."""
+    if not options.url:
+        return []
     series = (
-        ("points", wanted.points, names.points, wanted.points_database),
-        ("events", wanted.events, names.events, wanted.events_database),
+        ("points", options.points, names.points, options.points_database),
+        ("events", options.events, names.events, options.events_database),
     )
-    found = [
-        Job(
+    jobs = [
+        ReplicationJob(
             name,
             device,
             goes_up=True,
-            here=here,
-            far=far.replace("{device}", device),
-            selector=_of_environments(wanted.environments),
+            local=local,
+            remote=remote.replace("{device}", device),
+            selector=_of_environments(options.environments),
         )
-        for name, direction, here, far in series
+        for name, direction, local, remote in series
         if direction == "up"
     ]
-    if wanted.recipes != "off":
-        found.append(
-            Job("recipes_down", device, goes_up=False, here=names.recipes, far=recipes, selector=_RECIPES)
-        )
-    if wanted.recipes == "both":
-        found.append(
-            Job("recipes_up", device, goes_up=True, here=names.recipes, far=recipes, selector=_RECIPES)
-        )
-    return found
+    remote = options.recipes_database.replace("{device}", device)
+    directions = {"off": (), "down": (False,), "both": (False, True)}[options.recipes]
+    for goes_up in directions:
+        name = "recipes_up" if goes_up else "recipes_down"
+        jobs.append(ReplicationJob(name, device, goes_up, names.recipes, remote, _RECIPES))
+    return jobs
 
 
 def is_of(device: str, document: Document) -> bool:
-    """Whether growd made this document for this device."""
+    """Whether growd wrote this document for this device."""
     mark = document.get("growd")
     return isinstance(mark, dict) and mark.get("device") == device
 
 
 def is_same(document: Document, present: Document) -> bool:
-    """Whether the document that is there asks for the same, whatever CouchDB or `restarted` wrote into it."""
+    """Whether both ask for the same, without what CouchDB and `restarted` write into a document."""
     return _essence(document) == _essence(present)
 
 
 def restarted(document: Document, present: Document) -> Document:
-    """The document in place of `present`, so that CouchDB begins the replication anew, where it had come to.
+    """The document in place of `present`, changed so that the replication starts again at its checkpoint.
 
-    CouchDB leaves a job alone whose document changes in nothing that concerns it
-    (`couch_replicator_doc_processor:updated_doc`). A deleted document that is written again at once may look
-    so too. So one option that doesn't matter differs, and is no part of what a checkpoint is found by.
+    CouchDB ignores a new revision without a change that concerns it, and a document that was deleted and
+    written again at once may look like one (`couch_replicator_doc_processor:updated_doc`). The timeout is no
+    part of the checkpoint's id, so it changes by 1 ms.
     """
     timeout = _TIMEOUT_MS + (present.get("connection_timeout") == _TIMEOUT_MS)
     return document | {"_rev": present["_rev"], "connection_timeout": timeout}
@@ -144,5 +141,5 @@ def _of_environments(environments: tuple[str, ...]) -> Document:
 
 
 def _essence(document: Document) -> dict[str, Any]:
-    left_out = ("connection_timeout", *_ITS_OWN)
+    left_out = ("connection_timeout", *_WRITTEN_BY_COUCHDB)
     return {name: value for name, value in document.items() if not name.startswith(left_out)}

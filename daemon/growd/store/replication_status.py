@@ -1,0 +1,199 @@
+"""The state of a replication and its lag, as parameters, node information and log lines."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.fields import Field, Kind
+
+if TYPE_CHECKING:
+    from growd.bus import Node
+    from growd.bus.params import Parameter
+    from growd.store.couch import Couch, Document
+    from growd.store.replication_documents import ReplicationJob
+
+_log = logging.getLogger(__name__)
+
+UNKNOWN = -1  # value of the parameter `lag`, whose type has no null
+
+COUNTED: Final = 1_000
+"""Up to this many changes the lag is exact. Above, it also counts changes that the selector leaves out."""
+
+
+class ReplicationState(StrEnum):
+    """The states of a replication."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    FAILING = "failing"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationStatus:
+    """The state of one replication. Times are UNIX seconds of the machine's clock, 0 for never.
+
+    `lag` is the number of changes of the source that the target lacks, None if unknown. `refused` counts the
+    documents that the target refused since the job began, `restarts` the restarts by growd.
+    """
+
+    name: str
+    source: str
+    target: str
+    state: ReplicationState
+    since: float
+    lag: int | None
+    last_error: str
+    last_error_time: float
+    failures: int
+    refused: int
+    restarts: int
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing is replicated at present."""
+        return self.state is ReplicationState.FAILING
+
+
+class ReplicationHealth:
+    """The state of one replication, in the parameters `replication/<name>/...`.
+
+    A failure is logged once, and its end once with its duration. `source` and `target` are addresses without
+    credentials. Times are those of the machine's clock, because the other server is real.
+    """
+
+    def __init__(self, node: Node, name: str, source: str, target: str) -> None:
+        self.state = ReplicationState.STARTING
+        self.lag: int | None = None
+        self.refused = 0
+        self.restarts = 0
+        self._name = name
+        self._source, self._target = source, target
+        self._since = time.time()
+        self._failures = 0
+        self._failing_since: float | None = None
+        self._last_error = ("", 0.0)
+        self._parameters = _declare(node, f"{node.name}/{name}")
+        self.publish()
+
+    def running(self) -> None:
+        """Report that it replicates and the other server answers."""
+        if self.state is ReplicationState.RUNNING:
+            return
+        self._enter(ReplicationState.RUNNING)
+        if self._failing_since is None:
+            _log.info("replication of %s to %s is running", self._name, self._target)
+        else:
+            seconds = time.monotonic() - self._failing_since
+            _log.warning(
+                "replication of %s to %s is running again after %.0f s", self._name, self._target, seconds
+            )
+        self._failing_since = None
+
+    def failing(self, reason: str) -> None:
+        """Report that it does not replicate. Another reason replaces the one before."""
+        if self._last_error[0] != reason or self.state is not ReplicationState.FAILING:
+            self._last_error = (reason, time.time())
+        if self.state is not ReplicationState.FAILING:
+            self._failures += 1
+            self._failing_since = time.monotonic()
+            self._enter(ReplicationState.FAILING)
+            _log.warning("replication of %s to %s failed: %s", self._name, self._target, reason)
+
+    def status(self) -> ReplicationStatus:
+        """The present state."""
+        message, at = self._last_error
+        return ReplicationStatus(
+            name=self._name,
+            source=self._source,
+            target=self._target,
+            state=self.state,
+            since=self._since,
+            lag=self.lag,
+            last_error=message,
+            last_error_time=at,
+            failures=self._failures,
+            refused=self.refused,
+            restarts=self.restarts,
+        )
+
+    def publish(self) -> None:
+        """Update the parameters."""
+        status = self.status()
+        values = {
+            "state": str(status.state),
+            "since": status.since,
+            "lag": UNKNOWN if status.lag is None else status.lag,
+            "last_error": status.last_error,
+            "last_error_time": status.last_error_time,
+            "refused": status.refused,
+            "restarts": status.restarts,
+        }
+        for name, value in values.items():
+            if self._parameters[name].value != value:
+                self._parameters[name].tell(value)
+
+    def _enter(self, state: ReplicationState) -> None:
+        self.state, self._since = state, time.time()
+
+
+class ReplicationLag:
+    """Measures the lag of one job."""
+
+    def __init__(self, job: ReplicationJob) -> None:
+        self._job = job
+        self.through: Any = None  # the sequence of the source up to which the job has copied
+        self._nothing_until: Any = None  # up to this sequence no change passes the selector
+
+    async def measure(self, local: Couch, source: Couch, report: Document) -> int:
+        """The lag of a job with this `report` of `_scheduler/docs`. Raises `CouchError`."""
+        through = _through(report)
+        if through is None:
+            through = self.through if self.through is not None else await self._checkpoint(local, report)
+        if through != self.through:
+            self.through, self._nothing_until = through, None
+        return await self._count(source, self.through if self._nothing_until is None else self._nothing_until)
+
+    async def _count(self, source: Couch, since: Any) -> int:
+        page = await source.changes(self._job.source, since, 1)
+        # Without a selector, which would read all points of a year to count them.
+        total = len(page["results"]) + int(page.get("pending") or 0)
+        if total > COUNTED:
+            return total
+        page = await source.changes(self._job.source, since, COUNTED, self._job.selector)
+        if not page["results"]:
+            self._nothing_until = page["last_seq"]
+        return len(page["results"])
+
+    async def _checkpoint(self, local: Couch, report: Document) -> Any:
+        """The sequence in its checkpoint, stored at both ends under the replication's id."""
+        name = str(report.get("id") or "").partition("+")[0]
+        checkpoint = (await local.get(self._job.local, f"_local/{name}") if name else None) or {}
+        of_embedded = checkpoint.get("last_seq", 0)
+        return checkpoint.get("source_last_seq", of_embedded)
+
+
+def _through(report: Document) -> Any:
+    info = report.get("info")
+    if not isinstance(info, dict):
+        return None
+    through = info.get("through_seq")
+    return info.get("checkpointed_source_seq") if through is None else through
+
+
+def _declare(node: Node, prefix: str) -> dict[str, Parameter]:
+    fields = (
+        Field("state", Kind.STRING, default=""),
+        Field("since", Kind.FLOAT64, 0, unit="s", default=0.0, doc="UNIX seconds"),
+        Field(
+            "lag", Kind.INT64, UNKNOWN, default=UNKNOWN, doc="changes that the target lacks; -1: not known"
+        ),
+        Field("last_error", Kind.STRING, default=""),
+        Field("last_error_time", Kind.FLOAT64, 0, unit="s", default=0.0, doc="UNIX seconds, 0 for never"),
+        Field("refused", Kind.INT64, 0, default=0, doc="documents that the target refused"),
+        Field("restarts", Kind.INT64, 0, default=0),
+    )
+    return {field.name: node.declare(f"{prefix}/{field.name}", field, read_only=True) for field in fields}
