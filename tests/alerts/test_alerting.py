@@ -15,7 +15,7 @@ from growd.alerts.observations import LOSS_S
 from growd.bus import Bus
 from growd.bus.messages import DIAGNOSTIC_STATUS
 from growd.config import Config, ConfigError, load
-from growd.config.alerts import DEFAULT_ALERTS, Alert, Kind, Notify
+from growd.config.alerts import DEFAULT_ALERTS, AlertOptions, Kind, Notify
 from growd.control.topics import declare_environment
 from growd.status.status_node import StatusNode
 from growd.store.local import LocalStore
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENV = "environment_1"
-FAILED = Alert(name="failed", kind="device_failed", for_s=0.0, repeat_s=3_600.0)
+FAILED = AlertOptions(name="failed", kind="device_failed", for_s=0.0, repeat_s=3_600.0)
 
 
 def mail(port: int, **options: Any) -> Notify:
@@ -76,7 +76,7 @@ class Daemon:
 
 @asynccontextmanager
 async def daemon(
-    path: Path, *channels: Notify, rules: tuple[Alert, ...] = (FAILED,)
+    path: Path, *channels: Notify, rules: tuple[AlertOptions, ...] = (FAILED,)
 ) -> AsyncIterator[Daemon]:
     clock = ManualClock()
     local = await LocalStore.open(path / "growd.sqlite3")
@@ -137,7 +137,7 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
         await growd.be(2)
         await box.arrived(1)
         await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
-        renamed = Alert(name="other", kind="device_failed", for_s=0.0)
+        renamed = AlertOptions(name="other", kind="device_failed", for_s=0.0)
         await growd.alerts.reconfigure(Config(alert=(renamed,), notify=(mail(box.port, name="post"),)))
         await growd.clock.settle()
         assert [each["name"] for each in growd.told()["channels"]] == ["post"]
@@ -150,7 +150,7 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
 
 
 async def test_points_that_were_lost_long_ago_are_not_told_anew_with_other_rules(tmp_path: Path):
-    lost = Alert(name="lost", kind="points_lost", for_s=0.0)
+    lost = AlertOptions(name="lost", kind="points_lost", for_s=0.0)
     store = {"dropped": 3, "rejected": 0, "saving": "", "shipping": ""}
     async with daemon(tmp_path, rules=(lost,)) as growd:
         growd.bus.node("store").describe("store", lambda: store)
@@ -169,7 +169,7 @@ async def test_a_channel_that_stays_hears_that_a_rule_is_gone(tmp_path: Path):
         await growd.be(2)
         await box.arrived(1)
         await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
-        other = Alert(name="interlock", kind="interlock")
+        other = AlertOptions(name="interlock", kind="interlock")
         await growd.alerts.reconfigure(Config(alert=(other,), notify=(mail(box.port),)))
         await growd.clock.settle()
         assert "its rule is gone from the configuration" in (await box.arrived(2))[1].get_content()
@@ -210,7 +210,7 @@ async def test_a_secret_that_others_can_read_is_refused(tmp_path: Path):
 
 
 async def test_a_rule_may_have_channels_of_its_own(tmp_path: Path):
-    rule = Alert(name="failed", kind="device_failed", for_s=0.0, channels=("second",))
+    rule = AlertOptions(name="failed", kind="device_failed", for_s=0.0, channels=("second",))
     async with (
         mail_server() as first,
         mail_server() as second,

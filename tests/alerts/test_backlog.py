@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growd.alerts.backlog import Backlog, KeptBacklog
-from growd.alerts.messages import Alert, Batch
-from growd.alerts.rules import Phase
+from growd.alerts.messages import Alert, AlertMessage
+from growd.alerts.rules import AlertPhase
 
-BEGUN = (Phase.START, Phase.REPEAT)
+BEGUN = (AlertPhase.START, AlertPhase.REPEAT)
 
 
 def alert(name: str, **more: object) -> Alert:
@@ -38,9 +38,9 @@ def tell(backlog: Backlog, name: str = "m") -> list[tuple[str, str]]:
 
 def test_what_began_and_ended_before_it_was_told_is_told_once():
     backlog = Backlog()
-    backlog.put(Phase.START, alert("a"))
-    backlog.put(Phase.REPEAT, alert("a"))
-    backlog.put(Phase.END, alert("a", ended=1_200.0))
+    backlog.put(AlertPhase.START, alert("a"))
+    backlog.put(AlertPhase.REPEAT, alert("a"))
+    backlog.put(AlertPhase.END, alert("a", ended=1_200.0))
     assert tell(backlog) == [("a", "over")]
     assert backlog.batch() is None
     assert len(backlog) == 0
@@ -48,10 +48,10 @@ def test_what_began_and_ended_before_it_was_told_is_told_once():
 
 def test_an_end_that_comes_while_the_begin_is_sent_is_told_next():
     backlog = Backlog()
-    backlog.put(Phase.START, alert("a"))
+    backlog.put(AlertPhase.START, alert("a"))
     sent = backlog.batch()
     assert sent is not None
-    backlog.put(Phase.END, alert("a", ended=1_200.0))
+    backlog.put(AlertPhase.END, alert("a", ended=1_200.0))
     backlog.delivered(sent, "<first>")
     batch = backlog.batch()
     assert batch is not None
@@ -61,10 +61,10 @@ def test_an_end_that_comes_while_the_begin_is_sent_is_told_next():
 
 def test_an_end_is_told_though_it_made_room_while_the_begin_was_sent():
     backlog = Backlog(most=1)
-    backlog.put(Phase.START, alert("a"))
+    backlog.put(AlertPhase.START, alert("a"))
     batch = backlog.batch()
-    backlog.put(Phase.END, alert("a", ended=1_200.0))
-    backlog.put(Phase.START, alert("b"))
+    backlog.put(AlertPhase.END, alert("a", ended=1_200.0))
+    backlog.put(AlertPhase.START, alert("b"))
     assert batch is not None
     backlog.delivered(batch, "m")
     assert phases(backlog) == [("b", "start"), ("a", "end")]
@@ -73,7 +73,7 @@ def test_an_end_is_told_though_it_made_room_while_the_begin_was_sent():
 
 def test_an_alert_as_it_was_told_is_not_changed_by_what_comes_later():
     backlog, changing = Backlog(), alert("a")
-    backlog.put(Phase.START, changing)
+    backlog.put(AlertPhase.START, changing)
     changing.text = "something else"
     batch = backlog.batch()
     assert batch is not None
@@ -82,28 +82,28 @@ def test_an_alert_as_it_was_told_is_not_changed_by_what_comes_later():
 
 def test_repeats_go_first_and_then_what_is_over():
     backlog = Backlog(most=3)
-    backlog.put(Phase.START, alert("told"))
+    backlog.put(AlertPhase.START, alert("told"))
     tell(backlog)
-    backlog.put(Phase.REPEAT, alert("told"))
-    backlog.put(Phase.START, alert("over"))
-    backlog.put(Phase.END, alert("over", ended=1_200.0))
-    backlog.put(Phase.START, alert("open"))
-    backlog.put(Phase.START, alert("next"))
+    backlog.put(AlertPhase.REPEAT, alert("told"))
+    backlog.put(AlertPhase.START, alert("over"))
+    backlog.put(AlertPhase.END, alert("over", ended=1_200.0))
+    backlog.put(AlertPhase.START, alert("open"))
+    backlog.put(AlertPhase.START, alert("next"))
     assert phases(backlog) == [("over", "over"), ("open", "start"), ("next", "start")]
-    backlog.put(Phase.END, alert("told", ended=1_200.0))
+    backlog.put(AlertPhase.END, alert("told", ended=1_200.0))
     assert phases(backlog) == [("open", "start"), ("next", "start"), ("told", "end")]
     assert backlog.left_out == 2
 
 
 def test_a_begin_that_found_no_room_is_told_with_its_repeat_and_never_by_its_end_alone():
     backlog = Backlog(most=1)
-    backlog.put(Phase.START, alert("a"))
-    backlog.put(Phase.START, alert("late"))
-    backlog.put(Phase.START, alert("never"))
-    backlog.put(Phase.END, alert("never", ended=1_200.0))
+    backlog.put(AlertPhase.START, alert("a"))
+    backlog.put(AlertPhase.START, alert("late"))
+    backlog.put(AlertPhase.START, alert("never"))
+    backlog.put(AlertPhase.END, alert("never", ended=1_200.0))
     assert tell(backlog) == [("a", "start")]
     assert backlog.left_out == 0  # the message said that two are missing
-    backlog.put(Phase.REPEAT, alert("late"))
+    backlog.put(AlertPhase.REPEAT, alert("late"))
     assert tell(backlog) == [("late", "start")]
 
 
@@ -116,22 +116,22 @@ class Line:
         self.believed: set[str] = set()
         self.most = most
         self._numbers = iter(range(1_000))
-        self._sent: Batch | None = None
+        self._sent: AlertMessage | None = None
 
     def open(self, name: str) -> None:
         if name not in self.opened:
             self.opened[name] = alert(f"{name}{next(self._numbers)}")
-            self.backlog.put(Phase.START, self.opened[name])
+            self.backlog.put(AlertPhase.START, self.opened[name])
 
     def close(self, name: str) -> None:
         if name in self.opened:
             closed = self.opened.pop(name)
             closed.ended = 1_200.0
-            self.backlog.put(Phase.END, closed)
+            self.backlog.put(AlertPhase.END, closed)
 
     def repeat(self, name: str) -> None:
         if name in self.opened:
-            self.backlog.put(Phase.REPEAT, self.opened[name])
+            self.backlog.put(AlertPhase.REPEAT, self.opened[name])
 
     def send(self, _: str = "") -> None:
         if self._sent is None:
@@ -144,10 +144,10 @@ class Line:
         if batch is None:
             return
         for entry in batch.entries:
-            assert (entry.alert.id in self.believed) == (entry.phase in (Phase.REPEAT, Phase.END))
-            if entry.phase is Phase.START:
+            assert (entry.alert.id in self.believed) == (entry.phase in (AlertPhase.REPEAT, AlertPhase.END))
+            if entry.phase is AlertPhase.START:
                 self.believed.add(entry.alert.id)
-            elif entry.phase is Phase.END:
+            elif entry.phase is AlertPhase.END:
                 self.believed.remove(entry.alert.id)
         self.backlog.delivered(batch, "m")
 

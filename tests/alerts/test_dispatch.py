@@ -19,7 +19,7 @@ from growd.alerts.dispatch import (
     DeliveryError,
 )
 from growd.alerts.messages import Alert
-from growd.alerts.rules import Phase
+from growd.alerts.rules import AlertPhase
 from growd.config.alerts import Notify
 from support.clock import ManualClock
 from support.running import running
@@ -27,14 +27,14 @@ from support.running import running
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from growd.alerts.messages import Batch
+    from growd.alerts.messages import AlertMessage
 
 
 class Line:
     """A channel that takes messages, or does not."""
 
     def __init__(self) -> None:
-        self.taken: list[Batch] = []
+        self.taken: list[AlertMessage] = []
         self.tries: list[float] = []
         self.error: Exception | None = None
         self.clock: ManualClock
@@ -42,7 +42,7 @@ class Line:
     async def run(self, is_up: Callable[[], None]) -> None:
         is_up()
 
-    async def send(self, batch: Batch) -> str:
+    async def send(self, batch: AlertMessage) -> str:
         self.tries.append(self.clock.monotonic())
         if self.error is not None:
             raise self.error
@@ -69,13 +69,13 @@ async def delivering(**options: Any) -> AsyncIterator[tuple[Delivery, Line, Manu
 
 async def test_what_happens_in_one_moment_is_one_message():
     async with delivering(group_s=5) as (delivery, line, clock):
-        delivery.put(Phase.START, alert("a"))
+        delivery.put(AlertPhase.START, alert("a"))
         await clock.advance(3)
-        delivery.put(Phase.START, alert("b"))
+        delivery.put(AlertPhase.START, alert("b"))
         assert line.taken == []
         await clock.advance(3)
         assert line.told() == [[("a", "start"), ("b", "start")]]
-        delivery.put(Phase.END, alert("a"))
+        delivery.put(AlertPhase.END, alert("a"))
         await clock.advance(5)
         assert line.told()[1:] == [[("a", "end")]]
         assert line.taken[1].threads == ("<1>",)
@@ -86,9 +86,9 @@ async def test_after_an_outage_of_hours_one_message_tells_all_that_was(caplog: p
         line.error = OSError("no route to host")
         failed_at = clock.time() + 5
         for name in ("a", "b", "c"):
-            delivery.put(Phase.START, alert(name))
+            delivery.put(AlertPhase.START, alert(name))
             await clock.advance(3_600)
-        delivery.put(Phase.END, alert("b"))
+        delivery.put(AlertPhase.END, alert("b"))
         pauses = [later - earlier for earlier, later in zip(line.tries, line.tries[1:], strict=False)]
         assert pauses[0] <= 5 + 5
         assert all(LONGEST_DELAY_S / 2 <= pause - 5 <= LONGEST_DELAY_S for pause in pauses[8:])
@@ -108,7 +108,7 @@ async def test_after_an_outage_of_hours_one_message_tells_all_that_was(caplog: p
 async def test_who_refuses_is_not_asked_again_at_once():
     async with delivering(group_s=0) as (delivery, line, clock):
         line.error = DeliveryError("535 wrong password", is_refusal=True)
-        delivery.put(Phase.START, alert("a"))
+        delivery.put(AlertPhase.START, alert("a"))
         await clock.advance(REFUSED_DELAY_S / 2 - 1)
         assert len(line.tries) == 1
         await clock.advance(REFUSED_DELAY_S)
@@ -118,13 +118,13 @@ async def test_who_refuses_is_not_asked_again_at_once():
 async def test_after_a_success_the_next_failure_is_tried_again_soon():
     async with delivering(group_s=0) as (delivery, line, clock):
         line.error = OSError("no route to host")
-        delivery.put(Phase.START, alert("a"))
+        delivery.put(AlertPhase.START, alert("a"))
         await clock.advance(3_600)
         line.error = None
         await clock.advance(LONGEST_DELAY_S)
         assert line.told() == [[("a", "start")]]
         line.error = OSError("no route to host")
-        delivery.put(Phase.END, alert("a"))
+        delivery.put(AlertPhase.END, alert("a"))
         await clock.settle()
         line.error = None
         await clock.advance(FIRST_DELAY_S)
@@ -136,7 +136,7 @@ async def test_after_a_mistake_in_a_channel_it_is_told_when_it_runs_again():
     line.clock, line.error = clock, RuntimeError("a mistake")
     settings = Notify(name="hook", kind="webhook", url="http://localhost", group_s=0)
     delivery = Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
-    delivery.put(Phase.START, alert("a"))
+    delivery.put(AlertPhase.START, alert("a"))
     with pytest.raises(RuntimeError, match="a mistake"):
         await delivery.run()
     line.error = None
@@ -147,7 +147,7 @@ async def test_after_a_mistake_in_a_channel_it_is_told_when_it_runs_again():
 async def test_a_way_that_is_free_again_is_used_at_once():
     async with delivering(group_s=0) as (delivery, line, clock):
         line.error = DeliveryError("535 wrong password", is_refusal=True)
-        delivery.put(Phase.START, alert("a"))
+        delivery.put(AlertPhase.START, alert("a"))
         await clock.settle()
         line.error = None
         assert await delivery.test() == ""
@@ -158,7 +158,7 @@ async def test_a_way_that_is_free_again_is_used_at_once():
 
 async def test_a_cancel_that_a_library_swallows_ends_it_and_what_was_told_counts():
     class Swallowing(Line):
-        async def send(self, batch: Batch) -> str:
+        async def send(self, batch: AlertMessage) -> str:
             self.began.set()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
@@ -170,7 +170,7 @@ async def test_a_cancel_that_a_library_swallows_ends_it_and_what_was_told_counts
     line.clock = clock
     settings = Notify(name="hook", kind="webhook", url="http://localhost", group_s=0)
     delivery = Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
-    delivery.put(Phase.START, alert("a"))
+    delivery.put(AlertPhase.START, alert("a"))
     task = asyncio.create_task(delivery.run(), name="delivery")
     await line.began.wait()
     task.cancel()
@@ -183,7 +183,7 @@ async def test_a_cancel_that_a_library_swallows_ends_it_and_what_was_told_counts
 async def test_more_than_the_most_of_an_hour_wait_and_are_one_message():
     async with delivering(group_s=0, most_per_hour=2) as (delivery, line, clock):
         for name in ("a", "b", "c", "d"):
-            delivery.put(Phase.START, alert(name))
+            delivery.put(AlertPhase.START, alert(name))
             await clock.advance(60)
         assert line.told() == [[("a", "start")], [("b", "start")]]
         await clock.advance(HOUR_S)

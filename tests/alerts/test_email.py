@@ -10,8 +10,8 @@ import pytest
 
 from growd.alerts.channels.email import Email, MailServer
 from growd.alerts.dispatch import DeliveryError
-from growd.alerts.messages import Alert, Batch, Entry, Sender
-from growd.alerts.rules import Phase
+from growd.alerts.messages import Alert, AlertMessage, Entry, Sender
+from growd.alerts.rules import AlertPhase
 from support.mail import PASSWORD, USER, mail_server
 from support.tls_door import CA_FILE
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SENDER = Sender("grøwd", "0123456789ab")
 TIME = 1_700_000_000.0
 ALERT = Alert("a1", "hot", "out_of_band", "critical", "e", "Kammer: 31.2 °C, über 30 °C", TIME - 700, TIME)
-START = Batch((Entry(Phase.START, ALERT),))
+START = AlertMessage((Entry(AlertPhase.START, ALERT),))
 
 
 def email_to(
@@ -61,7 +61,7 @@ async def test_what_follows_refers_to_the_mail_that_began_it():
     async with mail_server() as box:
         email = email_to(box)
         name = await email.send(START)
-        await email.send(Batch((Entry(Phase.END, ended),), threads=(name,)))
+        await email.send(AlertMessage((Entry(AlertPhase.END, ended),), threads=(name,)))
         first, second = await box.arrived(2)
     assert second["In-Reply-To"] == second["References"] == first["Message-ID"] == name
     assert second["Message-ID"] != name
@@ -138,6 +138,6 @@ def test_nothing_in_a_text_makes_a_header():
     cunning = Alert("a1", "hot", "device_failed", "info", "e", "x\r\nBcc: c@example.org", TIME, TIME)
     server = MailServer("localhost", 25, "none", ssl.create_default_context(), 20.0)
     email = Email(server, "growd@example.org", ("a@example.org",), SENDER, lambda: TIME)
-    message = email.message(Batch((Entry(Phase.NOTICE, cunning),)))
+    message = email.message(AlertMessage((Entry(AlertPhase.NOTICE, cunning),)))
     assert message["Bcc"] is None
     assert message["Subject"] == "[growd grøwd] info: x Bcc: c@example.org"

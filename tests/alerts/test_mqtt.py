@@ -15,8 +15,8 @@ import pytest
 from growd.alerts.channels import mqtt as channel
 from growd.alerts.channels.mqtt import Broker, Mqtt
 from growd.alerts.dispatch import DeliveryError
-from growd.alerts.messages import Alert, Batch, Entry, Sender
-from growd.alerts.rules import Phase
+from growd.alerts.messages import Alert, AlertMessage, Entry, Sender
+from growd.alerts.rules import AlertPhase
 from support.broker import PASSWORD, USER, broker
 from support.stand_in import StandIn
 from support.tls_door import CA_FILE
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TIME = 1_700_000_000.0
 ALERT = Alert("a1", "hot", "out_of_band", "critical", "environment_1", "it is hot", TIME - 700, TIME)
-START = Batch((Entry(Phase.START, ALERT),))
+START = AlertMessage((Entry(AlertPhase.START, ALERT),))
 EVENT, OPEN, STATUS = (f"growd/alerts/{name}" for name in ("event", "open", "status"))
 
 

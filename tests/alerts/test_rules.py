@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.alerts.rules import Level, Phase, Terms, Track, advance, band_level
+from growd.alerts.rules import AlertPhase, AlertTrack, Level, Terms, advance, band_level
 
 LEVELS = st.sampled_from(list(Level))
 COURSES = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 5.0, 60.0]), LEVELS, st.booleans()), max_size=60)
@@ -17,34 +17,34 @@ TERMS = st.builds(
 BOUNDS = st.floats(-100, 100)
 
 
-def told_by_rules(course: list[tuple[float, Level, bool]], terms: Terms) -> list[Phase | None]:
-    track, told = Track(), []
+def told_by_rules(course: list[tuple[float, Level, bool]], terms: Terms) -> list[AlertPhase | None]:
+    track, told = AlertTrack(), []
     for at, level, is_silenced in course:
         track, phase = advance(track, terms, level, at, is_silenced=is_silenced)
         told.append(phase)
     return told
 
 
-def told_by_reading(course: list[tuple[float, Level, bool]], terms: Terms) -> list[Phase | None]:
+def told_by_reading(course: list[tuple[float, Level, bool]], terms: Terms) -> list[AlertPhase | None]:
     """Each look judged anew from all that went before it."""
-    told: list[Phase | None] = []
+    told: list[AlertPhase | None] = []
     for index, (at, level, is_silenced) in enumerate(course):
-        last_start = max((i for i in range(index) if told[i] is Phase.START), default=-1)
-        last_end = max((i for i in range(index) if told[i] is Phase.END), default=-1)
+        last_start = max((i for i in range(index) if told[i] is AlertPhase.START), default=-1)
+        last_end = max((i for i in range(index) if told[i] is AlertPhase.END), default=-1)
         if last_start > last_end:  # open
-            last_told = max(i for i in range(index) if told[i] in (Phase.START, Phase.REPEAT))
+            last_told = max(i for i in range(index) if told[i] in (AlertPhase.START, AlertPhase.REPEAT))
             is_due = terms.repeat_s > 0 and at - course[last_told][0] >= terms.repeat_s
             if level is Level.CLEAR:
-                told.append(Phase.END)
+                told.append(AlertPhase.END)
             else:
-                told.append(Phase.REPEAT if is_due and not is_silenced else None)
+                told.append(AlertPhase.REPEAT if is_due and not is_silenced else None)
             continue
         breaks = [i for i in range(index) if i <= last_end or course[i][1] in (Level.CLEAR, Level.BETWEEN)]
         since = [
             when for when, seen, _ in course[max(breaks, default=-1) + 1 : index + 1] if seen is Level.RAISED
         ]
         is_long = level is Level.RAISED and at - since[0] >= terms.for_s
-        told.append(Phase.START if is_long else None)
+        told.append(AlertPhase.START if is_long else None)
     return told
 
 
@@ -58,8 +58,8 @@ def test_what_is_told_is_what_a_reading_of_the_whole_course_says(
         course.append((now, level, is_silenced))
     told = told_by_rules(course, terms)
     assert told == told_by_reading(course, terms)
-    ends = [phase for phase in told if phase in (Phase.START, Phase.END)]
-    assert ends == ([Phase.START, Phase.END] * len(ends))[: len(ends)]
+    ends = [phase for phase in told if phase in (AlertPhase.START, AlertPhase.END)]
+    assert ends == ([AlertPhase.START, AlertPhase.END] * len(ends))[: len(ends)]
 
 
 @given(st.floats(-200, 200), BOUNDS, st.floats(1, 100), st.floats(0, 0.49))
@@ -88,6 +88,8 @@ def test_a_value_that_swings_around_its_limit_tells_nothing_and_one_that_stays_t
     assert told_by_rules(swinging, terms) == [None] * len(swinging)
     staying = [(0.0, Level.RAISED, False), (10.0, Level.RAISED, False)]
     assert (
-        told_by_rules(staying + [(10.0 + each[0], *each[1:]) for each in swinging], terms).count(Phase.START)
+        told_by_rules(staying + [(10.0 + each[0], *each[1:]) for each in swinging], terms).count(
+            AlertPhase.START
+        )
         == 1
     )

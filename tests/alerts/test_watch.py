@@ -12,7 +12,7 @@ from growd.alerts.observations import SILENT_S, World
 from growd.alerts.watch import GONE_S, PERIOD_S, QUIET_S, Watch
 from growd.bus import Bus
 from growd.bus.messages import DIAGNOSTIC_STATUS, STRING, Quality
-from growd.config.alerts import Alert as Rule
+from growd.config.alerts import AlertOptions as Rule
 from growd.control.interlocks.node import INTERLOCK
 from growd.control.topics import declare_environment
 from growd.recipes.status import RECIPE_STATE
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from growd.alerts.messages import Alert
-    from growd.alerts.rules import Phase
+    from growd.alerts.rules import AlertPhase
 
 ENV = "environment_1"
 TEMPERATURE = "air_temperature"
@@ -58,7 +58,7 @@ class Scene:
     def fail(self, level: int, message: str) -> None:
         self.device.publish({"level": level, "name": "scd30_1", "message": message})
 
-    def tell(self, phase: Phase, alert: Alert) -> None:
+    def tell(self, phase: AlertPhase, alert: Alert) -> None:
         self.told.append((str(phase), alert.text))
         self.alerts.append(alert)
 

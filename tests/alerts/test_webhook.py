@@ -15,8 +15,8 @@ from aiohttp import web
 
 from growd.alerts.channels.webhook import DELIVERY, SIGNATURE, Webhook
 from growd.alerts.dispatch import DeliveryError
-from growd.alerts.messages import Alert, Batch, Entry, Place, Sender
-from growd.alerts.rules import Phase
+from growd.alerts.messages import Alert, AlertMessage, Entry, Place, Sender
+from growd.alerts.rules import AlertPhase
 from support.tls_door import CA_FILE, server_context
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ ALERT = Alert(
     "a1", "hot", "out_of_band", "critical", "environment_1", "it is hot", TIME - 700, TIME,
     Place("environment_1", "", "air_temperature", 31.2, 30.0, "degC"),
 )  # fmt: skip
-START = Batch((Entry(Phase.START, ALERT),))
+START = AlertMessage((Entry(AlertPhase.START, ALERT),))
 
 
 @dataclass
@@ -99,7 +99,7 @@ async def test_without_secrets_it_sends_none():
 
 async def test_what_was_late_and_what_was_left_out_is_said():
     async with receiving() as receiver:
-        await webhook(receiver.url).send(Batch(START.entries, late_since=TIME - 600, left_out=3))
+        await webhook(receiver.url).send(AlertMessage(START.entries, late_since=TIME - 600, left_out=3))
     told = json.loads(receiver.got[0][1])
     assert told["left_out"] == 3
     assert told["late_since"] is not None

@@ -11,7 +11,7 @@ import pytest
 
 from growd import __version__
 from growd.host import machine
-from growd.host.machine import Machine, MachineStatus, read_machine
+from growd.host.machine import MachineNode, MachineStatus, read_machine
 from growd.runtime.clock import RealClock
 from support.daemon import serving
 
@@ -88,7 +88,7 @@ def test_what_a_machine_can_not_tell_is_none(tmp_path: Path):
 async def test_a_node_tells_it_over_the_api_and_leaves_out_what_is_not_known(tmp_path: Path):
     write(tmp_path, {"proc/uptime": "12.50 1.00\n"})
     async with serving() as daemon:
-        node = Machine(daemon.bus, tmp_path, tmp_path)
+        node = MachineNode(daemon.bus, tmp_path, tmp_path)
         told = (await daemon.ask("GET", "/node/machine")).json["machine"]
         await node.close()
     assert told["uptime_s"] == 12.5
@@ -100,7 +100,7 @@ async def test_a_node_tells_it_over_the_api_and_leaves_out_what_is_not_known(tmp
 
 async def test_what_was_read_a_moment_ago_is_not_read_again(tmp_path: Path):
     async with serving() as daemon:
-        node = Machine(daemon.bus, tmp_path, tmp_path)
+        node = MachineNode(daemon.bus, tmp_path, tmp_path)
         write(tmp_path, {"proc/uptime": "1 1\n"})
         await daemon.ask("GET", "/node/machine")
         write(tmp_path, {"proc/uptime": "2 2\n"})
@@ -122,7 +122,7 @@ async def test_files_that_can_not_be_read_in_time_hold_up_nobody(
     monkeypatch.setattr(machine, "read_machine", hang)
     monkeypatch.setattr(machine, "_PATIENCE_S", 0.01)
     async with serving() as daemon:
-        node = Machine(daemon.bus, tmp_path, tmp_path)
+        node = MachineNode(daemon.bus, tmp_path, tmp_path)
         answers = await asyncio.gather(*(daemon.ask("GET", "/node/machine") for _ in range(3)))
         assert [answer.json["machine"] for answer in answers] == [None] * 3
         assert len(calls) == 1  # what hangs takes one thread, however many ask

@@ -11,16 +11,12 @@ PACKAGES = ["daemon/growd", "drivers/growd_drivers", "hw-sim/growd_hwsim"]
 
 # Names that still exist more than once: remove a name from this set once it is unique.
 EXCEPTIONS = {
-    "Alert",
     "Body",
     "Client",
     "Connection",
     "Finding",
     "Format",
     "Guard",
-    "Machine",
-    "Operations",
-    "Phase",
     "Plan",
     "Position",
     "RefusedError",
@@ -28,7 +24,6 @@ EXCEPTIONS = {
     "Server",
     "Source",
     "StorageRule",
-    "Track",
 }
 
 

@@ -23,7 +23,7 @@ from growd.api.monitoring import MonitoringPages
 from growd.bus.messages import Quality
 from growd.control.health import Health, State
 from growd.control.topics import commanded, declare_environment, desired, measured
-from growd.host.machine import Machine, MachineStatus
+from growd.host.machine import MachineNode, MachineStatus
 from growd.recipes.status import RECIPE_STATE
 from growd.status.metrics import UNITS, render
 from growd.status.model import (
@@ -123,7 +123,7 @@ async def rigged(path: Path) -> AsyncIterator[Rig]:
     database = Database(files=path, data=path, design_name="svc", url="http://127.0.0.1:9")
     async with serving() as daemon, database:
         status = StatusNode(daemon.bus, [SHELF])
-        machine = Machine(daemon.bus, path)
+        machine = MachineNode(daemon.bus, path)
         DatabaseNode(daemon.bus, database)
         MonitoringPages(status).open(daemon.api, daemon.server)
         yield Rig(daemon, status)

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from growd.alerts.messages import Alert, Batch, Entry
-from growd.alerts.rules import Phase
+from growd.alerts.messages import Alert, AlertMessage, Entry
+from growd.alerts.rules import AlertPhase
 
 MOST_WAITING: Final = 200
 
@@ -22,15 +22,15 @@ class Item(msgspec.Struct):
     notice: bool = False
 
     @property
-    def phase(self) -> Phase | None:
+    def phase(self) -> AlertPhase | None:
         """What the next message says of it."""
         if self.notice:
-            return Phase.NOTICE
+            return AlertPhase.NOTICE
         if self.start:
-            return Phase.OVER if self.end else Phase.START
+            return AlertPhase.OVER if self.end else AlertPhase.START
         if self.end:
-            return Phase.END
-        return Phase.REPEAT if self.repeat else None
+            return AlertPhase.END
+        return AlertPhase.REPEAT if self.repeat else None
 
 
 class KeptBacklog(msgspec.Struct):
@@ -42,7 +42,7 @@ class KeptBacklog(msgspec.Struct):
     late_since: float | None = None
 
 
-_ROOM_IS_MADE_OF: Final = (Phase.REPEAT, Phase.OVER, Phase.NOTICE)
+_ROOM_IS_MADE_OF: Final = (AlertPhase.REPEAT, AlertPhase.OVER, AlertPhase.NOTICE)
 
 
 class Backlog:
@@ -67,43 +67,45 @@ class Backlog:
     def __len__(self) -> int:
         return len(self._items)
 
-    def put(self, phase: Phase, alert: Alert) -> None:
+    def put(self, phase: AlertPhase, alert: Alert) -> None:
         """Have this told."""
         alert = msgspec.structs.replace(alert)  # as it is now
         item = self._items.get(alert.id)
         if item is not None:
             item.alert = alert
-            item.end |= phase is Phase.END
-            item.repeat |= phase is Phase.REPEAT
-        elif phase is Phase.END and alert.id not in self._told:
+            item.end |= phase is AlertPhase.END
+            item.repeat |= phase is AlertPhase.REPEAT
+        elif phase is AlertPhase.END and alert.id not in self._told:
             return  # nobody knows that it began
         elif self._has_room(phase):
-            is_start = phase is Phase.START or (phase is Phase.REPEAT and alert.id not in self._told)
+            is_start = phase is AlertPhase.START or (
+                phase is AlertPhase.REPEAT and alert.id not in self._told
+            )
             self._items[alert.id] = Item(
                 alert,
                 start=is_start,
-                repeat=phase is Phase.REPEAT and not is_start,
-                end=phase is Phase.END,
-                notice=phase is Phase.NOTICE,
+                repeat=phase is AlertPhase.REPEAT and not is_start,
+                end=phase is AlertPhase.END,
+                notice=phase is AlertPhase.NOTICE,
             )
         else:
             self.left_out += 1
 
-    def batch(self) -> Batch | None:
+    def batch(self) -> AlertMessage | None:
         """All that waits as one message, None if there is nothing."""
         entries = [
             Entry(phase, msgspec.structs.replace(item.alert))
             for item in self._items.values()
             if (phase := item.phase) is not None
         ]
-        self._on_the_way = frozenset(entry.alert.id for entry in entries if entry.phase is Phase.START)
+        self._on_the_way = frozenset(entry.alert.id for entry in entries if entry.phase is AlertPhase.START)
         self._overtaken.clear()
         if not entries:
             return None
         threads = dict.fromkeys(self._told[each.alert.id] for each in entries if each.alert.id in self._told)
-        return Batch(tuple(entries), self.late_since, self.left_out, tuple(filter(None, threads)))
+        return AlertMessage(tuple(entries), self.late_since, self.left_out, tuple(filter(None, threads)))
 
-    def delivered(self, batch: Batch, name: str) -> None:
+    def delivered(self, batch: AlertMessage, name: str) -> None:
         """This message, which the channel calls `name`, was told; what came since then waits on."""
         self.left_out -= batch.left_out
         self.late_since = None
@@ -117,25 +119,25 @@ class Backlog:
     def _note(self, entry: Entry, name: str) -> None:
         alert_id = entry.alert.id
         item = self._items.get(alert_id)
-        if entry.phase is Phase.START:
+        if entry.phase is AlertPhase.START:
             self._told[alert_id] = name
             if (overtaken := self._overtaken.pop(alert_id, None)) is not None:
                 item = self._items[alert_id] = overtaken  # who heard of its begin is to hear of its end
                 self.left_out -= 1
-        elif entry.phase is Phase.END:
+        elif entry.phase is AlertPhase.END:
             self._told.pop(alert_id, None)
         if item is None:
             return  # it made room meanwhile
         item.start = item.repeat = False
-        if entry.phase is not Phase.START and entry.phase is not Phase.REPEAT:
+        if entry.phase is not AlertPhase.START and entry.phase is not AlertPhase.REPEAT:
             item.end = item.notice = False
         if item.phase is None:
             del self._items[alert_id]
 
-    def _has_room(self, phase: Phase) -> bool:
+    def _has_room(self, phase: AlertPhase) -> bool:
         if len(self._items) < self._most:
             return True
-        if phase is Phase.REPEAT:
+        if phase is AlertPhase.REPEAT:
             return False
         for wanted in _ROOM_IS_MADE_OF:
             for alert_id, item in self._items.items():
@@ -145,4 +147,4 @@ class Backlog:
                     if alert_id in self._on_the_way:
                         self._overtaken[alert_id] = item
                     return True
-        return phase is Phase.END  # there are no more of them than of begins that were told
+        return phase is AlertPhase.END  # there are no more of them than of begins that were told

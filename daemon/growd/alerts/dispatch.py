@@ -8,14 +8,14 @@ import random
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from growd.alerts.messages import Batch
+from growd.alerts.messages import AlertMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from growd.alerts.backlog import Backlog
     from growd.alerts.messages import Alert
-    from growd.alerts.rules import Phase
+    from growd.alerts.rules import AlertPhase
     from growd.config.alerts import Notify
     from growd.runtime.clock import Clock
 
@@ -40,7 +40,7 @@ class Channel(Protocol):
     async def run(self, is_up: Callable[[], None]) -> None:
         """Keep up what lasts between two messages, and call `is_up()` when it is there again."""
 
-    async def send(self, batch: Batch) -> str:
+    async def send(self, batch: AlertMessage) -> str:
         """Tell it. Returns what the message is called, for those that refer to it; "" for nothing.
 
         Raises `DeliveryError`, or OSError.
@@ -94,7 +94,7 @@ class Delivery:
         if len(backlog):
             self._wanted.set()
 
-    def put(self, phase: Phase, alert: Alert) -> None:
+    def put(self, phase: AlertPhase, alert: Alert) -> None:
         """Have this told."""
         self.backlog.put(phase, alert)
         self._wanted.set()
@@ -140,7 +140,7 @@ class Delivery:
     async def test(self) -> str:
         """Send a test message now. Returns why that failed, else an empty text."""
         try:
-            await self._send(Batch((), is_test=True))
+            await self._send(AlertMessage((), is_test=True))
         except DeliveryError as error:
             return str(error)
         self.retry_now()
@@ -162,7 +162,7 @@ class Delivery:
         self._on_change()
         return True
 
-    async def _send(self, batch: Batch) -> str:
+    async def _send(self, batch: AlertMessage) -> str:
         """One message at a time. Raises `DeliveryError`."""
         limit = self.settings.timeout_s
         async with self._sending:

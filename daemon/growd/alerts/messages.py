@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.alerts.rules import Phase
+from growd.alerts.rules import AlertPhase
 from growd.runtime.text import duration
 
 if TYPE_CHECKING:
@@ -20,7 +20,11 @@ VERSION: Final = 1
 """Of the JSON. A field may be added to it; one that is gone or means something else makes a new version."""
 
 _SEVERITIES: Final = ("info", "warning", "critical")
-_LEADS: Final = {Phase.REPEAT: "still: ", Phase.END: "over: ", Phase.OVER: "was, and is over: "}
+_LEADS: Final = {
+    AlertPhase.REPEAT: "still: ",
+    AlertPhase.END: "over: ",
+    AlertPhase.OVER: "was, and is over: ",
+}
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -64,12 +68,12 @@ class Alert(msgspec.Struct):
 class Entry:
     """What is told of one alert."""
 
-    phase: Phase
+    phase: AlertPhase
     alert: Alert
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class AlertMessage:
     """What one message tells.
 
     `late_since` is when the channel failed first, where it did (UNIX seconds); `left_out` counts what was not
@@ -101,18 +105,22 @@ class Sender:
         """A UNIX time for a person, with its offset from UTC."""
         return datetime.fromtimestamp(time, self.zone).astimezone(self.zone).isoformat(" ", "seconds")
 
-    def subject(self, batch: Batch) -> str:
+    def subject(self, batch: AlertMessage) -> str:
         """One line: how bad it is, what it is, and of which machine."""
         if batch.is_test:
             return f"[growd {self.host}] test message"
-        begun = [each for each in batch.entries if each.phase in (Phase.START, Phase.REPEAT, Phase.NOTICE)]
+        begun = [
+            each
+            for each in batch.entries
+            if each.phase in (AlertPhase.START, AlertPhase.REPEAT, AlertPhase.NOTICE)
+        ]
         first = (begun or batch.entries)[0]
         more = f" (and {len(batch.entries) - 1} more)" if len(batch.entries) > 1 else ""
         worst = max((each.alert.severity for each in begun), key=_SEVERITIES.index, default="")
         lead = f"{worst}: " if worst else ""
         return f"[growd {self.host}] {lead}{_LEADS.get(first.phase, '')}{first.alert.text}{more}"
 
-    def text(self, batch: Batch) -> str:
+    def text(self, batch: AlertMessage) -> str:
         """All of it, a paragraph for each alert."""
         if batch.is_test:
             return f"This is a test message of growd on {self.host}: the channel works."
@@ -129,7 +137,7 @@ class Sender:
         alert = entry.alert
         lead = f"{alert.severity}: {_LEADS.get(entry.phase, '')}{alert.text}."
         since = self.moment(alert.since)
-        if entry.phase is Phase.NOTICE:
+        if entry.phase is AlertPhase.NOTICE:
             times = f"At {since}."
         elif alert.ended is None:
             times = f"Since {since}, for {duration(alert.told_at - alert.since)}."
@@ -138,7 +146,7 @@ class Sender:
         now = f" Now: {alert.now}." if alert.now else ""
         return f"{lead}\n{times}{now} (rule {alert.rule}, alert {alert.id})"
 
-    def document(self, batch: Batch, now: float) -> dict[str, Any]:
+    def document(self, batch: AlertMessage, now: float) -> dict[str, Any]:
         """A message as JSON; docs/alerts.md describes the fields."""
         return {
             "version": VERSION,
@@ -155,7 +163,7 @@ class Sender:
 
     def opened(self, alerts: Sequence[Alert], now: float) -> dict[str, Any]:
         """What is open, as JSON."""
-        members = [self.member(Entry(Phase.START, alert)) for alert in alerts]
+        members = [self.member(Entry(AlertPhase.START, alert)) for alert in alerts]
         return {
             "version": VERSION,
             "host": self.host,

@@ -78,7 +78,7 @@ class World:
         self._lost = 0
         self._lost_at: float | None = None
         self._seen_problems: dict[str, str] = {}
-        self._looks: dict[str, Callable[[settings.Alert], Iterator[Observation]]] = {
+        self._looks: dict[str, Callable[[settings.AlertOptions], Iterator[Observation]]] = {
             "out_of_band": self._band,
             "set_point_missed": self._set_points,
             "no_value": self._values,
@@ -95,7 +95,7 @@ class World:
             "recipe_ended": lambda _: iter(()),  # it happens once, so it is heard and not looked for
         }
 
-    async def prepare(self, rules: Iterable[settings.Alert]) -> None:
+    async def prepare(self, rules: Iterable[settings.AlertOptions]) -> None:
         """Have the machine looked at, where a rule goes by it and the last look is long ago."""
         now = self._bus.clock.monotonic()
         if any(rule.kind in _OF_MACHINE for rule in rules) and now - self._prepared_at >= MACHINE_S:
@@ -103,11 +103,11 @@ class World:
             with contextlib.suppress(UnknownNameError):
                 await self._bus.find_node("machine").prepare()
 
-    def look(self, rule: settings.Alert) -> list[Observation]:
+    def look(self, rule: settings.AlertOptions) -> list[Observation]:
         """How it is with all that a rule watches."""
         return list(self._looks[rule.kind](rule))
 
-    def _environments(self, rule: settings.Alert) -> list[str]:
+    def _environments(self, rule: settings.AlertOptions) -> list[str]:
         return [name for name in self._measured if not rule.environment or rule.environment == name]
 
     def _last(self, topic: str) -> Message | None:
@@ -118,12 +118,12 @@ class World:
 
     # variables
 
-    def _band(self, rule: settings.Alert) -> Iterator[Observation]:
+    def _band(self, rule: settings.AlertOptions) -> Iterator[Observation]:
         for environment in self._environments(rule):
             if rule.variable in self._measured[environment]:
                 yield self._in_band(rule, environment)
 
-    def _in_band(self, rule: settings.Alert, environment: str) -> Observation:
+    def _in_band(self, rule: settings.AlertOptions, environment: str) -> Observation:
         name, unit = rule.variable, VARIABLES[rule.variable].unit
         last = self._last(f"{environment}/measured/{name}")
         place = Place(environment=environment, variable=name, unit=unit)
@@ -141,7 +141,9 @@ class World:
         place = Place(environment=environment, variable=name, value=value, limit=limit, unit=unit)
         return Observation(environment, level, f"{environment}: {name} is {shown} {unit}{words}", place)
 
-    def _limits(self, rule: settings.Alert, environment: str) -> tuple[float | None, float | None, str]:
+    def _limits(
+        self, rule: settings.AlertOptions, environment: str
+    ) -> tuple[float | None, float | None, str]:
         """The band, the narrower of limits and distance from the set point, and words for the latter."""
         low, high = rule.below, rule.above
         if rule.deviation is None:
@@ -155,7 +157,7 @@ class World:
         high = near_high if high is None else min(high, near_high)
         return low, high, f" (set point {wanted:.6g})"
 
-    def _set_points(self, rule: settings.Alert) -> Iterator[Observation]:
+    def _set_points(self, rule: settings.AlertOptions) -> Iterator[Observation]:
         for environment in self._environments(rule):
             for each in self._told_by(f"{environment}/attainment", "attainment") or []:
                 name = each["variable"]
@@ -165,7 +167,7 @@ class World:
                     level = _LEVELS[each["state"]]
                     yield Observation(f"{environment}/{name}", level, each["text"], place)
 
-    def _values(self, rule: settings.Alert) -> Iterator[Observation]:
+    def _values(self, rule: settings.AlertOptions) -> Iterator[Observation]:
         for environment in self._environments(rule):
             for name in sorted(self._measured[environment]):
                 if not rule.variable or rule.variable == name:
@@ -200,7 +202,7 @@ class World:
             elif parts[1] == "interlocks":
                 self._interlocks.append((parts[0], parts[2], topic))
 
-    def _failed_devices(self, rule: settings.Alert) -> Iterator[Observation]:
+    def _failed_devices(self, rule: settings.AlertOptions) -> Iterator[Observation]:
         self._index()
         for environment, device, topic in self._devices:
             last = self._last(topic)
@@ -212,7 +214,7 @@ class World:
             level = Level.RAISED if has_failed else Level.CLEAR
             yield Observation(topic, level, text, Place(environment=environment, device=device))
 
-    def _tripped(self, rule: settings.Alert) -> Iterator[Observation]:
+    def _tripped(self, rule: settings.AlertOptions) -> Iterator[Observation]:
         self._index()
         for environment, name, topic in self._interlocks:
             last = self._last(topic)
@@ -225,7 +227,7 @@ class World:
             text = f"{environment}: the interlock {name} {words}"
             yield Observation(topic, level, text, Place(environment=environment, device=name))
 
-    def _stalled(self, rule: settings.Alert) -> Iterator[Observation]:
+    def _stalled(self, rule: settings.AlertOptions) -> Iterator[Observation]:
         now = self._bus.clock.monotonic()
         for environment in self._environments(rule):
             last = self._last(f"{environment}/recipe_state")
@@ -253,7 +255,7 @@ class World:
         except UnknownNameError:
             return None
 
-    def _outbox(self, rule: settings.Alert) -> Iterator[Observation]:
+    def _outbox(self, rule: settings.AlertOptions) -> Iterator[Observation]:
         store = self._store()
         if store is not None:
             waiting = store["waiting"]
@@ -264,7 +266,7 @@ class World:
                 "outbox", level, text, Place(value=float(waiting), limit=float(rule.points), unit="points")
             )
 
-    def _database(self, _: settings.Alert) -> Iterator[Observation]:
+    def _database(self, _: settings.AlertOptions) -> Iterator[Observation]:
         store = self._store()
         if store is not None:
             level = Level.RAISED if store["shipping"] else Level.CLEAR
@@ -273,7 +275,7 @@ class World:
             )
             yield Observation("database", level, text)
 
-    def _losses(self, _: settings.Alert) -> Iterator[Observation]:
+    def _losses(self, _: settings.AlertOptions) -> Iterator[Observation]:
         store = self._store()
         if store is None:
             return
@@ -296,14 +298,14 @@ class World:
             level = Level.RAISED if is_raised else Level.CLEAR
             yield Observation(subject, level, text if is_raised else "no more at present")
 
-    def _replications(self, _: settings.Alert) -> Iterator[Observation]:
+    def _replications(self, _: settings.AlertOptions) -> Iterator[Observation]:
         for each in self._told_by("replication", "replications") or []:
             is_failing = each["state"] == "failing"
             words = f"fails: {each['last_error']}" if is_failing else f"is {each['state']}"
             level = Level.RAISED if is_failing else Level.CLEAR
             yield Observation(each["name"], level, f"the replication of {each['name']} {words}")
 
-    def _problems(self, _: settings.Alert) -> Iterator[Observation]:
+    def _problems(self, _: settings.AlertOptions) -> Iterator[Observation]:
         """By their texts without the numbers, which may change while a problem lasts."""
         found = {
             _NUMBERS.sub("#", problem["text"]): problem["text"]
@@ -320,7 +322,7 @@ class World:
 
     # the machine
 
-    def _disk(self, rule: settings.Alert) -> Iterator[Observation]:
+    def _disk(self, rule: settings.AlertOptions) -> Iterator[Observation]:
         machine = self._told_by("machine", "machine") or {}
         free = machine.get("disk_free_bytes")
         if free is None:
@@ -331,7 +333,7 @@ class World:
         text = f"{free_mb:.0f} MB are free on the disk of the data folder{words}"
         yield Observation("disk", level, text, Place(value=free_mb, limit=rule.free_mb, unit="MB"))
 
-    def _heat(self, rule: settings.Alert) -> Iterator[Observation]:
+    def _heat(self, rule: settings.AlertOptions) -> Iterator[Observation]:
         machine = self._told_by("machine", "machine") or {}
         temperatures = machine.get("temperatures_degc")
         if temperatures:
@@ -347,5 +349,5 @@ class World:
             yield Observation("firmware", level, text)
 
 
-def _is_of(rule: settings.Alert, environment: str, device: str) -> bool:
+def _is_of(rule: settings.AlertOptions, environment: str, device: str) -> bool:
     return rule.environment in ("", environment) and rule.device in ("", device)

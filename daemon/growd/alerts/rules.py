@@ -19,7 +19,7 @@ class Level(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Phase(StrEnum):
+class AlertPhase(StrEnum):
     """What is told of an alert. `over`: it ended before it could be told. `notice`: it has no end."""
 
     START = "start"
@@ -38,7 +38,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class AlertTrack:
     """One thing that a rule watches: since when it is raised, and when it was told last (monotonic)."""
 
     raised_at: float | None = None
@@ -47,8 +47,8 @@ class Track:
 
 
 def advance(
-    track: Track, terms: Terms, level: Level, now: float, *, is_silenced: bool = False
-) -> tuple[Track, Phase | None]:
+    track: AlertTrack, terms: Terms, level: Level, now: float, *, is_silenced: bool = False
+) -> tuple[AlertTrack, AlertPhase | None]:
     """The track after a look at the monotonic time `now`, and what is to be told of it.
 
     A time in which nothing is known does not interrupt one in which it was raised, but only a look that finds
@@ -59,20 +59,20 @@ def advance(
     if level is Level.UNKNOWN:
         return track, None
     if level is not Level.RAISED:
-        return Track(), None
+        return AlertTrack(), None
     since = now if track.raised_at is None else track.raised_at
     if now - since < terms.for_s:
         return replace(track, raised_at=since), None
-    return Track(since, is_open=True, told_at=now), Phase.START
+    return AlertTrack(since, is_open=True, told_at=now), AlertPhase.START
 
 
 def _advance_open(
-    track: Track, terms: Terms, level: Level, now: float, *, is_silenced: bool
-) -> tuple[Track, Phase | None]:
+    track: AlertTrack, terms: Terms, level: Level, now: float, *, is_silenced: bool
+) -> tuple[AlertTrack, AlertPhase | None]:
     if level is Level.CLEAR:
-        return Track(), Phase.END
+        return AlertTrack(), AlertPhase.END
     if terms.repeat_s and not is_silenced and now - track.told_at >= terms.repeat_s:
-        return replace(track, told_at=now), Phase.REPEAT
+        return replace(track, told_at=now), AlertPhase.REPEAT
     return track, None
 
 

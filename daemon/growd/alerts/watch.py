@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from growd.alerts.messages import Alert, Place
 from growd.alerts.observations import Observation
-from growd.alerts.rules import Level, Phase, Terms, Track, advance
+from growd.alerts.rules import AlertPhase, AlertTrack, Level, Terms, advance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -39,11 +39,11 @@ class Watch:
         bus: Bus,
         node: Node,
         world: World,
-        rules: Sequence[settings.Alert],
+        rules: Sequence[settings.AlertOptions],
         *,
         environments: Iterable[str],
         opened: Iterable[Alert],
-        tell: Callable[[Phase, Alert], None],
+        tell: Callable[[AlertPhase, Alert], None],
     ) -> None:
         self._clock = bus.clock
         self._bus = bus
@@ -52,7 +52,7 @@ class Watch:
         self._rules = {rule.name: rule for rule in rules}
         self._ends = [f"{name}/desired/recipe_end" for name in environments]
         self._tell = tell
-        self._tracks: dict[tuple[str, str], Track] = {}
+        self._tracks: dict[tuple[str, str], AlertTrack] = {}
         self._seen_at: dict[tuple[str, str], float] = {}
         self.open: dict[tuple[str, str], Alert] = {}
         for alert in opened:
@@ -90,7 +90,7 @@ class Watch:
         key = (alert.rule, alert.subject)
         since, told = (now - max(0.0, wall - at) for at in (alert.since, alert.told_at))
         self.open[key] = alert
-        self._tracks[key] = Track(since, is_open=True, told_at=told)
+        self._tracks[key] = AlertTrack(since, is_open=True, told_at=told)
         self._seen_at[key] = now
 
     def _withdraw(self) -> None:
@@ -98,22 +98,22 @@ class Watch:
         for key in [key for key in self.open if key[0] not in self._rules]:
             self._end(key, "its rule is gone from the configuration")
 
-    def _judge(self, rule: settings.Alert, observation: Observation, now: float) -> None:
+    def _judge(self, rule: settings.AlertOptions, observation: Observation, now: float) -> None:
         key = (rule.name, observation.subject)
         self._seen_at[key] = now
         alert = self.open.get(key)
-        before = self._tracks.get(key, Track())
+        before = self._tracks.get(key, AlertTrack())
         is_silenced = alert is not None and alert.acknowledged_by is not None
         terms = Terms(rule.for_s, rule.repeat_s)
         track, phase = advance(before, terms, observation.level, now, is_silenced=is_silenced)
-        if phase is Phase.END:
+        if phase is AlertPhase.END:
             self._end(key, observation.text)
             return
         self._tracks[key] = track
-        if phase is Phase.START:
+        if phase is AlertPhase.START:
             since = self._clock.time() - (now - (track.raised_at or now))
             self._begin(key, _made(rule, observation, since, self._clock.time()))
-        elif phase is Phase.REPEAT and alert is not None:
+        elif phase is AlertPhase.REPEAT and alert is not None:
             if observation.level is not Level.UNKNOWN:
                 alert.text, alert.place = observation.text, observation.place
             alert.told_at = self._clock.time()
@@ -122,7 +122,7 @@ class Watch:
     def _begin(self, key: tuple[str, str], alert: Alert) -> None:
         self.open[key] = alert
         _log.warning("alert %s: %s", alert.rule, alert.text)
-        self._tell(Phase.START, alert)
+        self._tell(AlertPhase.START, alert)
 
     def _end(self, key: tuple[str, str], now: str) -> None:
         """It is over; `now` says how it is since."""
@@ -132,7 +132,7 @@ class Watch:
         if track.raised_at is not None:
             alert.lasted_s = self._clock.monotonic() - track.raised_at
         _log.info("alert %s is over: %s", alert.rule, now)
-        self._tell(Phase.END, alert)
+        self._tell(AlertPhase.END, alert)
 
     def _hear(self, ends: Subscription) -> None:
         """Tell of the recipes that have ended since the last look."""
@@ -143,10 +143,10 @@ class Watch:
             seen = Observation(environment, Level.RAISED, text, Place(environment=environment))
             for rule in rules:
                 if rule.environment in ("", environment):
-                    self._tell(Phase.NOTICE, _made(rule, seen, message.time, self._clock.time()))
+                    self._tell(AlertPhase.NOTICE, _made(rule, seen, message.time, self._clock.time()))
 
 
-def _made(rule: settings.Alert, seen: Observation, since: float, now: float) -> Alert:
+def _made(rule: settings.AlertOptions, seen: Observation, since: float, now: float) -> Alert:
     return Alert(
         id=secrets.token_hex(6),
         rule=rule.name,

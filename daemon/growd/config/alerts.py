@@ -33,7 +33,7 @@ Kind = Literal[
 ]
 
 
-class Alert(Section, frozen=True):
+class AlertOptions(Section, frozen=True):
     """One alert rule.
 
     `out_of_band`: a measured variable is below or above its limits, or too far from its set point.
@@ -194,24 +194,24 @@ _CHANNELS_WITH: Final = {
 """The options that not every kind of channel has."""
 
 DEFAULT_ALERTS: Final = (
-    Alert(name="device-failed", kind="device_failed", for_s=120.0, severity="critical"),
-    Alert(name="no-value", kind="no_value", for_s=900.0),
-    Alert(name="set-point-missed", kind="set_point_missed", for_s=900.0),
-    Alert(name="interlock", kind="interlock", for_s=0.0, severity="critical"),
-    Alert(name="recipe-ended", kind="recipe_ended", for_s=0.0, severity="info"),
-    Alert(name="recipe-stalled", kind="recipe_stalled", for_s=3_600.0),
-    Alert(name="database", kind="database", for_s=1_800.0),
-    Alert(name="points-lost", kind="points_lost", for_s=0.0, severity="critical"),
-    Alert(name="problem", kind="problem", for_s=60.0, severity="critical"),
-    Alert(name="replication", kind="replication", for_s=3_600.0),
-    Alert(name="disk-full", kind="disk_full", for_s=120.0, severity="critical"),
-    Alert(name="too-hot", kind="too_hot", for_s=120.0),
+    AlertOptions(name="device-failed", kind="device_failed", for_s=120.0, severity="critical"),
+    AlertOptions(name="no-value", kind="no_value", for_s=900.0),
+    AlertOptions(name="set-point-missed", kind="set_point_missed", for_s=900.0),
+    AlertOptions(name="interlock", kind="interlock", for_s=0.0, severity="critical"),
+    AlertOptions(name="recipe-ended", kind="recipe_ended", for_s=0.0, severity="info"),
+    AlertOptions(name="recipe-stalled", kind="recipe_stalled", for_s=3_600.0),
+    AlertOptions(name="database", kind="database", for_s=1_800.0),
+    AlertOptions(name="points-lost", kind="points_lost", for_s=0.0, severity="critical"),
+    AlertOptions(name="problem", kind="problem", for_s=60.0, severity="critical"),
+    AlertOptions(name="replication", kind="replication", for_s=3_600.0),
+    AlertOptions(name="disk-full", kind="disk_full", for_s=120.0, severity="critical"),
+    AlertOptions(name="too-hot", kind="too_hot", for_s=120.0),
 )
 """What is watched where there is a channel and no rule. What band a variable has only its operator knows."""
 
 
 def faults_of_alerts(
-    alerts: Sequence[Alert], channels: Sequence[Notify], measured: Mapping[str, Collection[str]]
+    alerts: Sequence[AlertOptions], channels: Sequence[Notify], measured: Mapping[str, Collection[str]]
 ) -> Iterator[Finding]:
     """What no single option can tell; `measured` has the variables that are, by environment."""
     yield from _faults_of_names("alert", alerts)
@@ -227,20 +227,22 @@ def faults_of_alerts(
             yield Finding(("alert", index, option), f"{alert.name}: {reason}")
 
 
-def _faults_of_names(section: str, entries: Sequence[Alert | Notify]) -> Iterator[Finding]:
+def _faults_of_names(section: str, entries: Sequence[AlertOptions | Notify]) -> Iterator[Finding]:
     names = [entry.name for entry in entries]
     for index, name in enumerate(names):
         if name in names[:index]:
             yield Finding((section, index, "name"), f"{name} is given twice")
 
 
-def _faults_of_choice(alert: Alert, known: Collection[str]) -> Iterator[tuple[str, str]]:
+def _faults_of_choice(alert: AlertOptions, known: Collection[str]) -> Iterator[tuple[str, str]]:
     for name in alert.channels:
         if name not in known:
             yield "channels", f"there is no channel {name}; there is {', '.join(sorted(known)) or 'none'}"
 
 
-def _faults_of_rule(alert: Alert, measured: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str]]:
+def _faults_of_rule(
+    alert: AlertOptions, measured: Mapping[str, Collection[str]]
+) -> Iterator[tuple[str, str]]:
     if alert.environment and alert.environment not in measured:
         yield "environment", f"there is no {alert.environment}; there is {', '.join(measured)}"
         return
@@ -256,7 +258,7 @@ def _faults_of_rule(alert: Alert, measured: Mapping[str, Collection[str]]) -> It
         yield "variable", f"no sensor measures {alert.variable} in {', '.join(places)}"
 
 
-def _faults_of_band(alert: Alert) -> Iterator[tuple[str, str]]:
+def _faults_of_band(alert: AlertOptions) -> Iterator[tuple[str, str]]:
     if not alert.variable:
         yield "variable", "is missing"
     if alert.below is None and alert.above is None and alert.deviation is None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from growd.config.alerts import Alert, Notify
+    from growd.config.alerts import AlertOptions, Notify
     from growd.config.devices import Sensor
     from growd.config.root import Config
 
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 
 def of_other_kinds(
-    path: Path, entry: Alert | Notify | Sensor, kinds_with: Mapping[str, Collection[str]]
+    path: Path, entry: AlertOptions | Notify | Sensor, kinds_with: Mapping[str, Collection[str]]
 ) -> Iterator[Finding]:
     """The options of the entry at `path` that only entries of other kinds have."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(type(entry))}

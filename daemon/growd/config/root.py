@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from growd.config.access import Access
-from growd.config.alerts import Alert, Notify
+from growd.config.alerts import AlertOptions, Notify
 from growd.config.base import Name, Section
 from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions, Recipe
 from growd.config.devices import Light, RelayOptions, Sensor
@@ -98,7 +98,7 @@ class Config(ChamberOptions, frozen=True):
     sensor: tuple[Sensor, ...] = _SENSORS
     """The sensors of the first environment."""
 
-    alert: tuple[Alert, ...] = ()
+    alert: tuple[AlertOptions, ...] = ()
     """Alert rules."""
 
     notify: tuple[Notify, ...] = ()

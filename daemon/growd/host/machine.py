@@ -76,7 +76,7 @@ class MachineStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     earlier_troubles: list[str] | None = None
 
 
-class Machine:
+class MachineNode:
     """The node `machine`, which has a `MachineStatus` in its information; `data` is the data folder.
 
     Files are read beneath `root`.

@@ -14,7 +14,7 @@ from growd.alerts.backlog import Backlog, KeptBacklog
 from growd.alerts.dispatch import Delivery
 from growd.alerts.messages import Alert, Entry, Sender
 from growd.alerts.observations import World
-from growd.alerts.rules import Phase
+from growd.alerts.rules import AlertPhase
 from growd.alerts.watch import Watch
 from growd.bus.errors import counted, shown
 from growd.bus.fields import Field, Kind
@@ -167,7 +167,7 @@ class Alerting:
             tell=self._tell,
         )
 
-    def _tell(self, phase: Phase, alert: Alert) -> None:
+    def _tell(self, phase: AlertPhase, alert: Alert) -> None:
         """On the bus, and on the channels of its rule."""
         member = self._sender.member(Entry(phase, alert))
         self._events.publish(msgspec.json.encode(member).decode())
@@ -234,7 +234,10 @@ class Alerting:
         return {"success": True, "message": f"{counted(len(chosen), 'alert')} acknowledged"}
 
     def _told(self, alert: Alert) -> dict[str, Any]:
-        return {**self._sender.member(Entry(Phase.START, alert)), "acknowledged_by": alert.acknowledged_by}
+        return {
+            **self._sender.member(Entry(AlertPhase.START, alert)),
+            "acknowledged_by": alert.acknowledged_by,
+        }
 
     # what outlasts a restart
 

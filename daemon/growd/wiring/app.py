@@ -20,7 +20,7 @@ from growd.bus.params import Parameters
 from growd.config import ConfigError, Finding, refuse
 from growd.config.doubts import empty_chambers, high_limits, odd_addresses, self_calibrations, shared_pwm
 from growd.host.data_folder import StartError, own_folder, unusable
-from growd.host.machine import Machine, model_of_this_machine
+from growd.host.machine import MachineNode, model_of_this_machine
 from growd.host.systemd import ServiceManager
 from growd.runtime.clock import AcceleratedClock, Clock, RealClock
 from growd.runtime.liveness import Liveness
@@ -185,7 +185,7 @@ class App:
         alerts = await stack.enter_async_context(alerting(self.config, bus, local))
         self.reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self.reloader.offer("alert", "notify", apply=alerts.reconfigure)
-        machine = Machine(bus, self.data)
+        machine = MachineNode(bus, self.data)
         stack.push_async_callback(machine.close)
         DatabaseNode(bus, database)
         server = await stack.enter_async_context(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from growd.alerts.messages import Batch, Sender
+    from growd.alerts.messages import AlertMessage, Sender
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Email:
     async def run(self, is_up: Callable[[], None]) -> None:
         """Nothing lasts between two messages."""
 
-    async def send(self, batch: Batch) -> str:
+    async def send(self, batch: AlertMessage) -> str:
         """See `Channel`; the name of a message is its Message-ID."""
         server = self._server
         message = self.message(batch)
@@ -99,7 +99,7 @@ class Email:
             )
         return str(message["Message-ID"])
 
-    def message(self, batch: Batch) -> EmailMessage:
+    def message(self, batch: AlertMessage) -> EmailMessage:
         """The mail. The same batch has the same Message-ID, so that a mail sent twice is known."""
         message = EmailMessage(policy=email.policy.SMTP)
         message["From"] = self._from

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from growd.alerts.messages import Alert, Batch, Sender
+    from growd.alerts.messages import Alert, AlertMessage, Sender
 
 FIRST_DELAY_S: Final = 2.0
 LONGEST_DELAY_S: Final = 300.0
@@ -119,7 +119,7 @@ class Mqtt:
                     await self._asked.wait()
             delay = min(2 * delay, LONGEST_DELAY_S)
 
-    async def send(self, batch: Batch) -> str:
+    async def send(self, batch: AlertMessage) -> str:
         """See `Channel`. Without a connection it connects at once; if that fails it says why."""
         limit = _SHARE * self._broker.timeout_s
         try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from growd.alerts.messages import Batch, Sender
+    from growd.alerts.messages import AlertMessage, Sender
 
 SIGNATURE: Final = "X-Growd-Signature"
 """The header with "sha256=" and the HMAC-SHA256 of the body in hexadecimal, made with the secret."""
@@ -55,7 +55,7 @@ class Webhook:
     async def run(self, is_up: Callable[[], None]) -> None:
         """Nothing lasts between two messages."""
 
-    async def send(self, batch: Batch) -> str:
+    async def send(self, batch: AlertMessage) -> str:
         """See `Channel`."""
         body = msgspec.json.encode(self._sender.document(batch, self._now()))
         headers = {"Content-Type": "application/json", "User-Agent": "growd", DELIVERY: batch.id}
