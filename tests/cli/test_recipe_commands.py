@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from growd.cli.main import main
 from growd.cli.recipe_table import lasting
-from growd.recipes.schemas import schema_of
+from growd.recipes.interpreter import schema_of
 from support.couch_client import FILES
 from support.program import home_on, started
 from support.terminal import typed
@@ -101,7 +101,7 @@ def test_findings_come_as_json(written):
     assert findings[0] == {
         "severity": "error",
         "pointer": "/operations/0/0",
-        "sentence": "the offset -1 is negative",
+        "sentence": "expected the offset as a number of seconds, from 0 to ten years, got -1",
     }
 
 
@@ -185,9 +185,9 @@ def test_show_gives_the_plan_as_json():
         ("[" * 100_000, "is no JSON"),
         (
             json.dumps(WRONG),
-            "can not run, for it has 3 errors:\n  /operations/0/0: the offset -1 is negative",
+            "can not run, for it has 3 errors:\n  /operations/0/0: expected the offset as a number",
         ),
-        ("5", "/: a recipe is an object, not 5"),
+        ("5", "/: expected a recipe as an object, got 5"),
     ],
 )
 def test_what_can_not_be_shown_is_told_in_a_sentence(written, content, words):

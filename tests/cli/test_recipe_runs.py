@@ -45,7 +45,7 @@ async def test_a_recipe_is_stored_listed_run_and_stopped_at_the_terminal(tmp_pat
         assert "two/days is stored, revision 2-" in await ask("put", str(file))
         file.write_text(json.dumps(RECIPE | {"phases": []}))
         refused = await ask("put", str(file), status=1)
-        assert "/phases: there is no phase" in refused
+        assert "/phases: expected an array of 1 to 1000 phases, got an array of 0" in refused
         assert "is not stored, for it has 1 error" in refused
 
         assert "the recipe two/days has started" in await ask("start", "two/days", "--offset", "60")

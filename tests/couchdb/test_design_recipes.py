@@ -51,7 +51,7 @@ async def test_a_malformed_recipe_is_refused_with_the_place_that_is_wrong(
         ({}, "/format: expected the name of a recipe format, it is missing"),
         (
             {"format": "simple", "operations": [[0, "a", 1], ["1", "a", 1]]},
-            '/operations/1/0: expected the offset as a number, 0 or more, got "1"',
+            '/operations/1/0: expected the offset as a number of seconds, from 0 to ten years, got "1"',
         ),
         (
             PHASED | {"phases": [{"duration": 1, "time_units": "days", "daily": {"a": [{"at": "6:00"}]}}]},

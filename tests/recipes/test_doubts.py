@@ -55,7 +55,7 @@ NIGHT = daily(("06:00", 8000), ("22:00", 0))
         (phased(NIGHT, course(1, (0, 8000))), "/phases/1", "for 72 h without"),
         (phased(course(2, (0, 8000), (0.4, 0), (0.5, 8000))), "/phases/0", "for 45.6 h without"),
         (phased(course(3, (0, 0), (2, 8000)), {"name": "b"}), "/phases/0", "for 24 h without"),
-        (phased(NIGHT | {"name": "a"}, NIGHT | {"name": "a"}), "/phases/1/name", "phase 1 has this name too"),
+        (phased(NIGHT | {"name": "a"}, NIGHT | {"name": "a"}), "/phases/1/name", "phase 1 has the same name"),
         (
             simple((0, LIGHT, 8000), (16, LIGHT, 0), (24, LIGHT, 0)),
             "/operations",

@@ -86,7 +86,7 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
 @pytest.mark.parametrize(
     ("change", "place", "sentence"),
     [
-        ({"cycles": 0}, "/cycles", "whole number of cycles, 1 or more, got 0"),
+        ({"cycles": 0}, "/cycles", "whole number, 1 or more, got 0"),
         ({"cycles": 1.5}, "/cycles", "got 1.5"),
         ({"cycles": True}, "/cycles", "got true"),
         ({"cycles": None}, "/cycles", "got null"),
@@ -101,22 +101,31 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
         ),
         ({"variable_units": {LIGHT: 7}}, f"/variable_units/{LIGHT}", "got 7"),
         ({"variable_units": {LIGHT: "percent"}}, f"/variable_units/{LIGHT}", "one of lux, lx, klux, got"),
-        ({"step": []}, "/step", "expected an object with an array for each variable"),
-        ({"step": {}}, "/step", "there is no span; a step is"),
+        ({"step": []}, "/step", "expected an object with an array of spans for one variable or more"),
+        ({"step": {}}, "/step", "got an object with 0 members"),
         ({"step": {AIR: {}}}, f"/step/{AIR}", "expected an array of spans, got an object"),
         ({"step": {"air/temp": []}}, "/step/air~1temp", 'no variable "air/temp"'),
         ({"step": {AIR: [5]}}, f"/step/{AIR}/0", "expected an object with start_time, end_time and value"),
-        ({"step": {AIR: [SPAN | {"start_time": -1}]}}, f"/step/{AIR}/0/start_time", "-1 is negative"),
+        (
+            {"step": {AIR: [SPAN | {"start_time": -1}]}},
+            f"/step/{AIR}/0/start_time",
+            "a number, 0 or more, got -1",
+        ),
         (
             {"step": {AIR: [SPAN | {"start_time": "0"}]}},
             f"/step/{AIR}/0/start_time",
-            "finite number of hours",
+            '0 or more, got "0"',
         ),
-        ({"step": {AIR: [SPAN | {"end_time": 0}]}}, f"/step/{AIR}/0/end_time", "is not after start_time, 0"),
+        ({"step": {AIR: [SPAN | {"end_time": 0}]}}, f"/step/{AIR}/0/end_time", "above 0, got 0"),
+        (
+            {"step": {AIR: [SPAN | {"start_time": 25}]}},
+            f"/step/{AIR}/0/end_time",
+            "above start_time, 25, got 24",
+        ),
         ({"step": {AIR: [SPAN | {"end_time": 1e9}]}}, f"/step/{AIR}/0/end_time", "more than ten years"),
         ({"step": {AIR: [SPAN | {"value": 86}]}}, f"/step/{AIR}/0/value", "from -40 to 85 degC, got 86"),
-        ({"step": {AIR: [{"start_time": 0, "end_time": 1}]}}, f"/step/{AIR}/0/value", "got null"),
-        ({"step": {AIR: [SPAN | {"end_time": 1e-9}]}}, "/step", "it is 1e-09 hours long; a step is"),
+        ({"step": {AIR: [{"start_time": 0, "end_time": 1}]}}, f"/step/{AIR}/0/value", "it is missing"),
+        ({"step": {AIR: [SPAN | {"end_time": 1e-9}]}}, "/step", "it is 1e-09 hours long; the minimum"),
     ],
 )
 def test_an_error_names_its_place(change, place, sentence):
@@ -128,8 +137,8 @@ def test_an_error_names_its_place(change, place, sentence):
 @pytest.mark.parametrize(
     ("phases", "pointer", "sentence"),
     [
-        (None, "/phases", "expected an array of phases, got null"),
-        ([], "/phases", "there is no phase"),
+        (None, "/phases", "expected an array of 1 to 1000 phases, got null"),
+        ([], "/phases", "got an array of 0 elements"),
         ([DAY, 7], "/phases/1", "expected a phase as an object, got 7"),
         ([DAY | {"cycles": 4_000}], "/phases", "together they last 4000 days, which is more than ten years"),
     ],
@@ -144,11 +153,11 @@ def test_all_findings_come_at_once():
     wrong = phase(0, "weeks", **{"no": [(0, 1, 1)], AIR: [(-1, 2, 90), (2, 2, 20)]})
     assert findings(flexformat(wrong, 5)) == [
         ("error", "/phases/0/cycles"),
-        ("error", "/phases/0/time_units"),
-        ("error", "/phases/0/step/no"),
         ("error", f"/phases/0/step/{AIR}/0/start_time"),
         ("error", f"/phases/0/step/{AIR}/0/value"),
         ("error", f"/phases/0/step/{AIR}/1/end_time"),
+        ("error", "/phases/0/step/no"),
+        ("error", "/phases/0/time_units"),
         ("error", "/phases/1"),
     ]
 

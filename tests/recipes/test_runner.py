@@ -151,7 +151,10 @@ async def test_an_invalid_recipe_is_refused_with_all_that_is_wrong_before_anythi
     on.recipes["bad"] = {"format": "simple", "operations": [[-1, TEMPERATURE, 20], [0, "nothing", 1]]}
     answer = await on.start("bad")
     assert not answer["success"]
-    assert "/operations/0/0: the offset -1 is negative" in answer["message"]
+    assert (
+        "/operations/0/0: expected the offset as a number of seconds, from 0 to ten years, got -1"
+        in answer["message"]
+    )
     assert '/operations/1/1: there is no variable "nothing"' in answer["message"]
     assert (on.journal.points, on.journal.run, on.set_points()) == ([], None, {})
 

@@ -114,7 +114,7 @@ async def test_flaw_3_a_recipe_without_operations_is_refused():
     chamber.recipes["r"] = simple()
     async with chamber.on():
         answer = await chamber.start("r")
-        assert (answer["success"], "nothing to run" in answer["message"]) == (False, True)
+        assert (answer["success"], "got an array of 0 elements" in answer["message"]) == (False, True)
         assert (await chamber.start("day"))["success"]
 
 

@@ -63,7 +63,7 @@ def test_what_no_actuator_can_do_is_warned_of_once_for_each_variable():
     findings = check({"format": "simple", "operations": operations}, reach_of(chamber))
     assert [str(finding) for finding in findings] == [
         "/operations/0: light_illuminance can be driven from 0 to 20000 here, not to 30000",
-        "/operations/2: nothing here drives air_temperature: its set points are kept, and no more",
+        "/operations/2: nothing here drives air_temperature: its set points are recorded and have no effect",
     ]
     assert {finding.severity for finding in findings} == {"warning"}
 

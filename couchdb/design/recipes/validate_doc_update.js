@@ -1,7 +1,9 @@
 function (newDoc) {
-  var UNITS = ["days", "hours", "minutes", "seconds"];
-  var PHASE = ["name", "description", "duration", "time_units", "otherwise", "daily", "course", "cycle"];
-  var TIME_OF_DAY = /^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$/;
+  var FORMATS = {
+    "flexformat": {"type": "object", "properties": {"phases": {"type": "array", "minItems": 1, "items": {"type": "object", "properties": {"name": {"type": "string", "expected": "a text"}, "cycles": {"type": "integer", "minimum": 1, "expected": "a whole number, 1 or more"}, "time_units": {"enum": ["days", "hours", "minutes", "seconds", "milliseconds", "ms"], "expected": "one of days, hours, minutes, seconds, milliseconds, ms"}, "variable_units": {"type": "object", "expected": "an object with the unit of each variable"}, "step": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "object", "properties": {"start_time": {"type": "number", "minimum": 0, "expected": "a number, 0 or more"}, "end_time": {"type": "number", "exclusiveMinimum": 0, "expected": "a number above 0"}, "value": {"type": ["number", "boolean"], "expected": "a number, true or false"}}, "required": ["start_time", "end_time", "value"], "ascending": ["start_time", "end_time"], "expected": "an object with start_time, end_time and value"}, "expected": "an array of spans"}, "minProperties": 1, "expected": "an object with an array of spans for one variable or more"}}, "required": ["cycles", "time_units", "step"], "expected": "a phase as an object"}, "expected": "an array of 1 to 1000 phases"}}, "required": ["phases"], "expected": "an object with phases"},
+    "phased": {"type": "object", "properties": {"phases": {"type": "array", "minItems": 1, "items": {"type": "object", "properties": {"name": {"type": "string", "expected": "a text"}, "description": {"type": "string", "expected": "a text"}, "duration": {"type": "number", "exclusiveMinimum": 0, "expected": "a number above 0"}, "time_units": {"enum": ["days", "hours", "minutes", "seconds"], "expected": "one of days, hours, minutes, seconds"}, "otherwise": {"enum": ["hold", "release"], "expected": "one of hold, release"}, "daily": {"type": "object", "additionalProperties": {"type": "array", "minItems": 1, "items": {"type": "object", "properties": {"at": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$", "expected": "a time of day such as \"06:30\""}, "value": {"type": ["number", "boolean"], "expected": "a number, true or false"}, "to_next": {"enum": ["hold", "ramp", "sine"], "expected": "one of hold, ramp, sine"}}, "required": ["at", "value"], "additionalProperties": false, "expected": "an object with at and value"}, "expected": "an array of one set point or more"}, "expected": "an object with an array for each variable"}, "course": {"type": "object", "additionalProperties": {"type": "array", "minItems": 1, "items": {"type": "object", "properties": {"at": {"type": "number", "minimum": 0, "expected": "a number, 0 or more"}, "value": {"type": ["number", "boolean"], "expected": "a number, true or false"}, "to_next": {"enum": ["hold", "ramp", "sine"], "expected": "one of hold, ramp, sine"}}, "required": ["at", "value"], "additionalProperties": false, "expected": "an object with at and value"}, "expected": "an array of one set point or more"}, "expected": "an object with an array for each variable"}, "cycle": {"type": "number", "exclusiveMinimum": 0, "expected": "a number above 0"}}, "required": ["duration", "time_units"], "additionalProperties": false, "expected": "a phase as an object"}, "expected": "an array of 1 to 1000 phases"}}, "required": ["phases"], "expected": "an object with phases"},
+    "simple": {"type": "object", "properties": {"operations": {"type": "array", "minItems": 1, "items": {"type": "array", "prefixItems": [{"type": "number", "minimum": 0, "expected": "the offset as a number of seconds, from 0 to ten years"}, {"type": "string", "expected": "the name of a variable"}, {"type": ["number", "boolean"], "expected": "a number, true or false"}], "minItems": 3, "expected": "[offset in s, variable, value]"}, "expected": "an array of 1 to 100000 operations"}}, "required": ["operations"], "expected": "an object with operations"}
+  };
   function demand(holds, place, expected, found) {
     if (!holds) {
       var shown = found === undefined ? "it is missing" : "got " + JSON.stringify(found).slice(0, 80);
@@ -11,101 +13,56 @@ function (newDoc) {
   function under(place, name) {
     return place + "/" + name.replace(/~/g, "~0").replace(/\//g, "~1");
   }
-  function isObject(value) {
-    return value !== null && typeof value === "object" && !isArray(value);
+  function fitsNumber(node, value) {
+    return typeof value === "number" && isFinite(value) && (node.type !== "integer" || Math.floor(value) === value) &&
+      !(value < node.minimum) && !(value <= node.exclusiveMinimum);
   }
-  function isNumber(value) {
-    return typeof value === "number" && isFinite(value);
+  function fits(node, value) {
+    if (node.type === "object") {
+      return value !== null && typeof value === "object" && !isArray(value) &&
+        Object.keys(value).length >= (node.minProperties || 0);
+    }
+    if (node.type === "array") {
+      return isArray(value) && value.length >= (node.minItems || 0) &&
+        !(node.prefixItems && value.length !== node.prefixItems.length);
+    }
+    if (node.type === "number" || node.type === "integer") {
+      return fitsNumber(node, value);
+    }
+    if (isArray(node.type)) {
+      return typeof value === "boolean" || fitsNumber(node, value);
+    }
+    return typeof value === "string" && (!node.enum || node.enum.indexOf(value) >= 0) &&
+      (!node.pattern || new RegExp(node.pattern).test(value));
   }
-  function isOneOf(names, value) {
-    return typeof value === "string" && names.indexOf(value) >= 0;
-  }
-  function checkText(place, value) {
-    demand(value === undefined || typeof value === "string", place, "a text", value);
-  }
-  function checkTime(place, what, value) {
-    demand(isNumber(value) && value >= 0, place, what + " as a number, 0 or more", value);
-  }
-  function checkValue(place, value) {
-    demand(isNumber(value) || typeof value === "boolean", place, "the value as a number, or true or false", value);
-  }
-  function checkMembers(place, found, known) {
-    Object.keys(found).forEach(function (name) {
-      demand(isOneOf(known, name), under(place, name), "one of " + known.join(", "), name);
-    });
-  }
-  function checkTracks(place, tracks, least, checkPoint) {
-    demand(isObject(tracks), place, "an object with an array for each variable", tracks);
-    Object.keys(tracks).forEach(function (variable) {
-      var here = under(place, variable);
-      demand(isArray(tracks[variable]) && tracks[variable].length >= least, here,
-        least ? "an array of one set point or more" : "an array of spans", tracks[variable]);
-      tracks[variable].forEach(function (point, index) {
-        checkPoint(here + "/" + index, point);
+  function check(node, value, place) {
+    demand(fits(node, value), place, node.expected, value);
+    if (isArray(value)) {
+      value.forEach(function (item, index) {
+        check(node.prefixItems ? node.prefixItems[index] : node.items, item, place + "/" + index);
       });
+    } else if (node.type === "object") {
+      checkMembers(node, value, place);
+    }
+  }
+  function checkMembers(node, value, place) {
+    var known = node.properties || {}, others = node.additionalProperties;
+    Object.keys(value).forEach(function (name) {
+      if (Object.prototype.hasOwnProperty.call(known, name)) {
+        check(known[name], value[name], under(place, name));
+      } else if (others) {
+        check(others, value[name], under(place, name));
+      } else {
+        demand(others !== false, under(place, name), "one of " + Object.keys(known).join(", "), name);
+      }
     });
-  }
-  function checkOperation(operation, index) {
-    var place = "/operations/" + index;
-    demand(isArray(operation) && operation.length === 3, place, "[offset in s, variable, value]", operation);
-    checkTime(place + "/0", "the offset", operation[0]);
-    demand(typeof operation[1] === "string", place + "/1", "the name of a variable", operation[1]);
-    checkValue(place + "/2", operation[2]);
-  }
-  function checkSpan(place, span) {
-    demand(isObject(span), place, "an object with start_time, end_time and value", span);
-    checkTime(place + "/start_time", "the start_time", span.start_time);
-    checkTime(place + "/end_time", "the end_time", span.end_time);
-    demand(span.end_time > span.start_time, place + "/end_time", "the end_time after the start_time", span.end_time);
-    checkValue(place + "/value", span.value);
-  }
-  function checkStepPhase(place, phase) {
-    var units = UNITS.concat(["milliseconds", "ms"]);
-    checkText(place + "/name", phase.name);
-    demand(isNumber(phase.cycles) && phase.cycles >= 1 && Math.floor(phase.cycles) === phase.cycles,
-      place + "/cycles", "a whole number of cycles, 1 or more", phase.cycles);
-    demand(isOneOf(units, phase.time_units), place + "/time_units", "one of " + units.join(", "), phase.time_units);
-    demand(phase.variable_units === undefined || isObject(phase.variable_units), place + "/variable_units",
-      "an object with the unit of each variable", phase.variable_units);
-    checkTracks(place + "/step", phase.step, 0, checkSpan);
-    demand(Object.keys(phase.step).length > 0, place + "/step", "an array for one variable or more", phase.step);
-  }
-  function checkPoint(place, point, checkAt) {
-    demand(isObject(point), place, "an object with at and value", point);
-    checkMembers(place, point, ["at", "value", "to_next"]);
-    checkAt(place + "/at", point.at);
-    checkValue(place + "/value", point.value);
-    demand(point.to_next === undefined || isOneOf(["hold", "ramp", "sine"], point.to_next), place + "/to_next",
-      "one of hold, ramp, sine", point.to_next);
-  }
-  function checkDailyPoint(place, point) {
-    checkPoint(place, point, function (where, at) {
-      demand(typeof at === "string" && TIME_OF_DAY.test(at), where, 'a time of day such as "06:30"', at);
+    (node.required || []).forEach(function (name) {
+      demand(value[name] !== undefined, under(place, name), known[name].expected);
     });
-  }
-  function checkCoursePoint(place, point) {
-    checkPoint(place, point, function (where, at) {
-      checkTime(where, "the time", at);
-    });
-  }
-  function checkTimedPhase(place, phase) {
-    checkMembers(place, phase, PHASE);
-    checkText(place + "/name", phase.name);
-    checkText(place + "/description", phase.description);
-    demand(isNumber(phase.duration) && phase.duration > 0, place + "/duration", "a number above 0", phase.duration);
-    demand(phase.cycle === undefined || isNumber(phase.cycle) && phase.cycle > 0, place + "/cycle",
-      "a number above 0", phase.cycle);
-    demand(isOneOf(UNITS, phase.time_units), place + "/time_units", "one of " + UNITS.join(", "), phase.time_units);
-    demand(phase.otherwise === undefined || isOneOf(["hold", "release"], phase.otherwise), place + "/otherwise",
-      "one of hold, release", phase.otherwise);
-    checkTracks(place + "/daily", phase.daily === undefined ? {} : phase.daily, 1, checkDailyPoint);
-    checkTracks(place + "/course", phase.course === undefined ? {} : phase.course, 1, checkCoursePoint);
-  }
-  function checkPhases(phases, checkPhase) {
-    demand(isArray(phases) && phases.length > 0, "/phases", "an array of one phase or more", phases);
-    phases.forEach(function (phase, index) {
-      demand(isObject(phase), "/phases/" + index, "a phase as an object", phase);
-      checkPhase("/phases/" + index, phase);
+    (node.ascending || []).slice(1).forEach(function (upper, index) {
+      var lower = node.ascending[index];
+      demand(value[upper] > value[lower], under(place, upper), "a number above " + lower + ", " + value[lower],
+        value[upper]);
     });
   }
   if (newDoc._deleted || newDoc._id.indexOf("_design/") === 0) {
@@ -113,13 +70,7 @@ function (newDoc) {
   }
   demand(typeof newDoc.format === "string" && newDoc.format !== "", "/format", "the name of a recipe format",
     newDoc.format);
-  if (newDoc.format === "simple") {
-    demand(isArray(newDoc.operations) && newDoc.operations.length > 0, "/operations",
-      "an array of one operation or more", newDoc.operations);
-    newDoc.operations.forEach(checkOperation);
-  } else if (newDoc.format === "flexformat") {
-    checkPhases(newDoc.phases, checkStepPhase);
-  } else if (newDoc.format === "phased") {
-    checkPhases(newDoc.phases, checkTimedPhase);
+  if (Object.prototype.hasOwnProperty.call(FORMATS, newDoc.format)) {
+    check(FORMATS[newDoc.format], newDoc, "");
   }
 }

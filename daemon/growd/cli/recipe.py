@@ -27,9 +27,8 @@ from growd.cli.recipe_runs import (
 )
 from growd.cli.recipe_table import draw, lasting, table_of
 from growd.recipes.drawing import plan_of
-from growd.recipes.findings import Finding, errors
-from growd.recipes.interpreter import FORMATS, check, interpret
-from growd.recipes.schemas import schema_of
+from growd.recipes.findings import RecipeFinding, errors
+from growd.recipes.interpreter import FORMATS, check, interpret, schema_of
 from growd.wiring.recipes import reach_of
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class _Answer(msgspec.Struct):
 
     success: bool = False
     message: str = ""
-    findings: list[Finding] = []
+    findings: list[RecipeFinding] = []
     plan: dict[str, Any] | None = None
     reason: str = ""
 
@@ -168,7 +167,7 @@ class _Asked:
         self.zone = self._config.environment.zone()
         self._environment = environment_of(reach, environment)
 
-    def findings(self) -> tuple[list[Finding], str]:
+    def findings(self) -> tuple[list[RecipeFinding], str]:
         """What there is to say of it, and for which chamber it was checked."""
         if self._file is None:
             return self._ask("check_recipe", {"recipe_id": self._what}).findings, ""

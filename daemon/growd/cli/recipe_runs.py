@@ -18,7 +18,7 @@ from growd.cli.names import complete_with, did_you_mean
 from growd.cli.options import Reach, client_options, refuse
 from growd.cli.output import echo_lines, output_options, print_json, table
 from growd.recipes.errors import InvalidRecipeError
-from growd.recipes.findings import Finding, errors
+from growd.recipes.findings import RecipeFinding, errors
 from growd.recipes.interpreter import check, interpret
 from growd.recipes.reading import read
 from growd.runtime.text import duration
@@ -62,7 +62,7 @@ class _Written(msgspec.Struct):
 class _Checked(msgspec.Struct):
     success: bool = False
     message: str = ""
-    findings: list[Finding] = []
+    findings: list[RecipeFinding] = []
 
 
 class _Result(msgspec.Struct):
@@ -109,7 +109,7 @@ def environment_of(reach: Reach, named: str | None) -> str:
     return named or reach.configuration().environment.id
 
 
-def read_file(file: Path) -> tuple[Any, list[Finding]]:
+def read_file(file: Path) -> tuple[Any, list[RecipeFinding]]:
     """What a file holds, as `growd.recipes.reading.read` has it; ends the program where it is not JSON."""
     try:
         return read(file.read_text(encoding="utf-8"))

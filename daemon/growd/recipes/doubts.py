@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.bus.errors import shown
 from growd.recipes.findings import warning
 from growd.recipes.plan import DAY_S, Shape
 from growd.recipes.units import UNLIKE_OPENAG
@@ -14,7 +13,8 @@ from growd.variables import VARIABLES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.recipes.findings import Finding
+    from growd.recipes.findings import RecipeFinding
+    from growd.recipes.grammar import RecipeFormat
     from growd.recipes.plan import Phase, Plan, Track
 
 LIGHT: Final = frozenset({"light_illuminance", "light_ppfd"}) | {
@@ -30,18 +30,16 @@ MINUTE_S: Final = 60.0
 HOUR_S: Final = 3_600.0
 
 
-def doubts(recipe: dict[str, Any], plan: Plan, places: Iterator[tuple[str, str, float]]) -> Iterator[Finding]:
-    """All doubts about a recipe without errors; `places` are place, variable and value of its set points."""
-    yield from _check_leftovers(recipe)
-    yield from _check_names(recipe)
-    yield from _check_values(places)
-    place = "/operations" if recipe["format"] == "simple" else "/phases"
+def doubts(form: RecipeFormat, recipe: dict[str, Any], plan: Plan) -> Iterator[RecipeFinding]:
+    """All doubts about a recipe without errors."""
+    yield from _check_values(form.set_points(recipe))
     if 0 < plan.duration < MINUTE_S:
-        yield warning(place, f"the whole recipe lasts {plan.duration:.3g} s; are its times in another unit?")
-    yield from _check_dark(plan, place)
+        words = f"the whole recipe lasts {plan.duration:.3g} s; are its times in another unit?"
+        yield warning(f"/{form.root}", words)
+    yield from _check_dark(plan, form.root)
 
 
-def check_openag_unit(place: str, variable: str, remedy: str) -> Iterator[Finding]:
+def check_openag_unit(place: str, variable: str, remedy: str) -> Iterator[RecipeFinding]:
     """That a variable without a named unit had the same one in openag_brain."""
     theirs = UNLIKE_OPENAG.get(variable)
     if theirs is not None:
@@ -49,24 +47,7 @@ def check_openag_unit(place: str, variable: str, remedy: str) -> Iterator[Findin
         yield warning(place, f"{variable} is taken in {own}; openag_brain took it in {theirs}; {remedy}")
 
 
-def _check_leftovers(recipe: dict[str, Any]) -> Iterator[Finding]:
-    name = "phases" if recipe["format"] == "simple" else "operations"
-    if name in recipe:
-        yield warning(f"/{name}", f"a recipe of format {recipe['format']} has no {name}; they are ignored")
-
-
-def _check_names(recipe: dict[str, Any]) -> Iterator[Finding]:
-    if recipe["format"] == "simple":
-        return
-    seen: dict[str, int] = {}
-    for number, phase in enumerate(recipe["phases"]):
-        name = phase.get("name")
-        if name and seen.setdefault(name, number) != number:
-            words = f"phase {seen[name] + 1} has this name too: skip_to_phase {shown(name)} goes to that one"
-            yield warning(f"/phases/{number}/name", words)
-
-
-def _check_values(places: Iterator[tuple[str, str, float]]) -> Iterator[Finding]:
+def _check_values(places: Iterator[tuple[str, str, float]]) -> Iterator[RecipeFinding]:
     """Once for each variable: temperatures in degF, shares where there should be lux or percent."""
     highest: dict[str, tuple[float, str]] = {}
     for place, variable, value in places:
@@ -83,13 +64,13 @@ def _check_values(places: Iterator[tuple[str, str, float]]) -> Iterator[Finding]
             yield warning(place, words)
 
 
-def _check_dark(plan: Plan, place: str) -> Iterator[Finding]:
+def _check_dark(plan: Plan, root: str) -> Iterator[RecipeFinding]:
     """Once for each variable of light: that it goes dark at least once a day."""
     for variable in sorted(LIGHT & set(plan.variables)):
         for number, phase in enumerate(plan.phases):
             lit = _longest_lit(plan, phase, variable)
             if lit >= DAY_S:
-                where = place if place == "/operations" else f"{place}/{number}"
+                where = f"/phases/{number}" if root == "phases" else f"/{root}"
                 words = f"{variable} is lit 24 h a day, for {lit / HOUR_S:.4g} h without a dark one"
                 yield warning(where, words)
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from growd.recipes.findings import Finding
+    from growd.recipes.findings import RecipeFinding
 
 
 class RecipeError(Exception):
@@ -15,7 +15,7 @@ class RecipeError(Exception):
 class InvalidRecipeError(RecipeError, ValueError):
     """A recipe with errors: `findings` has all of them, each with its place."""
 
-    def __init__(self, findings: list[Finding]) -> None:
+    def __init__(self, findings: list[RecipeFinding]) -> None:
         super().__init__("; ".join(str(finding) for finding in findings))
         self.findings = findings
 

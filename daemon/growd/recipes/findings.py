@@ -1,4 +1,4 @@
-"""What there is to say of a recipe, each with its place."""
+"""Errors and warnings on a recipe, each with its place, and the checks of single values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from growd.variables import VARIABLES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_SECONDS: Final = 10 * 366 * 86_400.0  # ten years: whoever asks for more has mistaken the unit
-MAX_NAME: Final = 100  # characters of a name in a pointer, so that a hundred of them fit into an answer
+MAX_FINDINGS: Final = 100
+MAX_SECONDS: Final = 10 * 366 * 86_400.0  # ten years; a longer time is in the wrong unit
+MAX_NAME: Final = 100  # characters of a name in a pointer, to bound the size of an answer
 
 _FIELDS: Final = {
     variable.name: Field(variable.name, Kind.FLOAT64).within(
@@ -26,15 +27,15 @@ _FIELDS: Final = {
 
 
 class Severity(StrEnum):
-    """An error keeps a recipe from starting, a warning does not."""
+    """A recipe with an error does not start; one with warnings does."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing to say of a recipe: `pointer` is its place as a JSON pointer (RFC 6901)."""
+class RecipeFinding:
+    """An error or a warning; `pointer` is its place as a JSON pointer (RFC 6901)."""
 
     severity: Severity
     pointer: str
@@ -44,64 +45,57 @@ class Finding:
         return f"{self.pointer or '/'}: {self.sentence}"
 
 
-def error(pointer: str, sentence: str) -> Finding:
-    return Finding(Severity.ERROR, pointer, sentence)
+def error(pointer: str, sentence: str) -> RecipeFinding:
+    return RecipeFinding(Severity.ERROR, pointer, sentence)
 
 
-def warning(pointer: str, sentence: str) -> Finding:
-    return Finding(Severity.WARNING, pointer, sentence)
+def warning(pointer: str, sentence: str) -> RecipeFinding:
+    return RecipeFinding(Severity.WARNING, pointer, sentence)
 
 
-def errors(findings: list[Finding]) -> list[Finding]:
+def errors(findings: list[RecipeFinding]) -> list[RecipeFinding]:
     return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
-def warnings(findings: list[Finding]) -> list[Finding]:
+def warnings(findings: list[RecipeFinding]) -> list[RecipeFinding]:
     return [finding for finding in findings if finding.severity is Severity.WARNING]
 
 
 def under(pointer: str, name: str | int) -> str:
-    """The place of a member of what is at `pointer`, escaped as RFC 6901, section 3 has it.
+    """The pointer of a member, escaped (RFC 6901, section 3).
 
-    A name that is too long is cut off, and half a surrogate pair, which no answer can carry, is shown as ?.
+    A long name is cut off. Half a surrogate pair, which no answer can carry, becomes "?".
     """
     text = str(name)
     shortened = text[:MAX_NAME] + "…" * (len(text) > MAX_NAME)
-    carried = shortened.encode(errors="replace").decode()
-    return f"{pointer}/{carried.replace('~', '~0').replace('/', '~1')}"
+    encodable = shortened.encode(errors="replace").decode()
+    return f"{pointer}/{encodable.replace('~', '~0').replace('/', '~1')}"
 
 
-def check_variable(place: str, variable: Any) -> Iterator[Finding]:
-    """That there is such a variable; `place` is that of its name."""
-    if not isinstance(variable, str) or variable not in _FIELDS:
-        yield error(place, f"there is no variable {shown(variable)}")
-
-
-def check_value(place: str, variable: Any, value: Any) -> Iterator[Finding]:
-    """That the value is in the variable's range; nothing of a variable that there is not."""
-    field = _FIELDS.get(variable) if isinstance(variable, str) else None
-    if field is None:
+def check_value(place: str, variable: str | None, value: Any) -> Iterator[RecipeFinding]:
+    """Check a number against the range of its variable; either may be None where it did not fit."""
+    if variable is None or value is None:
         return
     try:
-        field.check(value)
+        _FIELDS[variable].check(value)
     except InvalidValueError as wrong:
         yield error(place, str(wrong))
 
 
 def check_time(
-    place: str, name: str, time: Any, unit: str = "seconds", scale: float = 1.0
-) -> Iterator[Finding]:
-    """That a time is a number from 0 to ten years; `scale` is the unit's length in seconds."""
-    if not is_number(time):
-        yield error(place, f"expected the {name} as a finite number of {unit}, got {shown(time)}")
-    elif time < 0:
-        yield error(place, f"the {name} {shown(time)} is negative")
-    elif time * scale > MAX_SECONDS:
+    place: str, name: str, time: float | None, unit: str, seconds: float, *, least_s: float = 0.0
+) -> Iterator[RecipeFinding]:
+    """Check a time in a unit of `seconds` against its limits; None where it did not fit."""
+    if time is None:
+        return
+    if time * seconds > MAX_SECONDS:
         yield error(place, f"the {name} {shown(time)} is more than ten years; it is in {unit}")
+    if time * seconds < least_s:
+        yield error(place, f"the {name} {shown(time)} is too short; the minimum is a millisecond")
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether it is a finite number that a float can hold; true and false are none."""
+    """Whether it is a finite number that a float can hold; true and false are not."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     try:

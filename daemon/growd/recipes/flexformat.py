@@ -1,9 +1,5 @@
 """Format `flexformat`: phases, each a step that is repeated for a number of cycles.
 
-    {"format": "flexformat",
-     "phases": [{"name": "early", "cycles": 14, "time_units": "hours", "variable_units": {...},
-                 "step": {"<variable>": [{"start_time": 0, "end_time": 18, "value": 8000}, ...]}}]}
-
 A step is as long as its largest `end_time`. A gap, a time of the step at which a variable has no span,
 releases its set point. A variable that a later phase does not name stays as the last phase left it.
 """
@@ -14,60 +10,100 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
+from growd.recipes import phases
 from growd.recipes.doubts import LIGHT, check_openag_unit
-from growd.recipes.findings import (
-    check_time,
-    check_value,
-    check_variable,
-    error,
-    is_number,
-    under,
-    warning,
-)
-from growd.recipes.phases import (
-    DAY_S,
-    SHORTEST_S,
-    check_phases,
-    check_sum,
-    check_texts,
-    check_unit,
-    unit_of,
-)
-from growd.recipes.plan import Plan, Point, Track, in_sequence
+from growd.recipes.findings import check_time, check_value, error, under, warning
+from growd.recipes.grammar import VALUE, Grammar, RecipeFormat, per_variable
+from growd.recipes.phases import SHORTEST_S, check_phases, check_points, name_of, sound_phases
+from growd.recipes.plan import DAY_S, Plan, Point, Track, in_sequence
 from growd.recipes.units import AS_IN_THE_SAMPLE, conversion, converted, names_of
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from growd.recipes.findings import Finding
+    from growd.recipes.findings import RecipeFinding
 
 HOUR_S: Final = 3_600.0
 TOLERANCE_H: Final = 1e-6  # the rounding of times in days
 
 RELEASED: Final = "the set point is released"
-UNITS: Final = {
-    "days": DAY_S,
-    "hours": 3_600.0,
-    "minutes": 60.0,
-    "seconds": 1.0,
-    "milliseconds": 0.001,
-    "ms": 0.001,
+UNITS: Final = phases.UNITS | {"milliseconds": 0.001, "ms": 0.001}
+
+_SPAN: Final[Grammar] = {
+    "description": "The variable has this value from start_time on, up to end_time. "
+    "Both count from the beginning of the cycle.",
+    "type": "object",
+    "properties": {
+        "start_time": {"type": "number", "minimum": 0},
+        "end_time": {"description": "After start_time.", "type": "number", "exclusiveMinimum": 0},
+        "value": VALUE,
+    },
+    "required": ["start_time", "end_time", "value"],
+    "ascending": ["start_time", "end_time"],
+    "examples": [{"start_time": 0, "end_time": 18, "value": 8000}],
+}
+_PHASE: Final[Grammar] = {
+    "properties": {
+        "name": name_of("early"),
+        "cycles": {
+            "description": "How often the step runs.",
+            "type": "integer",
+            "minimum": 1,
+            "examples": [14],
+        },
+        "time_units": {"description": "The unit of start_time and end_time.", "enum": list(UNITS)},
+        "variable_units": {
+            "title": "an object with the unit of each variable",
+            "description": "growd converts values in other units than its own, such as degF or uS/cm. "
+            "A unit that it can't convert is an error.",
+            "type": "object",
+            "examples": [{"light_illuminance": "lux"}],
+        },
+        "step": per_variable(
+            {"title": "an array of spans", "type": "array", "items": _SPAN},
+            title="an object with an array of spans for one variable or more",
+            description="The spans of each variable, without overlaps.",
+            minProperties=1,
+        ),
+    },
+    "required": ["cycles", "time_units", "step"],
+}
+GRAMMAR: Final[Grammar] = {
+    "description": "Phases in sequence. Each is a step that is repeated for a number of cycles; a step is as "
+    "long as its largest end_time. Where a variable of the step has no span, its set point is released. "
+    "A variable that a later phase does not name keeps its state. The recipe ends with its last phase.",
+    "type": "object",
+    "properties": {"phases": phases.phases(_PHASE)},
+    "required": ["phases"],
+    "examples": [
+        {
+            "_id": "two_weeks",
+            "format": "flexformat",
+            "phases": [
+                {
+                    "name": "early",
+                    "cycles": 14,
+                    "time_units": "hours",
+                    "variable_units": {"light_illuminance": "lux"},
+                    "step": {
+                        "light_illuminance": [
+                            {"start_time": 0, "end_time": 18, "value": 8000},
+                            {"start_time": 18, "end_time": 24, "value": 0},
+                        ]
+                    },
+                }
+            ],
+        }
+    ],
 }
 
 
-def plan(recipe: dict[str, Any]) -> Plan:
-    """The phases one after the other, each for its cycles, and then the end."""
+def _plan(recipe: dict[str, Any]) -> Plan:
     return in_sequence(_part(number, phase) for number, phase in enumerate(recipe["phases"], start=1))
 
 
-def check(recipe: dict[str, Any]) -> Iterator[Finding]:
-    """All that is to be said of a recipe of this format."""
-    return check_phases(recipe, _arrays_of, _check_phase, _check_whole)
-
-
-def places(recipe: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """The place of each set point, its variable and value."""
+def _set_points(recipe: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
     for number, phase in enumerate(recipe["phases"]):
         for variable, spans in phase["step"].items():
             place = under(f"/phases/{number}/step", variable)
@@ -107,41 +143,37 @@ def _step_length(phase: dict[str, Any]) -> float:
     return max((float(span["end_time"]) for spans in phase["step"].values() for span in spans), default=0.0)
 
 
-def _arrays_of(phase: dict[str, Any]) -> Iterator[Any]:
-    step = phase.get("step")
-    return iter(step.values() if isinstance(step, dict) else ())
+def _check(recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
+    found = list(sound_phases(recipe))
+    yield from check_points(sum(len(spans) for _, phase in found for spans in phase.get("step", {}).values()))
+    for place, phase in found:
+        yield from _check_phase(place, phase)
 
 
-def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[Finding]:
-    yield from check_texts(place, phase, "name")
-    cycles = phase.get("cycles")
-    if not is_number(cycles) or cycles < 1 or cycles != int(cycles):
-        yield error(f"{place}/cycles", f"expected a whole number of cycles, 1 or more, got {shown(cycles)}")
-    yield from check_unit(place, phase, UNITS)
-    unit = unit_of(phase, UNITS) or "seconds"
-    units = phase.get("variable_units", {})
-    step = phase.get("step")
+def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[RecipeFinding]:
+    unit = phase.get("time_units", "seconds")
+    units, step = phase.get("variable_units", {}), phase.get("step", {})
     yield from _check_variable_units(f"{place}/variable_units", units, step)
-    if not isinstance(step, dict):
-        yield error(f"{place}/step", f"expected an object with an array for each variable, got {shown(step)}")
-        return
     for variable, spans in step.items():
         where = under(f"{place}/step", variable)
-        yield from _check_spans(where, variable, spans, unit, units)
-        if isinstance(units, dict) and variable not in units:
+        if not spans:
+            yield warning(where, f"there is no span; {RELEASED}")
+        for index, span in enumerate(spans):
+            if span is not None:
+                yield from _check_span(f"{where}/{index}", variable, span, unit, units)
+        if spans and all(span is not None and span.keys() >= set(_SPAN["required"]) for span in spans):
+            yield from _check_order(where, spans)
+        if variable not in units:
             yield from check_openag_unit(where, variable, "name the unit in variable_units")
 
 
-def _check_variable_units(place: str, units: Any, step: Any) -> Iterator[Finding]:
-    """Whether growd can convert them; units of variables that the step does not name are for people."""
-    if not isinstance(units, dict):
-        yield error(place, f"expected an object with the unit of each variable, got {shown(units)}")
-        return
+def _check_variable_units(place: str, units: dict[str, Any], step: dict[str, Any]) -> Iterator[RecipeFinding]:
+    """Check that growd can convert them; those of variables that the step does not name are not used."""
     for variable, unit in units.items():
         where = under(place, variable)
-        if not isinstance(step, dict) or variable not in step:
+        if variable not in step:
             continue
-        if variable in VARIABLES and conversion(variable, unit) is None:
+        if conversion(variable, unit) is None:
             known = ", ".join(names_of(variable))
             yield error(where, f"expected a unit of {variable}, one of {known}, got {shown(unit)}")
         elif (variable, unit) == AS_IN_THE_SAMPLE:
@@ -149,35 +181,15 @@ def _check_variable_units(place: str, units: Any, step: Any) -> Iterator[Finding
             yield warning(where, f"{variable} is taken in {own}, as openag_brain took it, not in {unit}")
 
 
-def _check_spans(place: str, variable: str, spans: Any, unit: str, units: Any) -> Iterator[Finding]:
-    yield from check_variable(place, variable)
-    if not isinstance(spans, list):
-        yield error(place, f"expected an array of spans, got {shown(spans)}")
-        return
-    if not spans:
-        yield warning(place, "there is no span; the set point is released")
-    sound = True
-    for index, span in enumerate(spans):
-        for finding in _check_span(f"{place}/{index}", variable, span, unit, units):
-            sound = False
-            yield finding
-    if sound and spans:
-        yield from _check_order(place, spans)
-
-
-def _check_span(place: str, variable: str, span: Any, unit: str, units: Any) -> Iterator[Finding]:
-    if not isinstance(span, dict):
-        yield error(place, f"expected an object with start_time, end_time and value, got {shown(span)}")
-        return
-    start, end = span.get("start_time"), span.get("end_time")
-    yield from check_time(f"{place}/start_time", "start_time", start, unit, UNITS[unit])
-    yield from check_time(f"{place}/end_time", "end_time", end, unit, UNITS[unit])
-    if is_number(start) and is_number(end) and end <= start:
-        yield error(f"{place}/end_time", f"the end_time {shown(end)} is not after start_time, {shown(start)}")
+def _check_span(
+    place: str, variable: str, span: dict[str, Any], unit: str, units: dict[str, Any]
+) -> Iterator[RecipeFinding]:
+    for name in ("start_time", "end_time"):
+        yield from check_time(f"{place}/{name}", name, span.get(name), unit, UNITS[unit])
     yield from check_value(f"{place}/value", variable, converted(variable, span.get("value"), units))
 
 
-def _check_order(place: str, spans: list[dict[str, Any]]) -> Iterator[Finding]:
+def _check_order(place: str, spans: list[dict[str, Any]]) -> Iterator[RecipeFinding]:
     """Overlapping spans are errors, for they are ambiguous; gaps and a wrong order are warnings."""
     for index, (before, after) in enumerate(pairwise(spans), start=1):
         if after["start_time"] < before["start_time"]:
@@ -197,33 +209,29 @@ def _check_order(place: str, spans: list[dict[str, Any]]) -> Iterator[Finding]:
             latest, end = index, span["end_time"]
 
 
-def _check_whole(phases: list[dict[str, Any]]) -> Iterator[Finding]:
-    """What is to be said of phases that are sound one by one."""
-    whole = 0.0
+def _check_whole(recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
+    lengths = []
     known: set[str] = set()
-    for number, phase in enumerate(phases):
-        step = _step_length(phase)
-        if step * UNITS[phase["time_units"]] < SHORTEST_S:
-            why = f"it is {step:g} {phase['time_units']} long" if step else "there is no span"
-            words = f"{why}; a step is a millisecond long at least"
-            yield error(f"/phases/{number}/step", words)
-        whole += step * UNITS[phase["time_units"]] * phase["cycles"]
+    for number, phase in enumerate(recipe["phases"]):
+        place = f"/phases/{number}/step"
+        step, length = phase["step"], _step_length(phase)
+        seconds = length * UNITS[phase["time_units"]]
+        lengths.append(seconds * phase["cycles"])
+        if seconds < SHORTEST_S:
+            why = f"it is {length:g} {phase['time_units']} long" if length else "there is no span"
+            yield error(place, f"{why}; the minimum for a step is a millisecond")
         if phase["cycles"] > 1:
-            yield from _check_drift(f"/phases/{number}/step", step * UNITS[phase["time_units"]])
-        yield from _check_ends(f"/phases/{number}/step", phase["step"], step)
-        yield from _check_lit(f"/phases/{number}/step", phase["step"], step)
-        yield from (
-            warning(
-                f"/phases/{number}/step", f"{variable} is not named; it stays as an earlier phase left it"
-            )
-            for variable in sorted(known - phase["step"].keys())
-        )
-        known |= phase["step"].keys()
-    yield from check_sum(whole)
+            yield from _check_drift(place, seconds)
+        yield from _check_ends(place, step, length)
+        yield from _check_lit(place, step, length)
+        for variable in sorted(known - step.keys()):
+            yield warning(place, f"{variable} is not named; it stays as an earlier phase left it")
+        known |= step.keys()
+    yield from check_phases(recipe["phases"], lengths)
 
 
-def _check_drift(place: str, seconds: float) -> Iterator[Finding]:
-    """A step of about a day that is none: it wanders through the day."""
+def _check_drift(place: str, seconds: float) -> Iterator[RecipeFinding]:
+    """Check that a step of about a day is exactly as long, or else it moves through the day."""
     days = max(1, round(seconds / DAY_S))
     off = (seconds - days * DAY_S) / HOUR_S
     if seconds > DAY_S / 2 and abs(off) > TOLERANCE_H:
@@ -231,7 +239,7 @@ def _check_drift(place: str, seconds: float) -> Iterator[Finding]:
         yield warning(place, f"{words} {'later' if off > 0 else 'earlier'} in the day with each cycle")
 
 
-def _check_ends(place: str, step: dict[str, list[dict[str, Any]]], length: float) -> Iterator[Finding]:
+def _check_ends(place: str, step: dict[str, list[dict[str, Any]]], length: float) -> Iterator[RecipeFinding]:
     """Gaps at the beginning and at the end of a step."""
     for variable, spans in step.items():
         if not spans:
@@ -244,7 +252,7 @@ def _check_ends(place: str, step: dict[str, list[dict[str, Any]]], length: float
             yield warning(under(place, variable), f"a gap from {last:g} to {length:g}, in which {RELEASED}")
 
 
-def _check_lit(place: str, step: dict[str, list[dict[str, Any]]], length: float) -> Iterator[Finding]:
+def _check_lit(place: str, step: dict[str, list[dict[str, Any]]], length: float) -> Iterator[RecipeFinding]:
     """The hours of light a day, where they follow from gaps."""
     for variable in sorted(LIGHT & step.keys()):
         lengths = [(span["end_time"] - span["start_time"], span["value"]) for span in step[variable]]
@@ -253,3 +261,6 @@ def _check_lit(place: str, step: dict[str, list[dict[str, Any]]], length: float)
             yield warning(
                 under(place, variable), f"{variable} is lit {hours:.3g} h a day: the light is off in the gaps"
             )
+
+
+FORMAT: Final = RecipeFormat("flexformat", GRAMMAR, _check, _check_whole, _plan, _set_points)

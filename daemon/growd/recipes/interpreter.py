@@ -1,8 +1,7 @@
-"""From a recipe document to what is to be said of it, and to a plan that can run."""
+"""Checks a recipe document of any format, and makes its plan."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -11,66 +10,69 @@ from growd.bus.errors import shown
 from growd.recipes import flexformat, phased, simple
 from growd.recipes.doubts import doubts
 from growd.recipes.errors import InvalidRecipeError
-from growd.recipes.findings import Finding, Severity, error, errors, warning, warnings
+from growd.recipes.findings import (
+    MAX_FINDINGS,
+    RecipeFinding,
+    Severity,
+    error,
+    errors,
+    warning,
+    warnings,
+)
+from growd.recipes.grammar import RecipeFormat, fitting, published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from growd.recipes.plan import Plan
 
-MAX_FINDINGS: Final = 100
 MAX_BYTES: Final = 4_000_000
-"""Of a recipe as JSON: with a run's other facts it still is a document for CouchDB, which takes 8 MB
+"""Size limit of a recipe as JSON, so that the document of its run stays below CouchDB's 8 MB
 (docs.couchdb.org/en/3.5.x/config/couchdb.html#couchdb/max_document_size)."""
 
 Reach = dict[str, tuple[float, float]]
-"""What the actuators of an environment can do: the lowest and highest set point of each variable that has
-one."""
+"""The lowest and highest set point that the actuators of an environment can reach, by variable."""
 
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """One format: what is to be said of a recipe, its plan, and the place, variable and value of its set
-    points; the last two only of a recipe without errors.
-    """
-
-    check: Callable[[dict[str, Any]], Iterator[Finding]]
-    plan: Callable[[dict[str, Any]], Plan]
-    places: Callable[[dict[str, Any]], Iterator[tuple[str, str, float]]]
-
-
-FORMATS: Final[Mapping[str, Format]] = {
-    "flexformat": Format(flexformat.check, flexformat.plan, flexformat.places),
-    "phased": Format(phased.check, phased.plan, phased.places),
-    "simple": Format(simple.check, simple.plan, simple.places),
+FORMATS: Final[Mapping[str, RecipeFormat]] = {
+    module.FORMAT.name: module.FORMAT for module in (flexformat, phased, simple)
 }
 
 
-def check(recipe: Any, reach: Reach | None = None) -> list[Finding]:
-    """All that is to be said of a recipe document, errors first, cut off after `MAX_FINDINGS`.
+def schema_of(name: str) -> dict[str, Any]:
+    """The JSON Schema of a format. Raises KeyError where there is no such format.
 
-    With `reach` also what the environment's actuators can't do.
+    A document that the schema refuses has errors. A document that it accepts may have errors too: `check`
+    also knows the ranges of variables, for example, and whether spans overlap.
     """
-    found: dict[Severity, list[Finding]] = {severity: [] for severity in Severity}
+    return published(name, FORMATS[name].grammar)
+
+
+def check(recipe: Any, reach: Reach | None = None) -> list[RecipeFinding]:
+    """All errors and warnings, errors first, by their place; cut off after `MAX_FINDINGS`.
+
+    With `reach` also warnings on what the environment's actuators can't do.
+    """
+    found: dict[Severity, list[RecipeFinding]] = {severity: [] for severity in Severity}
     for finding in _check(recipe):
-        # to the end, however much there is to warn of: an error may be the last thing to be said
+        # continue past many warnings: an error may be the last finding
         if len(found[finding.severity]) <= MAX_FINDINGS:
             found[finding.severity].append(finding)
         elif finding.severity is Severity.ERROR:
             break
     if not found[Severity.ERROR]:
-        form = FORMATS[recipe["format"]]
-        found[Severity.WARNING].extend(doubts(recipe, form.plan(recipe), form.places(recipe)))
-        if reach is not None:
-            found[Severity.WARNING].extend(_check_reach(recipe, reach))
-    findings = found[Severity.ERROR] + found[Severity.WARNING]
+        found[Severity.WARNING].extend(_doubts(recipe, reach))
+    findings = [*sorted(found[Severity.ERROR], key=_place), *found[Severity.WARNING]]
     if len(findings) > MAX_FINDINGS:
-        last = Finding(findings[MAX_FINDINGS].severity, "", f"there is more to say than these {MAX_FINDINGS}")
+        last = RecipeFinding(findings[MAX_FINDINGS].severity, "", f"more than {MAX_FINDINGS} findings")
         findings[MAX_FINDINGS:] = [last]
     return findings
 
 
-def interpret(recipe: Any, reach: Reach | None = None) -> tuple[Plan, list[Finding]]:
+def _place(finding: RecipeFinding) -> list[str]:
+    return [part.zfill(9) if part.isdecimal() else part for part in finding.pointer.split("/")]
+
+
+def interpret(recipe: Any, reach: Reach | None = None) -> tuple[Plan, list[RecipeFinding]]:
     """The plan of a recipe and the warnings on it; `InvalidRecipeError` if there are errors."""
     findings = check(recipe, reach)
     if errors(findings):
@@ -78,9 +80,9 @@ def interpret(recipe: Any, reach: Reach | None = None) -> tuple[Plan, list[Findi
     return FORMATS[recipe["format"]].plan(recipe), warnings(findings)
 
 
-def _check(recipe: Any) -> Iterator[Finding]:
+def _check(recipe: Any) -> Iterator[RecipeFinding]:
     if not isinstance(recipe, dict):
-        yield error("", f"a recipe is an object, not {shown(recipe)}")
+        yield error("", f"expected a recipe as an object, got {shown(recipe)}")
         return
     name = recipe.get("format")
     known = ", ".join(FORMATS)
@@ -89,36 +91,59 @@ def _check(recipe: Any) -> Iterator[Finding]:
     elif not isinstance(name, str) or name not in FORMATS:
         yield error("/format", f"the format {shown(name)} is not known; known are {known}")
     else:
-        yield from FORMATS[name].check(recipe)
+        yield from _check_format(FORMATS[name], recipe)
         yield from _check_size(recipe)
 
 
-def _check_size(recipe: dict[str, Any]) -> Iterator[Finding]:
+def _check_format(form: RecipeFormat, recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
+    sound, wrong = fitting(form.grammar, recipe)
+    yield from wrong
+    has_errors = bool(wrong)
+    for finding in form.check(sound):
+        has_errors = has_errors or finding.severity is Severity.ERROR
+        yield finding
+    if not has_errors:
+        yield from form.check_whole(recipe)
+
+
+def _doubts(recipe: dict[str, Any], reach: Reach | None) -> Iterator[RecipeFinding]:
+    form = FORMATS[recipe["format"]]
+    for root in sorted({each.root for each in FORMATS.values()} - {form.root}):
+        if root in recipe:
+            yield warning(f"/{root}", f"a recipe of format {form.name} has no {root}; they are ignored")
+    yield from doubts(form, recipe, form.plan(recipe))
+    if reach is not None:
+        yield from _check_reach(form, recipe, reach)
+
+
+def _check_size(recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
     try:
         size = len(msgspec.json.encode(recipe))
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError) as reason:
-        yield error("", f"it can't be written as JSON: {reason}")
+        yield error("", f"the recipe can't be written as JSON: {reason}")
         return
     if size > MAX_BYTES:
-        yield error("", f"it is too large: {size} bytes of JSON; {MAX_BYTES} is the most")
+        yield error("", f"the recipe is too large: {size} bytes of JSON; the maximum is {MAX_BYTES}")
 
 
-def _check_reach(recipe: dict[str, Any], reach: Reach) -> Iterator[Finding]:
-    """Once for each variable without an actuator, and for each that is asked for more than it can do."""
-    told: set[str] = set()
-    for place, variable, value in FORMATS[recipe["format"]].places(recipe):
-        if variable in told:
+def _check_reach(form: RecipeFormat, recipe: dict[str, Any], reach: Reach) -> Iterator[RecipeFinding]:
+    """Once for each variable without an actuator, and for each with a set point beyond its range."""
+    reported: set[str] = set()
+    for place, variable, value in form.set_points(recipe):
+        if variable in reported:
             continue
         if variable not in reach:
-            told.add(variable)
-            yield warning(place, f"nothing here drives {variable}: its set points are kept, and no more")
+            reported.add(variable)
+            yield warning(
+                place, f"nothing here drives {variable}: its set points are recorded and have no effect"
+            )
         elif words := beyond(reach, variable, value):
-            told.add(variable)
+            reported.add(variable)
             yield warning(place, words)
 
 
 def beyond(reach: Reach, variable: str, value: float) -> str:
-    """That a set point is outside what the chamber can do; "" where it is inside, or nothing drives it."""
+    """The warning on a set point that the actuators can't reach; "" if they can, or nothing drives it."""
     low, high = reach.get(variable, (value, value))
     if low <= value <= high:
         return ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd.bus import Node
-    from growd.recipes.findings import Finding
+    from growd.recipes.findings import RecipeFinding
     from growd.recipes.interpreter import Reach
     from growd.recipes.plan import Plan
     from growd.recipes.status import ActiveRun
@@ -88,7 +88,7 @@ class Library:
             why = f"no answer within {FETCH_S:g} s" if limit.expired() else str(error)
             raise RefusedError(f"the recipe {recipe_id} can't be read from the database: {why}") from error
 
-    async def interpret(self, recipe_id: str, recipe: dict[str, Any]) -> tuple[Plan, list[Finding]]:
+    async def interpret(self, recipe_id: str, recipe: dict[str, Any]) -> tuple[Plan, list[RecipeFinding]]:
         """The plan of a recipe, and the warnings on it. Raises `RefusedError` with all errors."""
         try:
             # in a thread: a hundred thousand operations take too long for the event loop

@@ -1,72 +1,149 @@
-"""Format `phased`, growd's own: phases whose set points go by the time of day, or by the time in the phase.
+"""Format `phased`, growd's own: phases with set points by the time of day or by the time in the phase.
 
-    {"format": "phased",
-     "phases": [{"name": "early", "duration": 14, "time_units": "days", "otherwise": "hold",
-                 "daily": {"light_illuminance": [{"at": "06:00", "value": 0, "to_next": "sine"},
-                                                 {"at": "07:30", "value": 8000},
-                                                 {"at": "22:00", "value": 0}]},
-                 "course": {"air_temperature": [{"at": 0, "value": 24, "to_next": "ramp"},
-                                                {"at": 7, "value": 20}]},
-                 "cycle": 14}]}
-
-`daily` times are those of the clock on the wall, of each day; the first of a day holds until then from the
-last of the day before. `course` times count from the beginning of the phase, and again from that of each
-`cycle` where there is one. What a phase does not name keeps its last value, or is let go of where `otherwise`
-is "release". docs/recipes.md says why there is this format.
+`daily` times are local times, on each day; the last of a day holds until the first of the next. `course`
+times count from the beginning of the phase, and of each `cycle` if there is one. A variable that the phase
+does not name keeps its last value, or is released with `otherwise: "release"`. docs/recipes.md has the rules.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
-from growd.recipes.findings import (
-    check_time,
-    check_value,
-    check_variable,
-    error,
-    is_number,
-    under,
-    warning,
-)
+from growd.recipes.findings import check_time, check_value, error, under, warning
+from growd.recipes.grammar import VALUE, Grammar, RecipeFormat, per_variable
 from growd.recipes.phases import (
-    DAY_S,
     SHORTEST_S,
+    UNITS,
     check_phases,
-    check_sum,
-    check_texts,
-    check_unit,
-    unit_of,
+    check_points,
+    name_of,
+    phases,
+    sound_phases,
 )
-from growd.recipes.plan import Plan, Point, Shape, Track, in_sequence
+from growd.recipes.plan import DAY_S, Plan, Point, Shape, Track, in_sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from growd.recipes.findings import Finding
+    from growd.recipes.findings import RecipeFinding
 
-UNITS: Final = {"days": DAY_S, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
-OTHERWISE: Final = ("hold", "release")
-_PHASE: Final = ("name", "description", "duration", "time_units", "otherwise", "daily", "course", "cycle")
-_POINT: Final = ("at", "value", "to_next")
-_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?", re.ASCII)
+_TO_NEXT: Final[Grammar] = {
+    "description": "The way to the next set point: hold until then, ramp in a straight line, or sine, along "
+    "half a cosine wave.",
+    "enum": [str(shape) for shape in Shape],
+    "default": "hold",
+}
+_TIME_OF_DAY: Final[Grammar] = {
+    "title": 'a time of day such as "06:30"',
+    "description": "The local time of day, with or without seconds.",
+    "type": "string",
+    "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$",
+    "examples": ["06:30"],
+}
+_OFFSET: Final[Grammar] = {
+    "description": "In time_units, before the end of the phase and of the cycle.",
+    "type": "number",
+    "minimum": 0,
+    "examples": [0.5],
+}
 
 
-def plan(recipe: dict[str, Any]) -> Plan:
-    """The phases one after the other, each for its duration."""
+def _points(at: Grammar, example: dict[str, Any]) -> Grammar:
+    point = {
+        "type": "object",
+        "properties": {"at": at, "value": VALUE, "to_next": _TO_NEXT},
+        "required": ["at", "value"],
+        "additionalProperties": False,
+        "examples": [example],
+    }
+    return {"title": "an array of one set point or more", "type": "array", "minItems": 1, "items": point}
+
+
+_PHASE: Final[Grammar] = {
+    "properties": {
+        "name": name_of("germination"),
+        "description": {"description": "For people.", "type": "string"},
+        "duration": {
+            "description": "How long the phase lasts, in time_units, at most ten years.",
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "examples": [14],
+        },
+        "time_units": {
+            "description": "The unit of duration, cycle and the times in course. A day is 24 hours here.",
+            "enum": list(UNITS),
+        },
+        "otherwise": {
+            "description": "What happens to a variable that this phase does not name: it keeps its last "
+            "value (hold), or its set point is released.",
+            "enum": ["hold", "release"],
+            "default": "hold",
+        },
+        "daily": per_variable(
+            _points(_TIME_OF_DAY, {"at": "06:30", "value": 8000}),
+            description="Set points of each variable by the time of day, on every day of the phase. "
+            "The last of a day holds until the first of the next.",
+        ),
+        "course": per_variable(
+            _points(_OFFSET, {"at": 0, "value": 24, "to_next": "ramp"}),
+            description="Set points of each variable by the time since the beginning of the phase or of the "
+            "cycle. A variable of daily can't be here too.",
+        ),
+        "cycle": {
+            "description": "The time, in time_units, after which course begins again. Without it, course "
+            "runs once.",
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "examples": [1],
+        },
+    },
+    "required": ["duration", "time_units"],
+    "additionalProperties": False,
+}
+GRAMMAR: Final[Grammar] = {
+    "description": "growd's own format: phases in sequence, each with set points by the time of day (daily) "
+    "and by the time in the phase (course), and ways from one to the next. The recipe ends with its last "
+    "phase. docs/recipes.md has the rules.",
+    "type": "object",
+    "properties": {"phases": phases(_PHASE)},
+    "required": ["phases"],
+    "examples": [
+        {
+            "_id": "two_weeks",
+            "format": "phased",
+            "phases": [
+                {
+                    "name": "early",
+                    "duration": 14,
+                    "time_units": "days",
+                    "daily": {
+                        "light_illuminance": [
+                            {"at": "06:00", "value": 0, "to_next": "sine"},
+                            {"at": "07:30", "value": 8000},
+                            {"at": "22:00", "value": 0},
+                        ]
+                    },
+                    "course": {
+                        "air_temperature": [
+                            {"at": 0, "value": 24, "to_next": "ramp"},
+                            {"at": 7, "value": 20},
+                        ]
+                    },
+                }
+            ],
+        }
+    ],
+}
+
+
+def _plan(recipe: dict[str, Any]) -> Plan:
     return in_sequence(_part(number, phase) for number, phase in enumerate(recipe["phases"], start=1))
 
 
-def check(recipe: dict[str, Any]) -> Iterator[Finding]:
-    """All that is to be said of a recipe of this format."""
-    return check_phases(recipe, _arrays_of, _check_phase, _check_whole)
-
-
-def places(recipe: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """The place of each set point, its variable and value."""
+def _set_points(recipe: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
     for number, phase in enumerate(recipe["phases"]):
         for kind in ("daily", "course"):
             for variable, points in phase.get(kind, {}).items():
@@ -96,152 +173,96 @@ def _point(point: dict[str, Any], at: float) -> Point:
 
 def _time_of_day(text: str) -> float:
     """Seconds after midnight."""
-    hours, minutes, seconds = (int(part or 0) for part in _TIME.fullmatch(text).groups())  # type: ignore[union-attr]
+    hours, minutes, seconds = map(int, [*text.split(":"), "0"][:3])
     return hours * 3600.0 + minutes * 60.0 + seconds
 
 
-def _arrays_of(phase: dict[str, Any]) -> Iterator[Any]:
-    return (points for kind in ("daily", "course") for _, points in _tracks(phase, kind))
+def _check(recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
+    found = list(sound_phases(recipe))
+    tracks = [phase.get(kind, {}) for _, phase in found for kind in ("daily", "course")]
+    yield from check_points(sum(len(points) for track in tracks for points in track.values()))
+    for place, phase in found:
+        yield from _check_phase(place, phase)
 
 
-def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[Finding]:
-    yield from _check_members(place, phase, _PHASE)
-    yield from check_texts(place, phase, "name", "description")
-    yield from check_unit(place, phase, UNITS)
-    unit = unit_of(phase, UNITS) or "seconds"
-    if phase.get("otherwise", "hold") not in OTHERWISE:
-        words = f"expected one of {', '.join(OTHERWISE)}, got {shown(phase['otherwise'])}"
-        yield error(f"{place}/otherwise", words)
-    for name in ("duration", *(["cycle"] if "cycle" in phase else [])):
-        yield from _check_length(f"{place}/{name}", name, phase.get(name), unit)
-    yield from _check_cycle(f"{place}/cycle", phase)
-    for kind in ("daily", "course"):
-        if not isinstance(phase.get(kind, {}), dict):
-            words = f"expected an object with an array for each variable, got {shown(phase[kind])}"
-            yield error(f"{place}/{kind}", words)
-    yield from _check_daily(f"{place}/daily", phase)
-    yield from _check_course(f"{place}/course", phase, unit)
-    yield from _check_both(place, phase)
+def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[RecipeFinding]:
+    unit = phase.get("time_units", "seconds")
+    duration, cycle = phase.get("duration"), phase.get("cycle")
+    daily, course = phase.get("daily", {}), phase.get("course", {})
+    yield from check_time(f"{place}/duration", "duration", duration, unit, UNITS[unit], least_s=SHORTEST_S)
+    yield from check_time(f"{place}/cycle", "cycle", cycle, unit, UNITS[unit], least_s=SHORTEST_S)
+    if cycle and duration and cycle > duration:
+        words = f"the cycle {shown(cycle)} is longer than the duration, {shown(duration)}: it is not repeated"
+        yield warning(f"{place}/cycle", words)
+    for kind, tracks in (("daily", daily), ("course", course)):
+        for variable, points in tracks.items():
+            yield from _check_values(under(f"{place}/{kind}", variable), variable, points)
+    for variable, points in daily.items():
+        if _are_whole(points):
+            times = [_time_of_day(point["at"]) for point in points]
+            yield from _check_order(under(f"{place}/daily", variable), times)
+    for variable, points in course.items():
+        where = under(f"{place}/course", variable)
+        wrong = list(_check_times(where, points, unit, min(duration or math.inf, cycle or math.inf)))
+        yield from wrong
+        if not wrong and _are_whole(points):
+            yield from _check_order(where, [point["at"] for point in points])
+            yield from _check_ends(where, points, is_repeated="cycle" in phase)
+    for variable in sorted(daily.keys() & course.keys()):
+        yield error(under(f"{place}/course", variable), f"{variable} is in daily too; choose one of them")
 
 
-def _check_length(place: str, name: str, length: Any, unit: str) -> Iterator[Finding]:
-    yield from check_time(place, name, length, unit, UNITS[unit])
-    if is_number(length) and 0 <= length * UNITS[unit] < SHORTEST_S:
-        yield error(place, f"the {name} {shown(length)} is too short; a millisecond is the least")
+def _are_whole(points: list[dict[str, Any] | None]) -> bool:
+    return bool(points) and all(point is not None and {"at", "value"} <= point.keys() for point in points)
 
 
-def _check_cycle(place: str, phase: dict[str, Any]) -> Iterator[Finding]:
-    cycle, duration = phase.get("cycle"), phase.get("duration")
-    if is_number(cycle) and is_number(duration) and cycle > duration > 0:
-        words = (
-            f"the cycle {shown(cycle)} is longer than the duration, {shown(duration)}: it never comes again"
-        )
-        yield warning(place, words)
-
-
-def _check_members(place: str, found: dict[str, Any], known: tuple[str, ...]) -> Iterator[Finding]:
-    for name in found:
-        if name not in known:
-            yield error(under(place, name), f"{shown(name)} is not known here; known are {', '.join(known)}")
-
-
-def _check_both(place: str, phase: dict[str, Any]) -> Iterator[Finding]:
-    daily = dict(_tracks(phase, "daily"))
-    for variable, _ in _tracks(phase, "course"):
-        if variable in daily:
-            yield error(under(f"{place}/course", variable), f"{variable} is in daily too; choose one of them")
-
-
-def _check_daily(place: str, phase: dict[str, Any]) -> Iterator[Finding]:
-    def check_at(where: str, at: Any) -> Iterator[Finding]:
-        if not isinstance(at, str) or not _TIME.fullmatch(at):
-            yield error(where, f'expected a time of day such as "06:30", got {shown(at)}')
-
-    for variable, points in _tracks(phase, "daily"):
-        where = under(place, variable)
-        findings = list(_check_track(where, variable, points, check_at))
-        yield from findings
-        if not findings:
-            yield from _check_order(where, [(_time_of_day(point["at"]), point) for point in points])
-
-
-def _check_course(place: str, phase: dict[str, Any], unit: str) -> Iterator[Finding]:
-    lengths = [each for each in (phase.get("duration"), phase.get("cycle")) if is_number(each)]
-    end = min(lengths, default=math.inf)
-
-    def check_at(where: str, at: Any) -> Iterator[Finding]:
-        yield from check_time(where, "time", at, unit, UNITS[unit])
-        if is_number(at) and at >= end > 0:
-            yield error(where, f"{shown(at)} {unit} is not before the end, at {end:g}: it is never reached")
-
-    for variable, points in _tracks(phase, "course"):
-        where = under(place, variable)
-        findings = list(_check_track(where, variable, points, check_at))
-        yield from findings
-        if not findings:
-            times = [(float(point["at"]), point) for point in points]
-            yield from _check_order(where, times)
-            yield from _check_ends(where, times, is_repeated="cycle" in phase)
-
-
-def _tracks(phase: dict[str, Any], kind: str) -> Iterator[tuple[str, Any]]:
-    """The array of each variable."""
-    tracks = phase.get(kind)
-    return iter(tracks.items() if isinstance(tracks, dict) else ())
-
-
-def _check_track(
-    place: str, variable: str, points: Any, check_at: Callable[[str, Any], Iterator[Finding]]
-) -> Iterator[Finding]:
-    yield from check_variable(place, variable)
-    if not isinstance(points, list) or not points:
-        yield error(place, f"expected an array of one set point or more, got {shown(points)}")
-        return
+def _check_values(place: str, variable: str, points: list[dict[str, Any]]) -> Iterator[RecipeFinding]:
     for index, point in enumerate(points):
-        where = f"{place}/{index}"
-        if not isinstance(point, dict):
-            yield error(where, f"expected an object with at and value, got {shown(point)}")
-            continue
-        yield from _check_members(where, point, _POINT)
-        yield from check_at(f"{where}/at", point.get("at"))
-        yield from check_value(f"{where}/value", variable, point.get("value"))
-        shape = point.get("to_next", "hold")
-        if not isinstance(shape, str) or shape not in list(Shape):
-            yield error(f"{where}/to_next", f"expected one of {', '.join(Shape)}, got {shown(shape)}")
+        yield from check_value(f"{place}/{index}/value", variable, (point or {}).get("value"))
 
 
-def _check_order(place: str, points: list[tuple[float, dict[str, Any]]]) -> Iterator[Finding]:
-    for index, ((before, _), (after, _)) in enumerate(pairwise(points), start=1):
+def _check_times(place: str, points: list[dict[str, Any]], unit: str, end: float) -> Iterator[RecipeFinding]:
+    for index, point in enumerate(points):
+        at = (point or {}).get("at")
+        yield from check_time(f"{place}/{index}/at", "time", at, unit, UNITS[unit])
+        if at is not None and at >= end:
+            words = f"{shown(at)} {unit} is not before the end, at {end:g}, so it is never reached"
+            yield error(f"{place}/{index}/at", words)
+
+
+def _check_order(place: str, times: list[float]) -> Iterator[RecipeFinding]:
+    for index, (before, after) in enumerate(pairwise(times), start=1):
         if after < before:
             yield warning(f"{place}/{index}/at", "it comes after a later one; set points run by their time")
     seen: dict[float, int] = {}
-    for index, (time, _) in enumerate(points):
-        first = seen.setdefault(time, index)
+    for index, time in enumerate(times):
+        first = seen.setdefault(float(time), index)
         if first != index:
             yield error(f"{place}/{index}/at", f"set point {first} is at the same time")
 
 
-def _check_ends(
-    place: str, points: list[tuple[float, dict[str, Any]]], *, is_repeated: bool
-) -> Iterator[Finding]:
-    times = [time for time, _ in points]
+def _check_ends(place: str, points: list[dict[str, Any]], *, is_repeated: bool) -> Iterator[RecipeFinding]:
+    times = [point["at"] for point in points]
     last = times.index(max(times))
-    if not is_repeated and points[last][1].get("to_next", "hold") != "hold":
+    if not is_repeated and points[last].get("to_next", "hold") != "hold":
         yield warning(f"{place}/{last}/to_next", "there is no next set point, so this one holds")
     if min(times) > 0:
-        words = f"a gap from 0 to {min(times):g}, in which the last value holds, if there is one"
-        yield warning(place, words)
+        yield warning(
+            place, f"a gap from 0 to {min(times):g}, in which the last value holds, if there is one"
+        )
 
 
-def _check_whole(phases: list[dict[str, Any]]) -> Iterator[Finding]:
-    """What is to be said of phases that are sound one by one."""
-    whole = sum(phase["duration"] * UNITS[phase["time_units"]] for phase in phases)
-    yield from check_sum(whole)
+def _check_whole(recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
     known: set[str] = set()
-    for number, phase in enumerate(phases):
+    for number, phase in enumerate(recipe["phases"]):
         named = phase.get("daily", {}).keys() | phase.get("course", {}).keys()
         if not named and not known:
-            yield warning(f"/phases/{number}", "it has no set point, and none before it")
+            yield warning(f"/phases/{number}", "neither it nor a phase before it has a set point")
         known |= named
     if not known:
         yield error("/phases", "there is no set point, so there is nothing to run")
+    lengths = (phase["duration"] * UNITS[phase["time_units"]] for phase in recipe["phases"])
+    yield from check_phases(recipe["phases"], lengths)
+
+
+FORMAT: Final = RecipeFormat("phased", GRAMMAR, _check, _check_whole, _plan, _set_points)

@@ -1,87 +1,67 @@
-"""What the formats with phases have in common."""
+"""Grammar and checks that the formats with phases have in common."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
-from growd.recipes.findings import MAX_SECONDS, Severity, error
+from growd.recipes.findings import MAX_SECONDS, error, warning
+from growd.recipes.plan import DAY_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from growd.recipes.findings import Finding
+    from growd.recipes.findings import RecipeFinding
+    from growd.recipes.grammar import Grammar
 
 MAX_PHASES: Final = 1_000
 MAX_POINTS: Final = 100_000
-DAY_S: Final = 86_400.0
-SHORTEST_S: Final = 0.001  # of what is repeated, and of a phase
+SHORTEST_S: Final = 0.001  # of a phase and of a cycle
+UNITS: Final = {"days": DAY_S, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
 
 
-def check_phases(
-    recipe: dict[str, Any],
-    arrays_of: Callable[[dict[str, Any]], Iterator[Any]],
-    check_phase: Callable[[str, Any], Iterator[Finding]],
-    check_whole: Callable[[list[dict[str, Any]]], Iterator[Finding]],
-) -> Iterator[Finding]:
-    """All that is to be said of the phases of a recipe.
-
-    `arrays_of` gives the arrays of set points of a phase, whatever they are; `check_whole` is for phases
-    without an error one by one.
-    """
-    phases = recipe.get("phases")
-    if not isinstance(phases, list):
-        yield error("/phases", f"expected an array of phases, got {shown(phases)}")
-        return
-    if not phases:
-        yield error("/phases", "there is no phase, so there is nothing to run")
-    if len(phases) > MAX_PHASES:
-        yield error("/phases", f"{len(phases)} phases are too many; {MAX_PHASES} is the most")
-        return
-    arrays = [array for phase in phases if isinstance(phase, dict) for array in arrays_of(phase)]
-    points = sum(len(array) for array in arrays if isinstance(array, list))
-    if points > MAX_POINTS:
-        yield error("/phases", f"{points} set points are too many; {MAX_POINTS} is the most")
-        return
-    sound = True
-    for number, phase in enumerate(phases):
-        for finding in _check_object(f"/phases/{number}", phase, check_phase):
-            sound = sound and finding.severity is not Severity.ERROR
-            yield finding
-    if sound and phases:
-        yield from check_whole(phases)
+def phases(items: Grammar) -> Grammar:
+    """The grammar of `phases`; `items` is that of one phase."""
+    return {
+        "title": f"an array of 1 to {MAX_PHASES} phases",
+        "type": "array",
+        "minItems": 1,
+        "maxItems": MAX_PHASES,
+        "items": {"title": "a phase as an object", "type": "object"} | items,
+    }
 
 
-def check_unit(place: str, phase: dict[str, Any], units: dict[str, float]) -> Iterator[Finding]:
-    """That `time_units` is one of those."""
-    if unit_of(phase, units) is None:
-        found = shown(phase.get("time_units"))
-        yield error(f"{place}/time_units", f"expected one of {', '.join(units)}, got {found}")
+def name_of(example: str) -> Grammar:
+    """The grammar of a phase's name."""
+    return {
+        "description": "For people, and for skip_to_phase.",
+        "type": "string",
+        "examples": [example],
+    }
 
 
-def unit_of(phase: dict[str, Any], units: dict[str, float]) -> str | None:
-    """The unit of a phase's times, None where it is none of those."""
-    unit = phase.get("time_units")
-    return unit if isinstance(unit, str) and unit in units else None
+def sound_phases(recipe: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The place of each phase that is an object, and its parts that fit."""
+    for number, phase in enumerate(recipe.get("phases", ())):
+        if phase is not None:
+            yield f"/phases/{number}", phase
 
 
-def check_texts(place: str, found: dict[str, Any], *names: str) -> Iterator[Finding]:
-    """That these members are texts, where they are there."""
-    for name in names:
-        if not isinstance(found.get(name, ""), str):
-            yield error(f"{place}/{name}", f"expected a text, got {shown(found[name])}")
+def check_points(number: int) -> Iterator[RecipeFinding]:
+    """Check the number of set points of a recipe."""
+    if number > MAX_POINTS:
+        yield error("/phases", f"{number} set points are too many; the maximum is {MAX_POINTS}")
 
 
-def check_sum(seconds: float) -> Iterator[Finding]:
-    """That phases do not last longer together than any recipe may."""
+def check_phases(phases: list[dict[str, Any]], lengths: Iterable[float]) -> Iterator[RecipeFinding]:
+    """Check names and lengths (in seconds) of the phases of a recipe without an error in one of them."""
+    seconds = sum(lengths)
     if seconds > MAX_SECONDS:
         yield error("/phases", f"together they last {seconds / DAY_S:.0f} days, which is more than ten years")
-
-
-def _check_object(
-    place: str, phase: Any, check_phase: Callable[[str, Any], Iterator[Finding]]
-) -> Iterator[Finding]:
-    if isinstance(phase, dict):
-        yield from check_phase(place, phase)
-    else:
-        yield error(place, f"expected a phase as an object, got {shown(phase)}")
+        return
+    seen: dict[str, int] = {}
+    for number, phase in enumerate(phases):
+        name = phase.get("name")
+        if name and seen.setdefault(name, number) != number:
+            words = f"phase {seen[name] + 1} has the same name; skip_to_phase {shown(name)} goes to that one"
+            yield warning(f"/phases/{number}/name", words)

@@ -11,12 +11,12 @@ from growd.recipes.findings import error
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.recipes.findings import Finding
+    from growd.recipes.findings import RecipeFinding
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 
 
-def read(text: str) -> tuple[Any, list[Finding]]:
+def read(text: str) -> tuple[Any, list[RecipeFinding]]:
     """The document, and an error for each key that stands twice in an object.
 
     JSON readers, CouchDB among them, drop all but the last value of such a key. Raises ValueError for text

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Node
     from growd.bus.params import Parameter
-    from growd.recipes.findings import Finding
+    from growd.recipes.findings import RecipeFinding
     from growd.recipes.plan import Phase, Plan, Written
     from growd.recipes.position import Position
     from growd.recipes.run import Run
@@ -159,7 +159,7 @@ def phase_named(plan: Plan, wanted: Any) -> Phase:
     raise RefusedError(f"phase: there is none like {shown(wanted)}; {there}")
 
 
-def told(warnings: list[Finding]) -> str:
+def told(warnings: list[RecipeFinding]) -> str:
     """The warnings on a recipe, after the sentence that it has started."""
     return "".join(f"; warning: {finding}" for finding in warnings)
 

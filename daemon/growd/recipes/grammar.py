@@ -1,0 +1,262 @@
+"""The grammar of recipe formats: the part of JSON Schema (draft 2020-12) that they use, and its checker.
+
+A format's grammar stands in its module and nowhere else. `fitting` checks documents against it,
+`published` is what `growd recipe schema` prints, and `for_database` is the part that the database checks
+(tools/recipe-grammar writes it into couchdb/design/recipes/validate_doc_update.js).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.errors import shown
+from growd.recipes.findings import MAX_FINDINGS, MAX_NAME, RecipeFinding, error, is_number, under
+from growd.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from growd.recipes.plan import Plan
+
+Grammar = dict[str, Any]
+"""A JSON Schema, with one keyword of our own: `ascending` names members of an object, each above the last.
+
+`title` says what is expected, for error messages; `expected` derives it where there is none.
+"""
+
+VARIABLE: Final[Grammar] = {
+    "title": "the name of a variable",
+    "description": "An environment variable. docs/recipes.md lists them with units and ranges.",
+    "type": "string",
+    "enum": list(VARIABLES),
+}
+VALUE: Final[Grammar] = {
+    "title": "a number, true or false",
+    "description": "The set point, in the unit of the variable and within its range. "
+    "For a switch, true is 1 and false is 0.",
+    "type": ["number", "boolean"],
+    "examples": [22.5, 8000, True],
+}
+_COMMON: Final[Grammar] = {
+    "_id": {"description": "The recipe's id, the argument of start_recipe.", "type": "string"},
+    "name": {"description": "The name of the recipe, for people."},
+    "description": {"description": "What the recipe is for, and where its figures come from, for people."},
+}
+_IN_DATABASE: Final = {
+    *("type", "enum", "pattern", "minimum", "exclusiveMinimum", "minItems", "minProperties", "ascending"),
+    *("items", "prefixItems", "properties", "additionalProperties", "required"),
+}
+_NOUNS: Final = {"string": "a text", "number": "a number", "integer": "a whole number"}
+_MISSING: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFormat:
+    """A recipe format.
+
+    `check` yields errors and warnings on the parts that fit the grammar (see `fitting`), `check_whole` those
+    on a recipe without an error so far. `plan` and `set_points` (place, variable and value of each) take a
+    recipe without errors.
+    """
+
+    name: str
+    grammar: Grammar
+    check: Callable[[dict[str, Any]], Iterator[RecipeFinding]]
+    check_whole: Callable[[dict[str, Any]], Iterator[RecipeFinding]]
+    plan: Callable[[dict[str, Any]], Plan]
+    set_points: Callable[[dict[str, Any]], Iterator[tuple[str, str, float]]]
+
+    @property
+    def root(self) -> str:
+        """The member of a recipe that holds its set points."""
+        return str(self.grammar["required"][0])
+
+
+def per_variable(items: Grammar, **more: Any) -> Grammar:
+    """An object with a member for each variable, of grammar `items`."""
+    title = "an object with an array for each variable"
+    return {
+        "title": title, "type": "object", "propertyNames": VARIABLE, "additionalProperties": items
+    } | more  # fmt: skip
+
+
+def fitting(grammar: Grammar, document: dict[str, Any]) -> tuple[dict[str, Any], list[RecipeFinding]]:
+    """The parts of a document that fit the grammar, and an error for each part that does not.
+
+    A member that does not fit is left out, an array element is None. Stops after `MAX_FINDINGS` errors.
+    """
+    reading = _Reading()
+    return reading.members(grammar, document, ""), reading.errors
+
+
+def published(name: str, grammar: Grammar) -> dict[str, Any]:
+    """The JSON Schema of a format, for editors and other programs."""
+    schema = _changed(grammar, _as_json_schema)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:growd:recipe:{name}",
+        "title": f"A recipe of format {name}",
+        **schema,
+        "properties": {"format": {"const": name}} | _COMMON | schema["properties"],
+        "required": ["format", *schema["required"]],
+    }
+
+
+def for_database(grammar: Grammar) -> dict[str, Any]:
+    """What the database checks: the shape, but neither the names of variables nor upper limits.
+
+    A newer growd may know more variables. `expected` is the text for the error message.
+    """
+    return _changed(grammar, _as_database_check)
+
+
+def expected(node: Grammar) -> str:
+    """What a part of the grammar expects, in words."""
+    if "title" in node:
+        return str(node["title"])
+    if "enum" in node:
+        return f"one of {', '.join(node['enum'])}"
+    if node["type"] == "object":
+        *some, last = node["required"]
+        return f"an object with {', '.join(some)}{' and ' if some else ''}{last}"
+    if "minimum" in node:
+        return f"{_NOUNS[node['type']]}, {node['minimum']} or more"
+    return _NOUNS[node["type"]] + (" above 0" if "exclusiveMinimum" in node else "")
+
+
+def _as_json_schema(node: Grammar) -> Grammar:
+    return {name: value for name, value in node.items() if name != "ascending"}
+
+
+def _as_database_check(node: Grammar) -> Grammar:
+    if node is VARIABLE:
+        return {"type": "string", "expected": expected(node)}
+    return {name: value for name, value in node.items() if name in _IN_DATABASE} | {
+        "expected": expected(node)
+    }
+
+
+def _changed(node: Grammar, change: Callable[[Grammar], Grammar]) -> Grammar:
+    """A grammar with each of its nodes changed."""
+    changed = change(node)
+    for name, inner in changed.items():
+        match name:
+            case "properties":
+                changed[name] = {member: _changed(each, change) for member, each in inner.items()}
+            case "prefixItems":
+                changed[name] = [_changed(each, change) for each in inner]
+            case "items" | "additionalProperties" if isinstance(inner, dict):
+                changed[name] = _changed(inner, change)
+    return changed
+
+
+class _Reading:
+    """Collects the errors of one document."""
+
+    def __init__(self) -> None:
+        self.errors: list[RecipeFinding] = []
+
+    def members(self, node: Grammar, found: dict[str, Any], place: str) -> dict[str, Any]:
+        """The members of an object that fit."""
+        known, others = node.get("properties", {}), node.get("additionalProperties", True)
+        sound = {}
+        for name, value in found.items():
+            if len(self.errors) > MAX_FINDINGS:
+                break
+            part = self._member(node, known.get(name, others), name, value, under(place, name))
+            if part is not None:
+                sound[name] = part
+        for name in node.get("required", ()):
+            if name not in found:
+                self._part(known[name], _MISSING, under(place, name))
+        self._check_ascending(node, sound, place)
+        return sound
+
+    def _member(self, node: Grammar, inner: Any, name: str, value: Any, place: str) -> Any:
+        """What fits of a member; `inner` is its grammar, or whether any unknown member is allowed."""
+        if inner is True:
+            return value
+        if inner is False:
+            self._refuse(place, f"one of {', '.join(node['properties'])}", name)
+            return None
+        part = self._part(inner, value, place)
+        if name in node.get("properties", {}) or _fits(VARIABLE, name):
+            return part
+        self.errors.append(error(place, _unknown_variable(name)))
+        return None
+
+    def _part(self, node: Grammar, value: Any, place: str) -> Any:
+        """What fits of a value: None where the value itself does not fit."""
+        if not _fits(node, value):
+            if node is VARIABLE and isinstance(value, str):
+                self.errors.append(error(place, _unknown_variable(value)))
+            else:
+                self._refuse(place, expected(node), value)
+            return None
+        if isinstance(value, dict):
+            return self.members(node, value, place)
+        if isinstance(value, list):
+            return self._elements(node, value, place)
+        return value
+
+    def _elements(self, node: Grammar, found: list[Any], place: str) -> list[Any]:
+        if "prefixItems" in node:
+            parts = zip(node["prefixItems"], found, strict=True)
+            return [
+                self._part(each, value, f"{place}/{number}") for number, (each, value) in enumerate(parts)
+            ]
+        sound = []
+        for number, value in enumerate(found):
+            if len(self.errors) > MAX_FINDINGS:
+                break
+            sound.append(self._part(node["items"], value, f"{place}/{number}"))
+        return sound
+
+    def _check_ascending(self, node: Grammar, sound: dict[str, Any], place: str) -> None:
+        for lower, upper in pairwise(node.get("ascending", ())):
+            if lower in sound and upper in sound and sound[upper] <= sound[lower]:
+                self._refuse(
+                    f"{place}/{upper}", f"a number above {lower}, {shown(sound[lower])}", sound[upper]
+                )
+
+    def _refuse(self, place: str, wanted: str, value: Any) -> None:
+        found = "it is missing" if value is _MISSING else f"got {shown(value)}"
+        self.errors.append(error(place, f"expected {wanted}, {found}"))
+
+
+def _unknown_variable(name: str) -> str:
+    like = get_close_matches(name[:MAX_NAME], VARIABLES, 1, cutoff=0.8)
+    return f"there is no variable {shown(name)}" + (f"; did you mean {like[0]}?" if like else "")
+
+
+def _fits(node: Grammar, value: Any) -> bool:
+    """Whether a value fits, whatever its members or elements are."""
+    kind = node.get("type")
+    if node is VALUE:
+        return isinstance(value, bool) or is_number(value)
+    if kind in {"number", "integer"}:
+        return _fits_number(node, value)
+    if kind == "object":
+        return isinstance(value, dict) and len(value) >= node.get("minProperties", 0)
+    if kind == "array":
+        return isinstance(value, list) and (
+            node.get("minItems", 0) <= len(value) <= node.get("maxItems", len(value))
+        )
+    return (
+        isinstance(value, str)
+        and ("enum" not in node or value in node["enum"])
+        and ("pattern" not in node or bool(re.fullmatch(node["pattern"], value)))
+    )
+
+
+def _fits_number(node: Grammar, value: Any) -> bool:
+    return (
+        is_number(value)
+        and (node["type"] == "number" or value == int(value))
+        and node.get("minimum", value) <= value <= node.get("maximum", value)
+        and ("exclusiveMinimum" not in node or value > node["exclusiveMinimum"])
+    )
