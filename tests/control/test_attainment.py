@@ -97,7 +97,7 @@ async def test_a_lamp_that_is_too_weak_is_told_and_its_end_too(caplog):
         assert await on.is_quiet(MISSED_S - 30)
         on.loop.want(18_000)  # a step: the time begins anew
         assert await on.is_quiet(MISSED_S)
-        await on.misses("light_illuminance is 10", "its set point 18000 lux", "the lamp is at full light")
+        await on.misses("light_illuminance is 10", "its set point is 18000 lux", "the lamp is at full light")
         on.loop.want(8_000)
         await on.advance(120)
         assert on.problems == []
@@ -169,7 +169,7 @@ async def test_the_time_begins_anew_when_a_long_cause_ends():
     async with light(Lamp(strength=0.5)) as on:
         on.loop.want(16_000)
         on.loop.quality = Quality.FAULT
-        await on.misses("its sensor gives no reading")
+        await on.misses("its sensor has no valid reading")
         on.loop.quality = Quality.OK
         await on.advance(60)
         assert on.problems == []
@@ -204,13 +204,13 @@ async def test_a_sensor_that_fails_is_the_reason(quality):
         on.loop.want(5_000)
         await on.advance(60)
         on.loop.quality = quality
-        await on.misses("light_illuminance is not known", "its sensor gives no reading that can be believed")
+        await on.misses("light_illuminance is unknown", "its sensor has no valid reading")
 
 
 async def test_a_switched_lamp_that_stays_dark_for_a_low_set_point_is_told():
     async with light(Lamp(gamma=1, is_switched=True)) as on:
         on.loop.want(8_000)
-        await on.misses("a switched lamp is on from half of full_scale_lux on")
+        await on.misses("a switched lamp is on only from half of full_scale_lux on")
     async with light(Lamp(gamma=1, is_switched=True)) as on:
         on.loop.want(12_000)
         assert await on.is_quiet(2 * SOON_S)

@@ -112,7 +112,7 @@ async def test_a_reference_far_below_the_reading_is_refused_with_the_way_there()
         on.air(1_000)
         await on.advance(SHUT_S)
         refusal = await on.calibrate(420)
-        assert "says 1000 ppm, and a reference of 420 ppm is more than 250 ppm below" in refusal
+        assert "reads 1000 ppm; a reference of 420 ppm is more than 250 ppm lower" in refusal
         assert "in steps, first to 75" in refusal
         assert on.measured == pytest.approx(1_000, abs=10)
         assert await on.calibrate(760) == ""

@@ -64,8 +64,8 @@ async def test_when_the_first_fails_the_next_one_takes_its_place_and_gives_it_ba
     assert await first.give(a=802.0, b=822.0) == 802.0
     told = [record.message for record in caplog.records]
     assert told == [
-        "e/air_carbon_dioxide is led by b now, not by a",
-        "e/air_carbon_dioxide is led by a now, not by b",
+        "e/air_carbon_dioxide now comes from b, no longer from a",
+        "e/air_carbon_dioxide now comes from a, no longer from b",
     ]
 
 

@@ -74,7 +74,7 @@ async def test_a_lamp_that_is_calibrated_gives_the_light_that_is_asked_for_witho
         before = await on.open_loop_errors() if not ramp_s else [1.0]
         answer = await on.calibrate()
         assert answer["success"]
-        assert answer["message"] == f"the calibration has begun; see the topic {CONTROLLER}/calibration"
+        assert answer["message"] == f"the calibration has started; see the topic {CONTROLLER}/calibration"
         assert on.curve() == []
         outcome = await on.calibrated()
         assert outcome["state"] == "done"
@@ -106,7 +106,7 @@ async def test_light_that_comes_or_goes_meanwhile_spoils_it():
         await on.calibrate()
         outcome = await on.calibrated()
         assert outcome["state"] == "failed"
-        assert "light from elsewhere has changed from " in outcome["message"]
+        assert "other light changed from " in outcome["message"]
         assert outcome["message"].endswith("; nothing has changed")
         assert on.curve() == []
 
@@ -118,7 +118,7 @@ async def test_a_lamp_whose_light_does_not_rise_is_told_and_changes_nothing():
         await on.calibrate()
         outcome = await on.calibrated()
         assert outcome["state"] == "failed"
-        assert "what was measured is no curve: light does not rise" in outcome["message"]
+        assert "the measured light is not a curve: light does not rise" in outcome["message"]
         assert on.curve() == []
 
 
@@ -126,7 +126,7 @@ async def test_it_is_refused_while_the_sensor_is_not_well():
     async with scene() as on:
         on.machine.faults.inject(Fault("absent", "bh1750"))
         await on.clock.advance(10)
-        assert await on.calibrate() == {"success": False, "message": "the light sensor is not well"}
+        assert await on.calibrate() == {"success": False, "message": "the light sensor has failed"}
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
@@ -134,10 +134,10 @@ async def test_it_is_refused_while_the_sensor_is_not_well():
     ("cause", "words"),
     [
         ("recipe", "a recipe drives the light; stop it first"),
-        ("hand", "a command by hand drives the light"),
+        ("hand", "an override drives the light"),
         ("channel", "environment_1/commanded/light_intensity_red has a command of its own"),
         ("interlock", "an interlock holds the lamp: air_temperature is 2"),
-        ("sensor", "the light sensor is not well"),
+        ("sensor", "the light sensor has failed"),
     ],
 )
 async def test_who_else_drives_the_light_keeps_it_or_breaks_it_off(when, cause, words):

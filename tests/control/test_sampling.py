@@ -157,7 +157,7 @@ async def test_a_thread_that_hangs_is_left_behind_and_the_device_read_in_a_new_o
     messages = [record.message for record in caplog.records]
     assert messages == [
         "e/scd30 is failed: scd30 has not answered for 3 s",
-        "bus 1: a call hangs; its thread is left behind for a new one",
+        "bus 1: call hung; abandoned its thread and started a new one",
     ]
 
 
@@ -304,7 +304,10 @@ async def test_a_mistake_in_the_program_ends_it_and_until_it_starts_again_its_de
         await sampler.run()
     assert bus.topics.get(CO2).last.quality is Quality.FAULT
     told = bus.find_node("e/samplers/scd30").information()["device"]
-    assert (told["state"], told["message"]) == ("failed", "growd made a mistake with it: KeyError('typo')")
+    assert (told["state"], told["message"]) == (
+        "failed",
+        "internal error while reading the sensor: KeyError('typo')",
+    )
     await worker.close()
 
 
@@ -359,10 +362,10 @@ async def test_a_service_waits_for_a_reading_under_way_and_says_so_when_that_han
         await asyncio.to_thread(device.begun.wait, 10)
         calls = [asyncio.create_task(bus.services.get(CALIBRATE).call([ppm])) for ppm in (800, 900)]
         await clock.until(calls[1].done)
-        assert calls[1].result()["message"] == "scd30 is still busy with what it was asked before"
+        assert calls[1].result()["message"] == "scd30 is still busy with an earlier call"
         await clock.advance(2)
         assert calls[0].result()["success"] is False
-        assert "has not answered for 2 s; what was asked of it may still" in calls[0].result()["message"]
+        assert "has not answered for 2 s; the device may still" in calls[0].result()["message"]
         device.release.set()
         clock.watch(worker)
         await clock.settle()

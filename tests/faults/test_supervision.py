@@ -23,7 +23,7 @@ SIBLING_S = 3 * GIVEN_UP_S
 """Until another sensor on the bus is read in the new thread: its tries have become as far apart meanwhile."""
 
 TWO_BUSES = chamber_of(sensor("scd30", "air"), sensor("bh1750", "lux"), sensor("tsl2591", "other_lux", bus=2))
-LEFT_BEHIND = "i2c-1: a call hangs; its thread is left behind for a new one"
+LEFT_BEHIND = "i2c-1: call hung; abandoned its thread and started a new one"
 
 
 @pytest.fixture

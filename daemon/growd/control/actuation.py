@@ -1,4 +1,4 @@
-"""Actuators: from commands to outputs that are safe when nobody commands them."""
+"""Actuators: from commands to outputs, which are safe without a command."""
 
 from __future__ import annotations
 
@@ -34,25 +34,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
-RAMP_STEP_S: Final = 0.1  # while an output is on its way
+RAMP_STEP_S: Final = 0.1  # while an output moves
 RETRIES: Final = Retries(limit_s=10.0)
 SAFE_LEVEL: Final = 0.0
-ON_FROM: Final = 0.5  # a command for a switch may come from a slider
-DECIMALS: Final = 4  # of a level: finer than any PWM here, so that noise is not a change
+ON_FROM: Final = 0.5  # a switch is on from this command on: it may come from a slider
+DECIMALS: Final = 4  # of a level: finer than any PWM, so noise is not a change
 DEFAULT_MIX: Final = {"white": 1.0, "red": 0.5, "blue": 0.5}
 
 
 class Actuator(ABC):
-    """What every actuator has: outputs with a safe level each, and commands that hold for a time.
+    """Base of all actuators: outputs, each with a safe level, that follow commands.
 
-    It follows whoever commands, as far as its `guard` permits (`growd.control.interlocks`), which it asks for
-    each level and tells what it wrote. A command holds for `stale_after_s` and until one that is not ok takes
-    it back. At the start of `run` every output is made safe before anything else. A level that an output has
-    is not written again.
+    The `guard` (`growd.control.interlocks`) judges each level before it is written. A command holds for
+    `stale_after_s`, or until a message that is not ok releases it. `run` makes every output safe before
+    anything else. An unchanged level is not written again.
 
-    `write(output, level)` runs in the worker; OSError, RuntimeError or ValueError from it is a failure of
-    the device: what the output is then is not known, so the write is tried again after a growing delay
-    (`retries`), in which the other outputs go on. All times in seconds of the bus's clock.
+    `write(output, level)` runs in the worker. An OSError, RuntimeError or ValueError is a failure of the
+    device: the level of the output is unknown then, so the write is repeated after a growing delay
+    (`retries`), while the other outputs go on. All times are seconds of the bus's clock.
     """
 
     def __init__(
@@ -93,9 +92,9 @@ class Actuator(ABC):
         self._retry_at = 0.0
 
     async def run(self) -> None:
-        """Follow the commands until cancelled. Whoever cancels it calls `make_safe`; if it fails, it does.
+        """Follow the commands until cancelled; the caller then calls `make_safe`. An error does so too.
 
-        Commands that come while it is down are not followed later: they are repeated each second.
+        Commands that arrive while it is not running are ignored: controllers repeat them each second.
         """
         self._written.clear()
         self._retry_at = 0.0
@@ -107,13 +106,13 @@ class Actuator(ABC):
                     tasks.create_task(self._listen(commands), name=f"{self.node.name}: commands")
                     await self._follow()
         except Exception:
-            await self.make_safe()  # nobody follows the commands until it is started again
+            await self.make_safe()  # until the supervisor starts it again
             raise
         finally:
             self._calls.close()
 
     async def make_safe(self) -> bool:
-        """Make every output safe, for the way down. False, and logged, if the device did not take it."""
+        """Make every output safe, for the shutdown. Returns False, with a log line, if the device failed."""
         self._commands.clear()
         self._written.clear()
         self._retry_at = 0.0
@@ -128,36 +127,36 @@ class Actuator(ABC):
     @property
     @abstractmethod
     def _output(self) -> Publisher:
-        """Where it is told what the outputs really are."""
+        """The topic of the levels that were written."""
 
     @abstractmethod
     def _state(self) -> object:
-        """The outputs as a message on `_output`, from what was written."""
+        """The message for `_output`, from the levels that were written."""
 
     @abstractmethod
     def _target(self, output: str) -> float:
-        """The level that an output should have now, and may have."""
+        """The level to write now: commanded, then limited by the interlocks."""
 
     @abstractmethod
     def _take(self, message: Message) -> None:
-        """Note a command."""
+        """Take a command."""
 
     def _permitted(self, output: str, level: float) -> float:
-        """What the output may have, where `level` is commanded."""
+        """The level that the interlocks permit for a command of `level`."""
         return level if self._guard is None else self._guard.permit(output, level)
 
     def _is_moving(self) -> bool:
-        """Whether the target changes with time alone."""
+        """Whether the target still changes by itself."""
         return False
 
     def _hold(self, name: str, level: float | None) -> None:
-        """Follow this command from now on, or none any more."""
+        """Follow this command from now on, None for none."""
         self._commands.pop(name, None)
         if level is not None:
             self._commands[name] = _Command(level, self._clock.monotonic())
 
     def _held(self, name: str) -> float | None:
-        """The level of a command that is fresh."""
+        """The level of a command, None if it is stale."""
         command = self._commands.get(name)
         if command is None or self._clock.monotonic() - command.came > self._stale_after:
             return None
@@ -185,7 +184,7 @@ class Actuator(ABC):
                 await self._apply({output: self._target(output) for output in self._safe})
 
     async def _apply(self, target: dict[str, float]) -> None:
-        if self._returned != self._worker.returned:  # a write that hung was carried out late, or was not
+        if self._returned != self._worker.returned:  # a hung write may have been carried out late
             self._returned = self._worker.returned
             self._written.clear()
         waiting = self._failing if self._clock.monotonic() < self._retry_at else set()
@@ -203,11 +202,11 @@ class Actuator(ABC):
         self._note(changes, failures)
 
     def _write_all(self, levels: dict[str, float]) -> dict[str, Exception]:
-        """In the worker: try every output, though one fails. What failed, by output."""
+        """In the worker: try every output. Returns the errors by output."""
         failures: dict[str, Exception] = {}
         for output, level in levels.items():
             if self._worker.is_left_behind():
-                break  # it hung, and another thread has written newer levels since
+                break  # this thread hung; another one has written newer levels since
             try:
                 self._write(output, level)
             except DEVICE_ERRORS as error:
@@ -218,7 +217,7 @@ class Actuator(ABC):
         was_well = not self._failing
         self._written.update(changes)
         for output in failures:
-            self._written.pop(output, None)  # it may be the old level or the new one
+            self._written.pop(output, None)  # the old level or the new one
         if self._guard is not None:
             for output in changes:
                 self._guard.wrote(output, self._written.get(output))
@@ -241,13 +240,13 @@ class Actuator(ABC):
 class LightActuator(Actuator):
     """Sets the level of each channel of a light, 0..1.
 
-    A channel follows its own command (`light_intensity_<channel>`, or its field of `light_channels`) while
-    that is fresh, else its share (`mix`) of the command for `light_illuminance`. It gets there in its share
-    of `ramp_s` (from dark to full). Without a command, or where the guard does not permit its level, it is
-    dark, at once. One that `is_switched` is fully on or dark, by which is nearer. The guard is asked for each
-    channel, and for "light_illuminance", the command for all.
+    A channel follows its own fresh command (`light_intensity_<channel>`, or its field of `light_channels`),
+    else its share (`mix`) of the command for `light_illuminance`. `ramp_s` is the time from dark to full.
+    Without a command, or without permission of the guard, a channel is dark at once. A lamp that
+    `is_switched` is fully on or dark, whichever is nearer. The guard judges each channel, and
+    "light_illuminance", the command for all channels.
 
-    What the outputs are stands on `<environment>/light_channels`, published when it changes.
+    The levels are published on `<environment>/light_channels` when they change.
     """
 
     def __init__(
@@ -308,7 +307,7 @@ class LightActuator(Actuator):
         level = self._commanded(channel)
         now = self._clock.monotonic()
         ramp = self._ramps[channel]
-        if level is None or self._is_kept_dark(channel):
+        if level is None or self._is_held_dark(channel):
             ramp.jump(SAFE_LEVEL)
         else:
             level = float(level >= ON_FROM) if self._is_switched else level
@@ -318,11 +317,11 @@ class LightActuator(Actuator):
     def _commanded(self, channel: str) -> float | None:
         level = self._held(channel)
         whole = self._held("light_illuminance")
-        if level is not None or whole is None or self._is_kept_dark("light_illuminance"):
+        if level is not None or whole is None or self._is_held_dark("light_illuminance"):
             return level
         return whole * self._mix[channel]
 
-    def _is_kept_dark(self, output: str) -> bool:
+    def _is_held_dark(self, output: str) -> bool:
         return self._permitted(output, 1.0) < 1.0
 
     def _is_moving(self) -> bool:
@@ -331,11 +330,11 @@ class LightActuator(Actuator):
 
 
 class SwitchActuator(Actuator):
-    """Switches one device, such as a valve or a fan, by the command for a variable.
+    """Switches a device, such as a valve or a fan, by the commands for a variable.
 
-    It is on while a fresh command is at least one half, off while it is below, and safe (`safe_on`) without
-    one, as far as the guard permits. `write(on)` runs in the worker. Whether it is on stands on
-    `<environment>/switches/<device>` as 1 or 0, published when it changes.
+    It is on while a fresh command is at least 0.5, off while it is below, and safe (`safe_on`) without one,
+    as far as the guard permits. `write(on)` runs in the worker. The state, 1 or 0, is published on
+    `<environment>/switches/<device>` when it changes.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Set points that are not reached: which ones, for how long, and why as far as growd can tell."""
+"""Set points that are not reached: which ones, for how long, and the likely reason."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 5.0
 MISSED_S: Final = 900.0
-"""How long a set point is missed until `growd status` and the log say so."""
+"""A set point missed for this long is reported by `growd status` and the log."""
 
 FOLLOWED_S: Final = 120.0
-"""How late a set point that moves may be followed: for so long an old one counts too."""
+"""Allowed lag behind a moving set point: older set points count for this long."""
 
 PROGRESS: Final = 0.9
-"""An error that has become smaller than this share of itself is on its way: its time begins anew."""
+"""An error that shrinks below this share of itself makes progress: its time starts again."""
 
 AT_LIMIT: Final = 0.99
 
 
 class Attainment(StrEnum):
-    """How it is with a set point. `settling`: nothing can be said yet. `idle`: there is none to reach."""
+    """State of a set point. `settling`: undecided yet. `idle`: there is no set point to reach."""
 
     IDLE = "idle"
     SETTLING = "settling"
@@ -49,13 +49,13 @@ class Attainment(StrEnum):
 class Loop:
     """A measured variable that growd controls.
 
-    The band is `relative` of the set point, and at least `least` in the variable's unit, on both sides; where
-    nothing `lowers` the variable, only below. Set points up to `idle_up_to` ask for nothing.
+    The band is `relative` of the set point, at least `least` in the variable's unit, on both sides, or only
+    below if no output `lowers` the variable. Set points up to `idle_up_to` need no output.
     """
 
     variable: str
     outputs: tuple[str, ...]
-    """The variables of its outputs, which others may set or command by hand."""
+    """The variables of its outputs, which may have their own set points or overrides."""
     devices: tuple[str, ...]
     """The names of its output devices."""
     relative: float
@@ -67,10 +67,10 @@ class Loop:
     at_least: str
     """The reason when the command is at its lower limit."""
     limits: tuple[float, float] = (0.0, AT_LIMIT)
-    """The commands from which on they are at the lower and at the upper limit."""
+    """The commands that count as the lower and the upper limit."""
 
     def band(self, set_point: float) -> float:
-        """How far from the set point the variable may be."""
+        """The allowed distance from the set point."""
         return max(self.least, self.relative * set_point)
 
 
@@ -84,16 +84,16 @@ def light_loop(full_scale_lux: float, channels: Iterable[str], *, is_switched: b
         least=0.005 * full_scale_lux,
         lowers=not is_switched,
         idle_up_to=0.0,
-        at_most="a switched lamp is on from half of full_scale_lux on"
+        at_most="a switched lamp is on only from half of full_scale_lux on"
         if is_switched
         else "the lamp is at full light",
-        at_least="the lamp is dark, and this light comes from elsewhere, such as daylight",
+        at_least="the lamp is dark; this is other light, such as daylight",
         limits=(0.0, 0.0 if is_switched else AT_LIMIT),
     )
 
 
 def carbon_dioxide_loop(devices: Iterable[str] = (), *, has_fan: bool) -> Loop:
-    """CO2: within 50 ppm, or 5 %, which is about the accuracy of its sensors; above only with a fan."""
+    """CO2: within 50 ppm or 5 %, about the accuracy of the sensors. Too much counts only with a fan."""
     return Loop(
         CARBON_DIOXIDE,
         (VALVE, FAN),
@@ -109,17 +109,17 @@ def carbon_dioxide_loop(devices: Iterable[str] = (), *, has_fan: bool) -> Loop:
 
 
 @dataclass
-class _Track:
-    """What is known of one loop. Times are monotonic seconds."""
+class _LoopState:
+    """The state of one loop. Times are monotonic seconds."""
 
     loop: Loop
     state: Attainment = Attainment.SETTLING
     text: str = ""
     since: float | None = None  # when it left its band
-    error: float | None = None  # then, or when it was last on its way; None while it is not measured
+    error: float | None = None  # then, or at the last progress; None while it is not measured
     is_low: bool | None = None  # whether it is below its set point
-    blocked_since: float | None = None  # when something began to keep it from its set point
-    last: tuple[float | None, float | None] = (None, None)  # what is measured, and the set point
+    blocked_since: float | None = None  # when a cause began to hold it off its set point
+    last: tuple[float | None, float | None] = (None, None)  # measured value, set point
     set_points: deque[tuple[float, float]] = field(default_factory=deque)
     is_logged: bool = False
 
@@ -128,18 +128,18 @@ class _Track:
         return self.since is not None and now - self.since >= MISSED_S
 
     def leave(self, state: Attainment, text: str) -> None:
-        """It is not missed now."""
+        """Set a state in which the set point is not missed."""
         self.state, self.text, self.since, self.last = state, text, None, (None, None)
         self.error = self.is_low = self.blocked_since = None
 
-    def begin_anew(self, now: float, error: float) -> None:
-        """Count the time that it is missed from now on."""
+    def restart(self, now: float, error: float) -> None:
+        """Count the missed time from now on."""
         self.since, self.error = now, error
 
     def is_other_case(self, now: float, *, is_low: bool, is_blocked: bool) -> bool:
-        """Whether it is missed on the other side now, or what kept it from its set point has ended.
+        """Whether it is missed on the other side now, or a cause of at least `MISSED_S` has ended.
 
-        What kept it for less than `MISSED_S` does not count: an interlock that comes and goes hides nothing.
+        Shorter causes do not count: an interlock that comes and goes must not hide a missed set point.
         """
         if self.is_low is not None and is_low is not self.is_low:
             return True
@@ -149,14 +149,14 @@ class _Track:
 class AttainmentWatch:
     """The node `<environment>/attainment`: whether each controlled variable reaches its set point.
 
-    A set point is missed while the variable is outside of its band and does not come nearer, and while its
-    sensor fails. Not judged are a sensor that warms up and outputs that are commanded by hand; set points of
-    the outputs are judged, for they have no end. A step of the set point begins anew, and so does the end of
-    a cause that lasted `MISSED_S`; a set point that moves may be followed `FOLLOWED_S` late. `why_held` gives
-    the reason why an interlock holds one of some outputs, "" if none does.
+    A set point is missed while the variable is outside its band and makes no progress, and while its sensor
+    fails. It is not judged while the sensor warms up or an override is active. Set points of the outputs
+    themselves count as a cause. A step of the set point, and the end of a cause that lasted `MISSED_S`, start
+    the time again; a moving set point may be followed `FOLLOWED_S` late. `why_held` returns why an interlock
+    holds one of the given outputs, or "".
 
-    The detail `attainment` says how it is with each, for rules of alerts; `problems` lists those missed for
-    `MISSED_S`, of which there is a line in the log, too.
+    The detail `attainment` has the state of each loop, for alert rules. `problems` lists set points missed
+    for `MISSED_S`; they are logged too.
     """
 
     def __init__(
@@ -170,23 +170,23 @@ class AttainmentWatch:
         self._bus = bus
         self._clock = bus.clock
         self._environment = environment
-        self._tracks = [_Track(loop) for loop in loops]
+        self._tracks = [_LoopState(loop) for loop in loops]
         self._why_held = why_held
-        self.node.describe("attainment", lambda: [self._told(track) for track in self._tracks])
+        self.node.describe("attainment", lambda: [self._information(track) for track in self._tracks])
         self.node.describe("problems", self._problems)
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         with self._bus.liveness.heartbeat(self.node.name) as heart:
             while True:
                 heart.beat()
                 for track in self._tracks:
                     now = self._clock.monotonic()
-                    self._look(track, now)
+                    self._check(track, now)
                     self._log(track, now)
                 await self._clock.sleep(PERIOD_S)
 
-    def _told(self, track: _Track) -> dict[str, Any]:
+    def _information(self, track: _LoopState) -> dict[str, Any]:
         value, set_point = track.last
         return {
             "environment": self._environment,
@@ -205,8 +205,8 @@ class AttainmentWatch:
             if track.since is not None and track.is_problem(now)
         ]
 
-    def _log(self, track: _Track, now: float) -> None:
-        """Once when it is a problem, and once when it is over."""
+    def _log(self, track: _LoopState, now: float) -> None:
+        """Log the start and the end of a problem."""
         if track.is_problem(now) and not track.is_logged:
             track.is_logged = True
             logger.warning("%s", track.text)
@@ -214,12 +214,12 @@ class AttainmentWatch:
             track.is_logged = False
             logger.info("%s", track.text)
 
-    def _look(self, track: _Track, now: float) -> None:
+    def _check(self, track: _LoopState, now: float) -> None:
         name = track.loop.variable
         wanted = self._last(desired(self._environment, name))
         as_is = self._last(measured(self._environment, name))
         set_point = None if wanted is None or wanted.quality is not Quality.OK else float(wanted.value)
-        if set_point is None or set_point <= track.loop.idle_up_to or self._is_in_other_hands(track.loop):
+        if set_point is None or set_point <= track.loop.idle_up_to or self._is_overridden(track.loop):
             track.set_points.clear()
             track.leave(Attainment.IDLE, f"{self._environment}: {name} has no set point to reach")
             return
@@ -227,40 +227,42 @@ class AttainmentWatch:
         if as_is is not None and as_is.quality is Quality.OK:
             self._judge(track, set_point, float(as_is.value), now, is_step=is_step)
         elif as_is is None or as_is.quality is Quality.WARM_UP:
-            track.leave(Attainment.SETTLING, f"{self._environment}: the sensor of {name} gives nothing yet")
+            track.leave(Attainment.SETTLING, f"{self._environment}: the sensor of {name} has no reading yet")
         else:
-            reason = "its sensor gives no reading that can be believed"
+            reason = "its sensor has no valid reading"
             self._miss(track, set_point, None, reason, now, is_blocked=True)
 
-    def _note_set_point(self, track: _Track, set_point: float, now: float) -> bool:
-        """Keep what was wanted in the last while, the first from when that began; whether this is a step."""
-        kept = track.set_points
-        is_step = not kept or abs(set_point - kept[-1][1]) > track.loop.band(set_point)
-        if not kept or kept[-1][1] != set_point:
-            kept.append((now, set_point))
-        while len(kept) > 1 and kept[1][0] <= now - FOLLOWED_S:
-            kept.popleft()
+    def _note_set_point(self, track: _LoopState, set_point: float, now: float) -> bool:
+        """Keep the set points of the last `FOLLOWED_S`. Returns whether this one is a step."""
+        recent = track.set_points
+        is_step = not recent or abs(set_point - recent[-1][1]) > track.loop.band(set_point)
+        if not recent or recent[-1][1] != set_point:
+            recent.append((now, set_point))
+        while len(recent) > 1 and recent[1][0] <= now - FOLLOWED_S:
+            recent.popleft()
         return is_step
 
-    def _judge(self, track: _Track, set_point: float, value: float, now: float, *, is_step: bool) -> None:
+    def _judge(self, track: _LoopState, set_point: float, value: float, now: float, *, is_step: bool) -> None:
         loop, recent = track.loop, [wanted for _, wanted in track.set_points]
         lowest, highest = min(recent), max(recent)
         if abs(value - set_point) <= loop.band(set_point) or (value > set_point and not loop.lowers):
             track.leave(Attainment.REACHED, f"{self._environment}: {loop.variable} is at its set point")
         elif is_step or lowest - loop.band(lowest) <= value <= highest + loop.band(highest):
-            track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} goes to its set point")
+            track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} moves to its set point")
         elif track.error is not None and abs(value - set_point) < PROGRESS * track.error:
-            track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} comes nearer")
-            track.begin_anew(now, abs(value - set_point))
+            track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} moves to its set point")
+            track.restart(now, abs(value - set_point))
         else:
             self._miss_measured(track, set_point, value, now)
 
-    def _miss_measured(self, track: _Track, set_point: float, value: float, now: float) -> None:
+    def _miss_measured(self, track: _LoopState, set_point: float, value: float, now: float) -> None:
         loop, is_low, error = track.loop, value < set_point, abs(value - set_point)
         cause = self._cause(loop, is_low=is_low)
         if track.is_other_case(now, is_low=is_low, is_blocked=bool(cause)):
-            track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} can go to its set point")
-            track.begin_anew(now, error)
+            track.leave(
+                Attainment.SETTLING, f"{self._environment}: {loop.variable} can move to its set point"
+            )
+            track.restart(now, error)
             track.is_logged = False
         else:
             reason = cause or self._limit(loop, is_low=is_low)
@@ -270,7 +272,7 @@ class AttainmentWatch:
 
     def _miss(
         self,
-        track: _Track,
+        track: _LoopState,
         set_point: float,
         value: float | None,
         reason: str,
@@ -284,16 +286,16 @@ class AttainmentWatch:
         elif track.blocked_since is None:
             track.blocked_since = now
         variable = VARIABLES[track.loop.variable]
-        shown = "not known" if value is None else f"{round(value, variable.precision):.6g} {variable.unit}"
+        shown = "unknown" if value is None else f"{round(value, variable.precision):.6g} {variable.unit}"
         track.state = Attainment.MISSED
         track.last = value, set_point
         track.text = (
             f"{self._environment}: set point not reached: {variable.name} is {shown}, "
-            f"its set point {set_point:.6g} {variable.unit}: {reason}"
+            f"its set point is {set_point:.6g} {variable.unit}: {reason}"
         )
 
     def _cause(self, loop: Loop, *, is_low: bool) -> str:
-        """What keeps its outputs from doing what is commanded, "" for nothing."""
+        """Why its outputs do not follow their commands, or ""."""
         for device in loop.devices:
             last = self._last(diagnostics(self._environment, device))
             if last is not None and last.value["level"] >= LEVELS[State.FAILED]:
@@ -303,7 +305,7 @@ class AttainmentWatch:
         return " and ".join(self._own_set_points(loop, is_low=is_low))
 
     def _own_set_points(self, loop: Loop, *, is_low: bool) -> Iterator[str]:
-        """The set points of its outputs that keep them from raising it, or from lowering it."""
+        """The set points of its outputs that prevent raising it, or lowering it."""
         for output in loop.outputs:
             last = self._last(desired(self._environment, output))
             if last is None or last.quality is not Quality.OK:
@@ -322,10 +324,10 @@ class AttainmentWatch:
             return loop.at_most
         if not is_low and last.value <= lowest:
             return loop.at_least
-        return "its output is not at a limit; the reason is not known"
+        return "its output is not at a limit; the reason is unknown"
 
-    def _is_in_other_hands(self, loop: Loop) -> bool:
-        """Whether somebody commands it or its outputs by hand."""
+    def _is_overridden(self, loop: Loop) -> bool:
+        """Whether it or one of its outputs has an override."""
         for variable in (loop.variable, *loop.outputs):
             left = self._bus.parameters.declared(f"{self._environment}/controllers/{variable}/override_left")
             if left is not None and left.value > 0:

@@ -1,4 +1,4 @@
-"""Autotune: finds the gains of the CO2 controller by an experiment on the chamber, as a service."""
+"""Autotune: a service that finds the gains of the CO2 controller by an experiment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
-HELD_S: Final = 120.0  # an experiment that is not kept up ends by itself; simulated time runs fast
+HELD_S: Final = 120.0  # an experiment that is not renewed ends; simulated time runs fast
 
 AUTOTUNE: Final = MessageType(
     "growd/Autotune",
@@ -38,22 +38,20 @@ AUTOTUNE: Final = MessageType(
         Field("loss", Kind.FLOAT64, 0, unit="1/h"),
     ),
 )
-"""How an autotune goes: `state` is running, done or failed, `message` says more; what was found when done."""
+"""`state` is running, done or failed. `rise`, `lag` and `loss` are the result."""
 
 
 class Autotuner:
     """The service `<environment>/controllers/air_carbon_dioxide/autotune`.
 
-    It answers at once that it began, or why it does not: CO2 is not known, a set point stands (a recipe's or
-    a client's, who would have it otherwise), somebody commands by hand, the valve or the fan has a set point
-    of its own or is commanded by hand, one of `valves` is open or one of `fans` runs, an interlock holds the
-    valve (`why_held` says why, "" if none does), a dose of `minimum_on` is too long, or one is under way. The
-    valve is opened once, for `most_open_s` at most; the whole takes a quarter of an hour (see
-    `growd.control.pulse_test`). Where one of these comes in between, it ends, and all stays as it was.
+    It answers at once that it has started, or why not: CO2 is unknown, CO2 has a set point or an override,
+    the valve or the fan has its own set point or override, a valve is open, a fan runs, an interlock holds
+    the valve (`why_held` returns why, or ""), a dose of `minimum_on` is too long, or an autotune is running.
+    It opens the valve once, for at most `most_open_s`, and takes a quarter of an hour
+    (`growd.control.pulse_test`). If one of these conditions occurs meanwhile, it ends and changes nothing.
 
-    Progress and outcome are on `<environment>/autotune/air_carbon_dioxide`. What is found is set as
-    parameters, which are kept: `kp`, `ti` and `td` of the controller, and the least times of the valve's
-    doses.
+    Progress and result are on `<environment>/autotune/air_carbon_dioxide`. The result is saved as parameters:
+    `kp`, `ti` and `td` of the controller, and the minimum times of the valve's doses.
     """
 
     def __init__(
@@ -80,8 +78,8 @@ class Autotuner:
         self._gains = f"{environment}/controllers/{CARBON_DIOXIDE}"
         self._doses = f"{environment}/controllers/{VALVE}"
         self._output = self.node.advertise(f"{environment}/autotune/{CARBON_DIOXIDE}", AUTOTUNE)
-        self._asked = asyncio.Event()
-        self._is_under_way = False
+        self._requested = asyncio.Event()
+        self._is_running = False
         self.node.serve(
             f"{self._gains}/autotune",
             "std_srvs/Trigger",
@@ -91,61 +89,59 @@ class Autotuner:
         )
 
     async def run(self) -> None:
-        """Wait to be asked, until cancelled."""
-        self._is_under_way = False
+        """Wait for calls until cancelled."""
+        self._is_running = False
         while True:
-            await self._asked.wait()
-            self._asked.clear()
-            self._is_under_way = True
+            await self._requested.wait()
+            self._requested.clear()
+            self._is_running = True
             try:
                 await self._tune()
             finally:
-                self._is_under_way = False
+                self._is_running = False
                 self._controller.experiment(None)
 
     async def _start(self) -> dict[str, Any]:
         reason = self._obstacle()
-        longest = min(self._most_open_s, OPENS_WITHIN_S)  # a dose is owed before it is given
-        if self._is_under_way or self._asked.is_set():
-            reason = "one is under way"
+        longest = min(self._most_open_s, OPENS_WITHIN_S)  # a dose is due before it is given
+        if self._is_running or self._requested.is_set():
+            reason = "an autotune is already running"
         elif not reason and self._is_on(self._valve_topics):
             reason = "the valve is open"
         elif not reason and self._bus.parameters.get(f"{self._doses}/minimum_on") > longest:
             reason = f"minimum_on of the valve is above {longest:g} s, which is too long for the one dose"
         if reason:
             return {"success": False, "message": f"no autotune: {reason}"}
-        self._asked.set()
-        return {"success": True, "message": f"it began; {self._output.topic.name} tells how it goes"}
+        self._requested.set()
+        return {"success": True, "message": f"autotune has started; see the topic {self._output.topic.name}"}
 
     def _obstacle(self) -> str:
-        """What stands against it, "" if nothing does."""
+        """Why it cannot run, or ""."""
         if self._controller.measured_ppm is None:
-            return "CO2 is not known"
+            return "CO2 is unknown"
         if self._controller.set_point is not None:
             topic = desired(self._environment, CARBON_DIOXIDE)
-            return (
-                f"there is a set point for CO2; stop the recipe, or release it: growd topic release {topic}"
-            )
+            return f"CO2 has a set point; stop the recipe, or release it: growd topic release {topic}"
         if self._controller.is_overridden:
             topic = commanded(self._environment, CARBON_DIOXIDE)
-            return f"somebody commands by hand; release it: growd topic release {topic}"
-        return self._other_hands() or self._why_held()
+            return f"CO2 has an override; release it: growd topic release {topic}"
+        return self._taken_switch() or self._why_held()
 
-    def _other_hands(self) -> str:
-        """In whose hands valve or fan are, "" if in none."""
+    def _taken_switch(self) -> str:
+        """Why the valve or the fan is not free, or ""."""
         for variable, name in ((VALVE, "valve"), (FAN, "fan")):
             if self._has_set_point(variable):
                 command = f"growd topic release {desired(self._environment, variable)}"
                 return f"the {name} has a set point of its own; stop the recipe, or release it: {command}"
-            if self._is_by_hand(variable):
+            if self._is_overridden(variable):
                 command = f"growd topic release {commanded(self._environment, variable)}"
-                return f"somebody commands the {name} by hand; release it: {command}"
+                return f"the {name} has an override; release it: {command}"
         if self._is_on(self._fan_topics):
             return "the fan runs"
         return ""
 
     def _states(self, devices: tuple[str, ...]) -> tuple[str, ...]:
-        """The topics of what these switches really do."""
+        """The topics with the states of these switches."""
         names = (switch_state(self._environment, device) for device in devices)
         return tuple(self._bus.topics.declare(name, SWITCH_STATE).name for name in names)
 
@@ -157,7 +153,7 @@ class Autotuner:
         last = self._bus.topics.get(desired(self._environment, variable)).last
         return last is not None and last.quality is Quality.OK
 
-    def _is_by_hand(self, variable: str) -> bool:
+    def _is_overridden(self, variable: str) -> bool:
         try:
             left: float = self._bus.parameters.get(
                 f"{self._environment}/controllers/{variable}/override_left"
@@ -169,9 +165,9 @@ class Autotuner:
     async def _tune(self) -> None:
         try:
             response = await self._experiment()
-            await self._take_over(response)
+            await self._apply(response)
         except (TuneError, BusError, OSError) as error:
-            self._tell("failed", f"{error}; all is as it was", 1.0)
+            self._report("failed", f"{error}; nothing has changed", 1.0)
             logger.warning("%s: autotune failed: %s", self.node.name, error)
         else:
             gains = response.gains()
@@ -179,7 +175,7 @@ class Autotuner:
                 f"kp {gains.kp:.3g} 1/ppm, ti {gains.ti_s:.0f} s, td {gains.td_s:.1f} s, "
                 f"doses of {response.minimum_on_s():.1f} s"
             )
-            self._tell("done", message, 1.0, response)
+            self._report("done", message, 1.0, response)
             logger.info("%s: autotune found %s", self.node.name, message)
 
     async def _experiment(self) -> Response:
@@ -191,13 +187,13 @@ class Autotuner:
                 if reason := self._obstacle():
                     raise TuneError(reason)
                 self._controller.experiment(float(test.wants_open(now)), HELD_S)
-                self._tell("running", test.stage(now), test.progress(now))
+                self._report("running", test.stage(now), test.progress(now))
                 await self._clock.sleep(PERIOD_S)
         return test.response()
 
     def _feed(self, test: PulseTest, inbox: Subscription, now: float) -> None:
         while (message := inbox.get_nowait()) is not None:
-            # when it came is told by the wall clock, which may step; by this one it is a second at most ago
+            # messages carry wall time, which may step; they are at most a second old
             if message.topic != self._measured_topic:
                 test.valve(self._when(message, now), self._is_on(self._valve_topics))
             elif message.quality is Quality.OK:
@@ -207,8 +203,8 @@ class Autotuner:
         ago = self._clock.time() - message.time
         return now - max(0.0, min(2 * PERIOD_S, ago))
 
-    async def _take_over(self, response: Response) -> None:
-        """Set what was found in one step: if it can't be kept, none of it is set."""
+    async def _apply(self, response: Response) -> None:
+        """Set all results at once; if they cannot be saved, none is set."""
         gains, least = response.gains(), response.minimum_on_s()
         found = {
             f"{self._gains}/kp": gains.kp,
@@ -219,7 +215,7 @@ class Autotuner:
         }
         await self._bus.parameters.set_together(found)
 
-    def _tell(self, state: str, message: str, progress: float, response: Response | None = None) -> None:
+    def _report(self, state: str, message: str, progress: float, response: Response | None = None) -> None:
         self._output.publish(
             {
                 "state": state,

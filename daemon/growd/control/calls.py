@@ -1,4 +1,4 @@
-"""A blocking call to a device in its bus's worker, with a time limit."""
+"""Blocking calls to a device in the worker thread of its bus, with a time limit."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STUCK_AFTER: Final = 5.0
-"""In time limits of a call: what hangs for longer never comes back. Each transfer ends within a second (Linux
-gives an I2C adapter that long), and no driver takes more than a few of them."""
+"""In time limits of a call. A call that hangs for longer never returns: each transfer ends within a second
+(the default timeout of an I2C adapter in Linux), and a driver makes only a few."""
 
 logger = logging.getLogger(__name__)
 
 
 class DeviceCalls:
-    """Runs the calls of one device in a worker, at most one at a time.
+    """Runs the calls of one device in a worker, one at a time.
 
-    A call past its limit (`limit_s`, seconds of the clock) raises `DeviceTimeoutError`, as does one that
-    waits for a call of another device that is past it; a wait for others who come to their end is no failure.
-    Until it comes back every further call is refused with the same error, so that calls to a device that
-    hangs do not pile up in the worker. What it brings back then is dropped, for it is old. A call that has
-    hung for `STUCK_AFTER` limits, of this device or of another in the worker, costs the worker its thread
-    when it is noticed, at the next call; `DeviceStuckError` says so once.
+    A call that exceeds its limit (`limit_s`, seconds of the clock) raises `DeviceTimeoutError`. So does one
+    that waits for another device's call that exceeds it; waiting for calls that return is no failure. Until
+    the late call returns, further calls raise the same error, and its result is dropped. When a call has hung
+    for `STUCK_AFTER` limits, the next call abandons the worker's thread, and `DeviceStuckError` reports it
+    once.
     """
 
     def __init__(self, device: str, worker: Worker, clock: Clock, limit_s: float) -> None:
@@ -44,11 +43,11 @@ class DeviceCalls:
 
     @property
     def is_pending(self) -> bool:
-        """A call has not come back yet."""
+        """Whether a call has not returned yet."""
         return self._pending is not None and not self._pending.done()
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """`function(*args)` in the worker: its result, its error, or `DeviceTimeoutError`."""
+        """Run `function(*args)` in the worker. Raises its error, or `DeviceTimeoutError`."""
         if self.is_pending:
             raise self._refusal()
         self._began = self._clock.monotonic()
@@ -64,7 +63,7 @@ class DeviceCalls:
         return call.result()
 
     def close(self) -> None:
-        """Stop waiting for the call that is pending, if there is one."""
+        """Stop waiting for a pending call."""
         if self._pending is not None:
             self._pending.cancel()
             self._pending = None
@@ -73,7 +72,7 @@ class DeviceCalls:
         waited = self._clock.monotonic() - self._began
         if not self._worker.leave_behind(STUCK_AFTER * self._limit):
             return DeviceTimeoutError(self._device, waited)
-        logger.warning("%s: a call hangs; its thread is left behind for a new one", self._worker.name)
+        logger.warning("%s: call hung; abandoned its thread and started a new one", self._worker.name)
         return DeviceStuckError(self._device, waited)
 
     async def _finish_or_time_out(self, call: asyncio.Future[Any]) -> None:
@@ -86,7 +85,7 @@ class DeviceCalls:
         raise DeviceTimeoutError(self._device, self._clock.monotonic() - self._began)
 
     async def _finish_within(self, seconds: float, call: asyncio.Future[Any]) -> None:
-        """Return when the call is done, or after so many seconds. No task for it: it is for each reading."""
+        """Return when the call is done, or after `seconds`. No task: this runs for each reading."""
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def end(_: object = None) -> None:
@@ -103,6 +102,6 @@ class DeviceCalls:
 
 
 def _mark_retrieved(call: asyncio.Future[Any]) -> None:
-    """The error of a call that nobody waits for any more is dropped with it."""
+    """Drop the error of a call whose result is no longer awaited."""
     if not call.cancelled():
         call.exception()

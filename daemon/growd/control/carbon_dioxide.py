@@ -1,4 +1,4 @@
-"""Carbon dioxide: from a set point in ppm to doses of a valve, with an exhaust fan against too much of it."""
+"""CO2 control: from a set point in ppm to doses of a valve, with an exhaust fan against too much CO2."""
 
 from __future__ import annotations
 
@@ -20,40 +20,38 @@ if TYPE_CHECKING:
     from growd.runtime.clock import Cancellable
 
 DIRECTIONS: Final = {VALVE: 1.0, FAN: -1.0}
-"""The switches that are dosed, and the sign of the command that asks for each."""
+"""The dosed switches, and the sign of the CO2 command that drives each."""
 
 USUAL_GAINS: Final = Gains(kp=0.003, ti_s=2400.0, td_s=20.0)
-"""For a chamber of 100 l with 1.5 air changes in an hour, a valve of 50 ml/min and an SCD30, whose answer is
-behind by 20 s (datasheet, response time); the autotune service finds those of another."""
+"""For a chamber of 100 l with 1.5 air changes per hour, a valve of 50 ml/min and an SCD30 (response 20 s).
+The autotune service finds the gains of other chambers."""
 
 FRESH_AIR_PPM: Final = 420.0
-"""Less CO2 than the air outside has can't be reached with it (NOAA, Mauna Loa: 420 ppm in 2023)."""
+"""CO2 of outside air (NOAA, Mauna Loa, 2023): a fan cannot reach less."""
 
 IN_FLIGHT_S: Final = 120.0
-"""For so long after the valve has shut its last dose may still show: six response times of an SCD30."""
+"""The last dose may still raise readings for this long: six response times of an SCD30."""
 
 COMMAND_STALE_S: Final = 5.0
-SHORTEST_S: Final = 0.01  # between two looks at the same edge
+SHORTEST_S: Final = 0.01  # between two checks of the same edge
 
 
 class CarbonDioxideController(Controller):
-    """CO2: `desired` (ppm) to a share of the valve's time, 0..1, or of the exhaust fan's, 0..-1.
+    """CO2: from `desired` (ppm) to the valve's share of time on, 0..1, or the exhaust fan's, 0..-1.
 
-    A PID (`growd.control.pid`), or with `on_off` full on below the set point by `band` and off at it. Between
-    the set point and `fan_band` above it the command is never below 0: there the air's own loss does it, and
-    the fan does not blow out what the valve has just let in. Without fans it never is. `on_off` overshoots by
-    what is measured late: the fan leaves that alone, and starts from `fan_band` above its peak on.
+    A PID (`growd.control.pid`), or with `on_off` hysteresis: on below the set point by `band`, off at it.
+    The command is below 0 only from `fan_band` above the set point on, and only with fans; below that the
+    chamber's own losses are enough, and the fan does not remove what the valve has just let in. With `on_off`
+    the fan ignores the overshoot of the last dose. For the fan a set point below `FRESH_AIR_PPM` counts as
+    fresh air, since it cannot reach less.
 
-    A set point below fresh air (`FRESH_AIR_PPM`), as of a night without CO2, is one of fresh air to the fan:
-    it helps from `fan_band` above that on, and does not run for what it can't reach.
+    The PID gets the real on-time of the valves (`valves`), so it knows of interlocks, overrides and doses
+    still due. The on-time of fans (`fans`) counts only while this controller asks for it: a fan run by
+    somebody else is a disturbance. Without a set point, or without a measured value that is ok and younger
+    than `measured_stale_after_s`, nothing is commanded. The integral is held meanwhile, and starts from 0
+    after a release of the set point.
 
-    The PID is told what valves really did (their names in `valves`), whoever did it: an interlock that kept a
-    valve shut, an override, a dose that is yet to come. What fans (`fans`) did it is told as far as it asked
-    for it: a fan that somebody else runs is a load as a leak is, and worked against. Without a measured value
-    that is ok and younger than `measured_stale_after_s`, or without a set point, nothing is commanded; the
-    integral is held meanwhile, or begins anew with a new set point.
-
-    Parameters under `<environment>/controllers/air_carbon_dioxide/`, all changeable at any time: `on_off`,
+    Parameters under `<environment>/controllers/air_carbon_dioxide/`, changeable at any time: `on_off`,
     `kp` (1/ppm), `ti`, `td` (s), `weight` of the set point, `band` and `fan_band` (ppm).
     """
 
@@ -72,9 +70,9 @@ class CarbonDioxideController(Controller):
         override_s: float = OVERRIDE_S,
         is_simulated: bool = False,
     ) -> None:
-        self._given = _Given(bus, environment, valves, fans)
+        self._applied = _Applied(bus, environment, valves, fans)
         self._measured_topic = measured(environment, CARBON_DIOXIDE)
-        inputs = (self._measured_topic, *self._given.topics)
+        inputs = (self._measured_topic, *self._applied.topics)
         super().__init__(bus, environment, CARBON_DIOXIDE, override_s=override_s, more_inputs=inputs)
         self._on_off = self.node.declare(
             f"{self.node.name}/on_off", Field("on_off", Kind.BOOL, default=on_off)
@@ -88,40 +86,40 @@ class CarbonDioxideController(Controller):
         self._measured_stale_after = measured_stale_after_s
         self._has_fan = bool(fans)
         self._pid = Pid(gains, -1.0, 1.0, integral_minimum=0.0)
-        self._withheld = 0.0  # of the last output: what is below 0 where the fan has no part in it
+        self._withheld = 0.0  # the part of the last output below 0 that the fan did not get
         self._desired: float | None = None
-        self._measured: tuple[float, float] | None = None  # ppm, when it came
-        self._computed: float | None = None  # when the PID was asked last, None after a pause
-        self._switched = 0.0  # what hysteresis says: 1, 0 or -1
-        self._dosed_at = -math.inf  # when hysteresis had the valve open last
-        self._overshoot = 0.0  # the most that was measured soon after, in ppm
+        self._measured: tuple[float, float] | None = None  # ppm, arrival
+        self._computed: float | None = None  # time of the last PID update, None after a pause
+        self._switched = 0.0  # state of the hysteresis: 1, 0 or -1
+        self._dosed_at = -math.inf  # when the hysteresis last had the valve open
+        self._overshoot = 0.0  # peak after that, in ppm
         self._experiment: tuple[float, float] | None = None  # level, until when
         if not is_simulated:
             self.node.describe("problems", self._problems)
 
     @property
     def set_point(self) -> float | None:
-        """What is desired, in ppm."""
+        """The set point in ppm."""
         return self._desired
 
     @property
     def measured_ppm(self) -> float | None:
-        """What is measured, where that is ok and fresh."""
+        """The measured CO2, None if it is not ok or stale."""
         if self._measured is None or self._clock.monotonic() - self._measured[1] > self._measured_stale_after:
             return None
         return self._measured[0]
 
     def experiment(self, level: float | None, seconds: float = 0.0) -> None:
-        """Command this level for so long in place of control, or let go of it."""
+        """Command this level for `seconds` in place of control; None ends it."""
         self._experiment = None if level is None else (level, self._clock.monotonic() + seconds)
 
     def _problems(self) -> list[dict[str, Any]]:
-        """The usual gains are those of the simulated chamber: in another one they may overshoot by far."""
+        """The default gains suit the simulated chamber; another one may overshoot far."""
         gains = self._kp.value, self._ti.value, self._td.value
         if self._on_off.value or gains != (USUAL_GAINS.kp, USUAL_GAINS.ti_s, USUAL_GAINS.td_s):
             return []
         text = (
-            f"{self.node.name} has the gains of the simulated chamber and was never tuned, so CO2 may "
+            f"{self.node.name} has the default gains and was never tuned, so CO2 may "
             f"overshoot; call the service {self.node.name}/autotune, or set the gains in [carbon_dioxide]"
         )
         return [{"text": text, "is_failure": False}]
@@ -135,7 +133,7 @@ class CarbonDioxideController(Controller):
                 self._dosed_at, self._overshoot = -math.inf, 0.0
             self._desired = value
         else:
-            self._given.take(message, self._clock.monotonic())
+            self._applied.take(message, self._clock.monotonic())
 
     def _automatic(self) -> float | None:
         ppm = self.measured_ppm
@@ -159,21 +157,23 @@ class CarbonDioxideController(Controller):
         self._pid.pause()
         self._computed = None
         self._withheld = 0.0
-        self._given.asks_for_fans(False, self._clock.monotonic())
+        self._applied.asks_for_fans(False, self._clock.monotonic())
 
     def _controlled(self, desired: float, ppm: float) -> float:
         now = self._clock.monotonic()
-        given = self._given.since_last(now)
+        applied = self._applied.since_last(now)
         seconds = 0.0 if self._computed is None else now - self._computed
         self._computed = now
         gains = Gains(self._kp.value, self._ti.value, self._td.value, self._weight.value)
         if gains != self._pid.gains:
             self._pid.gains = gains
-        output = self._pid.update(desired, ppm, seconds, None if given is None else given + self._withheld)
+        output = self._pid.update(
+            desired, ppm, seconds, None if applied is None else applied + self._withheld
+        )
         self._switched = 0.0
         is_fan_due = self._has_fan and ppm > max(desired, FRESH_AIR_PPM) + self._fan_band.value
         self._withheld = 0.0 if is_fan_due else min(0.0, output)
-        self._given.asks_for_fans(output < self._withheld, now)
+        self._applied.asks_for_fans(output < self._withheld, now)
         return output - self._withheld
 
     def _hysteresis(self, desired: float, ppm: float) -> float:
@@ -191,7 +191,7 @@ class CarbonDioxideController(Controller):
         return self._switched
 
     def _watch_overshoot(self, much: float, ppm: float) -> None:
-        """Note how far the valve's last dose goes, until all of it has shown and is down to `much` ppm."""
+        """Track the peak of the valve's last dose, until CO2 is down to `much` ppm."""
         now = self._clock.monotonic()
         if self._switched > 0:
             self._dosed_at = now
@@ -202,12 +202,11 @@ class CarbonDioxideController(Controller):
 
 
 class DosedSwitchController(Controller):
-    """A switch that gives doses: of the valve or of the exhaust fan, as the command for CO2 asks for them.
+    """Turns the command for CO2 into doses of the valve (command above 0) or the exhaust fan (below 0).
 
-    A set point of the switch's own (0 or 1) wins over the doses. Else the command for `air_carbon_dioxide`,
-    while that is fresh, is the share of time on (see `growd.control.dosing`), of the valve above 0, of the
-    fan below. Without either nothing is commanded, and no dose is owed. An edge comes when it is due, not at
-    the next second.
+    A set point of the switch itself (0 or 1) wins over the doses. Otherwise the fresh command for
+    `air_carbon_dioxide` is the share of time on (see `growd.control.dosing`). Without either nothing is
+    commanded, and no dose is due. Edges come when they are due, not at the next second.
 
     Parameters under `<environment>/controllers/<variable>/`: `minimum_on` and `minimum_off` (s).
     """
@@ -233,8 +232,8 @@ class DosedSwitchController(Controller):
         self._doser = Doser(minimum_on_s, minimum_off_s)
         self._command_stale_after = command_stale_after_s
         self._desired: float | None = None
-        self._command: tuple[float, float] | None = None  # share of time, when it came
-        self._demand: float | None = None  # that the doser goes by, None where it does not dose
+        self._command: tuple[float, float] | None = None  # share of time, arrival
+        self._demand: float | None = None  # of the doser, None while it is not dosing
         self._advanced = self._clock.monotonic()
         self._edge: Cancellable | None = None
 
@@ -273,7 +272,9 @@ class DosedSwitchController(Controller):
         now = self._clock.monotonic()
         seconds, self._advanced = now - self._advanced, now
         demand = self._asked_for(now)
-        if demand is None or seconds > self._command_stale_after:  # it was in other hands: it begins anew
+        if (
+            demand is None or seconds > self._command_stale_after
+        ):  # an override was active: restart dosing from zero
             self._doser.shut()
         elif self._demand is not None:
             self._doser.advance(self._demand, seconds)
@@ -285,17 +286,17 @@ class DosedSwitchController(Controller):
         return float(self._doser.advance(demand, 0.0))
 
     def _asked_for(self, now: float) -> float | None:
-        """The demand for doses; None where the switch has a set point of its own, or nobody commands."""
+        """The demand for doses; None if the switch has its own set point, or there is no command."""
         if self._desired is not None or self._command is None:
             return None
         share, came = self._command
         return share if now - came <= self._command_stale_after else None
 
 
-class _Given:
-    """What valves and fans really did, as their actuators say: 1 for an open valve, -1 for the fan.
+class _Applied:
+    """The real on-time of valves (counted as 1) and fans (-1), from their actuators.
 
-    A fan counts only while it is asked for: else it is in other hands, and no answer to any command.
+    A fan counts only while this controller asks for it.
     """
 
     def __init__(self, bus: Bus, environment: str, valves: tuple[str, ...], fans: tuple[str, ...]) -> None:
@@ -314,17 +315,17 @@ class _Given:
         return tuple(self._shares)
 
     def take(self, message: Message, now: float) -> None:
-        """Note that a switch has moved; one that failed counts as off."""
+        """Take the state of a switch. A failed one counts as off."""
         self._add_up(now)
         self._on[message.topic] = message.value if message.quality is Quality.OK else 0.0
 
     def asks_for_fans(self, asks: bool, now: float) -> None:  # noqa: FBT001  its name says it
-        """From now on fans are asked for, or not."""
+        """Whether fans are asked for from now on."""
         self._add_up(now)
         self._are_fans_asked = asks
 
     def since_last(self, now: float) -> float | None:
-        """What was given on average since this was asked last; None where nobody tells."""
+        """The average since the last call; None without any switch."""
         self._add_up(now)
         seconds, given = now - self._asked, self._sum
         self._asked, self._sum = now, 0.0

@@ -1,4 +1,4 @@
-"""Combiners: several sensors of one variable as one."""
+"""Combiners: one value from several sensors of a variable."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 ENOUGH_TO_VOTE: Final = 3
 APART_S: Final = 300.0
-"""Good sensors that disagree for so long are a problem: a slow one needs minutes to follow a dose of CO2."""
+"""Sensors that disagree for this long are a problem. A slow one needs minutes to follow a dose of CO2."""
 logger = logging.getLogger(__name__)
 
 
 class Combiner:
-    """Publishes `<environment>/raw/<variable>` from the topics of its sensors (`devices`, in their order).
+    """Publishes `<environment>/raw/<variable>` from several sensors (`devices`, in order of preference).
 
     A sensor is good while its last message is ok and younger than `stale_after_s` (seconds of the clock). The
-    first good one leads: whenever it speaks, its value (`first`), or the median of the good ones (`median`),
-    is published with its time. One that lies is outvoted by two; where only two are left nobody can tell
-    which of them lies, and the first counts. Without a good one, one message without a value says so: warm-up
-    if one of them warms up, else fault.
+    first good sensor leads: with each of its messages, its value (`first`) or the median of all good values
+    (`median`, from three sensors on) is published with its time. With two sensors the first counts, since a
+    median of two cannot outvote a wrong one. Without a good sensor, one message without a value is published:
+    warm-up if a sensor warms up, else fault.
 
-    Which sensor leads, and what each said, stands in the information of its node as `combined`. Good sensors
-    that are further apart than the variable's `jump` for `APART_S` are a problem of the node.
+    The node information `combined` has the leader and the last value of each sensor. Good sensors further
+    apart than the variable's `jump` for `APART_S` are a problem of the node.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Combiner:
         }
         self._method = method
         self._stale_after = stale_after_s
-        self._said: dict[str, tuple[Message, float]] = {}  # by device, with its arrival
+        self._last: dict[str, tuple[Message, float]] = {}  # by device, with its arrival
         self._leader: str | None = None
         self._quality = Quality.OK
         self._apart_since: float | None = None  # monotonic
@@ -77,7 +77,7 @@ class Combiner:
 
     def _take(self, message: Message) -> None:
         device = self._devices[message.topic]
-        self._said[device] = (message, self._clock.monotonic())
+        self._last[device] = (message, self._clock.monotonic())
         good = self._good()
         self._compare(list(good.values()))
         if not good:
@@ -88,11 +88,11 @@ class Combiner:
             self._output.publish(self._combined(list(good.values())), Quality.OK, message.time)
 
     def _good(self) -> dict[str, float]:
-        """The values of the good ones, in the order of the sensors."""
+        """The values of the good sensors, in their order."""
         now = self._clock.monotonic()
         good = {}
         for device in self._devices.values():
-            message, came = self._said.get(device, (None, 0.0))
+            message, came = self._last.get(device, (None, 0.0))
             if message is not None and message.quality is Quality.OK and now - came <= self._stale_after:
                 good[device] = message.value
         return good
@@ -103,7 +103,7 @@ class Combiner:
         return values[0]
 
     def _compare(self, values: list[float]) -> None:
-        """Note since when the good ones disagree: by more than the next value of one sensor may jump."""
+        """Note since when the good sensors are further apart than one sensor may jump."""
         bound = max(self._known.jump, self._known.relative_jump * max(values, default=0.0))
         if not values or max(values) - min(values) <= bound:
             self._apart_since = None
@@ -114,13 +114,13 @@ class Combiner:
         good, since = self._good(), self._apart_since
         if since is None or len(good) <= 1 or self._clock.monotonic() - since < APART_S:
             return []
-        said = ", ".join(f"{device} {value:g}" for device, value in good.items())
-        text = f"the sensors of {self._variable} disagree: {said} {self._known.unit}"
+        values = ", ".join(f"{device} {value:g}" for device, value in good.items())
+        text = f"the sensors of {self._variable} disagree: {values} {self._known.unit}"
         used = f"{self._combined(list(good.values())):g} is used"
         return [{"text": f"{text}; {used}. Check them, and calibrate or replace one.", "is_failure": False}]
 
     def _publish_none(self) -> None:
-        qualities = {message.quality for message, _ in self._said.values()}
+        qualities = {message.quality for message, _ in self._last.values()}
         quality = Quality.WARM_UP if Quality.WARM_UP in qualities else Quality.FAULT
         if quality is not self._quality:
             self._quality = quality
@@ -129,12 +129,12 @@ class Combiner:
     def _lead(self, device: str) -> None:
         if device != self._leader:
             if self._leader is not None:
-                logger.info("%s is led by %s now, not by %s", self._variable, device, self._leader)
+                logger.info("%s now comes from %s, no longer from %s", self._variable, device, self._leader)
             self._leader = device
 
     def _information(self) -> dict[str, Any]:
         sensors = {
             device: {"value": message.value, "quality": str(message.quality), "time": message.time}
-            for device, (message, _) in self._said.items()
+            for device, (message, _) in self._last.items()
         }
         return {"method": self._method, "leader": self._leader, "sensors": sensors}

@@ -1,4 +1,4 @@
-"""Controllers: from set points to commands, with a manual override by whoever else commands."""
+"""Controllers: from set points to commands, with a manual override."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 PERIOD_S: Final = 1.0
 OVERRIDE_S: Final = 600.0
-STEP: Final = 0.02  # of full scale: a set point that moves by more makes the trim wait for the filter
+STEP: Final = 0.02  # of full scale: after a larger step the trim waits for the filter
 SETTLE_S: Final = 20.0
-FOLLOWED: Final = 0.02  # of full level: a lamp that is so near its command follows it
-FAR: Final = 0.1  # of full level: more is not the trim's own movement, and the filter lags behind it
+FOLLOWED: Final = 0.02  # of full level: a lamp this near its command follows it
+FAR: Final = 0.1  # of full level: a larger gap is not the trim's own movement
 
 _LIGHT_FIELDS: Final = {f"light_intensity_{channel}": field for channel, field in LIGHT_CHANNELS.items()}
 
 
 class Controller(ABC):
-    """What every controller has: one output, published at least each second, and the manual override.
+    """Base of all controllers: one output, published at least each second, and the manual override.
 
-    A message on the output's topic from any other node (a client's slider) is held and published in place of
-    the automatic value until `<environment>/controllers/<variable>/override` seconds have passed, or until a
-    message that is not ok takes it back. It ends too when its set point is released, and with a recipe, so
-    that the output is safe then. `.../override_left` tells the seconds that are left of it.
+    A message on the output's topic from another node (a client) is an override: it is published in place of
+    the automatic value for `<environment>/controllers/<variable>/override` seconds, or until a message that
+    is not ok releases it. A release of the set point, and the end of a recipe, end it too, so that the output
+    is safe then. `.../override_left` has the remaining seconds.
 
-    Without a value to command, one message of quality stale says so, and then nothing is published.
+    Without a value to command, one message of quality stale is published, and then nothing.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Controller(ABC):
         self._override_time = self._number("override", override_s, 0, 86_400, "s")
         left = Field("override_left", Kind.FLOAT64, 0, 86_400, "s", default=0.0)
         self._override_left = self.node.declare(f"{self.node.name}/override_left", left, read_only=True)
-        self._override: tuple[float, float] | None = None  # value, when it began
+        self._override: tuple[float, float] | None = None  # value, start
         self._output.topic.remarks.append(self._remark)
         self._commanding = False
 
@@ -79,36 +79,33 @@ class Controller(ABC):
 
     @property
     def is_overridden(self) -> bool:
-        """Whether somebody commands by hand."""
+        """Whether there is a manual override."""
         return self._overridden() is not None
 
     def _remark(self, message: Message) -> str:
-        """What to tell a client who releases what is not held; the release itself has not come here yet."""
+        """A remark for a client who releases an override that does not exist."""
         is_empty = message.quality is not Quality.OK and not self.is_overridden
         return "there was no command by hand to release" if is_empty else ""
 
     @abstractmethod
     def _automatic(self) -> float | None:
-        """The value without an override, None if there is none to command."""
+        """The value without an override, None for no command."""
 
     @abstractmethod
     def _take_input(self, message: Message) -> None:
-        """Note a message of one of the inputs."""
+        """Take a message of an input."""
 
     def _override_by(self, value: float | None) -> None:
-        """Hold this value from now on, or none any more."""
+        """Hold this value from now on; None ends the override."""
         self._override = None if value is None else (value, self._clock.monotonic())
-        self._commanding |= value is not None  # the output obeys it already, and has to be told of its end
+        self._commanding |= value is not None  # the output follows it already, so its end has to be published
 
     def _number(self, name: str, default: float, minimum: float, maximum: float, unit: str) -> Parameter:
         field = Field(name, Kind.FLOAT64, minimum, maximum, unit, default=default)
         return self.node.declare(f"{self.node.name}/{name}", field)
 
     def _catch_up(self) -> None:
-        """Take what was published before the first run: set points, and inputs that are not known any more.
-
-        Other values may be old.
-        """
+        """Take set points and invalid inputs published before the first run. Other values may be old."""
         for topic in self._inputs:
             last = self._bus.topics.get(topic).last
             if last is not None and (topic == self._desired_topic or last.quality is not Quality.OK):
@@ -122,7 +119,7 @@ class Controller(ABC):
                 await self._clock.sleep(PERIOD_S)
 
     def _take(self, message: Message) -> bool:
-        """Note a message; False for this controller's own command, which comes back and is no news."""
+        """Take a message. Returns False for this controller's own command."""
         if message.topic == self._end_topic:
             self._override_by(None)
         elif message.topic != self._output.topic.name:
@@ -136,11 +133,11 @@ class Controller(ABC):
         return True
 
     def _published_at(self, message: Message) -> float:
-        """Monotonic time; a message may have waited while this controller was down."""
+        """The monotonic time of a message, which may have waited in the inbox."""
         return self._clock.monotonic() - max(0.0, self._clock.time() - message.time)
 
     def _act(self, inbox: Subscription) -> None:
-        """Publish once for all messages that wait: none of them is answered with a value from before it."""
+        """Publish once, after all waiting messages."""
         while (message := inbox.get_nowait()) is not None:
             self.node.attempt(self._take, message)
         value = self._overridden()
@@ -166,19 +163,18 @@ class Controller(ABC):
 
 
 class LightController(Controller):
-    """Illuminance: `desired` (lux) to a share of full light, 0..1.
+    """Illuminance: from `desired` (lux) to a share of full light, 0..1.
 
-    The lamp gives what is missing: the level for `desired - elsewhere` on the lamp's curve. The curve is the
-    one that `calibrate_light` measured (`curve`), else that of `gamma` and `minimum_duty` up to `full_scale`.
-    `elsewhere` is the light that does not come from the lamp, or that the curve is wrong by: what is measured
-    less what the curve expects, averaged over `trim_time` (s), and at once while the lamp is dark. This is
-    internal model control: within the lamp's limits it integrates the error, and beyond them (daylight above
-    the set point, a set point above full light) nothing winds up.
+    The output is the level for `desired - elsewhere` on the lamp's curve: the one measured by
+    `calibrate_light` (`curve`), else the one of `gamma` and `minimum_duty` up to `full_scale`. `elsewhere` is
+    other light, and the error of the curve: the measured minus the expected light, averaged over `trim_time`
+    (s), or at once while the lamp is dark. This is internal model control: it integrates the error within
+    the lamp's limits, and does not wind up beyond them.
 
-    The average waits after a step of the set point, for the filter lags behind, and while the lamp (whose
-    channels take `mix` of the command) does not follow: on a ramp, held by an interlock, with a channel set
-    by hand. Without a measured value that is ok and younger than `measured_stale_after_s`, and for a lamp
-    that `is_switched`, it is feed-forward alone. A set point of 0 or none is 0, whatever is measured.
+    The average waits after a step of the set point, because the filter lags, and while the lamp (whose
+    channels take `mix` of the command) does not follow its command: on a ramp, held by an interlock, or with
+    a channel set by hand. Without a measured value that is ok and younger than `measured_stale_after_s`, and
+    for a lamp that `is_switched`, control is feed-forward only. A set point of 0 or none gives 0.
 
     Parameters under `<environment>/controllers/light_illuminance/`.
     """
@@ -204,7 +200,7 @@ class LightController(Controller):
         super().__init__(bus, environment, variable, override_s=override_s, more_inputs=inputs)
         self._full_scale = self._number("full_scale", full_scale_lux, 1, 1_000_000, "lux")
         self._trim_time = self._number("trim_time", trim_time_s, 1, 86_400, "s")
-        self._kept_curve = self.node.declare(f"{self.node.name}/curve", CurveField("curve"))
+        self._saved_curve = self.node.declare(f"{self.node.name}/curve", CurveField("curve"))
         self._gamma = gamma
         self._minimum_duty = minimum_duty
         self._measured_stale_after = measured_stale_after_s
@@ -212,31 +208,31 @@ class LightController(Controller):
         self._mix = dict(mix or {})
         self._desired: float | None = None
         self._driven: float | None = None
-        self._level = 0.0  # what it commanded last by itself
-        self._measured: tuple[float, float] | None = None  # lux, when it came
+        self._level = 0.0  # the last automatic command
+        self._measured: tuple[float, float] | None = None  # lux, arrival
         self._elsewhere = 0.0
         self._trim_from = 0.0
         self._computed = self._clock.monotonic()
 
     def drive(self, level: float | None) -> None:
-        """Command this level in place of the automatic value, for a calibration; None for that one again."""
+        """Command this level in place of the automatic value, for a calibration; None ends it."""
         self._driven = level
         self._trim_from = self._clock.monotonic() + SETTLE_S
         if level is not None:
             self._level = level
 
-    async def keep_curve(self, points: list[list[float]]) -> None:
-        """Have this curve from now on. Raises OSError if it can't be kept."""
-        await self._kept_curve.set(points)
+    async def save_curve(self, points: list[list[float]]) -> None:
+        """Use this curve from now on. Raises OSError if it cannot be saved."""
+        await self._saved_curve.set(points)
 
     def is_followed(self) -> bool:
-        """Whether all channels of the lamp are where its last command by itself sends them."""
+        """Whether all channels follow the last automatic command."""
         return self._gap() <= FOLLOWED
 
     def _gap(self) -> float:
-        """How far the lamp's channels are from the last command at most; infinity if they are not known."""
+        """The largest gap of a channel to the last command; infinity if it is unknown."""
         last = self._lamp.last
-        if last is None:  # there is nobody to say so
+        if last is None:  # no lamp
             return 0.0
         if last.quality is not Quality.OK:
             return math.inf
@@ -262,18 +258,18 @@ class LightController(Controller):
 
     def _controlled(self) -> float:
         now = self._clock.monotonic()
-        elapsed = min(now - self._computed, 2 * PERIOD_S)  # after a pause (an override) it goes on softly
+        elapsed = min(now - self._computed, 2 * PERIOD_S)  # limited after an override
         self._computed = now
         curve = self._curve()
         self._update_elsewhere(curve.lux(self._level), elapsed, now)
         if not self._desired:
             return 0.0
-        # anti-windup: a lamp at full light that gives too little cannot give more
+        # anti-windup: a lamp at full light cannot give more
         self._elsewhere = max(self._elsewhere, min(0.0, self._desired - curve.full_lux))
         return curve.level(self._desired - self._elsewhere)
 
     def _curve(self) -> LightCurve:
-        points = self._kept_curve.value
+        points = self._saved_curve.value
         if points:
             return LightCurve(points, self._minimum_duty)
         return power_curve(self._full_scale.value, self._gamma, self._minimum_duty)
@@ -291,10 +287,9 @@ class LightController(Controller):
 
 
 class DirectController(Controller):
-    """The set point of a variable is the command: a light channel (0..1), or a switch (0 or 1).
+    """Passes the set point on as the command, for a light channel (0..1) or a switch (0 or 1).
 
-    A light channel is overridden also by a command of all channels at once, on
-    `<environment>/commanded/light_channels`. Without a set point nothing is commanded.
+    A command for all channels on `<environment>/commanded/light_channels` overrides a light channel too.
     """
 
     def __init__(

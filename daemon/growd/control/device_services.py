@@ -1,4 +1,4 @@
-"""What a device can be asked to do beside being read or written, such as a calibration, as services."""
+"""Services of devices beside reading and writing, such as calibrations."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _AUTOMATIC = (
 
 @dataclass(frozen=True, slots=True)
 class Calibrates:
-    """What a calibration takes: readings of steady air for `steady_s` seconds, by a sensor that is read each
-    `most_interval_s` seconds at most. `reference_ppm` is for one that has no argument `reference`; for
-    `scales` see `Calibration`.
+    """What a calibration needs: steady readings for `steady_s` seconds, at `most_interval_s` or faster.
+
+    `reference_ppm` is for services without an argument `reference`. For `scales` see `Calibration`.
     """
 
     steady_s: float
@@ -44,13 +44,12 @@ class Calibrates:
 
 @dataclass(frozen=True, slots=True)
 class DeviceService:
-    """One thing that a device can be asked to do.
+    """A service of a device.
 
-    `call` is blocking, takes the checked arguments by name and returns in words what it has done. What it
-    raises from OSError, RuntimeError or ValueError is the reason of a refusal. One that `calibrates` a CO2
-    sensor to its argument `reference` has `steady`, which is blocking and returns the reading in steady air
-    (ppm), or raises as `call`. One that `is_automatic` calibrates whenever it likes while its argument `data`
-    is true.
+    `call` blocks, takes the checked arguments by name and returns a sentence about what it did. An OSError,
+    RuntimeError or ValueError refuses the call with its text. A service that `calibrates` a CO2 sensor has
+    `steady`, which blocks and returns the reading in steady air (ppm), or raises as `call`. A service that
+    `is_automatic` lets the sensor calibrate itself while its argument `data` is true.
     """
 
     name: str
@@ -105,14 +104,14 @@ class DeviceServices:
 
     async def _serve(self, service: DeviceService, **arguments: Any) -> dict[str, Any]:
         if self._is_busy or self._calls.is_pending:
-            return _refused(f"{self._device} is still busy with what it was asked before")
+            return _refused(f"{self._device} is still busy with an earlier call")
         if service.is_automatic and arguments["data"] and self._calibrations is not None:
             return _refused(_AUTOMATIC)
-        self._is_busy = True  # between the calls of a calibration, too: its reading must not change
+        self._is_busy = True  # also between the calls of a calibration
         try:
             refusal, message = await self._done(service, arguments)
         except DeviceTimeoutError as error:
-            return _refused(f"{error}; what was asked of it may still be done")
+            return _refused(f"{error}; the device may still carry it out")
         except DEVICE_ERRORS as error:
             return _refused(str(error) or type(error).__name__)
         finally:
@@ -123,7 +122,7 @@ class DeviceServices:
         return {"success": True, "message": message}
 
     async def _done(self, service: DeviceService, arguments: dict[str, Any]) -> tuple[str, str]:
-        """Why it was refused, or else what was done."""
+        """Why it was refused (or ""), and what was done."""
         call = functools.partial(service.call, **arguments)
         if service.calibrates is None or service.steady is None:
             return "", await self._calls.run(call)

@@ -1,25 +1,23 @@
-"""Doses: a demand of 0 to 1 as an output that is only on or off, in pieces of a length that it can take."""
+"""Doses: switches an on/off output so that its share of on-time follows a demand of 0 to 1."""
 
 from __future__ import annotations
 
 import math
 from typing import Final
 
-AT_ONCE_S: Final = 1e-6  # what is left of a wait after rounding
+AT_ONCE_S: Final = 1e-6  # rounding error of a wait
 
 
 class Doser:
-    """Switches so that the share of time on is the demand.
+    """Switches so that the share of on-time equals the demand.
 
-    It keeps account of the seconds on that the demand has asked for and that were not given yet. When they
-    have come to a dose of `minimum_on_s` it switches on, and when they are given it switches off: a small
-    demand makes short doses far apart, a large one long doses close together. What it gave too much or too
-    little, as by an edge that came late, is carried into the next dose. What is carried is never more than
-    the two least times together, so that no demand is made up for long after it. Where the demand is over
-    (0) during a dose, the rest of what is owed is dropped, and the dose ends as soon as it may.
+    It accumulates the on-time that is due. It switches on when a dose of `minimum_on_s` is due, and off when
+    the due time is used: a small demand makes short doses far apart, a large one long doses close together.
+    Errors, such as a late edge, are carried into the next dose, up to the two minimum times together. If the
+    demand falls to 0 during a dose, the rest is dropped and the dose ends as soon as it may.
 
-    It has no clock: `advance` is told how long ago it was called last. It is on for `minimum_on_s` at least
-    and off for `minimum_off_s`, but for `shut`.
+    It has no clock: `advance` takes the seconds since the last call. It is on for at least `minimum_on_s` and
+    off for at least `minimum_off_s`, except after `shut`.
     """
 
     def __init__(self, minimum_on_s: float, minimum_off_s: float) -> None:
@@ -27,15 +25,15 @@ class Doser:
         self.minimum_off_s = minimum_off_s
         self.is_on = False
         self._owed_s = 0.0
-        self._since_s = math.inf  # how long it is as it is
+        self._since_s = math.inf  # since the last edge
 
     @property
     def owed_s(self) -> float:
-        """Seconds on that were asked for and not given; below 0 where it was on for longer."""
+        """Seconds of on-time that are due; negative if it was on for too long."""
         return self._owed_s
 
     def advance(self, demand: float, seconds: float) -> bool:
-        """Whether it is on from now on, after `seconds` with this demand (0..1)."""
+        """Advance by `seconds` with this demand (0..1). Returns whether the output is on from now on."""
         most = self.minimum_on_s + self.minimum_off_s
         owed = self._owed_s + (demand - self.is_on) * seconds
         self._owed_s = max(-most, min(most, owed))
@@ -48,11 +46,11 @@ class Doser:
         return self.is_on
 
     def until_edge(self, demand: float) -> float:
-        """Seconds until it switches if the demand stays as it is; infinity if it never does."""
+        """Seconds until the next edge with a constant demand; infinity if there is none."""
         return max(0.0, self._wait_s(demand))
 
     def shut(self) -> None:
-        """Be off at once, and owe nothing."""
+        """Switch off at once, and drop what is due."""
         if self.is_on:
             self.is_on = False
             self._since_s = 0.0
@@ -67,7 +65,7 @@ class Doser:
 
 
 def _time(amount: float, rate: float) -> float:
-    """How long an amount takes at a rate; nothing for none, for ever at none."""
+    """Seconds that an amount takes at a rate; infinity at a rate of 0."""
     if amount <= 0:
         return 0.0
     return amount / rate if rate > 0 else math.inf

@@ -1,11 +1,11 @@
-"""What can go wrong between the bus and a device."""
+"""Errors between the bus and a device."""
 
 from __future__ import annotations
 
 from typing import Final
 
 DEVICE_ERRORS: Final = (OSError, RuntimeError, ValueError)
-"""What a device's `read` or `write` may raise. Anything else is a mistake in the program and goes on up."""
+"""The errors that a device's `read` or `write` may raise. Any other error is a bug and propagates."""
 
 
 class ControlError(Exception):
@@ -13,7 +13,7 @@ class ControlError(Exception):
 
 
 class DeviceTimeoutError(ControlError, TimeoutError):
-    """A call to a device that has not come back within its time limit (`seconds`)."""
+    """A call to a device did not return within its time limit (`seconds`)."""
 
     def __init__(self, device: str, seconds: float) -> None:
         super().__init__(f"{device} has not answered for {round(seconds, 1):g} s")
@@ -22,15 +22,15 @@ class DeviceTimeoutError(ControlError, TimeoutError):
 
 
 class DeviceStuckError(DeviceTimeoutError):
-    """A call to a device or to its neighbour on the bus that hangs so long that its thread was given up."""
+    """A call on the bus hung for so long that its thread was abandoned."""
 
     def __init__(self, device: str, seconds: float) -> None:
         super().__init__(device, seconds)
-        self.args = (f"{self}: its bus is taken from the call that hangs",)
+        self.args = (f"{self}: the call hung, and its bus was opened again",)
 
 
 class NoReadingError(ControlError, RuntimeError):
-    """A device that answers, but has had no reading to give for too long (`seconds`)."""
+    """A device answers, but has had no reading for too long (`seconds`)."""
 
     def __init__(self, device: str, seconds: float) -> None:
         super().__init__(f"{device} has had no new reading for {seconds:g} s")

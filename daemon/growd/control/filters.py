@@ -1,4 +1,4 @@
-"""Filters: from what a sensor gives to what is taken for true."""
+"""Filters: from raw to measured values."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
 
-JUMP_S: Final = 20.0  # what is a jump between two samples is none between two that are further apart
-ARRIVED: Final = 0.01  # of the last decimal of a variable: nearer to the sample, the average is the sample
-SLICE_S: Final = 5.0  # a changed time limit takes effect within this time, however long the old one is
+JUMP_S: Final = 20.0  # the allowed jump grows for samples further apart than this
+ARRIVED: Final = 0.01  # last decimals of a variable: nearer to the sample, the average takes its value
+SLICE_S: Final = 5.0  # a changed time limit takes effect within this time
 
 
 class Filter:
     """An exponentially weighted moving average: measured = weight x raw + (1 - weight) x previous.
 
-    The first sample passes as it is, and so does the first after an outage longer than `stale_after_s`. A
-    sample that is not ok, or out of the variable's range, is passed on without a value and leaves the average
-    alone. A sample that jumps (see `growd.variables`) is held back until the next one confirms it: one spike
-    is no reading. When raw stays away for `stale_after_s`, or jumps all that time, one message of quality
-    stale says so (unless the last one said fault, or warm-up, which takes its time).
+    The first sample, and the first after an outage longer than `stale_after_s`, passes unchanged. A sample
+    that is not ok, or out of the variable's range, is passed on without a value and does not change the
+    average. A sample that jumps (see `growd.variables`) is held back until the next one confirms it. Without
+    a usable sample for `stale_after_s`, one message of quality stale is published, unless the last one said
+    fault or warm-up.
 
     Parameters under `<environment>/filters/<variable>/`: `weight` (0..1), `stale_after` (seconds).
     """
@@ -56,8 +56,8 @@ class Filter:
             Field("stale_after", Kind.FLOAT64, 0.1, 864_000, "s", default=stale_after_s),
         )
         self._variable = VARIABLES[variable]
-        self._believed: float | None = None  # the last sample that was
-        self._suspect: tuple[float, float] | None = None  # what jumped, and when it came
+        self._accepted: float | None = None
+        self._suspect: tuple[float, float] | None = None  # a sample that jumped, and its arrival
         self._average: float | None = None
         self._last_ok = 0.0
         self._last_arrival = 0.0
@@ -72,7 +72,7 @@ class Filter:
         ):
             last = self._input.last
             if last is not None and last.quality is not Quality.OK:
-                self._take(last)  # said while nobody listened: this run may follow one that failed
+                self._take(last)  # published while this task was down, after a failure
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._watch(), name=f"{self.node.name}: staleness")
                 async for sample in samples:
@@ -91,7 +91,7 @@ class Filter:
             self._last_arrival = now
             self._publish(None, Quality.FAULT)
             return
-        if not self._is_believed(sample.value, now):
+        if not self._is_accepted(sample.value, now):
             return
         self._last_arrival = now
         if self._average is None or now - self._last_ok > self._stale_after.value:
@@ -105,16 +105,16 @@ class Filter:
         self._last_ok = now
         self._publish(self._average, Quality.OK, sample.time)
 
-    def _is_believed(self, value: float, now: float) -> bool:
-        is_first = self._believed is None
-        if is_first or self._is_near(value, self._believed) or self._is_confirmed(value, now):
-            self._believed, self._suspect = value, None
+    def _is_accepted(self, value: float, now: float) -> bool:
+        is_first = self._accepted is None
+        if is_first or self._is_near(value, self._accepted) or self._is_confirmed(value, now):
+            self._accepted, self._suspect = value, None
             return True
         self._suspect = (value, now)
         return False
 
     def _is_confirmed(self, value: float, now: float) -> bool:
-        """Whether the sample before, which jumped, and this one agree; it may have gone on since."""
+        """Whether this sample agrees with the previous one, which jumped."""
         if self._suspect is None:
             return False
         suspect, came = self._suspect
@@ -131,10 +131,10 @@ class Filter:
         with self._liveness.heartbeat(f"{self.node.name}: staleness") as heart:
             while True:
                 heart.beat()
-                await self._clock.sleep(self._look_for_silence())
+                await self._clock.sleep(self._check_staleness())
 
-    def _look_for_silence(self) -> float:
-        """Say that raw stays away where it does; seconds until the next look."""
+    def _check_staleness(self) -> float:
+        """Publish that raw is stale if it is. Returns seconds until the next look."""
         left: float = self._last_arrival + self._stale_after.value - self._clock.monotonic()
         if left <= 0:
             if self._quality not in (Quality.FAULT, Quality.WARM_UP, Quality.STALE):

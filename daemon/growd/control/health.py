@@ -1,4 +1,4 @@
-"""How a device is: its state and its counters, told on topics, in the log and as node information."""
+"""The state and counters of a device, on topics, in the log and as node information."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COUNTERS_S: Final = 60.0
-"""A device whose state stays tells its counters no more often than this, in seconds of the clock."""
+"""Interval of the counters while the state does not change, in seconds of the clock."""
 
 
 class State(StrEnum):
@@ -43,16 +43,15 @@ DEVICE_COUNTERS: Final = MessageType(
         Field("last_error_time", Kind.FLOAT64, 0),
     ),
 )
-"""What a device did since growd started. An outage is a time in which it had failed; `last_error_time` is
-UNIX seconds, 0 where there was no error."""
+"""Counters since growd started. An outage is a time in the state failed. `last_error_time` is UNIX seconds, 0
+without an error."""
 
 
 class Health:
     """The state of one device, on `<environment>/diagnostics/<device>` as a diagnostic status.
 
-    Published when the state changes; the counters then too, and else each minute, on the topic's `/counters`.
-    A failure is logged once, and its recovery once with its length; both are events. All of it stands in the
-    information of the device's node as `device`.
+    The state is published when it changes, the counters then and each minute on the topic's `/counters`. A
+    failure and its recovery are logged once each, and are events. The node information `device` has it all.
     """
 
     def __init__(self, node: Node, environment: str, device: str, clock: Clock) -> None:
@@ -77,40 +76,40 @@ class Health:
         self._publish()
 
     def succeeded(self) -> None:
-        """It did what it was asked for."""
+        """The call succeeded."""
         self._counted["successes"] += 1
-        self._be(State.OK, "ok")
+        self._set_state(State.OK, "ok")
 
     def warming_up(self, message: str) -> None:
-        """It answers, but has nothing to give yet."""
-        self._be(State.WARM_UP, message)
+        """The device answers, but has no reading yet."""
+        self._set_state(State.WARM_UP, message)
 
-    def hiccuped(self, message: str) -> None:
-        """It failed for once, which is counted and not logged."""
+    def failed_once(self, message: str) -> None:
+        """A first failure: counted, not logged."""
         self._failed_with(message)
         if self.state is not State.FAILED:
-            self._be(State.DEGRADED, message)
+            self._set_state(State.DEGRADED, message)
 
     def degraded(self, message: str) -> None:
-        """It did a part of what it was asked for."""
+        """The call succeeded in part."""
         self._failed_with(message)
-        self._be(State.DEGRADED, message)
+        self._set_state(State.DEGRADED, message)
         self._log_trouble(message)
 
     def failed(self, message: str) -> None:
-        """It does not do what it is asked for."""
+        """The device has failed."""
         self._failed_with(message)
         if self.state is not State.FAILED:
-            self._is_logged = False  # more than what was said of it before
+            self._is_logged = False  # worse than a logged degradation
             self._counted["outages"] += 1
-            self._happened("fault", message)
-        self._be(State.FAILED, message)
+            self._publish_event("fault", message)
+        self._set_state(State.FAILED, message)
         if self._failed_since is None:
             self._failed_since = self._clock.monotonic()
         self._log_trouble(message)
 
     def information(self) -> dict[str, Any]:
-        """For people: the state, since when (UNIX seconds), why, and the counters."""
+        """The state, since when (UNIX seconds), why, and the counters."""
         return {
             "name": self._device,
             "state": str(self.state),
@@ -125,22 +124,22 @@ class Health:
         if self._trouble_since is None:
             self._trouble_since = self._clock.monotonic()
 
-    def _be(self, state: State, message: str) -> None:
+    def _set_state(self, state: State, message: str) -> None:
         if state is self.state:
             if self._clock.monotonic() - self._counters_at >= COUNTERS_S:
                 self._publish_counters()
             return
-        if self._failed_since is not None:  # whatever comes next, the outage has ended
+        if self._failed_since is not None:  # any other state ends the outage
             lasted = self._clock.monotonic() - self._failed_since
             self._outage_s += lasted
             self._failed_since = None
-            self._happened("recovery", f"{state} after {lasted:.1f} s")
+            self._publish_event("recovery", f"{state} after {lasted:.1f} s")
         self.state, self._message, self._since = state, message, self._clock.time()
         if state is State.OK:
             self._log_recovery()
         self._publish()
 
-    def _happened(self, kind: str, message: str) -> None:
+    def _publish_event(self, kind: str, message: str) -> None:
         self._events.publish({"kind": kind, "source": self._name, "message": message})
 
     def _log_trouble(self, message: str) -> None:

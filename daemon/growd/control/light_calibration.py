@@ -1,4 +1,4 @@
-"""The calibration of a lamp: which light it gives at each level, measured by the chamber's own sensor."""
+"""Calibration of a lamp: its light at each level, measured by the chamber's own sensor."""
 
 from __future__ import annotations
 
@@ -24,35 +24,34 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LEVELS: Final = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-READINGS: Final = 5  # of which the mean counts, at each level
+READINGS: Final = 5  # averaged at each level
 POLL_S: Final = 0.5
-PATIENCE_S: Final = 10.0  # for the lamp to do what it is told, and for each reading beside its interval
-DARK_SHARE: Final = 0.002  # of full light: less is not told from none, where a curve begins
-DRIFT_SHARE: Final = 0.05  # of full light: by more the light from elsewhere must not change meanwhile
+PATIENCE_S: Final = 10.0  # for the lamp to follow, and for each reading beyond its interval
+DARK_SHARE: Final = 0.002  # of full light: less counts as dark
+DRIFT_SHARE: Final = 0.05  # of full light: other light must not change by more
 
 CALIBRATION: Final = MessageType(
     "growd/LightCalibration",
     (Field("state", Kind.STRING), Field("message", Kind.STRING), Field("curve", Kind.JSON)),
 )
-"""How the calibration is: `running`, `done` or `failed`; more of it in words; and the curve it found."""
+"""`state` is running, done or failed. `curve` is the result."""
 
 
 class CalibrationError(ControlError):
-    """The light can't be calibrated, or not now; the sentence says why."""
+    """The light cannot be calibrated now. The text says why."""
 
 
 class LightCalibration:
     """The service `<environment>/controllers/light_illuminance/calibrate_light`.
 
-    It answers at once that it has begun, or why it does not. Then the lamp is dark, goes through `LEVELS`,
-    each held until the sensor has settled, and is dark again: what is measured then is light from elsewhere
-    and taken off. It takes some two minutes, and no reading is waited for longer than its `interval_s` and
-    `patience_s` more. What comes of it is told on `<environment>/controllers/light_illuminance/calibration`.
-    A curve becomes the controller's parameter, and is kept; else nothing has changed.
+    It answers at once that it has started, or why not. The lamp is dark, goes through `LEVELS`, and is dark
+    again; the light measured while it is dark is subtracted. It takes about two minutes. Each reading may
+    take `patience_s` longer than its `interval_s`. Progress and result are on
+    `<environment>/controllers/light_illuminance/calibration`. The resulting curve is saved as the
+    controller's parameter; on failure nothing changes.
 
-    Refused, and broken off, while the sensor is not well, a recipe or a command by hand drives the light, a
-    channel has a command of its own, or an interlock holds the lamp (`why_held`). A set point of a client
-    waits meanwhile.
+    It is refused, or stopped, while the sensor fails, a recipe or an override drives the light, a channel has
+    its own command, or an interlock holds the lamp (`why_held`). A client's set point waits meanwhile.
     """
 
     def __init__(
@@ -113,28 +112,28 @@ class LightCalibration:
             return {"success": False, "message": "a calibration is under way"}
         try:
             self._refuse_if_driven()
-            self._refuse_unless_well(self._raw.last)
+            self._refuse_unless_ok(self._raw.last)
         except CalibrationError as error:
             return {"success": False, "message": str(error)}
         self._asked.set()
         return {
             "success": True,
-            "message": f"the calibration has begun; see the topic {self._output.topic.name}",
+            "message": f"the calibration has started; see the topic {self._output.topic.name}",
         }
 
     async def _calibrate(self) -> None:
-        self._tell("running", "the calibration has begun")
+        self._report("running", "the calibration has started")
         try:
             points = await self._measured()
-            await self._controller.keep_curve(points)
+            await self._controller.save_curve(points)
         except (CalibrationError, BusError, OSError) as error:
-            self._tell("failed", f"{error}; nothing has changed")
+            self._report("failed", f"{error}; nothing has changed")
         else:
-            self._tell("done", f"full light is {points[-1][1]:g} lux", points)
+            self._report("done", f"full light is {points[-1][1]:g} lux", points)
         finally:
             self._controller.drive(None)
 
-    def _tell(self, state: str, message: str, points: list[list[float]] | None = None) -> None:
+    def _report(self, state: str, message: str, points: list[list[float]] | None = None) -> None:
         self._output.publish({"state": state, "message": message, "curve": points or []})
         level = logging.WARNING if state == "failed" else logging.INFO
         logger.log(level, "%s: %s: %s", self.node.name, state, message)
@@ -146,7 +145,7 @@ class LightCalibration:
         top = lit[-1] - (before + after) / 2
         if abs(after - before) > DRIFT_SHARE * abs(top):
             raise CalibrationError(
-                f"light from elsewhere has changed from {before:.0f} to {after:.0f} lux meanwhile"
+                f"other light changed from {before:.0f} to {after:.0f} lux during the calibration"
             )
         steps = len(LEVELS) + 1
         points = []
@@ -156,17 +155,17 @@ class LightCalibration:
         while len(points) > 1 and points[0][1] < DARK_SHARE * top:
             del points[0]
         if problem := problem_of(points, DARK_SHARE * top / 2):
-            raise CalibrationError(f"what was measured is no curve: {problem}")
+            raise CalibrationError(f"the measured light is not a curve: {problem}")
         return points
 
     async def _light_at(self, level: float) -> float:
-        """The mean of some readings, in lux, when lamp and sensor have settled at this level."""
+        """The mean of `READINGS` readings in lux, after lamp and sensor have settled at this level."""
         self._controller.drive(level)
         limit = self._clock.monotonic() + self._ramp + self._patience
         while not self._controller.is_followed():
             self._refuse_if_driven()
             if self._clock.monotonic() > limit:
-                raise CalibrationError(f"the lamp does not go to level {level:g}")
+                raise CalibrationError(f"the lamp does not reach level {level:g}")
             await self._clock.sleep(POLL_S)
         await self._clock.sleep(2 * self._interval + POLL_S)  # a reading may have begun before
         values: list[float] = []
@@ -184,16 +183,16 @@ class LightCalibration:
                 raise CalibrationError(f"the lamp did not stay at level {level:g}")
             last = self._raw.last
             if last is not None and last.number > seen and last.node.startswith(self._sensors):
-                self._refuse_unless_well(last)
+                self._refuse_unless_ok(last)
                 value: float = last.value
                 return value
         raise CalibrationError("the light sensor gives no reading")
 
-    def _refuse_unless_well(self, last: Message | None) -> None:
+    def _refuse_unless_ok(self, last: Message | None) -> None:
         if last is None or last.quality is not Quality.OK:
-            raise CalibrationError("the light sensor is not well")
+            raise CalibrationError("the light sensor has failed")
         if self._clock.time() - last.time > self._stale_after:
-            raise CalibrationError("the light sensor has given no reading for long")
+            raise CalibrationError("the light sensor has had no recent reading")
 
     def _refuse_if_driven(self) -> None:
         if why := self._why_held():
@@ -203,7 +202,7 @@ class LightCalibration:
             raise CalibrationError("a recipe drives the light; stop it first")
         if self._controller.is_overridden:
             release = f"growd topic release {self._command_topic}"
-            raise CalibrationError(f"a command by hand drives the light; release it: {release}")
+            raise CalibrationError(f"an override drives the light; release it: {release}")
         for topic in self._channels:
             if topic.last is not None and topic.last.quality is Quality.OK:
                 release = f"release it: growd topic release {topic.name}"

@@ -1,4 +1,4 @@
-"""The light that a lamp gives at each level: measured, and turned round to find the level. Pure."""
+"""The light of a lamp at each level, and the level for a light. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_POINTS: Final = 64
-STEPS: Final = 64  # of a curve that is calculated: within 0.5 % of it from 1 % of full light on
+STEPS: Final = 64  # of a calculated curve: within 0.5 % from 1 % of full light on
 DIMMEST: Final = 0.001  # the level of a lamp at its minimum duty
 _PAIR: Final = 2
 
 
 class LightCurve:
-    """Straight lines between points of level (0..1) and light (lux), which both rise, from dark on.
+    """Linear interpolation between points of level (0..1) and light (lux), which both rise from dark on.
 
-    `least` is the light of the dimmest level above 0, as a share of full light: an LED driver may have a
-    minimum duty. Less than that is either dark or the dimmest level, whichever is nearer.
+    `least` is the light of the dimmest level above 0, as a share of full light, for LED drivers with a
+    minimum duty. A lower light becomes dark or the dimmest level, whichever is nearer.
     """
 
     def __init__(self, points: Sequence[Sequence[float]], least: float = 0.0) -> None:
@@ -39,7 +39,7 @@ class LightCurve:
         return self._lux[-1]
 
     def level(self, lux: float) -> float:
-        """The level that gives this light, as far as the lamp can; 0 for no light or less."""
+        """The level for this light, within the lamp's limits; 0 for 0 lux or less."""
         if lux <= self._least_lux / 2:
             return 0.0
         level = _interpolated(lux, self._lux, self._levels)
@@ -52,34 +52,34 @@ class LightCurve:
 
 @lru_cache(maxsize=16)
 def power_curve(full_lux: float, gamma: float = 1.0, least: float = 0.0) -> LightCurve:
-    """The curve of an LED with the duty `least + (1 - least) * level ** gamma`, which its light follows."""
+    """The curve of an LED whose light is proportional to `least + (1 - least) * level ** gamma`."""
     exponent = max(1.0, 1.0 / gamma)  # even steps of light where the curve is steep near 0
     levels = [(step / STEPS) ** exponent for step in range(1, STEPS + 1)]
     return LightCurve([(level, full_lux * (least + (1 - least) * level**gamma)) for level in levels], least)
 
 
 class CurveField(Field):
-    """A parameter that is a curve: pairs [level, lux], or an empty list for the one that gamma gives."""
+    """A parameter for a curve: pairs [level, lux], or an empty list for the curve of gamma."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, Kind.JSON, default=[])
 
     def check(self, value: Any) -> Any:
-        """`value` if it is one, else `InvalidValueError`."""
+        """Return `value`. Raises `InvalidValueError` if it is not a curve."""
         if not isinstance(value, list) or (value and problem_of(value)):
             raise InvalidValueError(self.name, self.expected(), value)
         return value
 
     def expected(self) -> str:
-        """What fits, in words."""
+        """A description of valid values."""
         return (
             f"a list of at most {MOST_POINTS} pairs [level, lux] that both rise, the last with level 1, "
-            f"or an empty one for the curve of gamma"
+            f"or an empty list for the curve of gamma"
         )
 
 
 def problem_of(points: Sequence[Any], least_rise: float = 0.0) -> str:
-    """Why points are no curve, in words; "" if they are one. Light rises by more than `least_rise` lux."""
+    """Why points are not a curve, or "". Light has to rise by more than `least_rise` lux."""
     if not points or len(points) > MOST_POINTS or not all(map(_is_pair, points)):
         return f"it is not a list of 1 to {MOST_POINTS} pairs of numbers from 0 on"
     if points[-1][0] != 1:

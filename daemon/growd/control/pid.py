@@ -1,9 +1,8 @@
-"""A PID controller as a pure calculation: it has no clock, and each step is told how long it was.
+"""A PID controller as a pure calculation, without a clock.
 
-Our own, and not the package `simple-pid`: that one has no filter on the derivative, and against windup it
-clamps the integral. It can be told that a hand has taken over (`auto_mode`), and then does as well; but what
-an interlock does to a valve it can't be told, nor how much of a dose was really given. `bench/control.py` has
-both in one run; `docs/control.md` has the figures.
+The package `simple-pid` has no filter on the derivative, and clamps the integral against windup. It cannot
+use the real output of the actuator, so it does not know of interlocks and of doses still due.
+`bench/control.py` compares both; `docs/control.md` has the figures.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 FILTER: Final = 5.0
-"""The derivative is of the measured value through a first-order lag of `td_s` / FILTER: noise that is faster
-is not differentiated (Astrom and Hagglund 2006, Advanced PID Control, 3.3: 2 to 20)."""
+"""The derivative filters the measured value with a first-order lag of `td_s` / FILTER (Astrom and Hagglund
+2006, Advanced PID Control, 3.3: 2 to 20)."""
 
 
 @dataclass(frozen=True)
 class Gains:
-    """The numbers of a PID in the standard form, kp (e + 1/ti integral(e) + td de/dt)."""
+    """Gains of a PID in the standard form, kp (e + 1/ti integral(e) + td de/dt)."""
 
     kp: float
     """Output for each unit of error."""
@@ -28,19 +27,18 @@ class Gains:
     td_s: float = 0.0
     """Derivative time in s, 0 for none."""
     weight: float = 1.0
-    """How much of the set point the proportional term sees, 0..1."""
+    """Set point weight of the proportional term, 0..1."""
 
 
 class Pid:
     """A PID in the standard form, with `minimum` <= output <= `maximum`.
 
-    The derivative is of the measured value, so that a new set point gives no kick. The integral stays within
-    `integral_minimum` and `maximum`: a counter-actuator that works now and then is no steady demand.
+    The derivative acts on the measured value, so a new set point gives no kick. The integral stays within
+    `integral_minimum` and `maximum`.
 
-    Against windup the integral follows what the actuator really did, with the integral time as its tracking
-    time (back-calculation). That makes the integral a first-order model of the process, fed with what was
-    really put in: where `ti_s` is the process's own time constant it ends where the steady output will be,
-    however long the output was at its limit or in other hands.
+    Against windup the integral tracks the real output of the actuator, with `ti_s` as tracking time
+    (back-calculation). If `ti_s` is the time constant of the process, the integral converges to the steady
+    output, however long the output was limited or overridden.
     """
 
     def __init__(
@@ -60,7 +58,7 @@ class Pid:
 
     @gains.setter
     def gains(self, gains: Gains) -> None:
-        """Take other gains; the integral takes up what they change, as far as its limits let it."""
+        """Change the gains without a bump: the integral absorbs the change within its limits."""
         if self._last is not None:
             before = self._proportional(*self._last) + self._derivative(self._last[1])
             self._gains = gains
@@ -70,16 +68,16 @@ class Pid:
 
     @property
     def integral(self) -> float:
-        """The part of the output that holds when there is no error."""
+        """The integral part of the output."""
         return self._integral
 
     def update(
         self, set_point: float, measured: float, seconds: float, applied: float | None = None
     ) -> float:
-        """The output after `seconds` in which the measured value was `measured`.
+        """The output after `seconds` with the measured value `measured`.
 
-        `applied` is what the actuator did on average in that time; None where it did as it was told. All
-        numbers are finite, `seconds` is not below 0.
+        `applied` is the actuator's average output in that time, None if it followed. All numbers are finite,
+        and `seconds` is not negative.
         """
         self._advance_derivative(measured, seconds)
         self._last = (set_point, measured)
@@ -87,7 +85,7 @@ class Pid:
         if applied is None:
             applied = self._clamped(beside + self._integral)
         gains = self._gains
-        # di/dt = kp e / ti + (applied - beside - i) / ti, solved exactly, so that the step does not matter
+        # di/dt = kp e / ti + (applied - beside - i) / ti, solved exactly for any step
         is_followed = applied == beside + self._integral
         pull = gains.kp * (set_point - measured)
         if is_followed:
@@ -99,11 +97,11 @@ class Pid:
         return self._clamped(beside + self._integral)
 
     def pause(self) -> None:
-        """Forget how the measured value moved, for it is not known any more; the integral is held."""
+        """Forget the derivative, since the measured value is unknown; hold the integral."""
         self._filtered = self._last = None
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Forget everything."""
         self.pause()
         self._integral = 0.0
 

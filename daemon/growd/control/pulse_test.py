@@ -1,13 +1,13 @@
-"""The dose response of a chamber, from one dose of known length, and the gains that follow from it.
+"""The response of a chamber to one dose of CO2, and the gains that follow from it.
 
-A dose lets CO2 in for a while; how far it rises tells what a second of the open valve is worth, how late that
-shows tells how far the measuring is behind, and how it falls again tells the loss of the air. Where the air
-still changes from before, as after a recipe, it goes on as dx/dt = a - loss x, and that is taken off.
+The rise gives the effect of the open valve per second, the delay gives the lag of the measurement, and the
+fall afterwards gives the loss of the air. A drift from before the dose, as after a recipe, follows
+dx/dt = a - loss x, and is subtracted.
 
 The gains are those of the SIMC rules for a first-order process with delay (Skogestad 2003, Simple analytic
 rules for model reduction and PID controller tuning, J. Process Control 13:291), kp = 1 / (rise (tc + delay)),
-but with the process's own time constant as integral time: the shorter one of these rules brings disturbances
-down sooner and overshoots, which a valve that only lets in can't take back.
+but with the time constant of the process as integral time. The shorter one of these rules removes
+disturbances sooner and overshoots, which a valve cannot take back.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ from growd.control.pid import Gains
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-BASELINE_S: Final = 300.0  # before the dose: how the air moves by itself
+BASELINE_S: Final = 300.0  # before the dose: the drift of the air
 ENOUGH_PPM: Final = 100.0  # measured rise at which the dose ends
-SETTLE_S: Final = 180.0  # after the dose: until the sensor has caught up
-DECAY_S: Final = 480.0  # and then: how the rise goes away again
+SETTLE_S: Final = 180.0  # after the dose: until the sensor has settled
+DECAY_S: Final = 480.0  # then: the decay of the rise
 OPENS_WITHIN_S: Final = 90.0
 SHUTS_WITHIN_S: Final = 5.0
-COMES_LATE_S: Final = 2.0  # an edge: by the look at the test, and by the controller's own second
-LEAST_RISE_PPM: Final = 40.0  # of which noise and drift are a tenth
+COMES_LATE_S: Final = 2.0  # delay of an edge: the period of the test, and that of the controller
+LEAST_RISE_PPM: Final = 40.0  # noise and drift are a tenth of it
 LEAST_SAMPLES: Final = 10  # in each part
-MOST_STEPS: Final = 50  # in which the loss is found
-SAME_LOSS: Final = 1e-7  # in 1/s: a thousandth of one air change in an hour
-MOST_START_PPM: Final = 2_500.0  # a dose on top of more is not needed by anybody
+MOST_STEPS: Final = 50  # of the iteration for the loss
+SAME_LOSS: Final = 1e-7  # in 1/s: a thousandth of an air change per hour
+MOST_START_PPM: Final = 2_500.0  # no chamber needs a dose on top of more
 
 TIME_CONSTANTS_S: Final = (600.0, 7_200.0)
-DOSE_PPM: Final = 33.0  # one dose, whose ripple is half of that: within an SCD30's accuracy (30 ppm + 3 %)
-DOSES_IN_BAND: Final = 15.0  # the ripple of doses must not drive the demand from end to end
-DELAYS: Final = 2.0  # closed-loop time constant and delay together, in delays: as the rules have it
-FASTEST_S: Final = 30.0  # and at least: no crop asks for more
-DERIVATIVE: Final = 0.75  # of the lag: most of it is that of the sensor's cell, of first order
-LIMITS_ON_S: Final = (0.5, 60.0)  # of a dose: what a valve and its relay can do, and what is even
+DOSE_PPM: Final = 33.0  # rise of one dose; its ripple is half: within an SCD30's accuracy (30 ppm + 3 %)
+DOSES_IN_BAND: Final = 15.0  # the ripple of doses must not drive the demand to its limits
+DELAYS: Final = 2.0  # closed-loop time constant plus delay, in delays, as in the rules
+FASTEST_S: Final = 30.0  # lower limit: no crop needs more
+DERIVATIVE: Final = 0.75  # of the lag: most of it is the first-order lag of the sensor's cell
+LIMITS_ON_S: Final = (0.5, 60.0)  # of a dose: from what a valve can do to what is still smooth
 
 
 class TuneError(Exception):
-    """The dose response could not be taken, and why."""
+    """The dose response could not be measured. The text says why."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """What one dose told of the chamber."""
+    """The measured response to one dose."""
 
     rise_ppm_s: float
-    """CO2 for each second that the valve is open."""
+    """Rise of CO2 per second of the open valve."""
     lag_s: float
-    """How far what is measured is behind, filter included."""
+    """Lag of the measured value, filter included."""
     loss_per_h: float
-    """The share of what is above the room's air that goes in an hour."""
+    """Air changes per hour."""
 
     def gains(self) -> Gains:
-        """The gains for it."""
+        """The gains for this response."""
         slowest, longest = TIME_CONSTANTS_S
         time_constant = 3600.0 / self.loss_per_h if self.loss_per_h > 0 else longest
         horizon = max(DELAYS * self.lag_s, DOSES_IN_BAND * self.minimum_on_s(), FASTEST_S)
@@ -70,13 +70,13 @@ class Response:
         )
 
     def minimum_on_s(self) -> float:
-        """How long one dose is."""
+        """The length of one dose in seconds."""
         shortest, longest = LIMITS_ON_S
         return max(shortest, min(longest, DOSE_PPM / self.rise_ppm_s))
 
 
 class PulseTest:
-    """Tells when the valve is to be open, and takes what is measured. Times are seconds of one clock."""
+    """Decides when the valve opens, and takes readings. Times are seconds of one clock."""
 
     def __init__(self, began: float, most_open_s: float) -> None:
         self._most_open_s = most_open_s
@@ -87,25 +87,25 @@ class PulseTest:
 
     @property
     def is_done(self) -> bool:
-        """All is measured that has to be."""
+        """Whether all readings are taken."""
         return bool(self._samples) and self._samples[-1][0] >= self._ends
 
     def progress(self, now: float) -> float:
-        """How much of it is over, 0..1."""
+        """The progress, 0..1."""
         whole = BASELINE_S + self._most_open_s + SETTLE_S + DECAY_S
         left = self._ends - now if self._closed is not None else self._dose_at + whole - BASELINE_S - now
         return max(0.0, min(1.0, 1.0 - left / whole))
 
     def stage(self, now: float) -> str:
-        """What goes on, for people."""
+        """The current stage, for display."""
         if now < self._dose_at:
             return "watching the air before the dose"
-        return "dosing" if self._closed is None else "watching what the dose did"
+        return "dosing" if self._closed is None else "watching the effect of the dose"
 
     def measured(self, now: float, ppm: float) -> None:
-        """Take a measured value. Raises `TuneError` where there is too much CO2 to begin with."""
+        """Take a measured value. Raises `TuneError` if there is too much CO2 at the start."""
         if now <= self._dose_at and ppm > MOST_START_PPM:
-            raise TuneError(f"there are {ppm:.0f} ppm already; below {MOST_START_PPM:.0f} it can be done")
+            raise TuneError(f"CO2 is {ppm:.0f} ppm; it has to be below {MOST_START_PPM:.0f} ppm at the start")
         self._samples.append((now, ppm))
 
     def valve(self, now: float, is_open: bool) -> None:  # noqa: FBT001  its name says it
@@ -136,7 +136,7 @@ class PulseTest:
         return open_s + COMES_LATE_S <= self._most_open_s and risen < ENOUGH_PPM
 
     def response(self) -> Response:
-        """What came out. Raises `TuneError` where that is not to be believed."""
+        """The result. Raises `TuneError` if it is not plausible."""
         if self._opened is None or self._closed is None:
             raise TuneError("there was no dose")
         opened, closed = self._opened, self._closed
@@ -147,7 +147,7 @@ class PulseTest:
         middle = (opened + closed) / 2
         rise = math.exp(logarithm(middle))
         if rise < LEAST_RISE_PPM:
-            raise TuneError(f"CO2 rose by {rise:.0f} ppm only: is the bottle empty, or the valve too small?")
+            raise TuneError(f"CO2 rose by only {rise:.0f} ppm: is the bottle empty, or the valve too small?")
         drift = by_itself(self._samples[-1][0]) - by_itself(self._dose_at)
         if abs(drift) > rise:
             moved = f"{'fell' if drift < 0 else 'rose'} by {abs(drift):.0f} ppm by itself"
@@ -157,7 +157,7 @@ class PulseTest:
         return Response(rise / (closed - opened), max(1.0, lag), 3600.0 * max(0.0, loss))
 
     def _loss(self, closed: float) -> float:
-        """The loss in 1/s. The air before the dose decays with it too, so it is found in steps."""
+        """The loss in 1/s, found by iteration, since it also shapes the drift before the dose."""
         loss = 0.0
         for _ in range(MOST_STEPS):
             by_itself = self._by_itself(loss)
@@ -169,7 +169,7 @@ class PulseTest:
         raise TuneError("CO2 changed too much by itself: wait until it is steady, and try again")
 
     def _by_itself(self, loss: float) -> Callable[[float], float]:
-        """What the air would do without the dose: it goes where it went before, ever slower by the loss."""
+        """CO2 without the dose: the drift from before, slowed by the loss."""
         line = _line([(_slowed(at - self._dose_at, loss), ppm) for at, ppm in self._before_dose()])
         return lambda at: line(_slowed(at - self._dose_at, loss))
 
@@ -180,7 +180,9 @@ class PulseTest:
     def _before_dose(self) -> list[tuple[float, float]]:
         before = [(at, ppm) for at, ppm in self._samples if at <= self._dose_at]
         if len(before) < LEAST_SAMPLES:
-            raise TuneError(f"it takes {LEAST_SAMPLES} readings in {BASELINE_S:.0f} s, and not {len(before)}")
+            raise TuneError(
+                f"{len(before)} readings in {BASELINE_S:.0f} s are too few; {LEAST_SAMPLES} are needed"
+            )
         return before
 
 
@@ -195,12 +197,12 @@ def _line(points: Sequence[tuple[float, float]]) -> Callable[[float], float]:
 
 
 def _slowed(seconds: float, loss: float) -> float:
-    """Time as a decay sees it: how far that goes in so many seconds, over its rate at 0."""
+    """The integral of a decay over `seconds`."""
     return -math.expm1(-loss * seconds) / loss if loss > 0 else seconds
 
 
 def _logarithm(excess: Sequence[tuple[float, float]], closed: float) -> Callable[[float], float]:
-    """The straight line through the logarithm of the rise. Raises `TuneError` where that is too little."""
+    """The line through the logarithm of the rise. Raises `TuneError` if the rise is too small."""
     tail = [(at, ppm) for at, ppm in excess if at >= closed + SETTLE_S]
     if len(tail) < LEAST_SAMPLES:
         raise TuneError("too little was measured after the dose")
@@ -212,7 +214,7 @@ def _logarithm(excess: Sequence[tuple[float, float]], closed: float) -> Callable
 def _lag(
     excess: Sequence[tuple[float, float]], opened: float, closed: float, rise: float, loss: float
 ) -> float:
-    """How far the measured excess is behind that of the air: the area between them over the rise."""
+    """The lag of the measured excess: the area between it and the real one, divided by the rise."""
     area, (last, _) = 0.0, (opened, 0.0)
     middle = (opened + closed) / 2
     for at, ppm in excess:

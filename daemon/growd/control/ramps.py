@@ -1,13 +1,12 @@
-"""Ramps: an output that moves to where it is sent at a steady rate."""
+"""Ramps: a level that moves to its target at a steady rate."""
 
 from __future__ import annotations
 
 
 class Ramp:
-    """A level that takes `full_swing_s` seconds from 0 to 1, and its share of them for less.
+    """A level that takes `full_swing_s` seconds from 0 to 1, and proportionally less for smaller steps.
 
-    Where it is at a time (`now`, monotonic seconds) depends on that time alone, however often it is asked.
-    With `full_swing_s` 0 it is where it is sent at once.
+    `now` is monotonic seconds. With `full_swing_s` 0 it jumps.
     """
 
     def __init__(self, full_swing_s: float, level: float = 0.0) -> None:
@@ -16,16 +15,16 @@ class Ramp:
         self._since = 0.0
 
     def send(self, target: float, now: float) -> None:
-        """Move to `target` from where it is now."""
+        """Start moving to `target`."""
         if target != self._target:
             self._begin, self._since, self._target = self.at(now), now, target
 
     def jump(self, level: float) -> None:
-        """Be at `level` from now on."""
+        """Set the level at once."""
         self._begin = self._target = level
 
     def at(self, now: float) -> float:
-        """The level at a time not before the last `send`."""
+        """The level at `now`, which must not be before the last `send`."""
         way = self._target - self._begin
         if abs(way) * self._full_swing <= now - self._since:
             return self._target
@@ -33,5 +32,5 @@ class Ramp:
         return self._begin + (gone if way > 0 else -gone)
 
     def is_moving(self, now: float) -> bool:
-        """Whether it has not arrived at that time."""
+        """Whether it has not reached its target."""
         return self.at(now) != self._target

@@ -1,4 +1,4 @@
-"""Samplers: each reads one device at a steady pace and publishes what it gives."""
+"""Samplers: each reads one device at a fixed interval and publishes the values."""
 
 from __future__ import annotations
 
@@ -24,40 +24,38 @@ if TYPE_CHECKING:
     from growd.runtime.liveness import Heartbeat
     from growd.runtime.worker import Worker
 
-SLICE_S: Final = 5.0  # a changed interval takes effect within this time, however long the old one is
+SLICE_S: Final = 5.0  # a changed interval takes effect within this time
 NOT_READY_RETRY_S: Final = 1.0
 NOT_READY_LIMIT_S: Final = 30.0
-SILENCE_S: Final = 10.0  # without a reading it is not ok, though it answers
+SILENCE_S: Final = 10.0  # a device that answers without a reading for this long is warming up
 SECOND_TRY_S: Final = 1.0
 RETRIES: Final = Retries(limit_s=60.0)
-HANGING_RETRY_S: Final = 2.0  # costs the bus nothing, for a call that hangs is not repeated, but watched
+HANGING_RETRY_S: Final = 2.0  # a hanging call is watched, not repeated, so this costs the bus nothing
 
 
 class NeverNotReadyError(Exception):
-    """Stands where a device has no error that means "no new reading yet"."""
+    """Default for devices without an error that means "no new reading yet"."""
 
 
 class Sampler:
     """Reads one device and publishes each of its variables on `<environment>/raw/<variable>`.
 
-    `read` runs in the worker thread of the device's bus and returns values by variable. What it raises from
-    OSError, RuntimeError or ValueError is a failure of the device, `not_ready` a device that has no new
-    reading yet; anything else is a mistake in the program and ends `run`, and until that is begun again the
-    device has failed.
+    `read` runs in the worker thread of the device's bus and returns values by variable. An OSError,
+    RuntimeError or ValueError is a failure of the device. `not_ready` means that it has no new reading yet.
+    Any other error is a bug: it ends `run`, and the device has failed until `run` starts again.
 
-    A read that fails is tried once more within a second: buses and chips miss a transfer now and then. If
-    that fails too it is an outage: one message of quality fault without a value for each variable. An old
-    reading is never published again as a new one. While it lasts the sampler tries again after a growing
-    delay (`retries`). A value out of its variable's range is a fault of that variable alone. `not_ready`
-    counts as a failure only after `not_ready_limit_s`; before the first reading, and when it has lasted for
-    10 s, it is warm-up. Between two reads that fail it changes nothing: what has no new reading is not well.
+    A failed read is repeated once within a second, since buses and chips miss a transfer now and then. If
+    that fails too, it is an outage: one message of quality fault without a value for each variable, and
+    retries after a growing delay (`retries`). An old reading is never published again. A value out of its
+    variable's range is a fault of that variable alone. `not_ready` counts as a failure after
+    `not_ready_limit_s`; before the first reading, and after 10 s, it is warm-up.
 
-    Of a variable in `shared`, which other sensors measure too, the topic is the raw one's of this device.
+    A variable in `shared` is measured by other sensors too: its raw topic then ends in the device's name.
 
-    All times in seconds of the bus's clock. The interval is the parameter
-    `<environment>/samplers/<device>/interval`, within `intervals_s`, for the time limits of whoever goes by
-    the readings do not move with it. The device's `services` stand beside it, within `read_timeout_s` each;
-    `calibrations` is asked before one that calibrates.
+    All times are seconds of the bus's clock. The interval is the parameter
+    `<environment>/samplers/<device>/interval`, within `intervals_s`: the stale limits of the readers depend
+    on that range. The device's `services` run within `read_timeout_s` each; `calibrations` is asked before a
+    calibration.
     """
 
     def __init__(
@@ -116,7 +114,7 @@ class Sampler:
         self._last_quality: dict[str, Quality] = {}
 
     async def run(self) -> None:
-        """Sample until cancelled, on a schedule without drift: a slot that was missed is skipped."""
+        """Sample until cancelled, on a schedule without drift. Missed slots are skipped."""
         self._slot = self._clock.monotonic()
         try:
             with self._liveness.heartbeat(self.node.name) as heart:
@@ -124,7 +122,7 @@ class Sampler:
                     await self._sample()
                     await self._wait_for_slot(heart)
         except Exception as error:
-            self._fault(f"growd made a mistake with it: {error!r}")  # nobody reads it until it starts again
+            self._fault(f"internal error while reading the sensor: {error!r}")
             raise
         finally:
             self._services.close()
@@ -182,10 +180,10 @@ class Sampler:
             self._waiting_since = now
         waited = now - self._waiting_since
         if waited >= self._not_ready_limit:
-            self._failures = max(1, self._failures)  # it was given its time
+            self._failures = max(1, self._failures)  # no second try
             self._failed(NoReadingError(self._device, waited))
             return
-        self._retry_in = NOT_READY_RETRY_S  # it answers: no need to wait for longer
+        self._retry_in = NOT_READY_RETRY_S  # it answers, so no longer delay is needed
         if self._health.state is State.STARTING or waited >= SILENCE_S:
             self._failures = 0
             for variable in self._publishers:
@@ -198,7 +196,7 @@ class Sampler:
         self._failures += 1
         if self._failures == 1:
             self._retry_in = min(interval, SECOND_TRY_S)
-            self._health.hiccuped(sentence)
+            self._health.failed_once(sentence)
             return
         self._retry_in = self._retries.delay(interval, self._failures - 2)
         self._fault(sentence)
@@ -209,7 +207,7 @@ class Sampler:
         self._health.failed(sentence)
 
     def _publish_without_value(self, variable: str, quality: Quality) -> None:
-        """Say it once: until the next reading nothing new is known."""
+        """Publish the quality once per change."""
         if self._last_quality.get(variable) is not quality:
             self._publishers[variable].publish(None, quality)
             self._last_quality[variable] = quality

@@ -1,4 +1,4 @@
-"""The topics of an environment: their names, types and ranges, declared in one place."""
+"""The topics of an environment: their names, types and ranges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
 
 LIGHT_CHANNELS: Final = {"white": "x", "red": "y", "blue": "z"}
-"""The channels of a light, and the field that stands for each in a message on `light_channels`."""
+"""The channels of a light, and the field of each in a message on `light_channels`."""
 
 CHANNEL_LEVELS: Final = MessageType(
     VECTOR3.name, tuple(field.within(0, 1, "fraction") for field in VECTOR3.fields)
@@ -26,35 +26,35 @@ EVENT: Final = MessageType(
     "growd/Event",
     (Field("kind", Kind.STRING), Field("source", Kind.STRING), Field("message", Kind.STRING)),
 )
-"""Something that happened once: a fault, a recovery or an interlock, of which device, and in words."""
+"""A fault, a recovery, an interlock or a note, with its source."""
 
 NOTE: Final = MessageType(STRING.name, (Field("data", Kind.STRING, min_length=1, max_length=2_000),))
-"""A line of a grower's journal."""
+"""An entry of a grower's journal."""
 
 RESERVED: Final = frozenset({
     "autotune", "calibration", "diagnostics", "events", "interlocks", "light_channels", "notes", "raw",
     "recipe_state", "switches",
 })  # fmt: skip
-"""The segments behind an environment's id whose topics growd's own nodes advertise."""
+"""Segments after an environment's id whose topics only growd's own nodes publish."""
 
 
 def raw(environment: str, variable: str, device: str = "") -> str:
-    """The topic of a variable as its sensor gives it; with `device`, of one among several sensors of it."""
+    """The topic of unfiltered readings; with `device`, of one of several sensors of the variable."""
     return f"{environment}/raw/{variable}" + (f"/{device}" if device else "")
 
 
 def measured(environment: str, variable: str) -> str:
-    """The topic of a variable as it is, after the filter."""
+    """The topic of filtered readings."""
     return f"{environment}/measured/{variable}"
 
 
 def desired(environment: str, variable: str) -> str:
-    """The topic of a variable as a recipe or a client wants it: its set point."""
+    """The topic of a set point, from a recipe or a client."""
     return f"{environment}/desired/{variable}"
 
 
 def commanded(environment: str, variable: str) -> str:
-    """The topic of what a controller (or a client by hand) tells an actuator."""
+    """The topic of commands to an actuator, from a controller or a client."""
     return f"{environment}/commanded/{variable}"
 
 
@@ -69,35 +69,34 @@ def counters(environment: str, device: str) -> str:
 
 
 def events(environment: str) -> str:
-    """The topic of what happens once: each is kept with the data."""
+    """The topic of events. They are stored with the data."""
     return f"{environment}/events"
 
 
 def notes(environment: str) -> str:
-    """The topic of what people note: each is kept with the data, as an event of the kind `note`."""
+    """The topic of journal entries. They are stored as events of the kind `note`."""
     return f"{environment}/notes"
 
 
 def light_channels(environment: str) -> str:
-    """The topic of what the light's outputs really are: white, red, blue as x, y, z, each 0..1."""
+    """The topic of the levels written to the lamp: white, red, blue as x, y, z, each 0..1."""
     return f"{environment}/light_channels"
 
 
 def switch_state(environment: str, device: str) -> str:
-    """The topic of whether a switched output is really on: 1 or 0."""
+    """The topic of the state written to a switched output: 1 or 0."""
     return f"{environment}/switches/{device}"
 
 
 def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> None:
-    """Declare every topic that clients may know before any node starts.
+    """Declare every topic that clients may use, before any node starts. Calling it again changes nothing.
 
-    `desired` has the variable's range, `commanded` is 0..1 for light and switches and -1..1 otherwise (cool
-    to heat). `raw` has no range: the sampler says what is out of range. Commanding `light_channels` with
-    [white, red, blue] sets the three at one moment. [null] on `desired` and `commanded` takes back what was
-    published. Repeating it changes nothing.
+    `desired` has the variable's range. `commanded` is 0..1 for light and switches and -1..1 otherwise (cool
+    to heat). `raw` has no range: the sampler checks it. A command [white, red, blue] on `light_channels` sets
+    all channels at once. [null] on `desired` or `commanded` releases the value.
 
-    Clients may publish on `desired`, on `notes`, on `measured` of what no sensor measures (a pH strip), and
-    on `commanded` once a controller or actuator has opened it.
+    Clients may publish on `desired`, on `notes`, on `measured` of variables without a sensor (a pH strip),
+    and on `commanded` once a controller or actuator has opened it.
     """
     declare = bus.topics.declare
     sensed = frozenset(sensed)
