@@ -14,15 +14,15 @@ import pytest
 from aiohttp import web
 
 from growd.cli.client import (
-    Client,
+    DaemonClient,
+    DaemonRefusedError,
     Login,
     NotReachedError,
-    RefusedError,
     UsageError,
     address_of,
     trusting_only,
 )
-from growd.cli.options import Reach
+from growd.cli.options import DaemonOptions
 from growd.config import Http
 from support.daemon import CO2, START, serving
 from support.program import GROWD
@@ -231,8 +231,8 @@ async def test_the_daemon_of_the_configuration_is_known_by_its_certificate(tmp_p
 
 
 def test_a_certificate_that_the_daemon_alone_can_read_is_none_to_trust_alone():
-    reach = Reach(settings=("tls.certificate=server.pem", "tls.key=server.key"))
-    context = reach.tls(reach.address())
+    options = DaemonOptions(settings=("tls.certificate=server.pem", "tls.key=server.key"))
+    context = options.tls(options.address())
     assert context is not None
     assert context.check_hostname
 
@@ -252,13 +252,13 @@ async def test_a_file_without_certificates_is_a_wrong_command_line(tmp_path: Pat
         assert (printed.status, printed.err) == (2, f"growd: --ca {file} can't be read: {why}\n")
 
 
-async def asked(client: Client, *arguments: Any, **options: Any) -> Any:
+async def asked(client: DaemonClient, *arguments: Any, **options: Any) -> Any:
     return await asyncio.to_thread(client.get, *arguments, kind=dict, **options)
 
 
 async def test_one_connection_is_kept():
     async with serving() as daemon:
-        with Reach(url=daemon.origin).client() as client:
+        with DaemonOptions(url=daemon.origin).client() as client:
             await asked(client, "node")
             await asked(client, "topic", CO2)
             assert daemon.server.connections == 1
@@ -271,7 +271,7 @@ async def test_one_that_the_daemon_closed_meanwhile_is_opened_anew():
         writer.close()
 
     async with StandIn(answer_once) as server:
-        with Client(address_of(Http(), server.url)) as client:
+        with DaemonClient(address_of(Http(), server.url)) as client:
             assert await asked(client, "node") == {}
             assert await asked(client, "node") == {}
     assert server.connections == 2
@@ -287,7 +287,7 @@ async def test_what_changes_something_is_sent_once():
 
     async with StandIn(hang_up) as server:
         with (
-            Client(address_of(Http(), server.url)) as client,
+            DaemonClient(address_of(Http(), server.url)) as client,
             pytest.raises(NotReachedError, match="is it running"),
         ):
             await asyncio.to_thread(client.post, "service", START, {}, kind=dict)
@@ -305,7 +305,7 @@ async def test_what_changes_something_is_not_sent_again_where_a_kept_connection_
         writer.close()
 
     async with StandIn(answer_once) as server:
-        with Client(address_of(Http(), server.url)) as client:
+        with DaemonClient(address_of(Http(), server.url)) as client:
             await asked(client, "node")
             with pytest.raises(NotReachedError, match="is it running"):
                 await asyncio.to_thread(client.post, "service", START, {}, kind=dict)
@@ -314,8 +314,10 @@ async def test_what_changes_something_is_not_sent_again_where_a_kept_connection_
 
 async def test_the_words_of_a_refusal_are_the_daemons():
     async with serving() as daemon:
-        with Reach(url=daemon.origin).client() as client:
-            with pytest.raises(RefusedError, match='there is no topic named "nothing like it"') as refused:
+        with DaemonOptions(url=daemon.origin).client() as client:
+            with pytest.raises(
+                DaemonRefusedError, match='there is no topic named "nothing like it"'
+            ) as refused:
                 await asked(client, "topic", "nothing like it")
             assert (refused.value.status, refused.value.code) == (404, "not_found")
 
@@ -356,19 +358,19 @@ async def test_an_answer_has_an_end_and_comes_in_time(monkeypatch: pytest.Monkey
     monkeypatch.setattr("growd.cli.client._ANSWER_BYTES", 100_000)
     async with answering(b"200 OK", b"x" * 50_000) as url:
         with (
-            Client(address_of(Http(), url)) as client,
+            DaemonClient(address_of(Http(), url)) as client,
             pytest.raises(NotReachedError, match=r"is not growd \(no HTTP\)"),
         ):
             await asked(client, "node")
     async with answering(b"200 OK", b"x", pause_s=0.05) as url:
         with (
-            Client(address_of(Http(), url), timeout_s=0.5) as client,
+            DaemonClient(address_of(Http(), url), timeout_s=0.5) as client,
             pytest.raises(NotReachedError, match=r"within 0\.5 s"),
         ):
             await asked(client, "node")
     async with answering(b"200 OK\r\nContent-Length: 5", b"") as url:
         with (
-            Client(address_of(Http(), url)) as client,
+            DaemonClient(address_of(Http(), url)) as client,
             pytest.raises(NotReachedError, match=r"is not growd \(no HTTP\)"),
         ):
             await asked(client, "node")

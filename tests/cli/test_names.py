@@ -9,7 +9,7 @@ from click import unstyle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.cli.fields import FieldInfo, value_of
+from growd.cli.arguments import FieldInfo, value_of
 from growd.cli.names import similar
 from growd.cli.output import table, text_of, tree
 from growd.variables import VARIABLES

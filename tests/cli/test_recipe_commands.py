@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from growd.cli.main import main
-from growd.cli.recipe_table import lasting
+from growd.cli.recipe_plan import lasting
 from growd.recipes.interpreter import schema_of
 from support.couch_client import FILES
 from support.program import home_on, started
@@ -82,7 +82,7 @@ def test_an_environment_that_there_is_not_is_refused(written, command, monkeypat
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # it does not come to a picture
     done = said(*command, written(WARM), "--environment", "shelf_3")
     assert (done.exit_code, done.stdout) == (1, "")
-    assert "growd: there is no environment shelf_3; there is environment_1\n" in done.stderr
+    assert "growd: there is no environment shelf_3; expected one of environment_1\n" in done.stderr
 
 
 def test_check_asks_the_environment_that_is_named(written):
@@ -92,7 +92,7 @@ def test_check_asks_the_environment_that_is_named(written):
     unknown = said("check", written(WARM), *chamber, "--environment", "shelf_3")
     assert unknown.exit_code == 1
     assert unknown.stderr.startswith(
-        "growd: there is no environment shelf_3; there is environment_1, shelf_2"
+        "growd: there is no environment shelf_3; expected one of environment_1, shelf_2"
     )
 
 
@@ -181,11 +181,11 @@ def test_show_gives_the_plan_as_json():
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "is no JSON: Expecting property name"),
-        ("[" * 100_000, "is no JSON"),
+        ("{", "is not JSON: Expecting property name"),
+        ("[" * 100_000, "is not JSON"),
         (
             json.dumps(WRONG),
-            "can not run, for it has 3 errors:\n  /operations/0/0: expected the offset as a number",
+            "can not run: it has 3 errors:\n  /operations/0/0: expected the offset as a number",
         ),
         ("5", "/: expected a recipe as an object, got 5"),
     ],
@@ -207,7 +207,7 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
     done = said("plot", DEMO, "-o", tmp_path / "plan.png")
     assert (done.exit_code, done.stderr) == (
         1,
-        "growd: a picture needs matplotlib: pip install matplotlib, in the environment of growd\n",
+        "growd: a picture needs matplotlib: run pip install matplotlib in growd's environment\n",
     )
 
 

@@ -40,13 +40,13 @@ async def test_a_recipe_is_stored_listed_run_and_stopped_at_the_terminal(tmp_pat
             assert printed.status == status, printed
             return printed.out + printed.err
 
-        assert "two/days is stored, revision 1-" in await ask("put", str(file))
+        assert "stored two/days, revision 1-" in await ask("put", str(file))
         file.write_text(json.dumps(RECIPE | {"name": "better"}))
-        assert "two/days is stored, revision 2-" in await ask("put", str(file))
+        assert "stored two/days, revision 2-" in await ask("put", str(file))
         file.write_text(json.dumps(RECIPE | {"phases": []}))
         refused = await ask("put", str(file), status=1)
         assert "/phases: expected an array of 1 to 1000 phases, got an array of 0" in refused
-        assert "is not stored, for it has 1 error" in refused
+        assert "was not stored: it has 1 error" in refused
 
         assert "the recipe two/days has started" in await ask("start", "two/days", "--offset", "60")
         assert "is running; stop it first" in await ask("start", "demo_day", status=1)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.cli.asking import is_running, status_of
-from growd.cli.client import Address, Client, ClientError
+from growd.cli.client import Address, ClientError, DaemonClient
 from growd.cli.status_table import report, table
 from growd.control.health import Health
 from growd.control.topics import commanded, declare_environment, desired, measured
@@ -237,7 +237,7 @@ async def test_a_wrong_configuration_is_one_sentence():
 @asynccontextmanager
 async def answering(
     handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], patience_s: float = 10.0
-) -> AsyncIterator[Client]:
+) -> AsyncIterator[DaemonClient]:
     """A client of a server that is not growd."""
     runner = web.ServerRunner(web.Server(handler))
     await runner.setup()
@@ -245,7 +245,7 @@ async def answering(
     await site.start()
     try:
         host, port = runner.addresses[0][:2]
-        with Client(Address("http", host, port, "/_svc"), timeout_s=patience_s) as client:
+        with DaemonClient(Address("http", host, port, "/_svc"), timeout_s=patience_s) as client:
             yield client
     finally:
         await runner.cleanup()

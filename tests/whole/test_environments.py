@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from growd.cli.asking import status_of
-from growd.cli.options import Reach
+from growd.cli.options import DaemonOptions
 from growd.config import ChamberOptions, ChannelOptions, Config, Environment, Light, RelayOptions, Sensor
 from growd.control.actuation import LightActuator, SwitchActuator
 from growd.wiring.chamber import Plant
@@ -244,7 +244,7 @@ async def test_each_runs_a_recipe_of_its_own_and_a_restart_resumes_both(tmp_path
             await client.until(f"environments/{environment}/light_illuminance/measured", is_near(lux))
             await client.until(f"{environment}/measured/air_carbon_dioxide", lambda ppm: 300 < ppm < 600)
         assert await client.recipes() == both
-        with Reach(url=program.address).client() as asking:
+        with DaemonOptions(url=program.address).client() as asking:
             devices = (await asyncio.to_thread(status_of, asking)).devices
         names = [f"{environment}/{name}" for environment in LUX for name in ("bh1750_1", "light", "scd30_1")]
         assert sorted(device.name for device in devices) == names

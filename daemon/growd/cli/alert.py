@@ -15,7 +15,7 @@ from growd.cli.options import client_options, json_option
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from growd.cli.options import Reach
+    from growd.cli.options import DaemonOptions
 
 _TEST_S: Final = 660.0  # the longest that a channel may be configured to take, and a little more
 
@@ -47,12 +47,12 @@ def _complete_channel(ctx: click.Context, _: click.Parameter, incomplete: str) -
 @alert.command("list")
 @client_options
 @json_option
-def list_command(*, reach: Reach, as_json: bool) -> None:
+def list_command(*, daemon: DaemonOptions, as_json: bool) -> None:
     """Print the open alerts and the state of each channel.
 
     The exit status is 0 where nothing is open and 1 where something is; 3 where no daemon answers.
     """
-    with reach.client() as client:
+    with daemon.client() as client:
         node = client.get("node", "alerts", kind=_Node)
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(node), indent=2))
@@ -70,25 +70,25 @@ def list_command(*, reach: Reach, as_json: bool) -> None:
 @alert.command()
 @click.argument("channel", default="", shell_complete=_complete_channel)
 @client_options
-def test(*, channel: str, reach: Reach) -> None:
+def test(*, channel: str, daemon: DaemonOptions) -> None:
     """Send a test message on CHANNEL, or on all of them, and say whether it was taken."""
-    _call(reach, "alerts/test", {"channel": channel}, _TEST_S)
+    _call(daemon, "alerts/test", {"channel": channel}, _TEST_S)
 
 
 @alert.command()
 @click.argument("which", metavar="[ALERT]", default="")
 @click.option("--by", default="", metavar="NAME", help="Who has seen it.")
 @client_options
-def acknowledge(*, which: str, by: str, reach: Reach) -> None:
+def acknowledge(*, which: str, by: str, daemon: DaemonOptions) -> None:
     """Acknowledge ALERT: no more repeats; its end is still reported.
 
     ALERT is an id or the name of a rule; without it all open alerts are acknowledged.
     """
-    _call(reach, "alerts/acknowledge", {"alert": which, "by": by})
+    _call(daemon, "alerts/acknowledge", {"alert": which, "by": by})
 
 
-def _call(reach: Reach, service: str, arguments: dict[str, Any], timeout_s: float = 10.0) -> None:
-    with reach.client(timeout_s) as client:
+def _call(daemon: DaemonOptions, service: str, arguments: dict[str, Any], timeout_s: float = 10.0) -> None:
+    with daemon.client(timeout_s) as client:
         answer = client.call(service, arguments, kind=_Answer)
     click.echo(answer.message, err=not answer.success)
     sys.exit(0 if answer.success else 1)

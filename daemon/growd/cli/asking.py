@@ -10,7 +10,7 @@ from growd.cli.client import ClientError, NotReachedError
 from growd.status.model import Status  # noqa: TC001  msgspec reads it
 
 if TYPE_CHECKING:
-    from growd.cli.client import Client
+    from growd.cli.client import DaemonClient
 
 
 class _Names(msgspec.Struct):
@@ -21,7 +21,7 @@ class _Node(msgspec.Struct):
     status: Status
 
 
-def is_running(client: Client) -> bool:
+def is_running(client: DaemonClient) -> bool:
     """Whether a daemon answers there, be it with a refusal."""
     try:
         client.get("node", kind=_Names)
@@ -32,6 +32,6 @@ def is_running(client: Client) -> bool:
     return True
 
 
-def status_of(client: Client) -> Status:
+def status_of(client: DaemonClient) -> Status:
     """How the daemon there is, in one request. Raises `ClientError` where none answers."""
     return client.get("node", "status", kind=_Node).status

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from growd.cli.asking import is_running
-from growd.cli.client import Client, ClientError, address_of, trusting
+from growd.cli.client import ClientError, DaemonClient, address_of, trusting
 from growd.cli.config_files import faults_of_files, left_to_systemd
 from growd.cli.hardware_check import check_hardware, described
 from growd.cli.options import config_option, faults_option, hardware_of, refuse, set_option
@@ -88,7 +88,7 @@ def _check_not_running(config: Config) -> None:
     address = address_of(config.http, None, config.tls)
     # whoever answers there; no login is sent
     tls = trusting(None, insecure=True) if address.scheme == "https" else None
-    with Client(address, tls=tls) as client:
+    with DaemonClient(address, tls=tls) as client:
         is_there = is_running(client)
     if is_there:
         raise ClientError(

@@ -67,7 +67,7 @@ class NotReachedError(ClientError):
     exit_status = NOT_REACHED
 
 
-class RefusedError(ClientError):
+class DaemonRefusedError(ClientError):
     """The daemon's own refusal, in its words. `status` is the one of HTTP, `code` the word for programs."""
 
     def __init__(self, sentence: str, status: int, code: str = "") -> None:
@@ -76,7 +76,7 @@ class RefusedError(ClientError):
         self.code = code
 
 
-class NotAllowedError(RefusedError):
+class NotAllowedError(DaemonRefusedError):
     """The daemon does not let this login, or nobody, do it."""
 
     exit_status = NOT_ALLOWED
@@ -160,7 +160,7 @@ def _no_address(url: str) -> UsageError:
     return UsageError(f"--url must be http://host:port, got {without_login(url)}")
 
 
-class Client:
+class DaemonClient:
     """A connection to one daemon, opened at the first question and kept; closed at the end of `with`."""
 
     def __init__(
@@ -190,7 +190,7 @@ class Client:
     def get(self, resource: str, name: str = "", *, kind: type[T], query: str = "") -> T:
         """The answer to a GET of the API: `resource` is "topic", "param" ...
 
-        Raises `ClientError`; what is not there is a `RefusedError` with status 404.
+        Raises `ClientError`; what is not there is a `DaemonRefusedError` with status 404.
         """
         place = target(resource, name) + (f"?{query}" if query else "")
         return self._decoded(*self._whole("GET", place, None), kind)
@@ -212,7 +212,7 @@ class Client:
     def database(self, method: str, path: str, body: Any = None, *, kind: type[T]) -> T:
         """The answer of the database behind the daemon; `path` is below the root that it is served at.
 
-        Raises `ClientError`; what the database refuses is a `RefusedError` with its status and reason.
+        Raises `ClientError`; what the database refuses is a `DaemonRefusedError` with its status and reason.
         """
         root = self.address.path.rpartition("/")[0]
         encoded = None if body is None else msgspec.json.encode(body)
@@ -220,7 +220,7 @@ class Client:
         if status >= HTTPStatus.BAD_REQUEST:
             told = _refusal_of(answer)
             if status != HTTPStatus.UNAUTHORIZED and told.reason and not told.ERROR:
-                raise RefusedError(told.reason, status, told.error)
+                raise DaemonRefusedError(told.reason, status, told.error)
             raise self._refusal(status, answer)
         return self._decoded(HTTPStatus.OK, answer, kind)
 
@@ -231,7 +231,7 @@ class Client:
         `path` is as `target` makes it, with a query perhaps. Raises `ClientError` where it is refused; a
         connection that breaks ends the lines.
         """
-        with Client(self.address, self._login, self._tls, self._timeout_s) as other:
+        with DaemonClient(self.address, self._login, self._tls, self._timeout_s) as other:
             response = other._begin("GET", path, None, {"Accept": accept})
             if response.status != HTTPStatus.OK:
                 raise other._refusal(response.status, other._read(response))
@@ -317,7 +317,7 @@ class Client:
             return NotReachedError(
                 f"what answers at {self.address} is not growd (HTTP status {status}){hint}"
             )
-        return RefusedError(told.ERROR, status, told.error)
+        return DaemonRefusedError(told.ERROR, status, told.error)
 
     def _not_allowed(self, status: int, reason: str) -> str:
         is_unknown = status == HTTPStatus.UNAUTHORIZED

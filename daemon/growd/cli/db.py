@@ -42,7 +42,7 @@ from growd.wiring.files import read_credentials
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from growd.cli.options import Reach
+    from growd.cli.options import DaemonOptions
 
 _STEPS: Final = 1_000  # of a progress bar
 
@@ -129,7 +129,7 @@ def export(
     every: float | None,
     kind: str,
     restart: bool,
-    reach: Reach,
+    daemon: DaemonOptions,
 ) -> None:
     """Write the measured points into FILE, or those of another category, or some of them.
 
@@ -159,9 +159,9 @@ def export(
             end,
             (recipe_marks or category == ALL) and not wide,
             (every or 60.0) if wide else None,
-            _carried_s(reach),
+            _carried_s(daemon),
         )
-        source = _source(reach)
+        source = _source(daemon)
         if str(path) == "-":
             stream = StreamFile(sys.stdout.buffer)
             asyncio.run(_read(stream, source, query, kind, lambda _: None))
@@ -181,7 +181,7 @@ def export(
 )
 @json_option
 @client_options
-def rejected(*, retry: bool, limit: int, as_json: bool, reach: Reach) -> None:
+def rejected(*, retry: bool, limit: int, as_json: bool, daemon: DaemonOptions) -> None:
     """List the points that the database refused, with its reasons; the oldest come first.
 
     They are kept aside, and hold up no others. The exit status is 0, 1 where they can't be read or sent, 3
@@ -190,7 +190,7 @@ def rejected(*, retry: bool, limit: int, as_json: bool, reach: Reach) -> None:
     asked: tuple[str, dict[str, int]] = (
         ("store/retry_rejected", {}) if retry else ("store/rejected", {"limit": limit})
     )
-    with reach.client() as client:
+    with daemon.client() as client:
         answer = client.call(*asked, kind=_Answer)
     if not answer.success:
         refuse(answer.message)
@@ -262,9 +262,9 @@ def _check(
         raise click.UsageError("Parquet needs a file, not standard output")
 
 
-def _carried_s(reach: Reach) -> float:
+def _carried_s(daemon: DaemonOptions) -> float:
     """For how long a measured value counts: a tenth more than the time after which it is stored again."""
-    store = reach.configuration().store
+    store = daemon.configuration().store
     own = (rule.maximum_interval_s or 0.0 for rule in store.variable.values())
     return 1.1 * max(store.maximum_interval_s, *own, 0.0)
 
@@ -285,20 +285,20 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
         yield report
 
 
-def _source(reach: Reach) -> PointSource:
+def _source(daemon: DaemonOptions) -> PointSource:
     """The database itself if one is configured, else the daemon before it. Reads the file of credentials."""
-    config = reach.configuration()
+    config = daemon.configuration()
     couchdb = config.couchdb
     names = Databases.prefixed(couchdb.prefix)
     databases = names.points, names.events
-    if couchdb.url and reach.url is None:
+    if couchdb.url and daemon.url is None:
         login = read_credentials(couchdb.credentials_file)
-        address = URL(couchdb.url).with_user(None) if login else URL(couchdb.url)
-        return PointSource(address, *databases, config.http.name, login)
-    daemon = reach.address()
-    asking = reach.login(daemon)
+        server = URL(couchdb.url).with_user(None) if login else URL(couchdb.url)
+        return PointSource(server, *databases, config.http.name, login)
+    address = daemon.address()
+    asking = daemon.login(address)
     login = (asking.user, asking.password) if asking else None
-    return PointSource(URL(daemon.root), *databases, daemon.name, login, reach.tls(daemon))
+    return PointSource(URL(address.root), *databases, address.name, login, daemon.tls(address))
 
 
 def _query_of(query: ExportQuery, kind: str, source: PointSource) -> dict[str, str]:

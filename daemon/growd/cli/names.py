@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 import msgspec
 
-from growd.cli.client import Client, ClientError, RefusedError
-from growd.cli.options import Reach
+from growd.cli.client import ClientError, DaemonClient, DaemonRefusedError
+from growd.cli.options import DaemonOptions
 from growd.cli.output import echo_lines, print_json
 from growd.config import ConfigError
 from growd.variables import SHORT_NAMES, similar_variable
@@ -33,16 +33,16 @@ class _Names(msgspec.Struct):
     results: list[str]
 
 
-def names_of(client: Client, resource: str, prefix: str = "") -> list[str]:
+def names_of(client: DaemonClient, resource: str, prefix: str = "") -> list[str]:
     """The names of all topics, parameters ("param"), services or nodes that stand at or beneath `prefix`."""
     names = client.get(resource, kind=_Names).results
     bare = prefix.strip("/")
     return [name for name in names if not bare or name == bare or name.startswith(bare + "/")]
 
 
-def list_names(reach: Reach, resource: str, prefix: str, *, as_json: bool) -> None:
+def list_names(daemon: DaemonOptions, resource: str, prefix: str, *, as_json: bool) -> None:
     """Print them, one a line."""
-    with reach.client() as client:
+    with daemon.client() as client:
         names = names_of(client, resource, prefix)
     if as_json:
         print_json(names)
@@ -68,16 +68,16 @@ def similar(name: str, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*ending, *alike]))[:_MOST]
 
 
-def look_up(client: Client, resource: str, name: str, *, kind: type[T]) -> T:
+def look_up(client: DaemonClient, resource: str, name: str, *, kind: type[T]) -> T:
     """What the daemon tells of a name. The refusal of an unknown one says which may have been meant."""
     try:
         return client.get(resource, name, kind=kind)
-    except RefusedError as error:
+    except DaemonRefusedError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         query = "declared=true" if resource == "param" else ""  # others may be misspelt themselves
         meant = did_you_mean(name, client.get(resource, kind=_Names, query=query).results)
-        raise RefusedError(f"{error}{meant}", error.status, error.code) from None
+        raise DaemonRefusedError(f"{error}{meant}", error.status, error.code) from None
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
@@ -107,14 +107,16 @@ def completing(
 
 
 def complete_with(
-    ctx: click.Context, incomplete: str, ask: Callable[[Client], list[str]]
+    ctx: click.Context, incomplete: str, ask: Callable[[DaemonClient], list[str]]
 ) -> list[CompletionItem]:
     """What `ask` finds at the running daemon and begins with `incomplete`; nothing where that fails."""
     from click.shell_completion import CompletionItem  # noqa: PLC0415  only a shell that asks needs it
 
-    given = {name: ctx.params[name] for name in Reach.__struct_fields__ if ctx.params.get(name) is not None}
+    given = {
+        name: ctx.params[name] for name in DaemonOptions.__struct_fields__ if ctx.params.get(name) is not None
+    }
     try:
-        with Reach(**{**given, "may_ask": False}).client(_COMPLETION_S) as client:
+        with DaemonOptions(**{**given, "may_ask": False}).client(_COMPLETION_S) as client:
             names = ask(client)
     except (ClientError, ConfigError, UnicodeError):
         return []

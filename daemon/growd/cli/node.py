@@ -11,7 +11,7 @@ from growd.cli.options import client_options
 from growd.cli.output import bullets, echo_lines, output_options, print_json, tree
 
 if TYPE_CHECKING:
-    from growd.cli.options import Reach
+    from growd.cli.options import DaemonOptions
 
 _LISTS: Final = {"pubs": "Publications", "subs": "Subscriptions", "srvs": "Services", "params": "Parameters"}
 
@@ -25,18 +25,18 @@ def node() -> None:
 @prefix_argument("node")
 @output_options
 @client_options
-def list_command(*, reach: Reach, prefix: str, as_json: bool) -> None:
+def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
     """List nodes, those beneath PREFIX only if there is one."""
-    list_names(reach, "node", prefix, as_json=as_json)
+    list_names(daemon, "node", prefix, as_json=as_json)
 
 
 @node.command()
 @name_argument("node")
 @output_options
 @client_options
-def info(*, reach: Reach, name: str, as_json: bool) -> None:
+def info(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     """Tell what a node publishes, subscribes to, serves and has for parameters, and how it is."""
-    with reach.client() as client:
+    with daemon.client() as client:
         found = look_up(client, "node", name, kind=dict[str, Any])
     if as_json:
         print_json(found)

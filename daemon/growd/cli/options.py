@@ -16,8 +16,8 @@ from growd.cli.client import (
     REFUSED,
     TIMEOUT_S,
     WRONG_USAGE,
-    Client,
     ClientError,
+    DaemonClient,
     Login,
     UsageError,
     address_of,
@@ -104,7 +104,7 @@ def hardware_of(config: Config) -> str:
     return "simulated hardware" if config.simulator.enabled else "the hardware of this machine"
 
 
-class Reach(msgspec.Struct, frozen=True):
+class DaemonOptions(msgspec.Struct, frozen=True):
     """What a command line says about which daemon it asks, and as whom; see `client_options`."""
 
     config: Path | None = None
@@ -149,10 +149,10 @@ class Reach(msgspec.Struct, frozen=True):
             return trusting_only(Path(certificate))
         return trusting(self.ca, insecure=self.insecure)
 
-    def client(self, timeout_s: float = TIMEOUT_S) -> Client:
+    def client(self, timeout_s: float = TIMEOUT_S) -> DaemonClient:
         """Raises `ConfigError` and `UsageError`."""
         address = self.address()
-        return Client(address, self.login(address), self.tls(address), timeout_s)
+        return DaemonClient(address, self.login(address), self.tls(address), timeout_s)
 
     def _password(self, user: str) -> str:
         if self.password_file is not None:
@@ -204,18 +204,18 @@ _NAMES: Final = ("config", "settings", "url", "user", "password_file", "ca", "in
 
 
 def client_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of all commands that ask the daemon; the command is given them as `reach`.
+    """The options of all commands that ask the daemon; the command is given them as `daemon`.
 
     What goes wrong is a sentence on standard error and an exit status: see `plain_errors`.
     """
 
     @functools.wraps(command)
-    def with_reach(**given: Any) -> None:
-        reach = Reach(**{name: given.pop(name) for name in _NAMES})
+    def with_daemon(**given: Any) -> None:
+        daemon = DaemonOptions(**{name: given.pop(name) for name in _NAMES})
         with plain_errors():
-            command(reach=reach, **given)
+            command(daemon=daemon, **given)
 
-    optioned: Callable[..., None] = with_reach
+    optioned: Callable[..., None] = with_daemon
     for option in reversed(_CLIENT_OPTIONS):
         optioned = option(optioned)
     return optioned

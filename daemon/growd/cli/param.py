@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import click
 import msgspec
 
-from growd.cli.client import RefusedError, UsageError
-from growd.cli.fields import value_of
+from growd.cli.arguments import value_of
+from growd.cli.client import DaemonRefusedError, UsageError
 from growd.cli.names import list_names, look_up, name_argument, names_of, prefix_argument
 from growd.cli.options import client_options
 from growd.cli.output import echo_lines, output_options, print_json, text_of, tree
 
 if TYPE_CHECKING:
-    from growd.cli.client import Client
-    from growd.cli.options import Reach
+    from growd.cli.client import DaemonClient
+    from growd.cli.options import DaemonOptions
 
 
 _NEW: Final = "new=true"
@@ -36,18 +36,18 @@ def param() -> None:
 @prefix_argument("param")
 @output_options
 @client_options
-def list_command(*, reach: Reach, prefix: str, as_json: bool) -> None:
+def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
     """List parameters, those beneath PREFIX only if there is one."""
-    list_names(reach, "param", prefix, as_json=as_json)
+    list_names(daemon, "param", prefix, as_json=as_json)
 
 
 @param.command()
 @name_argument("param")
 @output_options
 @client_options
-def get(*, reach: Reach, name: str, as_json: bool) -> None:
+def get(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     """Print the value of a parameter, or all values of a branch as a tree."""
-    with reach.client() as client:
+    with daemon.client() as client:
         value = look_up(client, "param", name, kind=_Value).result
     if as_json:
         print_json(value)
@@ -62,19 +62,21 @@ def get(*, reach: Reach, name: str, as_json: bool) -> None:
 @click.option("--new", is_flag=True, help="Set it though no node has declared a parameter of this name.")
 @output_options
 @client_options
-def set_command(*, reach: Reach, name: str, value: str, text: bool, new: bool, as_json: bool) -> None:
+def set_command(
+    *, daemon: DaemonOptions, name: str, value: str, text: bool, new: bool, as_json: bool
+) -> None:
     """Set a parameter, which growd keeps over restarts.
 
     VALUE is JSON (21, true, '{"a": 1}'), or else text. The value that is kept is printed.
     """
-    with reach.client() as client:
+    with daemon.client() as client:
         body = {"value": value if text else value_of(value)}
         try:
             kept = client.post("param", name, body, kind=_Value, query=_NEW if new else "").result
-        except RefusedError as error:
+        except DaemonRefusedError as error:
             if error.code != "undeclared":
                 raise
-            raise RefusedError(str(error).replace(_NEW, "--new"), error.status, error.code) from None
+            raise DaemonRefusedError(str(error).replace(_NEW, "--new"), error.status, error.code) from None
     if as_json:
         print_json(kept)
     else:
@@ -85,12 +87,12 @@ def set_command(*, reach: Reach, name: str, value: str, text: bool, new: bool, a
 @name_argument("param")
 @output_options
 @client_options
-def delete(*, reach: Reach, name: str, as_json: bool) -> None:
+def delete(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     """Delete a parameter or a branch; a parameter of one of growd's nodes gets its default.
 
     The default is printed.
     """
-    with reach.client() as client:
+    with daemon.client() as client:
         left = client.delete("param", name, kind=_Value).result
     if as_json:
         print_json(left)
@@ -102,12 +104,12 @@ def delete(*, reach: Reach, name: str, as_json: bool) -> None:
 @prefix_argument("param")
 @click.option("-o", "--output", type=click.File("w"), default="-", metavar="FILE", help="Write to FILE.")
 @client_options
-def dump(*, reach: Reach, prefix: str, output: TextIO) -> None:
+def dump(*, daemon: DaemonOptions, prefix: str, output: TextIO) -> None:
     """Print parameters as JSON, for `growd param load`.
 
     The document has a member for each parameter at or beneath PREFIX: its whole name, and its value.
     """
-    with reach.client() as client:
+    with daemon.client() as client:
         found = {
             name: client.get("param", name, kind=_Value).result for name in names_of(client, "param", prefix)
         }
@@ -118,7 +120,7 @@ def dump(*, reach: Reach, prefix: str, output: TextIO) -> None:
 @param.command()
 @click.argument("file", type=click.File(encoding="utf-8"))
 @client_options
-def load(*, reach: Reach, file: TextIO) -> None:
+def load(*, daemon: DaemonOptions, file: TextIO) -> None:
     """Set the parameters that `growd param dump` wrote to FILE; - is standard input.
 
     Parameters that only growd sets (read-only ones) are skipped, and so are those that hold their value
@@ -126,15 +128,15 @@ def load(*, reach: Reach, file: TextIO) -> None:
     """
     values = _named_values(file)
     count = skipped = 0
-    with reach.client() as client:
+    with daemon.client() as client:
         for name, value in values.items():
             try:
                 if not _holds(client, name, value):
                     client.post("param", name, {"value": value}, kind=_Value, query=_NEW)
                     count += 1
-            except RefusedError as error:
+            except DaemonRefusedError as error:
                 if error.code != "read_only":
-                    raise RefusedError(
+                    raise DaemonRefusedError(
                         f"{error} ({count} parameters were set before)", error.status
                     ) from None
                 skipped += 1
@@ -153,10 +155,10 @@ def _named_values(file: TextIO) -> dict[str, Any]:
     return values
 
 
-def _holds(client: Client, name: str, value: Any) -> bool:
+def _holds(client: DaemonClient, name: str, value: Any) -> bool:
     try:
         held = client.get("param", name, kind=_Value).result
-    except RefusedError as error:
+    except DaemonRefusedError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         return False

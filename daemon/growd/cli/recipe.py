@@ -1,46 +1,51 @@
-"""`growd recipe`: recipes checked, shown and drawn here; those of `terminal.recipe` are added."""
+"""`growd recipe`: check, show, store and run recipes."""
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import importlib.util
 import json
 import os
 import sys
 import time
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import click
 import msgspec
 
 from growd.bus.errors import counted
-from growd.cli.client import ClientError
-from growd.cli.options import client_options, json_option, refuse
-from growd.cli.recipe_runs import (
-    COMMANDS,
-    complete_files_and_ids,
-    environment_of,
-    environment_option,
-    read_file,
-    with_ids_like,
-)
-from growd.cli.recipe_table import draw, lasting, table_of
+from growd.cli.client import ClientError, DaemonRefusedError
+from growd.cli.names import complete_with, did_you_mean
+from growd.cli.options import DaemonOptions, client_options, json_option, refuse
+from growd.cli.output import echo_lines, output_options, print_json, table
+from growd.cli.recipe_plan import draw, lasting, table_of
 from growd.recipes.drawing import plan_of
+from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import RecipeFinding, errors
 from growd.recipes.interpreter import FORMATS, check, interpret, schema_of
+from growd.recipes.reading import read
+from growd.runtime.text import duration
 from growd.wiring.recipes import reach_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import tzinfo
 
-    from growd.cli.options import Reach
+    from click.shell_completion import CompletionItem
+
+    from growd.cli.client import DaemonClient
     from growd.config import ChamberOptions
+
+_DATABASE: Final = "recipes"
 
 
 class _Answer(msgspec.Struct):
-    """What the services of recipes answer. `reason` is there where there is no such service."""
+    """The answer of a service about recipes. `reason` is there if there is no such service."""
 
     success: bool = False
     message: str = ""
@@ -49,24 +54,67 @@ class _Answer(msgspec.Struct):
     reason: str = ""
 
 
+class _Row(msgspec.Struct):
+    id: str
+    doc: dict[str, Any] | None = None
+
+
+class _Rows(msgspec.Struct):
+    rows: list[_Row] = []
+
+
+class _Listed(msgspec.Struct):
+    """A recipe in the list: `duration` is in seconds, None if it has errors."""
+
+    recipe: str
+    format: str
+    duration: float | None
+    state: str
+
+    def cells(self) -> tuple[str, ...]:
+        lasts = "invalid" if self.duration is None else duration(self.duration)
+        return self.recipe, self.format, lasts, self.state
+
+
+class _Written(msgspec.Struct):
+    rev: str = ""
+
+
+class _Result(msgspec.Struct):
+    result: str = ""
+
+
 @click.group()
 def recipe() -> None:
     """Check, show, store and run recipes.
 
-    FILE|ID is a file with a recipe in JSON (a path that exists, or that ends in .json), or else the id of a
-    recipe in the database, for which the running daemon is asked.
+    FILE|ID is a file with a recipe in JSON (a path that exists or ends in .json), or the id of a recipe in
+    the database of the running daemon.
     """
 
 
-for _command in COMMANDS:
-    recipe.add_command(_command)
+def _complete_ids(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    given = {name: ctx.params[name] for name in ("config", "settings") if ctx.params.get(name)}
+    return complete_with(ctx, incomplete, lambda client: _ids(client, DaemonOptions(**given)))
 
-_what = click.argument("what", metavar="FILE|ID", shell_complete=complete_files_and_ids)
+
+def _complete_files_and_ids(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem  # noqa: PLC0415  only for a shell that asks
+
+    return [CompletionItem(incomplete, type="file"), *_complete_ids(ctx, parameter, incomplete)]
+
+
+_what = click.argument("what", metavar="FILE|ID", shell_complete=_complete_files_and_ids)
+_environment = click.option(
+    "--environment", metavar="ID", help="Use this environment.  [default: the first one]"
+)
 
 
 def _common(command: Callable[..., None]) -> Callable[..., None]:
-    """The argument and the options that all of them have."""
-    for decorate in (client_options, environment_option, _what):
+    """The argument FILE|ID, `--environment`, and the options for the daemon."""
+    for decorate in (client_options, _environment, _what):
         command = decorate(command)
     return command
 
@@ -77,11 +125,12 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 def check_command(*, what: str, as_json: bool, **where: Any) -> None:
     """Check a recipe: print all errors and warnings.
 
-    Each finding has its place as a JSON pointer. A file is checked for the chamber of the running daemon, or
-    for that of the configuration where no daemon answers; the last line says which, and how long it lasts.
+    Each finding has its place as a JSON pointer. A file is checked for the chamber of the running daemon or,
+    if no daemon answers, for the chamber of the configuration. The last line names the chamber and the
+    length of the recipe.
 
-    The exit status is 0 where the recipe can run, with warnings or without; 1 where it has errors or can't be
-    read; 3 where an ID is given and no daemon answers.
+    Exit status: 0 if the recipe can run, with or without warnings; 1 if it has errors or can't be read; 3 if
+    an ID is given and no daemon answers.
     """
     asked = _Asked(what, **where)
     findings, chamber = asked.findings()
@@ -89,11 +138,10 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
     if as_json:
         click.echo(json.dumps([msgspec.to_builtins(finding) for finding in findings], indent=2))
     else:
-        for finding in findings:
-            click.echo(f"{finding.severity:7}  {finding}")
-        told = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
+        _echo_findings(findings)
+        count = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
         length = "" if wrong else f", and lasts {lasting(asked.duration())}"
-        click.echo(f"{what} {'can not run' if wrong else 'can run'}{chamber}{length}: {told}.")
+        click.echo(f"{what} {'can not run' if wrong else 'can run'}{chamber}{length}: {count}.")
     sys.exit(1 if wrong else 0)
 
 
@@ -101,10 +149,10 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
 @_common
 @json_option
 def show(*, what: str, as_json: bool, **where: Any) -> None:
-    """Print the plan of a recipe: its phases, and their set points.
+    """Print the plan of a recipe: its phases and set points.
 
-    Days count from the start of the recipe; `at` is the time of day, or the time since the beginning of the
-    phase or of what is repeated in it.
+    Days count from the start of the recipe. The column "at" is the time of day, or the time since the
+    beginning of the phase or cycle.
     """
     asked = _Asked(what, **where)
     plan = asked.plan()
@@ -124,10 +172,10 @@ def show(*, what: str, as_json: bool, **where: Any) -> None:
 def plot(*, what: str, path: Path, **where: Any) -> None:
     """Draw all set points of a recipe over time.
 
-    FILE is a picture: .png, .svg or .pdf. It has a panel for each variable, and marks and names the phases.
+    FILE is a picture: .png, .svg or .pdf, with a panel for each variable and the names of the phases.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        refuse("a picture needs matplotlib: pip install matplotlib, in the environment of growd")
+        refuse("a picture needs matplotlib: run pip install matplotlib in growd's environment")
     asked = _Asked(what, **where)
     plan = asked.plan()
     try:
@@ -136,45 +184,135 @@ def plot(*, what: str, path: Path, **where: Any) -> None:
         refuse(f"{path} can't be written: {error.strerror or error}")
     except ValueError as error:
         refuse(f"{path} can't be drawn: {error}")
-    click.echo(f"growd: the plan of {plan['recipe_id']} is in {path}", err=True)
+    click.echo(f"growd: wrote the plan of {plan['recipe_id']} to {path}", err=True)
 
 
 @recipe.command()
 @click.argument("name", metavar="FORMAT", type=click.Choice([*FORMATS]))
 def schema(*, name: str) -> None:
-    """Print the JSON Schema of a format.
-
-    An editor completes and checks recipes with it.
-    """
+    """Print the JSON Schema of a format, for editors and other programs."""
     click.echo(json.dumps(schema_of(name), indent=2))
 
 
-class _Asked:
-    """A recipe of a file, or of the database of the daemon; whatever can't be had ends the program."""
+@recipe.command("list")
+@_environment
+@output_options
+@client_options
+def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: bool) -> None:
+    """List the recipes in the database, and which one runs."""
+    where = _environment_of(daemon, environment)
+    with daemon.client() as client:
+        path = f"{_database(daemon)}/_all_docs?include_docs=true"
+        rows = client.database("GET", path, kind=_Rows).rows
+        current = client.get("param", f"{where}/current_recipe", kind=_Result).result
+        state = client.get("param", f"{where}/recipe_state", kind=_Result).result if current else ""
+    found = [
+        _Listed(
+            row.id,
+            str((row.doc or {}).get("format", "")),
+            _duration(row.doc),
+            state if row.id == current else "",
+        )
+        for row in rows
+        if not row.id.startswith("_design/")
+    ]
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+    else:
+        echo_lines(table(("recipe", "format", "lasts", "state"), [each.cells() for each in found]))
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        environment: str | None,
-        reach: Reach,
-    ) -> None:
+
+@recipe.command()
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@_environment
+@client_options
+def put(*, daemon: DaemonOptions, file: Path, environment: str | None) -> None:
+    """Check a recipe and store it in the database.
+
+    The id is the document's `_id`, or else the name of the file. A recipe of the same id is replaced; if it
+    runs, the run keeps the old revision. A recipe with errors is not stored.
+    """
+    document, repeated = _read_file(file)
+    wrong = repeated + errors(check(document))
+    _echo_findings(wrong, err=True)
+    if wrong:
+        refuse(f"{file} was not stored: it has {counted(len(wrong), 'error')}")
+    recipe_id = str(document.get("_id", file.stem))
+    service = f"{_environment_of(daemon, environment)}/check_recipe"
+    with daemon.client() as client:
+        path = f"{_database(daemon)}/{quote(recipe_id, safe='')}"
+        answer = client.database("PUT", path, {**_revision(client, path), **document}, kind=_Written)
+        # by its id: a recipe may be larger than the body of a request to the API
+        checked = client.call(service, {"recipe_id": recipe_id}, kind=_Answer)
+    _echo_findings(checked.findings, err=True)
+    click.echo(f"growd: stored {recipe_id}, revision {answer.rev}", err=True)
+
+
+@recipe.command()
+@click.argument("recipe_id", metavar="ID", shell_complete=_complete_ids)
+@click.option(
+    "--offset", type=float, default=0.0, metavar="SECONDS", help="Begin at this time of the recipe."
+)
+@_environment
+@client_options
+def start(*, daemon: DaemonOptions, recipe_id: str, offset: float, environment: str | None) -> None:
+    """Start a recipe of the database."""
+    _call(daemon, environment, "start_recipe", recipe_id=recipe_id, offset=offset)
+
+
+@recipe.command()
+@_environment
+@client_options
+def stop(*, daemon: DaemonOptions, environment: str | None) -> None:
+    """Stop the running recipe and release its set points."""
+    _call(daemon, environment, "stop_recipe")
+
+
+@recipe.command()
+@_environment
+@client_options
+def pause(*, daemon: DaemonOptions, environment: str | None) -> None:
+    """Pause the running recipe and hold its set points."""
+    _call(daemon, environment, "pause_recipe")
+
+
+@recipe.command()
+@_environment
+@client_options
+def resume(*, daemon: DaemonOptions, environment: str | None) -> None:
+    """Resume a paused recipe."""
+    _call(daemon, environment, "resume_recipe")
+
+
+@recipe.command()
+@click.argument("phase", metavar="PHASE")
+@_environment
+@client_options
+def skip(*, daemon: DaemonOptions, phase: str, environment: str | None) -> None:
+    """Skip to the beginning of PHASE: a name, or a number from 1."""
+    _call(daemon, environment, "skip_to_phase", phase=phase)
+
+
+class _Asked:
+    """A recipe in a file or in the daemon's database. Ends the program where it is not available."""
+
+    def __init__(self, what: str, *, environment: str | None, daemon: DaemonOptions) -> None:
         self._what = what
         # not Path.is_file, which fails where an id is longer than a file name can be
         self._file = Path(what) if what.endswith(".json") or os.path.isfile(what) else None  # noqa: PTH113
-        self._reach = reach
-        self._config = reach.configuration()
+        self._daemon = daemon
+        self._config = daemon.configuration()
         self.zone = self._config.environment.zone()
-        self._environment = environment_of(reach, environment)
+        self._environment = _environment_of(daemon, environment)
 
     def findings(self) -> tuple[list[RecipeFinding], str]:
-        """What there is to say of it, and for which chamber it was checked."""
+        """The findings, and for which chamber it was checked."""
         if self._file is None:
             return self._ask("check_recipe", {"recipe_id": self._what}).findings, ""
-        document, repeated = read_file(self._file)
+        document, repeated = _read_file(self._file)
         try:
             found = self._ask("check_recipe", {"recipe": document}).findings
-            chamber = f" in {self._environment} of the daemon at {self._reach.address().origin}"
+            chamber = f" in {self._environment} of the daemon at {self._daemon.address().origin}"
         except ClientError as error:
             found = check(document, reach_of(self._chamber()))
             chamber = f" in {self._environment} of the configuration"
@@ -182,41 +320,107 @@ class _Asked:
         return repeated + found, chamber
 
     def duration(self) -> float:
-        """How long it lasts in seconds, of a recipe without errors."""
+        """The length in seconds of a recipe without errors."""
         if self._file is None:
             return float(self.plan()["duration"])
-        return interpret(read_file(self._file)[0])[0].duration
-
-    def _chamber(self) -> ChamberOptions:
-        chambers = self._config.chambers()
-        if self._environment not in chambers:
-            refuse(f"there is no environment {self._environment}; there is {', '.join(chambers)}")
-        return chambers[self._environment]
+        return interpret(_read_file(self._file)[0])[0].duration
 
     def plan(self) -> dict[str, Any]:
-        """Of a recipe without errors. One of a file is as it would be if it started now."""
+        """The plan of a recipe without errors; that of a file starts now."""
         if self._file is None:
             plan = self._ask("recipe_plan", {"recipe_id": self._what}).plan
             if plan is None:
                 refuse(f"the daemon has no plan of {self._what}")
             return plan
         self._chamber()
-        document, repeated = read_file(self._file)
+        document, repeated = _read_file(self._file)
         wrong = repeated + errors(check(document))
         if wrong:
             lines = "\n".join(f"  {finding}" for finding in wrong)
-            refuse(f"{self._what} can not run, for it has {counted(len(wrong), 'error')}:\n{lines}")
+            refuse(f"{self._what} can not run: it has {counted(len(wrong), 'error')}:\n{lines}")
         name = document.get("_id")
         return plan_of(name if isinstance(name, str) else self._file.stem, document, time.time(), self.zone)
 
+    def _chamber(self) -> ChamberOptions:
+        chambers = self._config.chambers()
+        if self._environment not in chambers:
+            refuse(f"there is no environment {self._environment}; expected one of {', '.join(chambers)}")
+        return chambers[self._environment]
+
     def _ask(self, service: str, arguments: dict[str, Any]) -> _Answer:
-        """Raises `ClientError`; ends the program where the daemon refuses."""
+        """Raises `ClientError`; ends the program if the daemon refuses."""
         name = f"{self._environment}/{service}"
-        with self._reach.client() as client:
+        with self._daemon.client() as client:
             answer = client.call(name, arguments, kind=_Answer, also=(400, 404))
         if not answer.success:
-            refuse(with_ids_like(answer.message, self._what, self._reach) or answer.reason)
+            refuse(_with_similar_ids(answer.message, self._what, self._daemon) or answer.reason)
         return answer
+
+
+def _call(daemon: DaemonOptions, environment: str | None, service: str, **arguments: Any) -> None:
+    """Call a service of the recipe runner, and print its message."""
+    with daemon.client() as client:
+        name = f"{_environment_of(daemon, environment)}/{service}"
+        answer = client.call(name, {**arguments, "by": getpass.getuser()}, kind=_Answer)
+    if not answer.success:
+        refuse(_with_similar_ids(answer.message, arguments.get("recipe_id", ""), daemon))
+    click.echo(f"growd: {answer.message}", err=True)
+
+
+def _environment_of(daemon: DaemonOptions, named: str | None) -> str:
+    """The named environment, else the first of the configuration."""
+    return named or daemon.configuration().environment.id
+
+
+def _database(daemon: DaemonOptions) -> str:
+    return daemon.configuration().couchdb.prefix + _DATABASE
+
+
+def _ids(client: DaemonClient, daemon: DaemonOptions) -> list[str]:
+    rows = client.database("GET", f"{_database(daemon)}/_all_docs", kind=_Rows).rows
+    return [row.id for row in rows if not row.id.startswith("_design/")]
+
+
+def _with_similar_ids(refusal: str, recipe_id: str, daemon: DaemonOptions) -> str:
+    """A refusal; if there is no recipe of this id, with similar ids."""
+    if refusal == f"there is no recipe {recipe_id}":
+        with contextlib.suppress(ClientError), daemon.client() as client:  # some may not read the database
+            return refusal + did_you_mean(recipe_id, _ids(client, daemon))
+    return refusal
+
+
+def _revision(client: DaemonClient, path: str) -> dict[str, Any]:
+    """The `_rev` of the document to replace, if there is one."""
+    try:
+        found = client.database("GET", path, kind=dict[str, Any])
+    except DaemonRefusedError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return {}
+    return {"_rev": found["_rev"]}
+
+
+def _read_file(file: Path) -> tuple[Any, list[RecipeFinding]]:
+    """The document, and an error for each repeated key; ends the program if it is not JSON."""
+    try:
+        return read(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        refuse(f"{file} can't be read: {error.strerror}")
+    except (ValueError, RecursionError) as error:
+        refuse(f"{file} is not JSON: {error}")
+
+
+def _duration(document: Any) -> float | None:
+    """The length of a recipe in seconds; None if it has errors."""
+    try:
+        return interpret(document)[0].duration
+    except InvalidRecipeError:
+        return None
+
+
+def _echo_findings(findings: list[RecipeFinding], *, err: bool = False) -> None:
+    for finding in findings:
+        click.echo(f"{finding.severity:7}  {finding}", err=err)
 
 
 def _heading(plan: dict[str, Any], zone: tzinfo | None) -> str:
@@ -225,4 +429,4 @@ def _heading(plan: dict[str, Any], zone: tzinfo | None) -> str:
         for at in (plan["start"], plan["start"] + plan["duration"])
     )
     length = lasting(plan["duration"])
-    return f"{plan['recipe_id']} ({plan['format']}), {length}: from {begin}, it ends {end}"
+    return f"{plan['recipe_id']} ({plan['format']}), {length}: from {begin} to {end}"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from growd.cli.client import RefusedError
-from growd.cli.fields import HEADINGS, service_arguments, service_fields
+from growd.cli.arguments import HEADINGS, service_arguments, service_fields
+from growd.cli.client import DaemonRefusedError
 from growd.cli.names import complete_with, list_names, look_up, name_argument, prefix_argument
 from growd.cli.options import client_options
 from growd.cli.output import echo_lines, output_options, print_json, table, tree
@@ -17,7 +17,7 @@ from growd.cli.output import echo_lines, output_options, print_json, table, tree
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from growd.cli.options import Reach
+    from growd.cli.options import DaemonOptions
 
 _TIMEOUT_S: Final = 60.0  # what a service does at a device may take a while
 
@@ -37,18 +37,18 @@ def service() -> None:
 @prefix_argument("service")
 @output_options
 @client_options
-def list_command(*, reach: Reach, prefix: str, as_json: bool) -> None:
+def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
     """List services, those beneath PREFIX only if there is one."""
-    list_names(reach, "service", prefix, as_json=as_json)
+    list_names(daemon, "service", prefix, as_json=as_json)
 
 
 @service.command()
 @name_argument("service")
 @output_options
 @client_options
-def info(*, reach: Reach, name: str, as_json: bool) -> None:
+def info(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     """Show which node serves a service, and its arguments with their units and ranges."""
-    with reach.client() as client:
+    with daemon.client() as client:
         found = look_up(client, "service", name, kind=_Service)
         fields = service_fields(client, name)
     if as_json:
@@ -64,9 +64,9 @@ def info(*, reach: Reach, name: str, as_json: bool) -> None:
 @name_argument("service")
 @output_options
 @client_options
-def args_command(*, reach: Reach, name: str, as_json: bool) -> None:
+def args_command(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     """Print the names of a service's arguments, in order."""
-    with reach.client() as client:
+    with daemon.client() as client:
         found = look_up(client, "service", name, kind=_Service).args
     if as_json:
         print_json(found)
@@ -96,13 +96,15 @@ def _complete_argument(ctx: click.Context, _: click.Parameter, incomplete: str) 
 )
 @output_options
 @client_options
-def call(*, reach: Reach, name: str, arguments: tuple[str, ...], timeout: float, as_json: bool) -> None:
+def call(
+    *, daemon: DaemonOptions, name: str, arguments: tuple[str, ...], timeout: float, as_json: bool
+) -> None:
     """Call a service, and print its answer.
 
     Arguments come in order or by name, as `growd service info` tells them. A value is JSON where the argument
     is no text: 21, true, '{"a": 1}'. The exit status is 1 where the service refuses.
     """
-    with reach.client(timeout) as client:
+    with daemon.client(timeout) as client:
         look_up(client, "service", name, kind=_Service)
         given = service_arguments(arguments, service_fields(client, name))
         answer = client.call(name, given, kind=dict[str, Any])
@@ -110,6 +112,6 @@ def call(*, reach: Reach, name: str, arguments: tuple[str, ...], timeout: float,
         print_json(answer)
     if not answer.get("success"):
         sentence = answer.get("message") or answer.get("ERROR") or "the service refuses"
-        raise RefusedError(sentence, HTTPStatus.BAD_REQUEST)
+        raise DaemonRefusedError(sentence, HTTPStatus.BAD_REQUEST)
     if not as_json:
         echo_lines(tree(answer))

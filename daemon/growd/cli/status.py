@@ -14,20 +14,20 @@ from growd.cli.options import client_options, json_option
 from growd.cli.status_table import report
 
 if TYPE_CHECKING:
-    from growd.cli.options import Reach
+    from growd.cli.options import DaemonOptions
 
 
 @click.command()
 @client_options
 @json_option
-def status(*, reach: Reach, as_json: bool) -> None:
+def status(*, daemon: DaemonOptions, as_json: bool) -> None:
     """Show the state of devices, variables, recipes, interlocks, points, database and machine.
 
     The exit status is 0 where all does what it is there for, with warnings or without; 1 where a device has
     failed, an interlock waits for a reset, or points can't be kept or were lost; 3 where no daemon answers,
     and 4 where it wants another login.
     """
-    with reach.client() as client:
+    with daemon.client() as client:
         found = status_of(client)
     if as_json:
         told = {**msgspec.to_builtins(found), "failures": found.failures, "warnings": found.warnings}

@@ -70,7 +70,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Source:
+class InstallSource:
     """What is installed: a checkout, or a wheel. `digest` changes with its contents."""
 
     path: Path
@@ -113,7 +113,7 @@ def run_program(command: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Machine:
-    """A file system, and whether its services are in reach."""
+    """A file system, and whether its services are in daemon."""
 
     root: Path = Path("/")
     run: Run = run_program
@@ -140,7 +140,7 @@ class Machine:
         return found if isinstance(found, dict) else {}
 
 
-def source_at(path: Path | None) -> Source:
+def source_at(path: Path | None) -> InstallSource:
     """The wheel or checkout at `path`; without one the checkout that this growd runs from."""
     path = (Path(__file__).parents[3] if path is None else path).absolute()
     if path.suffix == ".whl":
@@ -154,24 +154,24 @@ def source_at(path: Path | None) -> Source:
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{file.relative_to(path)}\0".encode() + file.read_bytes())
-    return Source(path, version, digest.hexdigest())
+    return InstallSource(path, version, digest.hexdigest())
 
 
 def _counts(file: Path) -> bool:
     return file.is_file() and not {"__pycache__", "node_modules"} & set(file.parts)
 
 
-def _wheel(path: Path) -> Source:
+def _wheel(path: Path) -> InstallSource:
     found = _WHEEL.fullmatch(path.name)
     if found is None:
         raise InstallError(f"{path} is not a wheel of growd: those are called growd-VERSION-py3-none-any.whl")
     try:
-        return Source(path, found["version"], hashlib.sha256(path.read_bytes()).hexdigest())
+        return InstallSource(path, found["version"], hashlib.sha256(path.read_bytes()).hexdigest())
     except OSError as error:
         raise InstallError(f"{path} can't be read: {error.strerror}") from None
 
 
-def refuse_older(machine: Machine, source: Source) -> None:
+def refuse_older(machine: Machine, source: InstallSource) -> None:
     """Raise `InstallError` where `source` is older than what is installed, or than what has written the data.
 
     The latter only tells for the growd that asks, which is the one to be installed.
@@ -199,7 +199,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 def install_steps(
     machine: Machine,
-    source: Source,
+    source: InstallSource,
     profile: str | None = None,
     *,
     with_socket: bool = False,
@@ -265,7 +265,7 @@ def uninstall_steps(machine: Machine, *, purge: bool) -> list[Step]:
     return steps
 
 
-def _program(machine: Machine, source: Source, was: Mapping[str, Any]) -> list[Step]:
+def _program(machine: Machine, source: InstallSource, was: Mapping[str, Any]) -> list[Step]:
     home, record = machine.at(PROGRAM), machine.at(RECORD)
     python = home / "bin/python"
 
@@ -292,7 +292,7 @@ def _program(machine: Machine, source: Source, was: Mapping[str, Any]) -> list[S
     ]
 
 
-def _installs(source: Source) -> Iterator[Sequence[str]]:
+def _installs(source: InstallSource) -> Iterator[Sequence[str]]:
     """Arguments of pip. From a checkout exactly what the locks name, checked against their hashes."""
     if source.is_wheel:
         yield (f"{source.path}[pi]" if platform.machine() == _PI else str(source.path),)

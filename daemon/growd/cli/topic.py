@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from growd.cli.client import Client, ClientError, NotReachedError, RefusedError
-from growd.cli.fields import HEADINGS, message_arguments, message_fields
-from growd.cli.following import RETRY_S, follow, tell
+from growd.cli.arguments import HEADINGS, message_arguments, message_fields
+from growd.cli.client import ClientError, DaemonClient, DaemonRefusedError, NotReachedError
 from growd.cli.names import list_names, look_up, name_argument, names_of, prefix_argument
 from growd.cli.options import client_options
 from growd.cli.output import (
@@ -28,13 +27,14 @@ from growd.cli.output import (
     table,
     tree,
 )
+from growd.cli.stream import RETRY_S, follow, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from growd.cli.fields import FieldInfo
-    from growd.cli.following import Line
-    from growd.cli.options import Reach
+    from growd.cli.arguments import FieldInfo
+    from growd.cli.options import DaemonOptions
+    from growd.cli.stream import Line
 
 _REPORT_S: Final = 1.0  # between two reports of `growd topic hz`
 _QUIET_REPORTS: Final = 3  # without a message before that is said: at 1 Hz one of them is usual
@@ -57,12 +57,12 @@ def topic() -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Types, and how many publish and subscribe.")
 @output_options
 @client_options
-def list_command(*, reach: Reach, prefix: str, verbose: bool, as_json: bool) -> None:
+def list_command(*, daemon: DaemonOptions, prefix: str, verbose: bool, as_json: bool) -> None:
     """List topics, those beneath PREFIX only if there is one."""
     if not verbose:
-        list_names(reach, "topic", prefix, as_json=as_json)
+        list_names(daemon, "topic", prefix, as_json=as_json)
         return
-    with reach.client() as client:
+    with daemon.client() as client:
         found = [(name, client.get("topic", name, kind=_Topic)) for name in names_of(client, "topic", prefix)]
     if as_json:
         print_json([{"name": name, **msgspec.to_builtins(each)} for name, each in found])
@@ -75,9 +75,9 @@ def list_command(*, reach: Reach, prefix: str, verbose: bool, as_json: bool) -> 
 @name_argument("topic")
 @output_options
 @client_options
-def info(*, reach: Reach, name: str, as_json: bool) -> None:
+def info(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     """Show the type of a topic with its units and ranges, and who publishes and subscribes."""
-    with reach.client() as client:
+    with daemon.client() as client:
         found = look_up(client, "topic", name, kind=_Topic)
         fields = message_fields(client, name)
     if as_json:
@@ -96,9 +96,9 @@ def info(*, reach: Reach, name: str, as_json: bool) -> None:
 @name_argument("topic")
 @output_options
 @client_options
-def type_command(*, reach: Reach, name: str, as_json: bool) -> None:
+def type_command(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     """Print the message type of a topic."""
-    with reach.client() as client:
+    with daemon.client() as client:
         found = look_up(client, "topic", name, kind=_Topic).type
     if as_json:
         print_json(found)
@@ -110,9 +110,9 @@ def type_command(*, reach: Reach, name: str, as_json: bool) -> None:
 @click.argument("wanted", metavar="TYPE")
 @output_options
 @client_options
-def find(*, reach: Reach, wanted: str, as_json: bool) -> None:
+def find(*, daemon: DaemonOptions, wanted: str, as_json: bool) -> None:
     """Print the topics of a message type, such as std_msgs/Float64."""
-    with reach.client() as client:
+    with daemon.client() as client:
         names = names_of(client, "topic")
         found = [name for name in names if client.get("topic", name, kind=_Topic).type == wanted]
     if as_json:
@@ -126,13 +126,13 @@ def find(*, reach: Reach, wanted: str, as_json: bool) -> None:
 @click.option("-n", "--count", type=click.IntRange(min=1), metavar="COUNT", help="Stop after COUNT messages.")
 @output_options
 @client_options
-def echo(*, reach: Reach, name: str, count: int | None, as_json: bool) -> None:
+def echo(*, daemon: DaemonOptions, name: str, count: int | None, as_json: bool) -> None:
     """Print messages of a topic as they come, the last one first.
 
     --json prints each on one line, with its time and its quality. The command waits for a daemon that is
     restarted, and ends with Ctrl-C (exit status 130) or after COUNT messages.
     """
-    with reach.client() as client:
+    with daemon.client() as client:
         look_up(client, "topic", name, kind=_Topic)
         fields = [] if as_json else message_fields(client, name)
         for number, (text, line) in enumerate(follow(client, name, latest=True), 1):
@@ -168,7 +168,13 @@ def _message(line: Line, fields: Sequence[FieldInfo]) -> str:
 @output_options
 @client_options
 def pub(
-    *, reach: Reach, name: str, values: tuple[str, ...], rate: float | None, once: bool, as_json: bool
+    *,
+    daemon: DaemonOptions,
+    name: str,
+    values: tuple[str, ...],
+    rate: float | None,
+    once: bool,
+    as_json: bool,
 ) -> None:
     """Publish a message, once or HZ times a second.
 
@@ -180,7 +186,7 @@ def pub(
     _refuse_options(values)
     if once and rate is not None:
         raise click.UsageError("--once and --rate exclude each other")
-    with reach.client() as client:
+    with daemon.client() as client:
         found = look_up(client, "topic", name, kind=_Topic)
         if len(values) > 1 and values[0] == found.type:
             values = values[1:]  # fingers that know rostopic name it
@@ -197,13 +203,13 @@ def pub(
 @topic.command()
 @name_argument("topic")
 @client_options
-def release(*, reach: Reach, name: str) -> None:
+def release(*, daemon: DaemonOptions, name: str) -> None:
     """Take back a set point or a command by hand.
 
     NAME is a topic on desired/ or commanded/. A recipe or a controller that drives it goes on; without one
     the output goes to its safe state.
     """
-    with reach.client() as client:
+    with daemon.client() as client:
         look_up(client, "topic", name, kind=_Topic)
         answer = client.post("topic", name, [None], kind=dict[str, Any])
     if "hint" in answer:
@@ -220,7 +226,7 @@ def _refuse_options(values: Sequence[str]) -> None:
                 raise click.NoSuchOption(value) from None
 
 
-def _repeat(client: Client, name: str, arguments: list[Any], interval_s: float) -> None:
+def _repeat(client: DaemonClient, name: str, arguments: list[Any], interval_s: float) -> None:
     """By a schedule that does not drift; times that have gone by meanwhile are left out."""
     due = time.monotonic()
     is_away = False
@@ -234,7 +240,7 @@ def _repeat(client: Client, name: str, arguments: list[Any], interval_s: float) 
             if not is_away:
                 tell(f"growd at {client.address} has gone: waiting until it is back")
             is_away = True
-        except RefusedError as error:
+        except DaemonRefusedError as error:
             if not is_away or error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE}:
                 raise
         else:
@@ -265,18 +271,18 @@ def _measuring(command: Callable[..., None]) -> Callable[..., None]:
 @_measuring
 @output_options
 @client_options
-def hz(*, reach: Reach, name: str, window: int, count: int | None, as_json: bool) -> None:
+def hz(*, daemon: DaemonOptions, name: str, window: int, count: int | None, as_json: bool) -> None:
     """Measure how often messages of a topic come: rate, and shortest, longest and spread of the gaps.
 
     They are measured as they come here. The command ends with Ctrl-C (exit status 130) or after COUNT
     messages.
     """
-    with reach.client() as client:
+    with daemon.client() as client:
         look_up(client, "topic", name, kind=_Topic)
         _measure(client, name, Gaps(window), count, as_json=as_json)
 
 
-def _measure(client: Client, name: str, gaps: Gaps, count: int | None, *, as_json: bool) -> None:
+def _measure(client: DaemonClient, name: str, gaps: Gaps, count: int | None, *, as_json: bool) -> None:
     arrivals: queue.Queue[float | ClientError | None] = queue.Queue(_WAITING)
     reader = threading.Thread(target=_read, args=(client, name, arrivals), name=f"read {name}", daemon=True)
     reader.start()
@@ -296,7 +302,7 @@ def _measure(client: Client, name: str, gaps: Gaps, count: int | None, *, as_jso
     _report(gaps, as_json=as_json, is_news=True)
 
 
-def _read(client: Client, name: str, arrivals: queue.Queue[float | ClientError | None]) -> None:
+def _read(client: DaemonClient, name: str, arrivals: queue.Queue[float | ClientError | None]) -> None:
     """Note when each message comes, None for a gap that is none of the topic's."""
     try:
         for _ in follow(client, name, latest=False, broken=lambda: arrivals.put(None)):
@@ -354,13 +360,13 @@ def _report(gaps: Gaps, *, as_json: bool, is_news: bool) -> None:
 @_measuring
 @output_options
 @client_options
-def bw(*, reach: Reach, name: str, window: int, count: int | None, as_json: bool) -> None:
+def bw(*, daemon: DaemonOptions, name: str, window: int, count: int | None, as_json: bool) -> None:
     """Measure the JSON of a topic's messages: bytes a second, and mean, least and most bytes of one.
 
     The command ends with Ctrl-C (exit status 130) or after COUNT messages.
     """
     arrivals: deque[tuple[float, int]] = deque(maxlen=window)
-    with reach.client() as client:
+    with daemon.client() as client:
         look_up(client, "topic", name, kind=_Topic)
         for number, (text, _) in enumerate(follow(client, name, latest=False), 1):
             arrivals.append((time.monotonic(), len(text)))

@@ -20,5 +20,5 @@ class InvalidRecipeError(RecipeError, ValueError):
         self.findings = findings
 
 
-class RefusedError(RecipeError, RuntimeError):
+class RecipeRefusedError(RecipeError, RuntimeError):
     """A start or a stop that can't be done; the sentence says why."""

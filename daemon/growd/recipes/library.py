@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.bus.services import SUCCESS
-from growd.recipes.errors import InvalidRecipeError, RefusedError
+from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
 from growd.recipes.findings import errors
 from growd.recipes.interpreter import check, interpret
 
@@ -77,29 +77,31 @@ class Library:
         )
 
     async def read(self, recipe_id: str) -> dict[str, Any]:
-        """The document. Raises `RefusedError`."""
+        """The document. Raises `RecipeRefusedError`."""
         _check_id(recipe_id)
         try:
             async with asyncio.timeout(FETCH_S) as limit:
                 return await self._fetch(recipe_id)
         except LookupError:
-            raise RefusedError(f"there is no recipe {recipe_id}") from None
+            raise RecipeRefusedError(f"there is no recipe {recipe_id}") from None
         except (OSError, RuntimeError) as error:  # a TimeoutError is an OSError
             why = f"no answer within {FETCH_S:g} s" if limit.expired() else str(error)
-            raise RefusedError(f"the recipe {recipe_id} can't be read from the database: {why}") from error
+            raise RecipeRefusedError(
+                f"the recipe {recipe_id} can't be read from the database: {why}"
+            ) from error
 
     async def interpret(self, recipe_id: str, recipe: dict[str, Any]) -> tuple[Plan, list[RecipeFinding]]:
-        """The plan of a recipe, and the warnings on it. Raises `RefusedError` with all errors."""
+        """The plan of a recipe, and the warnings on it. Raises `RecipeRefusedError` with all errors."""
         try:
             # in a thread: a hundred thousand operations take too long for the event loop
             return await asyncio.to_thread(interpret, recipe, self.reach)
         except InvalidRecipeError as error:
-            raise RefusedError(f"the recipe {recipe_id} is not valid: {error}") from error
+            raise RecipeRefusedError(f"the recipe {recipe_id} is not valid: {error}") from error
 
     async def _answer_check(self, recipe_id: str, recipe: Any) -> dict[str, Any]:
         try:
             document = recipe if recipe is not None else await self.read(recipe_id)
-        except RefusedError as error:
+        except RecipeRefusedError as error:
             return {"success": False, "message": str(error)}
         findings = await asyncio.to_thread(check, document, self.reach)
         told = [
@@ -122,14 +124,14 @@ class Library:
                 recipe, start = await self.read(recipe_id), self._clock.time()
             await self.interpret(recipe_id, recipe)
             plan = await asyncio.to_thread(_drawn, recipe_id, recipe, start, self._zone)
-        except RefusedError as error:
+        except RecipeRefusedError as error:
             return {"success": False, "message": str(error)}
         return {"success": True, "message": f"the plan of {recipe_id}", "plan": plan}
 
 
 def _check_id(recipe_id: str) -> None:
     if not recipe_id or len(recipe_id) > MAX_ID or not recipe_id.isprintable() or recipe_id.startswith("_"):
-        raise RefusedError(
+        raise RecipeRefusedError(
             f"recipe_id: expected a text of 1 to {MAX_ID} printable characters that does not begin with _, "
             f"got {recipe_id[:MAX_ID]!r}"
         )

@@ -13,7 +13,7 @@ from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING, Quality
 from growd.recipes.by_hand import SetPointsByHand
-from growd.recipes.errors import InvalidRecipeError, RefusedError
+from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
 from growd.recipes.interpreter import interpret
 from growd.recipes.plan import Phase, Plan
 from growd.recipes.position import PLAUSIBLE, Position
@@ -174,7 +174,7 @@ class RecipeRunner:
         async def answer(**given: Any) -> dict[str, Any]:
             try:
                 return {"success": True, "message": await work(**given)}
-            except RefusedError as error:
+            except RecipeRefusedError as error:
                 return {"success": False, "message": str(error)}
 
         service = f"{self._environment}/{name}"
@@ -259,14 +259,16 @@ class RecipeRunner:
                 None if kept is None else kept.kept(), variable, run.recipe_id, time, document
             )
         except OSError as error:
-            raise RefusedError(f"{variable} of {run.recipe_id} could not be recorded: {error}") from error
+            raise RecipeRefusedError(
+                f"{variable} of {run.recipe_id} could not be recorded: {error}"
+            ) from error
 
     # pause and skip
 
     async def _pause(self, by: str) -> str:
         def pause(active: ActiveRun) -> str:
             if active.position.is_paused:
-                raise RefusedError(f"the recipe {active.run.recipe_id} is paused already")
+                raise RecipeRefusedError(f"the recipe {active.run.recipe_id} is paused already")
             active.position.pause()
             return "has been paused"
 
@@ -275,7 +277,7 @@ class RecipeRunner:
     async def _go_on(self, by: str) -> str:
         def go_on(active: ActiveRun) -> str:
             if not active.position.is_paused:
-                raise RefusedError(f"the recipe {active.run.recipe_id} is not paused")
+                raise RecipeRefusedError(f"the recipe {active.run.recipe_id} is not paused")
             active.position.go_on()
             return "goes on"
 
@@ -297,13 +299,15 @@ class RecipeRunner:
         async with self._lock:
             active = self._refuse_unless_running()
             if active.ending:
-                raise RefusedError(f"the recipe {active.run.recipe_id} has ended, which is not recorded yet")
+                raise RecipeRefusedError(
+                    f"the recipe {active.run.recipe_id} has ended, which is not recorded yet"
+                )
             changed = active.copied()
             words = change(changed)
             try:
                 await self._journal.progress(changed.run.kept())
             except OSError as error:
-                raise RefusedError(f"it could not be recorded: {error}") from error
+                raise RecipeRefusedError(f"it could not be recorded: {error}") from error
             changed.given = active.given  # it went on meanwhile, maybe into another phase
             self._active = changed
             self._publish_set_points(changed)
@@ -316,24 +320,26 @@ class RecipeRunner:
 
     def _refuse_unless_loaded(self) -> None:
         if not self._loaded:
-            raise RefusedError("it is not known yet which recipe ran before the restart; try again")
+            raise RecipeRefusedError("it is not known yet which recipe ran before the restart; try again")
 
     def _refuse_unless_idle(self) -> None:
         self._refuse_unless_loaded()
         if self._active is not None:
-            raise RefusedError(f"the recipe {self._active.run.recipe_id} is running; stop it first")
+            raise RecipeRefusedError(f"the recipe {self._active.run.recipe_id} is running; stop it first")
 
     def _refuse_unless_running(self) -> ActiveRun:
         self._refuse_unless_loaded()
         if self._active is None:
-            raise RefusedError("no recipe is running")
+            raise RecipeRefusedError("no recipe is running")
         return self._active
 
     def _refuse_unless_it_fits(self, plan: Plan, offset: float) -> None:
         if offset and offset >= plan.duration:
-            raise RefusedError(f"offset: {offset:g} s is not before the recipe's end, at {plan.duration:g} s")
+            raise RecipeRefusedError(
+                f"offset: {offset:g} s is not before the recipe's end, at {plan.duration:g} s"
+            )
         if plan.goes_by_local_time and self._clock.time() < PLAUSIBLE:
-            raise RefusedError("it goes by the time of day, and this machine's clock was never set")
+            raise RecipeRefusedError("it goes by the time of day, and this machine's clock was never set")
 
     def _doubt(self, plan: Plan) -> str:
         is_doubtful = plan.goes_by_local_time and not self._clock.is_synchronised()
@@ -367,7 +373,7 @@ class RecipeRunner:
         if active is None or self._clock.monotonic() < self._look_up_at:
             return
         self._look_up_at = self._clock.monotonic() + LOOK_UP_S
-        with contextlib.suppress(RefusedError, TimeoutError):
+        with contextlib.suppress(RecipeRefusedError, TimeoutError):
             async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
                 document = await self._library.read(active.run.recipe_id)
             self._in_database = str(document.get("_rev", ""))
@@ -443,7 +449,7 @@ class RecipeRunner:
         words = f"{what}: {type(error).__name__}: {error}"
         if self._trouble.get(what) != words:
             self._trouble[what] = words
-            expected = isinstance(error, (OSError, RefusedError, BusError))
+            expected = isinstance(error, (OSError, RecipeRefusedError, BusError))
             logger.error("%s: %s", self.node.name, words, exc_info=None if expected else error)
 
     async def _tick(self) -> None:

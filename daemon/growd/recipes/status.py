@@ -9,7 +9,7 @@ from growd.bus.errors import counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType
 from growd.recipes.drawing import next_change
-from growd.recipes.errors import RefusedError
+from growd.recipes.errors import RecipeRefusedError
 from growd.recipes.interpreter import FORMATS
 from growd.runtime.text import duration
 from growd.variables import VARIABLES
@@ -144,7 +144,7 @@ class RunStatus:
 
 
 def phase_named(plan: Plan, wanted: Any) -> Phase:
-    """The phase of that name, the first of several, or of that number from 1. Raises `RefusedError`."""
+    """The phase of that name, the first of several, or of that number from 1. Raises `RecipeRefusedError`."""
     for phase in plan.phases:
         if phase.name == wanted:
             return phase
@@ -156,7 +156,7 @@ def phase_named(plan: Plan, wanted: Any) -> Phase:
     phases = enumerate(plan.phases, start=1)
     names = ", ".join(f"{index} {phase.name or '(without a name)'}" for index, phase in phases)
     there = f"the recipe has {counted(len(plan.phases), 'phase')}: {names}"
-    raise RefusedError(f"phase: there is none like {shown(wanted)}; {there}")
+    raise RecipeRefusedError(f"phase: there is none like {shown(wanted)}; {there}")
 
 
 def told(warnings: list[RecipeFinding]) -> str:

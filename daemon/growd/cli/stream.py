@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from growd.cli.client import NotReachedError, RefusedError, target
+from growd.cli.client import DaemonRefusedError, NotReachedError, target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from growd.cli.client import Client
+    from growd.cli.client import DaemonClient
 
 RETRY_S: Final = 0.5
 _RETURNING: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -34,7 +34,7 @@ class Line(msgspec.Struct):
 
 
 def follow(
-    client: Client, topic: str, *, latest: bool, broken: Callable[[], None] | None = None
+    client: DaemonClient, topic: str, *, latest: bool, broken: Callable[[], None] | None = None
 ) -> Iterator[tuple[bytes, Line]]:
     """Each message, as it came and decoded; with `latest` the last one first. Has no end.
 
@@ -61,11 +61,11 @@ def follow(
         connect = _patiently
 
 
-def _at_once(client: Client, path: str, stack: ExitStack) -> Iterator[bytes]:
+def _at_once(client: DaemonClient, path: str, stack: ExitStack) -> Iterator[bytes]:
     return stack.enter_context(client.lines(path))
 
 
-def _patiently(client: Client, path: str, stack: ExitStack) -> Iterator[bytes]:
+def _patiently(client: DaemonClient, path: str, stack: ExitStack) -> Iterator[bytes]:
     refused = 0
     while True:
         time.sleep(RETRY_S)
@@ -73,7 +73,7 @@ def _patiently(client: Client, path: str, stack: ExitStack) -> Iterator[bytes]:
             lines = stack.enter_context(client.lines(path))
         except NotReachedError:
             refused = 0
-        except RefusedError as error:
+        except DaemonRefusedError as error:
             refused += 1
             if error.status not in _RETURNING or refused == _PATIENCE:
                 raise

@@ -15,7 +15,7 @@ from growd.cli.output import text_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from growd.cli.client import Client
+    from growd.cli.client import DaemonClient
 
 # Types of JSON Schema, as the daemon and ROS call them.
 _KINDS: Final = {"number": "float64", "integer": "int64", "boolean": "bool", "string": "string"}
@@ -50,13 +50,13 @@ class FieldInfo(msgspec.Struct, frozen=True):
 HEADINGS: Final = ("name", "type", "range", "default", "about")
 
 
-def message_fields(client: Client, topic: str) -> list[FieldInfo]:
+def message_fields(client: DaemonClient, topic: str) -> list[FieldInfo]:
     """The arguments of the constructor of a topic's type, in order; none if the daemon does not tell."""
     schema = _path(client, "topic", topic).get("get", {}).get("x-message", {})
     return [_field(one.get("title", ""), one, required=True) for one in schema.get("prefixItems", ())]
 
 
-def service_fields(client: Client, service: str) -> list[FieldInfo]:
+def service_fields(client: DaemonClient, service: str) -> list[FieldInfo]:
     """The arguments of a service, in order; none if the daemon does not tell."""
     content = _path(client, "service", service).get("post", {}).get("requestBody", {}).get("content", {})
     schema = content.get("application/json", {}).get("schema", {})
@@ -66,7 +66,7 @@ def service_fields(client: Client, service: str) -> list[FieldInfo]:
     return [_field(name, schema, required=name in required) for name, schema in properties.items()]
 
 
-def _path(client: Client, resource: str, name: str) -> dict[str, Any]:
+def _path(client: DaemonClient, resource: str, name: str) -> dict[str, Any]:
     """What the daemon's OpenAPI document says of one name."""
     paths: dict[str, Any] = client.get("openapi.json", kind=dict[str, Any]).get("paths", {})
     found: dict[str, Any] = paths.get(f"/{resource}/{quote(name.removeprefix('/'))}", {})
