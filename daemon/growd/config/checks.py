@@ -1,4 +1,4 @@
-"""What no single option can tell: conflicts between options, and options that go together."""
+"""Checks across options: conflicts, and options that depend on others."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from growd.config.devices import RelayOptions, Sensor
-    from growd.config.findings import Path
+    from growd.config.findings import OptionPath
     from growd.config.root import ChamberOptions, Config
     from growd.config.services import Replication
 
 _I2C_PINS = {0: (0, 1), 1: (2, 3)}
-"""SDA and SCL (BCM) of the buses that a Raspberry Pi has on its header by default."""
+"""SDA and SCL (BCM) of the I2C buses on a Raspberry Pi's header."""
 
 _UART_PINS = (14, 15)
 _UARTS = ("/dev/serial0", "/dev/ttyAMA0", "/dev/ttyS0")
-"""The names that the serial port on the header's pins (TXD and RXD, BCM) has, by model and settings."""
+"""Device names of the serial port on the header (TXD and RXD, BCM), by model and settings."""
 
 _DATABASE_NAME = re.compile(r"[a-z][a-z0-9_$()+/-]*")
-"""Of CouchDB: docs.couchdb.org/en/3.5.x/api/database/common.html#put--db."""
+"""docs.couchdb.org/en/3.5.x/api/database/common.html#put--db"""
 
 _PWM_PINS = (12, 13, 18, 19)
-"""Those of the header (BCM) that some Raspberry Pi's PWM chip can drive."""
+"""Header pins (BCM) that the PWM chip of some Raspberry Pi can drive."""
 
 _ON_SERIAL_LINES = ("mhz19", "mhz16")
 _KINDS_WITH = {
@@ -52,9 +52,9 @@ _DIMMED = Light()
 
 RESERVED = frozenset(
     {
-        "environments",  # older clients begin their names for every environment with this word
+        "environments",  # older clients use this word for all environments
         *("alerts", "configuration", "database", "http", "machine", "recorder", "replication", "simulator"),
-        *("status", "store"),  # nodes of the daemon itself, whose names would be the same
+        *("status", "store"),  # nodes of the daemon itself
     }
 )
 
@@ -64,14 +64,14 @@ _HELD_BY_CEILING = (_VALVE, "air_flush_on")
 
 
 def conflicts(config: Config) -> Iterator[Finding]:
-    """Two of one name, or two at one place. To be asked of what is sound in a file that is not, too."""
+    """Duplicate names and pins. Also for the valid part of a faulty file."""
     for environment in config.chambers():
         yield from _names(config, environment)
     yield from _pins(config)
 
 
 def inconsistencies(config: Config) -> Iterator[Finding]:
-    """Options that do not go together, in a file in which each is sound by itself."""
+    """Options that do not fit together, in a file whose options are valid one by one."""
     yield from _ids(config)
     yield from _of_the_daemon(config)
     for environment in config.chambers():
@@ -148,19 +148,19 @@ def _of_chamber(config: Config, environment: str) -> Iterator[Finding]:
         yield from _ranges(sensors, chamber.sensor, limits.ceiling_ppm)
 
 
-def _lamp(path: Path, light: Light) -> Iterator[Finding]:
+def _lamp(path: OptionPath, light: Light) -> Iterator[Finding]:
     if light.enabled and not light.channel:
-        yield Finding((*path, "channel"), "there is none; with no lamp, set enabled = false")
+        yield Finding((*path, "channel"), "is missing; without a lamp, set enabled = false")
     elif light.hardware_pwm and not any(channel.pin in _PWM_PINS for channel in light.channel):
         pins = ", ".join(map(str, _PWM_PINS))
-        yield Finding((*path, "hardware_pwm"), f"is for GPIO {pins}, none of which the lamp has")
+        yield Finding((*path, "hardware_pwm"), f"is for GPIO {pins}, and the lamp is on other pins")
     for option in _OF_DIMMING if light.switched else ():
         if getattr(light, option) != getattr(_DIMMED, option):
-            yield Finding((*path, option), "is for a lamp that is dimmed, not for one with switched = true")
+            yield Finding((*path, option), "is for a dimmed lamp, not for one with switched = true")
 
 
-def _autotune(path: Path, chamber: ChamberOptions) -> Iterator[Finding]:
-    """The one dose of autotune is over before an interlock ends it."""
+def _autotune(path: OptionPath, chamber: ChamberOptions) -> Iterator[Finding]:
+    """The dose of autotune must end before an interlock ends it."""
     open_s = chamber.carbon_dioxide.autotune_open_s
     if not any(relay.variable == _VALVE for relay in chamber.relay):
         return
@@ -170,19 +170,19 @@ def _autotune(path: Path, chamber: ChamberOptions) -> Iterator[Finding]:
             yield Finding((*path, "autotune_open_s"), f"{open_s:g} is above [interlock] {option}, {most:g}")
 
 
-def _ranges(path: Path, sensors: Sequence[Sensor], ceiling_ppm: float) -> Iterator[Finding]:
-    """Every sensor of CO2 can measure the ceiling: the end of its range is a fault, and no reading."""
+def _ranges(path: OptionPath, sensors: Sequence[Sensor], ceiling_ppm: float) -> Iterator[Finding]:
+    """Every CO2 sensor must be able to measure the ceiling: the end of its range is a fault."""
     for number, sensor in enumerate(sensors):
         if sensor.kind in _KINDS_WITH["range_ppm"] and sensor.range_ppm - 1 < ceiling_ppm:
             yield Finding(
                 (*path, number, "range_ppm"),
-                f"{sensor.name} ends at {sensor.range_ppm}, so it can't measure [interlock] ceiling_ppm, "
+                f"{sensor.name} ends at {sensor.range_ppm}, so it cannot measure [interlock] ceiling_ppm, "
                 f"{ceiling_ppm:g}; choose a larger range (10000 is the largest) or a lower ceiling",
             )
 
 
 def _intervals(config: Config) -> Iterator[Finding]:
-    """For each variable the minimum is not above the maximum, whichever of them is its own."""
+    """The minimum interval of each variable must not be above its maximum."""
     store = config.store
     own = [(("variable", name), rule) for name, rule in store.variable.items()]
     for place, rule in [((), StorageRule()), *own]:
@@ -193,7 +193,7 @@ def _intervals(config: Config) -> Iterator[Finding]:
             yield Finding(path, f"{minimum:g} is above maximum_interval_s, {maximum:g}")
 
 
-def _kinds(path: Path, sensors: Sequence[Sensor]) -> Iterator[Finding]:
+def _kinds(path: OptionPath, sensors: Sequence[Sensor]) -> Iterator[Finding]:
     """No sensor has an option of another kind."""
     for number, sensor in enumerate(sensors):
         yield from of_other_kinds((*path, number), sensor, _KINDS_WITH)
@@ -201,7 +201,7 @@ def _kinds(path: Path, sensors: Sequence[Sensor]) -> Iterator[Finding]:
             yield from _line((*path, number), sensor)
 
 
-def _line(path: Path, sensor: Sensor) -> Iterator[Finding]:
+def _line(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
     """A sensor with a serial line is at a port, or behind a bridge."""
     if sensor.port is None and not sensor.address:
         where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge it has its address instead"
@@ -213,8 +213,8 @@ def _line(path: Path, sensor: Sensor) -> Iterator[Finding]:
             yield Finding((*path, option), where)
 
 
-def _relays_of_one_variable(path: Path, relays: Sequence[RelayOptions]) -> Iterator[Finding]:
-    """They have one controller, so what that goes by is the same for all of them."""
+def _relays_of_one_variable(path: OptionPath, relays: Sequence[RelayOptions]) -> Iterator[Finding]:
+    """Relays of one variable share a controller, so they share these options."""
     first: dict[str, RelayOptions] = {}
     for number, relay in enumerate(relays):
         if relay.variable == _VALVE and relay.safe == "on":
@@ -228,10 +228,7 @@ def _relays_of_one_variable(path: Path, relays: Sequence[RelayOptions]) -> Itera
 
 
 def _pins(config: Config) -> Iterator[Finding]:
-    """A pin has one device, whatever environment that belongs to.
-
-    Those of an I2C bus or of the serial port are taken where a sensor is on it.
-    """
+    """Each pin has one device across all environments. A sensor takes the pins of its bus or serial port."""
     taken: dict[int, str] = {}
     for environment, chamber in config.chambers().items():
         for sensor in chamber.sensor:
@@ -245,7 +242,9 @@ def _pins(config: Config) -> Iterator[Finding]:
             taken.setdefault(pin, user)
 
 
-def _outputs_of(config: Config, environment: str, chamber: ChamberOptions) -> Iterator[tuple[Path, str, int]]:
+def _outputs_of(
+    config: Config, environment: str, chamber: ChamberOptions
+) -> Iterator[tuple[OptionPath, str, int]]:
     """The option, the name and the pin of each output of an environment."""
     if chamber.light.enabled:
         for number, channel in enumerate(chamber.light.channel):
@@ -257,15 +256,15 @@ def _outputs_of(config: Config, environment: str, chamber: ChamberOptions) -> It
 
 
 def _pins_of(sensor: Sensor, name: str) -> dict[int, str]:
-    """The pins that the bus or line of a sensor of that name takes, with their user."""
+    """The pins of the bus or line of a sensor, with their user."""
     if sensor.port is None:
         return dict.fromkeys(_I2C_PINS.get(sensor.bus, ()), f"I2C bus {sensor.bus}")
     is_on_header = any(fnmatchcase(uart, sensor.port) for uart in _UARTS)
     return dict.fromkeys(_UART_PINS if is_on_header else (), f"sensor {name} at {sensor.port}")
 
 
-def _once(path: Path, option: str, values: Sequence[object]) -> Iterator[Finding]:
-    """Each value but the first of its kind is one too many."""
+def _once(path: OptionPath, option: str, values: Sequence[object]) -> Iterator[Finding]:
+    """Duplicate values."""
     for number, value in enumerate(values):
         if value in values[:number]:
             yield Finding((*path, number, option), f"{value} is given {values.count(value)} times")
@@ -288,12 +287,12 @@ def _replication(replication: Replication) -> Iterator[Finding]:
         yield Finding((where, "url"), reason)
     if {replication.points, replication.events, replication.recipes} == {"off"}:
         yield Finding(
-            (where, "points"), "is off as events and recipes are; with nothing to copy, leave url out"
+            (where, "points"), "is off, as are events and recipes; with nothing to copy, remove url"
         )
     if replication.ca_file and parts.scheme != "https":
         yield Finding((where, "ca_file"), f"is for an https url, got {without_login(replication.url)}")
     if replication.ca_file and not replication.verify_tls:
-        yield Finding((where, "ca_file"), "is of no use with verify_tls = false; choose one of them")
+        yield Finding((where, "ca_file"), "has no effect with verify_tls = false; choose one of them")
     for option in ("points_database", "events_database", "recipes_database"):
         name = getattr(replication, option)
         if not _DATABASE_NAME.fullmatch(name.replace("{device}", "0" * 12)):
@@ -319,5 +318,5 @@ def _address(url: str, section: str) -> Iterator[Finding]:
             (section, "url"), f"must be http://host:port or https://host:port, got {without_login(url)}"
         )
     if ":" in user:  # which ends the user in Basic authentication (RFC 7617)
-        reason = f"a user can't have a colon, in the address of {without_login(url)}"
+        reason = f"a user name cannot contain a colon, in the address of {without_login(url)}"
         yield Finding((section, "url"), reason)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from growd.config import Config, Sensor
-    from growd.config.findings import Path
+    from growd.config.findings import OptionPath
     from growd_drivers.hardware import Hardware
 
 
@@ -204,7 +204,7 @@ def shared_places(config: Config) -> Iterator[Finding]:
         taken.setdefault(place, name)
 
 
-def _sensors(config: Config) -> Iterator[tuple[Path, str, Sensor]]:
+def _sensors(config: Config) -> Iterator[tuple[OptionPath, str, Sensor]]:
     """All there are, each with its place in the file and its name for a person."""
     for environment, chamber in config.chambers().items():
         for number, sensor in enumerate(chamber.sensor):
@@ -213,7 +213,7 @@ def _sensors(config: Config) -> Iterator[tuple[Path, str, Sensor]]:
 
 
 def _shared_port(
-    path: Path, name: str, sensor: Sensor, others: Sequence[tuple[str, Sensor]]
+    path: OptionPath, name: str, sensor: Sensor, others: Sequence[tuple[str, Sensor]]
 ) -> Iterator[Finding]:
     """A pattern takes what it finds first, so no other sensor may be at a port that it fits."""
     port = sensor.port or ""
