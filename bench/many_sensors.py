@@ -35,7 +35,9 @@ from growd.bus.fields import Field, Kind
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
 from growd.config import Config, Environment, Light, Sensor, refuse
+from growd.config.device_checks import device_inconsistencies
 from growd.control.health import State
+from growd.device_kinds import SENSOR_KINDS
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
@@ -46,9 +48,10 @@ from growd.store.outbox import Outbox
 from growd.store.parameters import ParameterKeeper
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
-from growd.wiring.chamber import Plants, declare_topics
-from growd.wiring.sensors import SENSOR_KINDS, SensorDevice, line_of, shared_places
+from growd.wiring.chamber import AllChambers
+from growd.wiring.sensors import SensorDevice
 from growd.wiring.simulator import simulated_hardware
+from growd.wiring.topics import declare_topics
 from growd_drivers.errors import NotReadyError
 from growd_drivers.mhz19 import WARM_UP_S
 from growd_hwsim.faults import Fault
@@ -62,7 +65,6 @@ if TYPE_CHECKING:
 
 ENVIRONMENT = "chamber"
 ON_SERIAL_LINES = ("mhz19",)
-FURTHER_ADDRESSES = {"bh1750": (0x5C,)}  # that a part has beside its usual one
 MADE_UP_ADDRESS = 0x30  # from here on none is of these parts
 FASTEST_S = {"scd30": 2.0}  # a new measurement comes no sooner
 FIRST_BUS, FAULTY_LINE = 1, "i2c-1"
@@ -88,7 +90,7 @@ class ClockOfChips(RealClock):
 def configured(arguments: argparse.Namespace) -> Config:
     sensors = tuple(_sensors(arguments.sensors, arguments.buses, arguments.kinds, arguments.interval))
     config = Config(environment=Environment(id=ENVIRONMENT), sensor=sensors, light=Light(enabled=False))
-    refuse(shared_places(config))
+    refuse(device_inconsistencies(config))
     return config
 
 
@@ -108,7 +110,7 @@ def _sensors(number: int, buses: int, kinds: Sequence[str], interval_s: float) -
 
 def _address(kind: str, place: int, number: int) -> int:
     """Of the sensor `number`, which is on its bus at that place among those of its kind."""
-    known = (SENSOR_KINDS[kind].address, *FURTHER_ADDRESSES.get(kind, ()))
+    known = SENSOR_KINDS[kind].addresses
     return known[place] if place < len(known) else MADE_UP_ADDRESS + number % 32
 
 
@@ -127,12 +129,12 @@ class Daemon:
     def __init__(self, bus: Bus, config: Config, hardware: Hardware) -> None:
         self._bus = bus
         self._names = [sensor.name for sensor in config.sensor]
-        self._plant = Plants(
+        self._plant = AllChambers(
             config,
             bus,
             hardware,
             memory=_NoMemory(),
-            complain=lambda sentence: print(sentence, file=sys.stderr),
+            report=lambda sentence: print(sentence, file=sys.stderr),
         )
 
     @asynccontextmanager
@@ -170,7 +172,7 @@ class Bare:
     def __init__(self, config: Config, hardware: Hardware) -> None:
         self._lines: dict[str, list[Sensor]] = {}
         for sensor in config.sensor:
-            self._lines.setdefault(line_of(sensor), []).append(sensor)
+            self._lines.setdefault(sensor.line, []).append(sensor)
         self._hardware = hardware
         self._readings: Counter[str] = Counter()
         self._stopped = threading.Event()
@@ -287,7 +289,7 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
             if arguments.fault:
                 logging.disable(logging.WARNING)  # they are asked for
                 hardware.faults.inject(Fault(arguments.fault, FAULTY_LINE))
-                struck = [sensor.name for sensor in config.sensor if line_of(sensor) == FAULTY_LINE]
+                struck = [sensor.name for sensor in config.sensor if sensor.line == FAULTY_LINE]
                 await daemon.until(lambda state: state == State.FAILED, struck)
         print(port, flush=True)
         await ended()

@@ -75,6 +75,9 @@ class Mhz19:
     constructor does not talk to the sensor; it raises `SettingError` for a range that no such sensor has.
     """
 
+    BAUD = BAUD
+    ANSWER_S = ANSWER_S
+
     def __init__(
         self,
         line: SerialLine,

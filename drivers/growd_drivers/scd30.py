@@ -60,7 +60,7 @@ class Scd30:
     Automatic self-calibration takes the lowest value of a week for fresh air (400 ppm): wrong in a closed or
     enriched chamber, so it is off unless asked for. Interval, self-calibration, temperature offset and
     altitude live in the chip's non-volatile memory and are written only when they differ; None leaves an
-    offset or altitude as it is. `ambient_pressure_hpa` (0 or 700..1400) overrides the altitude.
+    offset or altitude as it is. `ambient_pressure_hpa` (700..1400) overrides the altitude.
 
     The chip is set up at the first `read`, and again after it was missing: it may have lost power, and with
     it the ambient pressure. A power cut between two readings shows by that pressure, which is looked at with
@@ -76,7 +76,7 @@ class Scd30:
         address: int = ADDRESS,
         interval_s: int = 2,
         self_calibration: bool = False,
-        ambient_pressure_hpa: int = 0,
+        ambient_pressure_hpa: int | None = None,
         temperature_offset_degc: float | None = None,
         altitude_m: int | None = None,
     ) -> None:
@@ -85,7 +85,7 @@ class Scd30:
         self._bus = bus
         self._address = address
         self._sleep = sleep
-        self._ambient_pressure_hpa = ambient_pressure_hpa
+        self._ambient_pressure_hpa = ambient_pressure_hpa or 0
         self._settings = {
             "measurement_interval": interval_s,
             "self_calibration_enabled": self_calibration,
@@ -197,9 +197,9 @@ class Scd30:
             ) from error
 
 
-def _check_settings(interval: int, pressure: int, offset: float | None, altitude: int | None) -> None:
+def _check_settings(interval: int, pressure: int | None, offset: float | None, altitude: int | None) -> None:
     _check("interval_s", interval, MINIMUM_INTERVAL_S, MAXIMUM_INTERVAL_S)
-    if pressure != 0:
+    if pressure:
         _check("ambient_pressure_hpa", pressure, MINIMUM_PRESSURE_HPA, MAXIMUM_PRESSURE_HPA)
     if offset is not None:
         _check("temperature_offset_degc", offset, 0, MAXIMUM_TEMPERATURE_OFFSET_DEGC)

@@ -16,7 +16,6 @@ from growth import reading_cost
 from hardware import BUSY_S, Case, Delay
 from measuring import API, Options, Row, server
 
-from growd.wiring.sensors import line_of
 from support.machine import until
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def counters(process: Process, sensor: int) -> dict[str, int]:
 @pytest.mark.parametrize(("sensors", "buses"), hardware.SIZES)
 def test_sensors_of_all_kinds_are_spread_over_the_buses(sensors: int, buses: int):
     described = configured(sensors, buses, *hardware.ON_I2C)
-    on_line = Counter(line_of(sensor) for sensor in described)
+    on_line = Counter(sensor.line for sensor in described)
     assert on_line == {f"i2c-{number + 1}": sensors // buses for number in range(buses)}
     assert [sensor.kind for sensor in described[:4]] == [*hardware.ON_I2C][:sensors]
 
@@ -66,7 +65,7 @@ def test_what_one_bus_can_hold_is_where_it_is_on_a_real_one():
 
 
 def test_each_sensor_on_a_serial_line_has_its_own():
-    assert len({line_of(sensor) for sensor in configured(16, 4, "mhz19")}) == 16
+    assert len({sensor.line for sensor in configured(16, 4, "mhz19")}) == 16
 
 
 @pytest.mark.parametrize("fault", many_sensors.FAULTS)

@@ -120,7 +120,7 @@ async def test_a_pwm_chip_that_is_missing_is_told():
         (Fault("nak", "scd30"), "; its address is acknowledged, but no data are: another chip may be there"),
         (Fault("timeout", "scd30"), "held the clock for too long; .* switch the power off and on"),
         (Fault("bus_error", "scd30"), "broke off the transfer; look for loose contacts, long wires"),
-        (Fault("bad_crc", "scd30"), "a wrong checksum; look for loose contacts, .* a missing ground"),
+        (Fault("bad_crc", "scd30"), "a wrong checksum; slow the bus down .* a missing ground"),
     ],
 )
 async def test_a_sensor_that_fails_says_what_to_look_at(fault: Fault, words: str):

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from growd.config import Config, ConfigError, Sensor, load, refuse
+from growd.config.device_checks import device_inconsistencies
 from growd.wiring.app import DEVICE_CHECKS
-from growd.wiring.sensors import shared_places
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,9 +146,9 @@ def test_what_can_not_be_replicated_is_said_without_a_password(address: str, opt
 def test_options_of_replication_that_exclude_each_other_are_refused():
     https = "replication.url=https://far"
     all_off = refusal(https, *(f"replication.{name}=off" for name in ("points", "events", "recipes")))
-    assert "[replication] points: is off, as are events and recipes" in all_off
+    assert "[replication] points: is off as events and recipes are" in all_off
     unverified = refusal(https, "replication.ca_file=/etc/ca.pem", "replication.verify_tls=false")
-    assert "[replication] ca_file: has no effect with verify_tls = false" in unverified
+    assert "[replication] ca_file: is of no use with verify_tls = false" in unverified
 
 
 def test_replication_is_off_until_an_address_is_given():
@@ -205,7 +205,7 @@ def test_a_setting_that_the_scd30_does_not_have_is_refused(tmp_path: Path, setti
 def test_an_option_of_another_kind_of_sensor_is_refused(tmp_path: Path, option: str):
     file = tmp_path / "growd.toml"
     file.write_text(f"[[sensor]]\nname = 'lux'\nkind = 'bh1750'\n{option}\n")
-    with pytest.raises(ConfigError, match=r"\[sensor\] \w+: lux is a bh1750; this is for scd30.* only"):
+    with pytest.raises(ConfigError, match=r"\[sensor\] \w+: lux is a bh1750; it is for scd30.* only"):
         load(file)
 
 
@@ -232,7 +232,7 @@ def test_an_mhz19_is_at_a_serial_port(tmp_path: Path):
         ),
         (
             "port = '/dev/serial0'\naltitude_m = 3",
-            "[sensor] altitude_m: air is a mhz19; this is for scd30 only",
+            "[sensor] altitude_m: air is a mhz19; it is for scd30 only",
         ),
         (
             "port = '/dev/serial0'\nrange_ppm = 3000",
@@ -318,7 +318,7 @@ def test_the_pins_of_a_sensor_with_a_serial_line_are_taken(tmp_path: Path, senso
 def test_two_sensors_at_one_port_are_refused(others: str):
     sensors = [Sensor(name=n, kind="mhz19", port=p) for n, p in (("a", "/dev/serial0"), ("b", others))]
     with pytest.raises(ConfigError, match=r"\[sensor\] port: . and . are both at /dev/serial0"):
-        refuse(shared_places(Config(sensor=tuple(sensors))))
+        refuse(device_inconsistencies(Config(sensor=tuple(sensors))))
 
 
 def test_two_sensors_of_one_name_are_refused(tmp_path: Path):
@@ -356,7 +356,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path):
 
 
 def test_a_user_that_basic_authentication_can_not_carry_is_refused_without_the_password():
-    with pytest.raises(ConfigError, match=r"\[couchdb\] url: a user name cannot contain a colon") as caught:
+    with pytest.raises(ConfigError, match=r"\[couchdb\] url: a user can't have a colon") as caught:
         load(None, ("couchdb.url=http://a%3Ab:secret@127.0.0.1:5984",))
     assert "secret" not in str(caught.value)
 
@@ -427,7 +427,7 @@ def test_relays_are_off_without_commands_unless_said_otherwise(tmp_path: Path):
         *(
             (
                 f"[light]\nswitched = true\n{option}",
-                f"[light] {option.split()[0]}: is for a dimmed lamp",
+                f"[light] {option.split()[0]}: is for a lamp that is dimmed",
             )
             for option in ("ramp_s = 5", "gamma = 2.2", "minimum_duty = 0.1", "hardware_pwm = true")
         ),
@@ -449,9 +449,7 @@ def test_devices_that_can_not_be_are_refused(tmp_path: Path, text: str, words: s
 def test_hardware_pwm_needs_a_pin_that_has_it(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text("[light]\nhardware_pwm = true\n[[light.channel]]\nname = 'red'\npin = 22\n")
-    with pytest.raises(
-        ConfigError, match=r"\[light\] hardware_pwm: is for GPIO 12, 13, 18, 19, and the lamp"
-    ):
+    with pytest.raises(ConfigError, match=r"\[light\] hardware_pwm: is for GPIO 12, 13, 18, 19, none of"):
         load(file)
     assert load(None, ("light.hardware_pwm=true",)).light.hardware_pwm
 
@@ -541,7 +539,7 @@ def test_further_environments_have_sections_of_their_own(tmp_path: Path):
             "[chamber.shelf_3.filter] weight: must be a number from 0.001 to 1, got 2",
         ),
         (SHELF + "[[chamber.shelf_2.sensor]]\nname = 'x'", "[chamber.shelf_2.sensor] x.kind: is missing"),
-        (SHELF + "light.channel = []", "[chamber.shelf_3.light] channel: is missing"),
+        (SHELF + "light.channel = []", "[chamber.shelf_3.light] channel: has no entry"),
         (SHELF.replace('"valve"', '"light"'), "[chamber.shelf_2.relay] name: light is the name of another"),
         (
             SHELF.replace("bus = 3", "range_ppm = 2000"),
@@ -573,7 +571,7 @@ def test_what_is_wrong_in_a_further_environment_is_named(tmp_path: Path, text: s
 
 def test_an_i2c_bus_may_have_sensors_of_several_environments(tmp_path: Path):
     file = tmp_path / "growd.toml"
-    file.write_text(SHELF.replace("bus = 3", "bus = 1"))
+    file.write_text(SHELF.replace("bus = 3", "address = 0x60"))
     assert load(file).chamber["shelf_2"].sensor[0].bus == 1
 
 

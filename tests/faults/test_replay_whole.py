@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.bus.messages import Quality
-from growd.config import Config, FilterOptions, Light, Sensor, Simulator
+from growd.config import Config, FilterOptions, Light, Sensor, Simulator, chambers_of
 from growd.control import filters, sampling
 from growd.variables import VARIABLES
-from growd.wiring.chamber import sensed
 from growd_hwsim import chamber
 from growd_hwsim.replay import GAP_S
 from support.jumping import Rig, rigged
@@ -120,7 +119,7 @@ async def replaying(path: Path, *sensors: Sensor) -> AsyncIterator[Replayed]:
     recorded = _recorded(path)
     async with rigged(config) as rig:
         start = rig.clock.monotonic()
-        said: Said = {variable: [] for variable in recorded if variable in sensed(config)}
+        said: Said = {variable: [] for variable in recorded if variable in chambers_of(config)[0].measured}
         node = rig.bus.node("reader")
 
         async def listen() -> None:

@@ -10,8 +10,9 @@ import pytest
 from growd.bus import Bus
 from growd.control.calls import STUCK_AFTER
 from growd.runtime.clock import RealClock
-from growd.wiring.chamber import DEVICE_TIMEOUT_S, Plants, declare_topics
+from growd.wiring.chamber import DEVICE_TIMEOUT_S, AllChambers
 from growd.wiring.simulator import simulated_hardware
+from growd.wiring.topics import declare_topics
 from growd_hwsim.faults import Fault
 from growd_hwsim.i2c import CLEARING_PULSES, I2CKernel
 from support.memory import ShortMemory
@@ -94,7 +95,7 @@ async def test_what_hangs_does_not_hold_up_the_end(monkeypatch):
     bus, complaints = Bus(RealClock()), []
     declare_topics(TWO_BUSES, bus)
     machine = simulated_hardware(TWO_BUSES, bus.clock)
-    plant = Plants(TWO_BUSES, bus, machine, memory=ShortMemory(), complain=complaints.append)
+    plant = AllChambers(TWO_BUSES, bus, machine, memory=ShortMemory(), report=complaints.append)
     async with plant.running():
         machine.faults.inject(Fault("hang", "i2c-1"))
         await until(lambda: plant.workers["i2c-1"].replaced >= 1)

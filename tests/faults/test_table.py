@@ -34,8 +34,8 @@ from growd.bus.messages import Quality
 from growd.control.actuation import PERIOD_S
 from growd.control.actuation import RETRIES as OUTPUT_RETRIES
 from growd.control.sampling import NOT_READY_LIMIT_S, RETRIES, SECOND_TRY_S, SILENCE_S
+from growd.device_kinds import SENSOR_KINDS
 from growd.wiring.chamber import DEVICE_TIMEOUT_S
-from growd.wiring.sensors import SENSOR_KINDS
 from growd_drivers.mhz19 import WARM_UP_S
 from growd_hwsim.fault_kinds import ADDRESS, BUS, KINDS, PIN, PORT
 from growd_hwsim.faults import BUS_TIMEOUT_S, Fault
@@ -410,7 +410,7 @@ async def test_three_sensors_outvote_one_that_lies(row: Row):
         sensor(row.device, name, **({"port": port} if is_serial else {"bus": bus}))
         for bus, (name, port) in enumerate(ports.items(), start=1)
     ]
-    place = ports["first"] if is_serial else f"i2c-1:{SENSOR_KINDS[row.device].address:#04x}"
+    place = ports["first"] if is_serial else f"i2c-1:{SENSOR_KINDS[row.device].addresses[0]:#04x}"
     config = chamber_of(*sensors, combine={variables(row)[0]: "median"})
     async with steady_scene(config) as scene:
         await play(scene, replace(row, device=place))

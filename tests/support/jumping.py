@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from growd.bus import Bus
 from growd.runtime.liveness import Liveness
-from growd.wiring.chamber import Plants, declare_topics
+from growd.wiring.chamber import AllChambers
 from growd.wiring.simulator import simulated_hardware
+from growd.wiring.topics import declare_topics
 from growd_hwsim import uart
 from support.clock import Sleepers
 from support.memory import ShortMemory
@@ -316,8 +317,8 @@ class Rig:
         self.machine: SimulatedHardware = simulated_hardware(config, self.clock)
         answer_at_once(self.machine)
         self.complaints: list[str] = []
-        self.plant = Plants(
-            config, self.bus, self.machine, memory=self.memory, complain=self.complaints.append
+        self.plant = AllChambers(
+            config, self.bus, self.machine, memory=self.memory, report=self.complaints.append
         )
 
     def last(self, topic: str) -> Any:

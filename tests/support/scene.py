@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor
+from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor, chambers_of
+from growd.device_kinds import SENSOR_KINDS
 from growd.store.points import PointMaker, StorageRule
 from growd.store.recorder import Recorder
-from growd.wiring.chamber import sensed
-from growd.wiring.sensors import SENSOR_KINDS
 from support.jumping import rigged
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Scene:
         self.rig = rig
         self.moments: list[Moment] = []
         self.points: list[DataPoint] = []
-        self.variables = sensed(rig.config)
+        self.variables = list(chambers_of(rig.config)[0].measured)
         self.steady_at = 0.0
         self._nodes = {sensor.name: f"samplers/{sensor.name}" for sensor in rig.config.sensor}
         self._nodes |= {"light": "actuators/light", "valve": "actuators/valve"}

@@ -15,7 +15,7 @@ from growd.cli.asking import status_of
 from growd.cli.options import DaemonOptions
 from growd.config import ChamberOptions, ChannelOptions, Config, Environment, Light, RelayOptions, Sensor
 from growd.control.actuation import LightActuator, SwitchActuator
-from growd.wiring.chamber import Plant
+from growd.wiring.chamber import ChamberControl
 from growd_hwsim.faults import Fault
 from support.jumping import Rig, rigged
 from support.program import PATIENCE_S, Home, Program, home_on, started
@@ -105,7 +105,7 @@ async def test_all_outputs_are_made_safe_before_any_is_closed_though_one_has_an_
     monkeypatch: pytest.MonkeyPatch,
 ):
     steps: list[str] = []
-    make_safe, close = SwitchActuator.make_safe, Plant.close
+    make_safe, close = SwitchActuator.make_safe, ChamberControl.close
 
     async def raise_one(_: LightActuator) -> bool:
         raise ZeroDivisionError
@@ -114,13 +114,13 @@ async def test_all_outputs_are_made_safe_before_any_is_closed_though_one_has_an_
         steps.append(f"safe: {await make_safe(valve)}")
         return True
 
-    async def noted_close(plant: Plant) -> None:
+    async def noted_close(plant: ChamberControl) -> None:
         steps.append("close")
         await close(plant)
 
     monkeypatch.setattr(LightActuator, "make_safe", raise_one)
     monkeypatch.setattr(SwitchActuator, "make_safe", noted_make_safe)
-    monkeypatch.setattr(Plant, "close", noted_close)
+    monkeypatch.setattr(ChamberControl, "close", noted_close)
     async with rigged(CONFIG) as rig:
         await rig.clock.advance(KNOWN_S)
     assert steps == ["safe: True", "close", "close"]

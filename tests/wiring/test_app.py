@@ -19,14 +19,15 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from growd.cli.main import main
-from growd.config import InterlockOptions, RelayOptions, Sensor, load
+from growd.config import CarbonDioxide, InterlockOptions, RelayOptions, Sensor, load
 from growd.config.alerts import Notify
 from growd.config.checks import RESERVED
 from growd.config.profiles import profile_path
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
-from growd.store.point_log import LOG_BYTES, LOG_NAME, PointLog
+from growd.store.outbox import LOG_BYTES, Outbox
+from growd.store.point_log import LOG_NAME, PointLog
 from growd.wiring.app import App, Running
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from growd.store.outbox import Outbox
     from growd.store.points import DataPoint
     from support.database import DatabaseServer
 
@@ -710,7 +710,9 @@ async def test_an_empty_bottle_is_an_alarm_that_outlasts_a_restart_until_it_is_r
             name="valve", pin=23, variable="air_carbon_dioxide_valve_on", stale_after_s=86_400.0
         )
         config = load(None, (*SETTINGS, f"simulator.speed={speed}"))
-        return App(replace(config, relay=(valve,), interlock=InterlockOptions(no_rise_open_s=60.0)), tmp_path)
+        limits = InterlockOptions(no_rise_open_s=60.0)
+        autotune = CarbonDioxide(autotune_open_s=60.0)
+        return App(replace(config, relay=(valve,), interlock=limits, carbon_dioxide=autotune), tmp_path)
 
     def empty_the_bottle() -> None:
         chamber = machines[-1].chamber

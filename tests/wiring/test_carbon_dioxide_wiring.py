@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from growd.bus import Bus
 from growd.config import CarbonDioxide, Config, ConfigError, RelayOptions, Sensor, Simulator, load
-from growd.wiring.chamber import Plants, declare_topics
+from growd.wiring.chamber import AllChambers
+from growd.wiring.topics import declare_topics
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
@@ -20,8 +21,8 @@ CO2 = "environment_1/controllers/air_carbon_dioxide"
 async def plant_of(config):
     bus = Bus(ManualClock())
     declare_topics(config, bus)
-    plants = Plants(config, bus, simulated(SleepingTime()), memory=ShortMemory(), complain=print)
-    parts = [part.node.name for part in plants.by_environment["environment_1"].parts()]
+    plants = AllChambers(config, bus, simulated(SleepingTime()), memory=ShortMemory(), report=print)
+    parts = [part.node.name for part in plants.by_environment["environment_1"].components()]
     await plants.workers.close(1.0)
     return bus, parts
 

@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.config import Config, ConfigError, Light, RelayOptions, Sensor, StorageRule, Store, refuse
+from growd.config.device_checks import device_inconsistencies
 from growd.runtime.clock import RealClock
-from growd.wiring.chamber import Plants, declare_topics, unmeasured_variables
+from growd.wiring.chamber import AllChambers
 from growd.wiring.simulator import simulated_hardware
+from growd.wiring.topics import declare_topics
 from growd_hwsim.faults import Fault
 from support.clock import ManualClock
 from support.jumping import Rig, rigged
@@ -32,8 +34,8 @@ class Bench:
         self.bus = Bus(self.clock)
         declare_topics(config, self.bus)
         self.complaints: list[str] = []
-        self.plants = Plants(
-            config, self.bus, simulated(SleepingTime()), memory=ShortMemory(), complain=self.complaints.append
+        self.plants = AllChambers(
+            config, self.bus, simulated(SleepingTime()), memory=ShortMemory(), report=self.complaints.append
         )
         self.plant = self.plants.by_environment[config.environment.id]
 
@@ -42,7 +44,7 @@ async def test_what_a_slow_sensor_says_is_not_stale_before_it_speaks_again():
     bench = Bench(SLOW)
     samples = bench.bus.node("sensor").publisher("environment_1/raw/air_carbon_dioxide")
     measured = bench.bus.topics.get("environment_1/measured/air_carbon_dioxide")
-    async with running(bench.clock, *bench.plant.controllers()):
+    async with running(bench.clock, *bench.plant.filters()):
         for _ in range(3):
             samples.publish(400.0)
             await bench.clock.advance(120)
@@ -236,7 +238,7 @@ class TestSeveralSensorsOfOneVariable:
 )
 def test_what_no_sensor_measures_can_not_be_used(config: Config, words: str):
     with pytest.raises(ConfigError, match=re.escape(words)):
-        refuse(unmeasured_variables(config))
+        refuse(device_inconsistencies(config))
 
 
 async def test_outputs_that_hang_are_told_together_and_hold_up_the_end_together(monkeypatch):
@@ -247,7 +249,7 @@ async def test_outputs_that_hang_are_told_together_and_hold_up_the_end_together(
     bus, complaints = Bus(RealClock()), []
     declare_topics(config, bus)
     machine = simulated_hardware(config, bus.clock)
-    async with Plants(config, bus, machine, memory=ShortMemory(), complain=complaints.append).running():
+    async with AllChambers(config, bus, machine, memory=ShortMemory(), report=complaints.append).running():
         states = [bus.topics.get(f"environment_1/switches/{relay.name}") for relay in relays]
         await until(lambda: all(state.last for state in states))
         for relay in relays:

@@ -17,6 +17,7 @@ from growd.config import (
     Light,
     RelayOptions,
     Sensor,
+    chambers_of,
 )
 from growd.config.services import SetPoints
 from growd.control.topics import declare_environment
@@ -24,7 +25,7 @@ from growd.recipes.interpreter import check
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.wiring.app import check_config
-from growd.wiring.recipes import reach_of, recipe_runners
+from growd.wiring.recipes import recipe_runners
 from support.clock import ManualClock
 from support.running import running
 
@@ -34,21 +35,23 @@ FAN = RelayOptions(name="fan", pin=6, variable="air_flush_on")
 SENSOR = Sensor(name="air", kind="scd30")
 
 
+def reach_of(config: Config):
+    return chambers_of(config)[0].reach()
+
+
 def test_a_lamp_can_be_asked_for_its_full_light_and_each_of_its_channels():
     light = Light(channel=(ChannelOptions(name="red", pin=4),), full_scale_lux=9_000)
-    assert reach_of(ChamberOptions(light=light)) == {
+    assert reach_of(Config(light=light)) == {
         "light_illuminance": (0, 9_000),
         "light_intensity_red": (0, 1),
     }
 
 
 def test_carbon_dioxide_can_be_asked_for_up_to_its_ceiling_where_a_sensor_and_a_valve_are():
-    chamber = ChamberOptions(
-        sensor=(SENSOR,), relay=(VALVE, FAN), interlock=InterlockOptions(ceiling_ppm=2_000)
-    )
+    chamber = Config(sensor=(SENSOR,), relay=(VALVE, FAN), interlock=InterlockOptions(ceiling_ppm=2_000))
     switches = {"air_carbon_dioxide_valve_on": (0, 1), "air_flush_on": (0, 1)}
     assert reach_of(chamber) == switches | {"air_carbon_dioxide": (0, 2_000)}
-    assert reach_of(ChamberOptions(relay=(VALVE, FAN))) == switches
+    assert reach_of(Config(sensor=(), relay=(VALVE, FAN))) == switches
 
 
 def test_what_no_actuator_can_do_is_warned_of_once_for_each_variable():
@@ -59,7 +62,7 @@ def test_what_no_actuator_can_do_is_warned_of_once_for_each_variable():
         [30, "air_temperature", 25],
         [60, "air_carbon_dioxide", 1_500],
     ]
-    chamber = ChamberOptions(light=Light(), sensor=(SENSOR,), relay=(VALVE,))
+    chamber = Config(light=Light(), sensor=(SENSOR,), relay=(VALVE,))
     findings = check({"format": "simple", "operations": operations}, reach_of(chamber))
     assert [str(finding) for finding in findings] == [
         "/operations/0: light_illuminance can be driven from 0 to 20000 here, not to 30000",

@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from growd.config import ChamberOptions, Config, ConfigError, Light, Sensor, refuse
-from growd.wiring.sensors import SensorDevice, line_of, shared_places
+from growd.config.device_checks import device_inconsistencies
+from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import NotReadyError, TransferError
 from growd_drivers.mhz19 import WARM_UP_S
 from growd_hwsim.faults import Fault
@@ -46,13 +47,13 @@ def machine():
 
 
 def test_a_sensor_behind_a_bridge_is_in_the_thread_of_its_bus():
-    assert [line_of(sensor) for sensor in (BRIDGED, LUX, PORT)] == ["i2c-3", "i2c-3", "/dev/serial0"]
+    assert [sensor.line for sensor in (BRIDGED, LUX, PORT)] == ["i2c-3", "i2c-3", "/dev/serial0"]
 
 
 def test_a_bridge_and_a_chip_at_one_address_are_refused():
     other = Sensor(name="lux", kind="bh1750", bus=3, address=0x4D)
     with pytest.raises(ConfigError, match="bridged and lux are both at 0x4d on bus 3"):
-        refuse(shared_places(Config(sensor=(BRIDGED, other))))
+        refuse(device_inconsistencies(Config(sensor=(BRIDGED, other))))
 
 
 def test_a_serial_port_has_one_sensor_of_all_environments():
@@ -60,7 +61,7 @@ def test_a_serial_port_has_one_sensor_of_all_environments():
     config = Config(sensor=(PORT,), chamber={"shelf_2": ChamberOptions(sensor=(at_any,))})
     both = "environment_1/at_a_port and shelf_2/at_a_port are both at /dev/serial0"
     with pytest.raises(ConfigError, match=re.escape(f"[chamber.shelf_2.sensor] port: {both}")):
-        refuse(shared_places(config))
+        refuse(device_inconsistencies(config))
 
 
 async def test_a_sensor_behind_a_bridge_is_read_from_its_configuration_to_its_topic():
@@ -94,7 +95,7 @@ def test_a_bus_is_taken_over_with_the_lines_of_its_bridges(machine, first):
     lux.read()
 
     def use():
-        machine.take_over(line_of(first))
+        machine.take_over(first.line)
         lux.read()
         with pytest.raises(NotReadyError):
             bridged.read()
@@ -123,7 +124,7 @@ def test_a_serial_line_is_taken_over_alone(machine):
     lux.read()
 
     def use():
-        machine.take_over(line_of(PORT))
+        machine.take_over(PORT.line)
         with pytest.raises(NotReadyError):
             at_a_port.read()
 

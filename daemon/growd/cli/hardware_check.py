@@ -1,4 +1,4 @@
-"""What the configuration names, and whether it is there: of what does not answer, what to do about it."""
+"""Asks every device that the configuration names, and advises what to do about one that does not answer."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from growd.config import Config, Light
+from growd.config import Config, Light, chambers_of
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
+from growd.device_kinds import SENSOR_KINDS, with_article
 from growd.runtime.worker import Workers
 from growd.variables import VARIABLES
 from growd.wiring.outputs import advice_for_pin, joining, lamp_gpio, relay_device
-from growd.wiring.sensors import SENSOR_KINDS, SensorDevice, line_of
+from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import (
     DeviceMissingError,
     HardwareUnavailableError,
@@ -39,16 +40,11 @@ LIMIT_S: Final = 15.0
 """For one device: a stuck bus takes 1 s for each transfer, a small Pi seconds to read Adafruit's driver."""
 
 _DEFAULT: Final = " (default, as the configuration names none)"
-_PATIENCE_S: Final = 5.0  # two intervals of an SCD30, for its first measurement
+_FIRST_READING_S: Final = 5.0  # two measurement intervals of an SCD30
 _POLL_S: Final = 0.25
 _CLOSE_S: Final = 0.5
-_PARTS: Final = {"mhz19": "MH-Z19", "mhz16": "MH-Z16"}  # the other kinds are their parts' names
-_USUAL_AT: Final = {
-    0x23: "a BH1750",
-    0x29: "a TSL2591",
-    0x4D: "an SC16IS750",
-    0x5C: "a BH1750",
-    0x61: "an SCD30",
+_USUAL_AT: Final = {0x4D: with_article("SC16IS750")} | {
+    address: with_article(kind.part) for kind in SENSOR_KINDS.values() for address in kind.addresses
 }
 _HELD_LOW: Final = (
     "a chip or a short circuit holds a line of the bus low: switch the power off and on, then take the parts "
@@ -68,7 +64,7 @@ _SERIAL_ADVICE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceAnswer:
-    """What came of asking one device."""
+    """The result of asking one device."""
 
     device: str
     answers: bool
@@ -76,36 +72,34 @@ class DeviceAnswer:
 
 
 def described(config: Config) -> Iterator[tuple[str, str]]:
-    """The name of each device, and what it is, where, for which variables, and whether it is a default."""
-    for environment, chamber in config.chambers().items():
-        named = functools.partial(config.device, environment)
-        for sensor in chamber.sensor:
-            variables = ", ".join(SENSOR_KINDS[sensor.kind].variables.values())
-            default = _DEFAULT if chamber.sensor is Config().sensor else ""
-            yield named(sensor.name), f"{_name_of(sensor)}: {variables}{default}"
-        light = chamber.light
+    """The name of each device, and its kind, place and variables, and whether it is a default."""
+    for chamber in chambers_of(config):
+        options, light = chamber.options, chamber.options.light
+        for sensor in options.sensor:
+            default = _DEFAULT if options.sensor is Config().sensor else ""
+            yield chamber.device(sensor.name), f"{_name_of(sensor)}: {', '.join(sensor.variables)}{default}"
         if light.enabled:
-            variables = ", ".join(f"light_intensity_{channel.name}" for channel in light.channel)
+            variables = ", ".join(f"light_intensity_{channel}" for channel in chamber.lamp_channels)
             default = _DEFAULT if light.channel is Light().channel else ""
-            yield named("light"), f"{_lamp(light)}: {variables}{default}"
-        for relay in chamber.relay:
-            yield named(relay.name), f"{_relay(relay)}, active {relay.active}: {relay.variable}"
+            yield chamber.device("light"), f"{_lamp(light)}: {variables}{default}"
+        for relay in options.relay:
+            yield chamber.device(relay.name), f"{_relay(relay)}, active {relay.active}: {relay.variable}"
 
 
 async def check_hardware(
-    config: Config, hardware: Hardware, clock: Clock, tell: Callable[[DeviceAnswer], None]
+    config: Config, hardware: Hardware, clock: Clock, report: Callable[[DeviceAnswer], None]
 ) -> list[DeviceAnswer]:
-    """Ask one device after the other, and `tell` what came of it, as it comes. All that came.
+    """Ask one device after the other, `report` each answer, and return them all.
 
-    Sensors are set up and read as the daemon does it. Outputs are claimed at their safe value and left at it.
-    A device that takes more than `LIMIT_S` of the clock is left behind with its thread.
+    Sensors are set up and read as by the daemon. Outputs are claimed at their safe level and stay there. A
+    device that takes longer than `LIMIT_S` is abandoned with its thread.
     """
     check = _Check(config, hardware, clock)
     findings = []
     try:
         for ask in check.questions():
             findings.append(await ask())
-            tell(findings[-1])
+            report(findings[-1])
     finally:
         await check.close()
     return findings
@@ -120,15 +114,14 @@ class _Check:
 
     def questions(self) -> Iterator[Callable[[], Awaitable[DeviceAnswer]]]:
         """One coroutine function for each device."""
-        for environment, chamber in self._config.chambers().items():
-            named = functools.partial(self._config.device, environment)
-            for sensor in chamber.sensor:
+        for chamber in chambers_of(self._config):
+            named, light = chamber.device, chamber.options.light
+            for sensor in chamber.options.sensor:
                 yield functools.partial(self._ask_sensor, named(sensor.name), sensor)
-            light = chamber.light
             if light.enabled:
                 claim = functools.partial(_claim_lamp, self._hardware, light)
                 yield functools.partial(self._ask_output, named("light"), _lamp(light), "dark", claim)
-            for relay in chamber.relay:
+            for relay in chamber.options.relay:
                 claim = functools.partial(_claim_relay, self._hardware, relay)
                 yield functools.partial(self._ask_output, named(relay.name), _relay(relay), relay.safe, claim)
 
@@ -172,7 +165,7 @@ class _Check:
             return _advice_for_unavailable(sensor, error)
         if isinstance(error, TransferError):
             table = _SERIAL_ADVICE if error.address is None else _I2C_ADVICE
-            return table.get(error.errno or 0, "")
+            return {**table, **SENSOR_KINDS[sensor.kind].advice}.get(error.errno or 0, "")
         return ""
 
     async def _advice_for_missing(self, sensor: Sensor, address: int) -> str:
@@ -181,12 +174,12 @@ class _Check:
         try:
             found = await self._call(sensor.name, self._worker_of(sensor), scan)
         except DEVICE_ERRORS:
-            return ""  # the bus itself fails: there is nothing to be learnt from it
+            return ""  # the bus itself fails
         known = {
-            _address_of(other): self._config.device(environment, other.name)
-            for environment, chamber in self._config.chambers().items()
-            for other in chamber.sensor
-            if _bus_of(other) == sensor.bus
+            other.i2c_address: chamber.device(other.name)
+            for chamber in chambers_of(self._config)
+            for other in chamber.options.sensor
+            if other.line == sensor.line
         }
         strays = [place for place in found if place not in known]
         if address in found:
@@ -201,11 +194,10 @@ class _Check:
         )
 
     def _worker_of(self, sensor: Sensor) -> Worker:
-        line = line_of(sensor)
-        return self._workers.named(line, functools.partial(self._hardware.take_over, line))
+        return self._workers.named(sensor.line, functools.partial(self._hardware.take_over, sensor.line))
 
     async def _call(self, device: str, worker: Worker, function: Callable[[], T]) -> T:
-        """In the worker, within the limit; what takes longer is left behind, and what is next goes on."""
+        """Call in the worker, within the limit. A call that takes longer is abandoned."""
         calls = DeviceCalls(device, worker, self._clock, LIMIT_S)
         try:
             return await calls.run(function)
@@ -217,7 +209,7 @@ class _Check:
 
 
 def _read(device: SensorDevice, hardware: Hardware, tries: int) -> dict[str, float]:
-    """The first reading. A transfer that fails is tried once more, for buses miss one now and then."""
+    """The first reading. A failed transfer is tried once more, since buses miss one now and then."""
     has_failed = False
     for tries_left in reversed(range(tries)):
         try:
@@ -234,12 +226,12 @@ def _read(device: SensorDevice, hardware: Hardware, tries: int) -> dict[str, flo
 
 
 def _tries_of(sensor: Sensor) -> int:
-    """One that warms up has no measurement for minutes."""
-    return 2 if SENSOR_KINDS[sensor.kind].warm_up_s else round(_PATIENCE_S / _POLL_S)
+    """A sensor that warms up has no measurement for minutes."""
+    return 2 if SENSOR_KINDS[sensor.kind].warm_up_s else round(_FIRST_READING_S / _POLL_S)
 
 
 def _claim_lamp(hardware: Hardware, light: Light) -> None:
-    """Without PWM, whose end makes a pin low for a moment, which lights an inverted lamp."""
+    """Without PWM: when it ends the pin is low for a moment, which lights an inverted lamp."""
     gpio = lamp_gpio(hardware, light)
     for channel in light.channel:
         claim_output(gpio, channel.pin, int(light.inverted), device="light")
@@ -251,22 +243,12 @@ def _claim_relay(hardware: Hardware, relay: RelayOptions) -> None:
     device.close()
 
 
-def _address_of(sensor: Sensor) -> int:
-    return sensor.address or SENSOR_KINDS[sensor.kind].address
-
-
-def _bus_of(sensor: Sensor) -> int | None:
-    return sensor.bus if sensor.port is None else None
-
-
 def _name_of(sensor: Sensor) -> str:
     """As errors name it, such as "SCD30 at 0x61 on I2C bus 1"."""
-    part = _PARTS.get(sensor.kind, sensor.kind.upper())
-    if sensor.port is not None:
-        return f"{part} on {sensor.port}"
-    if not SENSOR_KINDS[sensor.kind].address:
-        return f"{part} on {place_of(sensor.bus, sensor.address)}"
-    return f"{part} at {_address_of(sensor):#04x} on I2C bus {sensor.bus}"
+    kind = SENSOR_KINDS[sensor.kind]
+    if kind.addresses:
+        return f"{kind.part} at {sensor.i2c_address:#04x} on I2C bus {sensor.bus}"
+    return f"{kind.part} on {sensor.port or place_of(sensor.bus, sensor.i2c_address)}"
 
 
 def _lamp(light: Light) -> str:

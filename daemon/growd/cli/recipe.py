@@ -24,13 +24,13 @@ from growd.cli.names import complete_with, did_you_mean
 from growd.cli.options import DaemonOptions, client_options, json_option, refuse
 from growd.cli.output import echo_lines, output_options, print_json, table
 from growd.cli.recipe_plan import draw, lasting, table_of
+from growd.config import Chamber
 from growd.recipes.drawing import plan_of
 from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import RecipeFinding, errors
 from growd.recipes.interpreter import FORMATS, check, interpret, schema_of
 from growd.recipes.reading import read
 from growd.runtime.text import duration
-from growd.wiring.recipes import reach_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from growd.cli.client import DaemonClient
-    from growd.config import ChamberOptions
 
 _DATABASE: Final = "recipes"
 
@@ -314,7 +313,7 @@ class _Asked:
             found = self._ask("check_recipe", {"recipe": document}).findings
             chamber = f" in {self._environment} of the daemon at {self._daemon.address().origin}"
         except ClientError as error:
-            found = check(document, reach_of(self._chamber()))
+            found = check(document, self._chamber().reach())
             chamber = f" in {self._environment} of the configuration"
             click.echo(f"growd: checked without the daemon: {error}", err=True)
         return repeated + found, chamber
@@ -341,11 +340,11 @@ class _Asked:
         name = document.get("_id")
         return plan_of(name if isinstance(name, str) else self._file.stem, document, time.time(), self.zone)
 
-    def _chamber(self) -> ChamberOptions:
+    def _chamber(self) -> Chamber:
         chambers = self._config.chambers()
         if self._environment not in chambers:
             refuse(f"there is no environment {self._environment}; expected one of {', '.join(chambers)}")
-        return chambers[self._environment]
+        return Chamber(self._config, self._environment)
 
     def _ask(self, service: str, arguments: dict[str, Any]) -> _Answer:
         """Raises `ClientError`; ends the program if the daemon refuses."""

@@ -5,6 +5,7 @@ modules of their names; `root` puts them together.
 """
 
 from growd.config.access import Access
+from growd.config.chamber import Chamber, chambers_of
 from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions, Recipe
 from growd.config.devices import ChannelOptions, Light, RelayOptions, Sensor
 from growd.config.findings import ConfigError, Finding, Source, refuse
@@ -24,6 +25,7 @@ from growd.config.services import (
 __all__ = [
     "Access",
     "CarbonDioxide",
+    "Chamber",
     "ChamberOptions",
     "ChannelOptions",
     "Config",
@@ -44,6 +46,7 @@ __all__ = [
     "Source",
     "StorageRule",
     "Store",
+    "chambers_of",
     "load",
     "load_outputs",
     "refuse",

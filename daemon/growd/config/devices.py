@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
 from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
+from growd.device_kinds import LAMP_CHANNELS, SENSOR_KINDS, SWITCH_KINDS
+
+if TYPE_CHECKING:
+    SensorKindName: TypeAlias = str
+    ChannelName: TypeAlias = str
+    SwitchedVariable: TypeAlias = str
+else:
+    SensorKindName = Literal[tuple(SENSOR_KINDS)]
+    ChannelName = Literal[LAMP_CHANNELS]
+    SwitchedVariable = Literal[tuple(SWITCH_KINDS)]
 
 
 class Sensor(Section, frozen=True):
@@ -15,49 +25,62 @@ class Sensor(Section, frozen=True):
     name: Name
     """Name in topics and services."""
 
-    kind: Literal["scd30", "bh1750", "tsl2591", "mhz19", "mhz16"]
-    """SCD30 (CO2, temperature, humidity), BH1750 or TSL2591 (light), MH-Z19 or MH-Z16 (CO2)."""
+    kind: SensorKindName
+    """Kind of the sensor, and what it measures."""
 
     bus: Annotated[int, Meta(ge=0, le=32)] = 1
     """Number of the I2C bus."""
 
     address: Annotated[int, Meta(ge=0, le=0x77)] = 0
-    """Address on the I2C bus; 0 is the default address of the chip. For an MH-Z19 or MH-Z16 without a port:
-    address of its SC16IS750 bridge."""
+    """Address on the I2C bus; 0 is the default address of the chip. For a serial sensor without a
+    port: address of its SC16IS750 bridge."""
 
     interval_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 2.0
     """How often the sensor is read."""
 
     ambient_pressure_hpa: Annotated[int, Meta(ge=700, le=1_400)] | None = None
-    """SCD30: air pressure, by which it corrects CO2."""
+    """Air pressure, by which it corrects CO2."""
 
     altitude_m: Annotated[int, Meta(ge=0, le=65_535)] | None = None
-    """SCD30: altitude above sea level, for the same correction without a pressure. If not set, the chip keeps
+    """Altitude above sea level, for the same correction without a pressure. If not set, the chip keeps
     its setting."""
 
     temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None
-    """SCD30: subtracted from the temperature for self-heating. If not set, the chip keeps its setting."""
+    """Subtracted from the temperature for self-heating. If not set, the chip keeps its setting."""
 
     self_calibration: bool = False
-    """SCD30, MH-Z19, MH-Z16: automatic calibration. It needs fresh air once a day, which a chamber does not
-    have."""
+    """Automatic calibration. It needs fresh air once a day, which a chamber does not have."""
 
     port: Annotated[str, Meta(pattern=r"^/dev/[A-Za-z0-9_./:*+-]+$", max_length=256)] | None = None
-    """MH-Z19, MH-Z16: the serial port. For a USB adapter use its path in /dev/serial/by-id, or a pattern with
-    *."""
+    """The serial port. For a USB adapter use its path in /dev/serial/by-id, or a pattern with *."""
 
     range_ppm: Literal[2_000, 5_000, 10_000] = 10_000
-    """MH-Z19, MH-Z16: upper end of the range. It must be above [interlock] ceiling_ppm, because the end of
+    """Upper end of the range. It must be above [interlock] ceiling_ppm, because the end of
     the range is not a valid reading."""
 
     stuck_after_s: Annotated[float, Meta(ge=600, le=604_800)] = 14_400.0
-    """MH-Z19, MH-Z16: a value that has not changed for this long is a fault."""
+    """A value that has not changed for this long is a fault."""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that it measures."""
+        return tuple(SENSOR_KINDS[self.kind].variables.values())
+
+    @property
+    def i2c_address(self) -> int:
+        """Its address or that of its bridge; 0 without one."""
+        return self.address or next(iter(SENSOR_KINDS[self.kind].addresses), 0)
+
+    @property
+    def line(self) -> str:
+        """Its bus or serial port; each has its own thread."""
+        return self.port or f"i2c-{self.bus}"
 
 
 class ChannelOptions(Section, frozen=True):
     """One colour channel of the lamp."""
 
-    name: Literal["white", "red", "blue"]
+    name: ChannelName
     """Colour of the channel."""
 
     pin: Pin
@@ -138,7 +161,7 @@ class RelayOptions(Section, frozen=True):
     pin: Pin
     """Pin (BCM number)."""
 
-    variable: Literal["air_carbon_dioxide_valve_on", "air_flush_on"]
+    variable: SwitchedVariable
     """What it switches: a CO2 valve or an exhaust fan."""
 
     active: Literal["high", "low"] = "high"

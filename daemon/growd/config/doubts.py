@@ -1,19 +1,21 @@
-"""Options that are valid but probably a mistake: the findings become warnings, and growd starts with them."""
+"""Valid options that are probably a mistake. growd warns about them and starts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from growd.config.chamber import chambers_of
 from growd.config.control import InterlockOptions
 from growd.config.findings import Finding
+from growd.device_kinds import SENSOR_KINDS
+from growd.variables import CARBON_DIOXIDE, VALVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.config.findings import Source
-    from growd.config.root import ChamberOptions, Config
-
-VALVE: Final = "air_carbon_dioxide_valve_on"
+    from growd.config.chamber import Chamber
+    from growd.config.findings import Doubt, Source
+    from growd.config.root import Config
 
 _DOUBTFUL_FROM: Final = {
     "ceiling_ppm": 10_000.0,
@@ -25,75 +27,108 @@ _DOUBTFUL_FROM: Final = {
 
 _HOT_DEGC: Final = 50.0  # no crop grows there
 
-_ADDRESSES: Final = {"scd30": (0x61,), "bh1750": (0x23, 0x5C), "tsl2591": (0x29,)}
-"""I2C addresses that the data sheets give (SCD30 interface description 1.1, BH1750FVI, TSL2591)."""
-
 _ONE_PWM: Final = ({12, 18}, {13, 19})
-"""Pins with one PWM channel between them on a Raspberry Pi 1 to 4 (BCM2711 ARM Peripherals, section 5.3)."""
+"""Pins that share one PWM channel on a Raspberry Pi 1 to 4 (BCM2711 ARM Peripherals, section 5.3)."""
+
+_LEAST_FOR_A_MEDIAN: Final = 3
 
 
-def high_limits(config: Config, _: Source) -> Iterator[Finding]:
+def _high_limits(config: Config, _: Source) -> Iterator[Finding]:
     """Limits of interlocks far above their defaults, where there is an output that they protect from."""
-    for environment, chamber in config.chambers().items():
-        limits, path = chamber.interlock, config.path(environment, "interlock")
-        doubtful = {"light_off_degc": _HOT_DEGC} if chamber.light.enabled else {}
-        if _has_valve(chamber):
+    for chamber in chambers_of(config):
+        limits = chamber.options.interlock
+        doubtful = {"light_off_degc": _HOT_DEGC} if chamber.lamp_channels else {}
+        if VALVE in chamber.switched:
             doubtful |= _DOUBTFUL_FROM
         for option, most in doubtful.items():
             value, default = getattr(limits, option), getattr(InterlockOptions(), option)
             if value >= most:
                 reason = f"{value:g} is far above the default of {default:g}; set it below {most:g}"
-                yield Finding((*path, option), reason)
-        if _has_valve(chamber) and limits.dose_limit_s >= _DOUBTFUL_FROM["dose_s"] > limits.dose_s:
+                yield Finding(chamber.path("interlock", option), reason)
+        if VALVE in chamber.switched and limits.dose_limit_s >= _DOUBTFUL_FROM["dose_s"] > limits.dose_s:
             reason = f"{limits.dose_litres:g} l take the open valve an hour, so there is no limit; set less"
-            yield Finding((*path, "dose_litres"), reason)
+            yield Finding(chamber.path("interlock", "dose_litres"), reason)
 
 
-def self_calibrations(config: Config, _: Source) -> Iterator[Finding]:
+def _unguarded_valves(config: Config, _: Source) -> Iterator[Finding]:
+    """Valves for CO2 that may be open while CO2 is not known."""
+    for chamber in chambers_of(config):
+        for number, relay in enumerate(chamber.options.relay):
+            if relay.variable != VALVE or relay.needs in (None, CARBON_DIOXIDE):
+                continue
+            if CARBON_DIOXIDE in chamber.measured:
+                reason = f"{relay.name} may be open while {CARBON_DIOXIDE} is not known; leave needs out"
+            else:
+                reason = (
+                    f"no sensor measures {CARBON_DIOXIDE}, so no ceiling shuts {relay.name}; add a "
+                    "[[sensor]] for it, and leave needs out"
+                )
+            yield Finding(chamber.path("relay", number, "needs"), reason)
+
+
+def _self_calibrations(config: Config, _: Source) -> Iterator[Finding]:
     """CO2 sensors that calibrate themselves, where a valve raises the CO2."""
-    for environment, chamber in config.chambers().items():
-        for number, sensor in enumerate(chamber.sensor):
-            if sensor.self_calibration and _has_valve(chamber):
+    for chamber in chambers_of(config):
+        for number, sensor in enumerate(chamber.options.sensor):
+            if sensor.self_calibration and VALVE in chamber.switched:
                 reason = (
                     f"{sensor.name} takes the lowest CO2 of a day or week for fresh air, which hides CO2 "
                     "from the interlocks in a chamber that is not aired; set it to false"
                 )
-                path = (*config.path(environment, "sensor"), number, "self_calibration")
-                yield Finding(path, reason)
+                yield Finding(chamber.path("sensor", number, "self_calibration"), reason)
 
 
-def _has_valve(chamber: ChamberOptions) -> bool:
-    return any(relay.variable == VALVE for relay in chamber.relay)
-
-
-def empty_chambers(config: Config, _: Source) -> Iterator[Finding]:
-    """Further environments without a device."""
-    for environment, chamber in config.chamber.items():
-        if not (chamber.sensor or chamber.relay or chamber.light.enabled):
-            reason = f"has no sensor, lamp or relay; add one, such as [[chamber.{environment}.sensor]]"
-            yield Finding(("chamber", environment), reason)
-
-
-def odd_addresses(config: Config, _: Source) -> Iterator[Finding]:
-    """Addresses that a sensor of this kind does not have."""
-    for environment, chamber in config.chambers().items():
-        for number, sensor in enumerate(chamber.sensor):
-            known = _ADDRESSES.get(sensor.kind, ())
-            if sensor.address and known and sensor.address not in known:
-                path = (*config.path(environment, "sensor"), number, "address")
+def _odd_addresses(config: Config, _: Source) -> Iterator[Finding]:
+    """I2C addresses that a sensor of this kind does not have."""
+    for chamber in chambers_of(config):
+        for number, sensor in enumerate(chamber.options.sensor):
+            known = SENSOR_KINDS[sensor.kind].addresses
+            if known and sensor.i2c_address not in known:
                 usual = " or ".join(f"0x{address:02X}" for address in known)
                 reason = f"{sensor.name} is at 0x{sensor.address:02X}, but a {sensor.kind} has {usual}"
-                yield Finding(path, f"{reason}; correct it, unless the bus has an address translator")
+                reason += "; correct it, unless the bus has an address translator"
+                yield Finding(chamber.path("sensor", number, "address"), reason)
 
 
-def shared_pwm(config: Config, _: Source) -> Iterator[Finding]:
-    """Channels of lamps that most models of the Pi can't dim apart; growd would not start there."""
-    lamps = [chamber.light for chamber in config.chambers().values()]
-    pins = {
-        channel.pin for light in lamps if light.enabled and light.hardware_pwm for channel in light.channel
-    }
+def _empty_chambers(config: Config, _: Source) -> Iterator[Finding]:
+    """Further environments without a device."""
+    for chamber in chambers_of(config)[1:]:
+        if not (chamber.options.sensor or chamber.options.relay or chamber.options.light.enabled):
+            example = f"[[chamber.{chamber.environment}.sensor]]"
+            reason = f"has no sensor, lamp or relay; add one, such as {example}"
+            yield Finding(("chamber", chamber.environment), reason)
+
+
+def _shared_pwm(config: Config, _: Source) -> Iterator[Finding]:
+    """Lamp channels that most models of the Pi can't dim independently; growd would not start there."""
+    pins = {pin for chamber in chambers_of(config) for pin in _hardware_pwm_pins(chamber)}
     for pair in _ONE_PWM:
         if pair <= pins:
             both = " and ".join(f"GPIO {pin}" for pin in sorted(pair))
             reason = f"{both} share one PWM channel on a Raspberry Pi 1 to 4; move one of them to another pin"
             yield Finding(("light", "hardware_pwm"), reason)
+
+
+def _hardware_pwm_pins(chamber: Chamber) -> set[int]:
+    light = chamber.options.light
+    return {channel.pin for channel in light.channel} if light.enabled and light.hardware_pwm else set()
+
+
+def _median_of_two(config: Config, _: Source) -> Iterator[Finding]:
+    """A median of two sensors, of which neither can outvote the other: the first one counts."""
+    for chamber in chambers_of(config):
+        for variable, method in chamber.options.combine.items():
+            if method == "median" and len(chamber.sensors_of(variable)) < _LEAST_FOR_A_MEDIAN:
+                reason = 'of two sensors the first one counts; add a third for a median, or write "first"'
+                yield Finding(chamber.path("combine", variable), reason)
+
+
+DOUBTS: Final[tuple[Doubt, ...]] = (
+    _high_limits,
+    _unguarded_valves,
+    _self_calibrations,
+    _odd_addresses,
+    _empty_chambers,
+    _shared_pwm,
+    _median_of_two,
+)

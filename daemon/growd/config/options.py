@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import msgspec
 
+from growd.config.devices import Sensor
 from growd.config.reading import section_in
 from growd.config.root import ChamberOptions, Config
 from growd.config.types import described, unit_of
+from growd.device_kinds import SENSOR_KINDS, kinds_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,8 +94,19 @@ def _options(section: type[Section], default: Any) -> Iterator[Option]:
         value = member.default_factory() if member.default_factory is not REQUIRED else member.default
         if isinstance(default, section):
             value = getattr(default, member.name)
-        words = described(member.type)
-        yield Option(member.name, member.type, words, unit_of(member.name), value, docs.get(member.name, ""))
+        doc = docs.get(member.name, "")
+        if section is Sensor:
+            doc = _sensor_doc(member.name, doc)
+        yield Option(member.name, member.type, described(member.type), unit_of(member.name), value, doc)
+
+
+def _sensor_doc(option: str, doc: str) -> str:
+    """The text of an option of [[sensor]], with what the table of kinds says of it."""
+    if option == "kind":
+        kinds = (f"{each.part} ({', '.join(each.variables.values())})" for each in SENSOR_KINDS.values())
+        return f"{'; '.join(kinds)}."
+    parts = ", ".join(SENSOR_KINDS[name].part for name in kinds_with(option))
+    return f"{parts}: {doc[0].lower()}{doc[1:]}" if parts else doc
 
 
 def _member_docs(kind: type) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Reads the configuration: a TOML file, environment variables and `--set`, into frozen structs.
+"""Reading the configuration: a TOML file, the environment's variables and `--set`, into frozen structs.
 
-`ConfigError` reports all faults at once, each with file, line, section, option, the expected and the given
-value. msgspec stops at the first fault, so the structs are walked here.
+Whatever is wrong (an unknown section or option, a wrong type, a value out of its range, two devices on one
+pin) is collected, and told at once by `ConfigError`: the file with the line, the section, the option, what
+would be right and what was found.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 import msgspec
 
 from growd.config.base import Section
-from growd.config.checks import conflicts, inconsistencies
+from growd.config.checks import inconsistencies
+from growd.config.device_checks import device_conflicts
 from growd.config.devices import Light
 from growd.config.findings import ConfigError, Finding, Source
 from growd.config.lines import lines_of
@@ -31,18 +33,18 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from growd.config.findings import Doubt, OptionPath
+    from growd.config.findings import Doubt, Path
 
 ENVIRONMENT_PREFIX: Final = "GROWD_"
 _log = logging.getLogger(__name__)
-_SEPARATOR: Final = "__"
-_OUTPUT_SECTIONS: Final = ("light", "relay", "simulator")
+_BETWEEN: Final = "__"
+_TELLING_OUTPUTS: Final = ("light", "relay", "simulator")
 _NO_LAMP: Final = Light(enabled=False)
 _SECRET: Final = ("url",)
-"""Options whose value may contain a password, and is not shown."""
+"""Options whose value may hold a password, and is not shown."""
 
 _LOGIN: Final = re.compile("//.*@")
-"""A login in an address, in whatever option."""
+"""In an address that stands where it does not belong."""
 
 _FILES: Final = frozenset(
     {
@@ -50,7 +52,7 @@ _FILES: Final = frozenset(
         *("certificate", "key", "faults", "replay"),
     }
 )
-"""Options that are file names."""
+"""Options that name a file."""
 
 _SWITCHES: Final = {
     "true": "true",
@@ -63,10 +65,10 @@ _SWITCHES: Final = {
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|-?\d+(\.\d+)?")
 
 HEADER_PINS: Final = {29: 5, 31: 6, 32: 12, 33: 13, 35: 19, 36: 16, 37: 26, 38: 20, 40: 21}
-"""Header pins of a Raspberry Pi whose numbers are not GPIO (BCM) numbers, and their GPIO numbers."""
+"""GPIO (BCM) numbers of the pins of a Raspberry Pi's header that can be no GPIO number themselves."""
 
 _BARE_TEXT: Final = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_/][^\s\"'#]*)\s*(?:#.*)?")
-"""An option with a string without quotation marks."""
+"""An option whose text has no quotation marks."""
 
 
 def load(
@@ -78,18 +80,19 @@ def load(
     doubts: Iterable[Doubt] = (),
     warn: Callable[[str], None] = lambda _: None,
 ) -> Config:
-    """Read a file (None: all defaults). Environment variables override it, and `settings` override both.
+    """The configuration of a file (none: all defaults), with the environment's variables on top, and above
+    them `section.option=value` settings.
 
-    A variable is `GROWD_<SECTION>__<OPTION>`, such as GROWD_HTTP__PORT; a setting `section.option=value`.
-    `checks` are further checks of a valid file; `warn` gets a sentence for each finding of `doubts`.
-    Blocking. Raises `ConfigError` with all faults.
+    A variable is `GROWD_<SECTION>__<OPTION>`, such as GROWD_HTTP__PORT. `checks` are further ones, of
+    those who know the devices. Where nothing is wrong, `warn` gets a sentence for each finding of `doubts`.
+    Blocking. Raises `ConfigError` with everything that is wrong.
     """
     environ = os.environ if environ is None else environ
     tree = _tree(path, settings, environ)
     reader = _Reader(tree.values)
     config: Config = reader.struct(tree.values, Config, ())
     findings = reader.findings
-    wanted = (conflicts,) if findings else (conflicts, inconsistencies, *checks)
+    wanted = (device_conflicts,) if findings else (device_conflicts, inconsistencies, *checks)
     findings += [finding for check in wanted for finding in check(config)]
     if findings:
         raise ConfigError(*tree.sentences(findings))
@@ -100,16 +103,16 @@ def load(
 
 
 def load_outputs(path: pathlib.Path | None, settings: tuple[str, ...] = ()) -> Config | None:
-    """As `load`, if the sections of outputs are valid; other sections may have faults.
+    """The configuration as `load` has it, where all that tells its outputs is sound; the rest may be wrong.
 
-    Returns None if an output may be wrong or missing. Blocking. Never raises, since no fault may prevent
-    safe outputs.
+    None where an output may be wrong or missing. Blocking. Raises nothing: whatever is wrong here must not
+    keep outputs from being made safe.
     """
     try:
         tree = _tree(path, settings, os.environ)
         reader = _Reader(tree.values)
         config: Config = reader.struct(tree.values, Config, ())
-        findings = [*reader.findings, *conflicts(config)]
+        findings = [*reader.findings, *device_conflicts(config)]
     except ConfigError:
         return None
     except Exception:  # noqa: BLE001  see above
@@ -118,14 +121,14 @@ def load_outputs(path: pathlib.Path | None, settings: tuple[str, ...] = ()) -> C
     return None if any(_concerns_outputs(finding.path) for finding in findings) else config
 
 
-def _concerns_outputs(path: OptionPath) -> bool:
-    """Whether a fault at this path may hide an output: in a section of outputs, or in an unknown one."""
+def _concerns_outputs(path: Path) -> bool:
+    """Whether what is wrong at a path may hide an output: a section of outputs, or one of unknown name."""
     section = path[2:] if path[0] == "chamber" else path
-    return len(section) <= 1 or section[0] in _OUTPUT_SECTIONS
+    return len(section) <= 1 or section[0] in _TELLING_OUTPUTS
 
 
 def _tree(path: pathlib.Path | None, settings: tuple[str, ...], environ: Mapping[str, str]) -> _Tree:
-    """All given values, unchecked. Raises `ConfigError` if they cannot be read."""
+    """All that is given, not yet checked. Raises `ConfigError` where it can't be read."""
     tree = _Tree(path)
     for name, text in sorted(environ.items()):
         if name.startswith(ENVIRONMENT_PREFIX):
@@ -137,34 +140,34 @@ def _tree(path: pathlib.Path | None, settings: tuple[str, ...], environ: Mapping
 
 
 def _set_variable(tree: _Tree, name: str, text: str) -> None:
-    """Apply an environment variable. Raises `ConfigError` for one with too few underscores."""
+    """Take over one variable of the environment. Raises `ConfigError` for one with too few underscores."""
     rest = name.removeprefix(ENVIRONMENT_PREFIX).lower()
-    if _SEPARATOR in rest:
-        tree.set(".".join(rest.split(_SEPARATOR)), text, name)
+    if _BETWEEN in rest:
+        tree.set(".".join(rest.split(_BETWEEN)), text, name)
     for section in msgspec.structs.fields(Config):
         option = rest.removeprefix(f"{section.name}_")
         kind = section_in(section.type)
         if option != rest and kind is not None and option in kind.__struct_fields__:
-            meant = f"{ENVIRONMENT_PREFIX}{section.name}{_SEPARATOR}{option}".upper()
+            meant = f"{ENVIRONMENT_PREFIX}{section.name}{_BETWEEN}{option}".upper()
             raise ConfigError(f"{name}: sets nothing; write {meant}, with two underscores")
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether the text was valid UTF-8 (PEP 383)."""
+    """Whether no byte of the command line or of a variable was left that is not UTF-8 (PEP 383)."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _value_of(text: str) -> Any:
-    """The text as a TOML value, or else as a string."""
+    """One value as TOML, or else the text."""
     try:
         found = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
         return text
-    return found["value"] if len(found) == 1 else text  # several lines are not a value
+    return found["value"] if len(found) == 1 else text  # more than one line is no value
 
 
 def _not_toml(path: pathlib.Path, error: Exception) -> str:
-    """The error with its line, and a hint for strings without quotation marks."""
+    """What is wrong, with the line; for text without quotation marks, how to write it."""
     found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
     if found is None:
         return f"{path}: is not TOML: {error}"
@@ -180,9 +183,9 @@ def _not_toml(path: pathlib.Path, error: Exception) -> str:
 
 
 def _resolve_files(values: Any, folder: pathlib.Path) -> None:
-    """Resolve file names relative to the folder of the configuration.
+    """Make relative names of files absolute: they are relative to the folder of the configuration.
 
-    A bare name without a file there stays: it may be a systemd credential (`secret_path`).
+    A bare name that is no file there stays, since it may be one of systemd's credentials (`secret_path`).
     """
     if isinstance(values, list):
         for each in values:
@@ -197,7 +200,7 @@ def _resolve_files(values: Any, folder: pathlib.Path) -> None:
 
 
 def _exists(path: pathlib.Path) -> bool:
-    """False also for invalid paths: too long, or with a null character."""
+    """False also for what can't be a path: a name that is too long, or one with a null character."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -206,17 +209,17 @@ def _exists(path: pathlib.Path) -> bool:
 
 @dataclass
 class _Tree:
-    """The given values, and where each comes from."""
+    """The values, and where each of them comes from."""
 
     path: pathlib.Path | None
     values: dict[str, Any] = field(default_factory=dict)
-    _lines: dict[OptionPath, int] = field(default_factory=dict)
-    _origins: dict[OptionPath, str] = field(default_factory=dict)
+    _lines: dict[Path, int] = field(default_factory=dict)
+    _origins: dict[Path, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.path is None:
             return
-        if self.path.is_fifo() or self.path.is_char_device():  # it is read again at SIGHUP
+        if self.path.is_fifo() or self.path.is_char_device():  # the file is read again, also at SIGHUP
             raise ConfigError(f"{self.path}: is not a regular file; write the configuration into one")
         try:
             text = self.path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
@@ -229,7 +232,7 @@ class _Tree:
         _resolve_files(self.values, self.path.parent)
 
     def set(self, option: str, text: str, origin: str) -> None:
-        """Set a value: TOML, or else a string. It may be a password, so errors do not show it."""
+        """Put one value in; it is TOML, or text where it is not. It may hold a password, and is not shown."""
         section, dot, rest = option.strip().partition(".")
         if not dot or not section or not rest:
             raise ConfigError(f"{origin}: must have the form section.option=value")
@@ -237,7 +240,7 @@ class _Tree:
             raise ConfigError(f"{origin}: is not UTF-8")
         place = self.values.setdefault(section, {})
         if not isinstance(place, dict):
-            raise ConfigError(f"{origin}: [{section}] is a list and cannot be set this way; use a file")
+            raise ConfigError(f"{origin}: [{section}] is a list and can't be set so; use a file")
         *inner, last = rest.split(".")
         for name in inner:
             place = place.setdefault(name, {})
@@ -246,8 +249,8 @@ class _Tree:
         place[last] = _value_of(text)
         self._origins[section, *inner, last] = origin
 
-    def line(self, path: OptionPath) -> int:
-        """The line of an option, or of its section; 0 if neither is in the file."""
+    def line(self, path: Path) -> int:
+        """The line of what is at a path, or else of what it is in; 0 where it is not in the file."""
         return next(
             (self._lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self._lines), 0
         )
@@ -257,8 +260,8 @@ class _Tree:
         ordered = sorted(findings, key=lambda finding: self.line(finding.path))
         return [f"{self.origin(each.path)}: {each.sentence}" for each in ordered]
 
-    def origin(self, path: OptionPath) -> str:
-        """Where an option, or its section, was set: file and line, variable or setting."""
+    def origin(self, path: Path) -> str:
+        """The file with the line of what is at a path, or else of what it is in; or what has set it."""
         for end in range(len(path), 0, -1):
             place = path[:end]
             if place in self._origins:
@@ -271,14 +274,14 @@ class _Tree:
 
 
 class _Reader:
-    """Converts the values to structs. Faulty values are left out and reported in `findings`."""
+    """From the tree to structs; what is wrong is left out, and noted."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self.findings: list[Finding] = []
 
-    def struct(self, tree: Mapping[str, Any], kind: type[Any], path: OptionPath) -> Any:
-        """A section without its faulty values; None if a required one is missing."""
+    def struct(self, tree: Mapping[str, Any], kind: type[Any], path: Path) -> Any:
+        """A section; without what is wrong in it. None where it lacks something that it must have."""
         fields = {each.name: each for each in msgspec.structs.fields(kind)}
         for name in tree:
             if name not in fields:
@@ -296,8 +299,8 @@ class _Reader:
             return None
         return kind(**values)
 
-    def _value(self, value: Any, kind: Any, path: OptionPath) -> Any:
-        """A value of a type, None if it is faulty."""
+    def _value(self, value: Any, kind: Any, path: Path) -> Any:
+        """One value of a type, None where it can't be."""
         section = section_in(kind)
         if section is None:
             return self._leaf(value, kind, path)
@@ -311,11 +314,11 @@ class _Reader:
             return dict(self._entries(value, kind, section, path))
         before = len(self.findings)
         found = self.struct(value, section, path)
-        # the default lamp has pins that would seem to conflict
+        # the default lamp has pins, which others might seem to be on
         return _NO_LAMP if section is Light and len(self.findings) > before else found
 
-    def _list(self, value: Any, section: type[Any], path: OptionPath) -> tuple[Any, ...] | None:
-        """The valid sections of a list."""
+    def _list(self, value: Any, section: type[Any], path: Path) -> tuple[Any, ...] | None:
+        """The sections of a list that are sound."""
         if not isinstance(value, list):
             self._wrong(path, f"a list of tables, such as [[{'.'.join(map(str, path))}]]", value)
             return ()
@@ -332,9 +335,9 @@ class _Reader:
         return tuple(found)
 
     def _entries(
-        self, value: Mapping[str, Any], kind: Any, section: type[Any], path: OptionPath
+        self, value: Mapping[str, Any], kind: Any, section: type[Any], path: Path
     ) -> Iterator[tuple[str, Any]]:
-        """The sections of a table by name."""
+        """The sections of a table by their names."""
         name_kind, _ = get_args(kind)
         for name, each in value.items():
             if self._leaf(name, name_kind, (*path, name)) is None:
@@ -344,7 +347,7 @@ class _Reader:
                 continue
             yield name, self.struct(each, section, (*path, name))
 
-    def _leaf(self, value: Any, kind: Any, path: OptionPath) -> Any:
+    def _leaf(self, value: Any, kind: Any, path: Path) -> Any:
         if get_origin(kind) is dict and isinstance(value, dict):
             _, inner = get_args(kind)
             found = {name: self._leaf(each, inner, (*path, name)) for name, each in value.items()}
@@ -359,12 +362,12 @@ class _Reader:
         self._wrong(path, described(kind), value)
         return None
 
-    def _wrong(self, path: OptionPath, expected: str, value: Any) -> None:
+    def _wrong(self, path: Path, expected: str, value: Any) -> None:
         is_secret = path[-1] in _SECRET or (isinstance(value, str) and _LOGIN.search(value))
-        got = "a value that may contain a password" if is_secret else repr(value)
+        got = "what may hold a password" if is_secret else repr(value)
         self._note(path, f"must be {expected}, got {got}{_hint(path, expected, value)}")
 
-    def _unknown(self, name: str, known: list[str], kind: type[Any], path: OptionPath) -> None:
+    def _unknown(self, name: str, known: list[str], kind: type[Any], path: Path) -> None:
         in_chamber = path[:1] == ("chamber",) and len(path) == 2  # noqa: PLR2004  chamber, id
         is_section = kind is Config or in_chamber
         like = difflib.get_close_matches(name, known, 1)
@@ -373,11 +376,11 @@ class _Reader:
         listed = f"; known are {', '.join(known)}" if not like else ""
         self._note((*path, name), f"unknown {what}{hint}{listed}")
 
-    def _note(self, path: OptionPath, reason: str) -> None:
+    def _note(self, path: Path, reason: str) -> None:
         self.findings.append(Finding(path, reason, is_numbered=True, entry=self._entry(path)))
 
-    def _entry(self, path: OptionPath) -> str:
-        """The name of the list entry on `path`, "" for none."""
+    def _entry(self, path: Path) -> str:
+        """The name of the entry of a list that `path` leads into, "" for none."""
         place: Any = self._root
         for part in path:
             if isinstance(part, int):
@@ -389,8 +392,8 @@ class _Reader:
         return ""
 
 
-def _hint(path: OptionPath, expected: str, value: Any) -> str:
-    """How to write the value that was probably meant, or ""."""
+def _hint(path: Path, expected: str, value: Any) -> str:
+    """How to write the value that was probably meant, "" where that is not clear."""
     option = path[-1]
     if isinstance(value, str) and expected.startswith(("a number", "a whole number")):
         return f"; write {value} without quotation marks" if _NUMBER.fullmatch(value) else ""
@@ -404,7 +407,7 @@ def _hint(path: OptionPath, expected: str, value: Any) -> str:
 
 
 def section_in(kind: Any) -> type[Any] | None:
-    """The section that a type is, or is a list or table of."""
+    """The kind of section that a type is, or is a list or a table of."""
     for each in (kind, *get_args(kind)):
         if isinstance(each, type) and issubclass(each, Section):
             return each

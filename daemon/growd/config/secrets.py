@@ -1,4 +1,4 @@
-"""Files with secrets that the configuration names."""
+"""Where a file with a secret is that the configuration names, and what it holds."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from growd.bus import Node
     from growd.bus.fields import Field
     from growd.control.calibration import Calibrations
+    from growd.device_kinds import CalibrationKind
     from growd.runtime.clock import Clock
     from growd.runtime.worker import Worker
 
@@ -27,19 +27,6 @@ _AUTOMATIC = (
     "the automatic baseline takes the lowest value of a day for fresh air, which hides CO2 that never falls "
     "so low, also from the interlocks; where it is right, set self_calibration = true in the configuration"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Calibrates:
-    """What a calibration needs: steady readings for `steady_s` seconds, at `most_interval_s` or faster.
-
-    `reference_ppm` is for services without an argument `reference`. For `scales` see `Calibration`.
-    """
-
-    steady_s: float
-    most_interval_s: float = math.inf
-    reference_ppm: float = 0.0
-    scales: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +44,8 @@ class DeviceService:
     call: Callable[..., str]
     arguments: tuple[Field, ...] = ()
     doc: str = ""
-    calibrates: Calibrates | None = None
-    steady: Callable[[Calibrates], float] | None = None
+    calibrates: CalibrationKind | None = None
+    steady: Callable[[CalibrationKind], float] | None = None
     is_automatic: bool = False
 
 

@@ -29,7 +29,7 @@ _STEPS: Final = 2**13
 _LAST: Final = 2**62  # numbers of rows end before
 
 
-def quarantine_file(path: Path, *, copy: bool = False) -> Path:
+def set_aside(path: Path, *, copy: bool = False) -> Path:
     """Give the file at `path`, and what SQLite keeps beside it, a name that says it is damaged.
 
     With `copy` the file itself stays. The new path. Raises OSError.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from growd.runtime.worker import Worker
 from growd.store.block_file import Presence, sync_folder
-from growd.store.damage import SMALLEST, find_damage, has_schema, quarantine_file, salvage, with_head_of
+from growd.store.damage import SMALLEST, find_damage, has_schema, salvage, set_aside, with_head_of
 from growd.store.encoding import point_from_json, point_to_json, to_json
 from growd.store.errors import LocalStoreError
 from growd.store.point_log import LOG_NAME
@@ -288,7 +288,7 @@ def _replace(path: Path, damage: str) -> str:
         connection.execute("COMMIT")
     copy.unlink(missing_ok=True)
     sync_folder(path.parent)
-    kept = quarantine_file(path)
+    kept = set_aside(path)
     new.rename(path)  # `_open` does it where a power cut comes before
     sync_folder(path.parent)
     numbers = ", ".join(f"{number} of {table}" for table, number in saved.items())

@@ -20,11 +20,11 @@ from growd.bus.errors import counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING
 from growd.bus.services import SUCCESS
+from growd.config import chambers_of
 from growd.config.alerts import DEFAULT_ALERTS, faults_of_alerts
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.alert_channels import read_channels
-from growd.wiring.sensors import SENSOR_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -66,12 +66,7 @@ def unsound_alerts(config: Config) -> Iterator[Finding]:
 
 def measured_in(config: Config) -> dict[str, frozenset[str]]:
     """The variables that are measured, by environment."""
-    return {
-        environment: frozenset(
-            variable for sensor in chamber.sensor for variable in SENSOR_KINDS[sensor.kind].variables.values()
-        )
-        for environment, chamber in config.chambers().items()
-    }
+    return {chamber.environment: frozenset(chamber.measured) for chamber in chambers_of(config)}
 
 
 @contextlib.asynccontextmanager

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from growd.bus import Bus
 from growd.bus.errors import BusError
-from growd.bus.messages import MESSAGE_TYPES
 from growd.bus.params import Parameters
 from growd.config import ConfigError, Finding, refuse
-from growd.config.doubts import empty_chambers, high_limits, odd_addresses, self_calibrations, shared_pwm
+from growd.config.device_checks import device_inconsistencies
+from growd.config.doubts import DOUBTS as DEVICE_DOUBTS
 from growd.host.data_folder import StartError, own_folder, unusable
 from growd.host.machine import MachineNode, model_of_this_machine
 from growd.host.systemd import ServiceManager
@@ -37,22 +37,15 @@ from growd.store.local import LocalStore
 from growd.store.parameters import ParameterKeeper
 from growd.store.replication import Replicator
 from growd.wiring.alerts import alerting, unsound_alerts
-from growd.wiring.chamber import (
-    Plants,
-    declare_topics,
-    median_of_two,
-    unfit_topics,
-    unguarded_valves,
-    unmeasured_variables,
-)
+from growd.wiring.chamber import AllChambers
 from growd.wiring.files import couchdb_folder, read_credentials, read_trust
 from growd.wiring.http import serving
 from growd.wiring.outputs import check_lamps
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.safe_outputs import keep_run
-from growd.wiring.sensors import shared_places
 from growd.wiring.store import RELOADABLE, Storage
+from growd.wiring.topics import declare_topics, unfit_topics
 from growd_drivers.errors import DriverError
 from growd_drivers.hardware import Hardware, open_hardware
 from growd_hwsim.errors import SimulationError
@@ -176,7 +169,7 @@ class App:
         self._clock = await self._chosen_clock(local)
         bus = Bus(self._clock, Parameters(await local.parameters(), ParameterKeeper(local)), self._liveness)
         stack.push_async_callback(bus.parameters.close)
-        self._declare_topics(bus)
+        declare_topics(self.config, bus)
         bus.node("configuration").describe("problems", lambda: self._problems)
         status = StatusNode(bus, self.config.chambers())
 
@@ -232,11 +225,6 @@ class App:
         from growd.wiring.simulator import simulated_clock  # noqa: PLC0415  only a simulation needs it
 
         return await simulated_clock(self.config, local)
-
-    def _declare_topics(self, bus: Bus) -> None:
-        declare_topics(self.config, bus)
-        for name, message_type in self.config.topics.items():
-            bus.topics.declare(name, MESSAGE_TYPES[message_type], is_open=True)
 
     # the store
 
@@ -300,10 +288,10 @@ class App:
 
                 FaultServices(bus, cast("SimulatedHardware", hardware).faults)
             zone = await asyncio.to_thread(self.config.environment.zone)
-            plants = Plants(
-                self.config, bus, hardware, memory=InterlockMemory(local), complain=self._complain, zone=zone
+            chambers = AllChambers(
+                self.config, bus, hardware, memory=InterlockMemory(local), report=self._complain, zone=zone
             )
-            await stack.enter_async_context(plants.running())
+            await stack.enter_async_context(chambers.running())
             documents = run_documents(bus, local, database)
             async with Supervisor(self._clock, self._liveness) as parts:
                 parts.start("recipe_run documents", documents.run)
@@ -328,7 +316,7 @@ def _unknown_time_zone(config: Config) -> Iterator[Finding]:
         yield Finding(("environment", "time_zone"), f'{name!r} is not known here; one is "Europe/Berlin"')
 
 
-DEVICE_CHECKS: Final = (shared_places, unmeasured_variables, unfit_topics, unsound_alerts, _unknown_time_zone)
+DEVICE_CHECKS: Final = (unfit_topics, unsound_alerts, _unknown_time_zone)
 """What only those who know the devices and this machine can tell of a configuration."""
 
 
@@ -341,22 +329,13 @@ def _simulated_unasked(config: Config, source: Source) -> Iterator[Finding]:
         yield Finding(("simulator", "enabled"), f"{reason}, or to true for the simulation")
 
 
-DOUBTS: Final[tuple[Doubt, ...]] = (
-    _simulated_unasked,
-    high_limits,
-    unguarded_valves,
-    self_calibrations,
-    odd_addresses,
-    empty_chambers,
-    shared_pwm,
-    median_of_two,
-)
+DOUBTS: Final[tuple[Doubt, ...]] = (_simulated_unasked, *DEVICE_DOUBTS)
 """They find what is valid but probably a mistake; `growd check`, the log and `growd status` show warnings."""
 
 
 def check_config(config: Config) -> None:
     """Ask them all. Raises `ConfigError`; with a file, `load` does so with the lines."""
-    refuse(finding for check in DEVICE_CHECKS for finding in check(config))
+    refuse(finding for check in (device_inconsistencies, *DEVICE_CHECKS) for finding in check(config))
 
 
 def open_configured(config: Config, clock: Clock) -> Hardware:

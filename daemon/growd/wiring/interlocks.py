@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from growd.control.interlocks.base import InputUnknown, Interlock, SensorReadings
 from growd.control.interlocks.carbon_dioxide import (
@@ -15,107 +14,66 @@ from growd.control.interlocks.carbon_dioxide import (
 from growd.control.interlocks.light import LightHours, LightOverTemperature
 from growd.control.interlocks.node import PATIENCE_S, Interlocks, Memory
 from growd.control.interlocks.on_times import OnTimes
-from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, TEMPERATURE, VALVE
+from growd.variables import CARBON_DIOXIDE, FAN, TEMPERATURE, VALVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator
     from datetime import tzinfo
 
     from growd.bus import Bus
-    from growd.config import ChamberOptions, RelayOptions
-
-USUALLY_NEEDED: Final = {VALVE: CARBON_DIOXIDE}
+    from growd.config import Chamber
 
 
-@dataclass(frozen=True)
-class Safeguards:
-    """What is needed of a chamber to make its interlocks.
+def interlocks_of(chamber: Chamber, bus: Bus, memory: Memory, zone: tzinfo | None) -> Interlocks:
+    """All interlocks of a chamber. `memory` keeps them over a restart; days begin in `zone` (None: local)."""
+    needed = chamber.needed()
+    used = {CARBON_DIOXIDE, TEMPERATURE, *needed} if chamber.lamp_channels or chamber.switched else set()
+    judged = [variable for variable in chamber.measured if variable in used]
+    readings = SensorReadings({variable: chamber.stale_after_s(variable) for variable in judged})
+    valves, fans, lamps = OnTimes(), OnTimes(), OnTimes()
+    made = [*_of_valve(chamber, valves, fans, readings), *_of_lamp(chamber, lamps, readings, zone)]
+    made += [InputUnknown(readings, variable, outputs) for variable, outputs in needed.items()]
+    made += _ceiling(chamber, readings)  # the last, since it starts the fan whatever the others say
+    interlocks = Interlocks(
+        bus,
+        chamber.environment,
+        made,
+        readings,
+        sensors={name: chamber.sensor_names(name) if name in chamber.shared else () for name in judged},
+        memory=memory,
+        patience_s=chamber.scaled(PATIENCE_S),
+    )
+    interlocks.track(valves, [VALVE])
+    interlocks.track(fans, [FAN])
+    interlocks.track(lamps, chamber.lamp_channels)
+    return interlocks
 
-    `sensors` has the names of the sensors of each variable that is measured, `stale_after` says after how
-    many seconds one of them is not known any more, `patient` makes a time limit on this machine's work one of
-    the clock. `zone` is where days begin and end, None for the machine's.
-    """
 
-    chamber: ChamberOptions
-    sensors: Mapping[str, Sequence[str]]
-    stale_after: Callable[[str], float]
-    patient: Callable[[float], float]
-    zone: tzinfo | None
+def _of_valve(
+    chamber: Chamber, times: OnTimes, fans: OnTimes, readings: SensorReadings
+) -> Iterator[Interlock]:
+    limits = chamber.options.interlock
+    if VALVE not in chamber.switched:
+        return
+    yield ValveOpenTooLong(times, limits.valve_open_s, limits.valve_rest_s)
+    yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min)
+    if CARBON_DIOXIDE in chamber.measured:
+        yield NoRise(times, readings, open_s=limits.no_rise_open_s, rise_ppm=limits.no_rise_ppm, fans=fans)
 
-    def interlocks(self, bus: Bus, environment: str, memory: Memory) -> Interlocks:
-        """All interlocks of the chamber, which `memory` keeps over a restart."""
-        used = {CARBON_DIOXIDE, TEMPERATURE, *self._needed()} if self._channels or self._switched else set()
-        sensors = {name: devices for name, devices in self.sensors.items() if name in used}
-        readings = SensorReadings({variable: self.stale_after(variable) for variable in sensors})
-        valves, fans, lamps = OnTimes(), OnTimes(), OnTimes()
-        made = [*self._of_valve(valves, fans, readings), *self._of_lamp(lamps, readings)]
-        made += [InputUnknown(readings, name, outputs) for name, outputs in self._needed().items()]
-        made += self._ceiling(readings)  # the last, for it starts the fan whatever the others say
-        interlocks = Interlocks(
-            bus,
-            environment,
-            made,
-            readings,
-            sensors={name: devices if len(devices) > 1 else () for name, devices in sensors.items()},
-            memory=memory,
-            patience_s=self.patient(PATIENCE_S),
-        )
-        interlocks.track(valves, [VALVE])
-        interlocks.track(fans, [FAN])
-        interlocks.track(lamps, self._channels)
-        return interlocks
 
-    @property
-    def _channels(self) -> list[str]:
-        light = self.chamber.light
-        return [channel.name for channel in light.channel] if light.enabled else []
+def _of_lamp(
+    chamber: Chamber, times: OnTimes, readings: SensorReadings, zone: tzinfo | None
+) -> Iterator[Interlock]:
+    limits, channels = chamber.options.interlock, chamber.lamp_channels
+    if channels and TEMPERATURE in chamber.measured:
+        yield LightOverTemperature(readings, channels, limits.light_off_degc, limits.light_hysteresis_degc)
+    if channels:
+        yield LightHours(times, channels, limits.light_hours, zone)
 
-    @property
-    def _switched(self) -> set[str]:
-        return {relay.variable for relay in self.chamber.relay}
 
-    def _of_valve(self, times: OnTimes, fans: OnTimes, readings: SensorReadings) -> Iterator[Interlock]:
-        limits = self.chamber.interlock
-        if VALVE not in self._switched:
-            return
-        yield ValveOpenTooLong(times, limits.valve_open_s, limits.valve_rest_s)
-        yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min)
-        if CARBON_DIOXIDE in self.sensors:
-            yield NoRise(
-                times, readings, open_s=limits.no_rise_open_s, rise_ppm=limits.no_rise_ppm, fans=fans
-            )
-
-    def _of_lamp(self, times: OnTimes, readings: SensorReadings) -> Iterator[Interlock]:
-        limits, channels = self.chamber.interlock, self._channels
-        if channels and TEMPERATURE in self.sensors:
-            yield LightOverTemperature(
-                readings, channels, limits.light_off_degc, limits.light_hysteresis_degc
-            )
-        if channels:
-            yield LightHours(times, channels, limits.light_hours, self.zone)
-
-    def _ceiling(self, readings: SensorReadings) -> Iterator[Interlock]:
-        limits = self.chamber.interlock
-        held = self._switched & ({VALVE, FAN} if limits.ceiling_starts_fan else {VALVE})
-        if CARBON_DIOXIDE in self.sensors and held:
-            sensors = self.sensors[CARBON_DIOXIDE]
-            yield CarbonDioxideCeiling(
-                readings, held, limits.ceiling_ppm, limits.ceiling_hysteresis_ppm, sensors
-            )
-
-    def _needed(self) -> dict[str, set[str]]:
-        """The outputs that need a variable to be known, by that."""
-        needed: dict[str, set[str]] = {}
-        for relay in self.chamber.relay:
-            if variable := self._needed_by(relay):
-                needed.setdefault(variable, set()).add(relay.variable)
-        if self.chamber.light.enabled and self.chamber.light.needs_sensor:
-            needed.setdefault(ILLUMINANCE, set()).add(ILLUMINANCE)
-        return needed
-
-    def _needed_by(self, relay: RelayOptions) -> str:
-        """The variable without which a relay must not be on, "" for none."""
-        if relay.needs is not None:
-            return relay.needs
-        usual = USUALLY_NEEDED.get(relay.variable, "")
-        return usual if usual in self.sensors else ""
+def _ceiling(chamber: Chamber, readings: SensorReadings) -> Iterator[Interlock]:
+    limits = chamber.options.interlock
+    held = chamber.switched & ({VALVE, FAN} if limits.ceiling_starts_fan else {VALVE})
+    if CARBON_DIOXIDE in chamber.measured and held:
+        sensors = chamber.sensor_names(CARBON_DIOXIDE)
+        yield CarbonDioxideCeiling(readings, held, limits.ceiling_ppm, limits.ceiling_hysteresis_ppm, sensors)

@@ -9,11 +9,11 @@ import asyncio
 import logging
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
+from growd.device_kinds import SWITCH_KINDS
 from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.store.errors import LocalStoreError
-from growd.wiring.sensors import SENSOR_KINDS
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.faults import load_faults
 from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring, open_simulated
@@ -33,10 +33,6 @@ RENEWED_S: Final = 2.0
 _KEY: Final = "simulated_time"
 _log = logging.getLogger(__name__)
 
-_MOVES: Final[dict[str, Literal["valve", "fan"]]] = {
-    "air_carbon_dioxide_valve_on": "valve",
-    "air_flush_on": "fan",
-}  # what a relay for a variable moves in the simulated chamber
 _PWM_CHANNELS: Final = 4  # of a Raspberry Pi 5, on which each pin that can be driven has a channel of its own
 
 
@@ -127,7 +123,7 @@ def _wiring(settings: config.ChamberOptions) -> Wiring:
     light = settings.light
     return Wiring(
         i2c=tuple(
-            WiredChip(sensor.kind, sensor.bus, sensor.address or SENSOR_KINDS[sensor.kind].address)
+            WiredChip(sensor.kind, sensor.bus, sensor.i2c_address)
             for sensor in settings.sensor
             if sensor.port is None
         ),
@@ -140,7 +136,7 @@ def _wiring(settings: config.ChamberOptions) -> Wiring:
         inverted_lamps=light.inverted,
         pwm_chips={light.pwm_chip: _PWM_CHANNELS} if light.hardware_pwm else {},
         relays={
-            relay.pin: WiredRelay(_MOVES[relay.variable], active_high=relay.active == "high")
+            relay.pin: WiredRelay(SWITCH_KINDS[relay.variable].simulated, active_high=relay.active == "high")
             for relay in settings.relay
         },
     )

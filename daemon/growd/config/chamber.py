@@ -1,0 +1,141 @@
+"""What one environment measures and drives, answered from its configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from growd.device_kinds import SENSOR_KINDS, SWITCH_KINDS
+from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE
+
+if TYPE_CHECKING:
+    from growd.config.devices import RelayOptions, Sensor
+    from growd.config.findings import Path
+    from growd.config.root import ChamberOptions, Config
+
+LEAST_INTERVAL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Chamber:
+    """One environment: which variables are measured, by which sensors, how fresh they are, what is driven."""
+
+    config: Config
+    environment: str
+
+    @cached_property
+    def options(self) -> ChamberOptions:
+        """Its sections of the configuration."""
+        return self.config.chambers()[self.environment]
+
+    def path(self, *place: str | int) -> Path:
+        """A place in its sections, as the file has it: `path("sensor", 0, "address")`."""
+        section, *rest = place
+        return (*self.config.path(self.environment, str(section)), *rest)
+
+    def device(self, name: str) -> str:
+        """The name of a device for a person, with the environment if there are several."""
+        return self.config.device(self.environment, name)
+
+    # what is measured
+
+    @cached_property
+    def measured(self) -> tuple[str, ...]:
+        """The variables that a sensor measures, sorted."""
+        return tuple(sorted({name for sensor in self.options.sensor for name in sensor.variables}))
+
+    def sensors_of(self, variable: str) -> tuple[Sensor, ...]:
+        """The sensors of a variable, in their order."""
+        return tuple(sensor for sensor in self.options.sensor if variable in sensor.variables)
+
+    def sensor_names(self, variable: str) -> list[str]:
+        """The names of the sensors of a variable, in their order."""
+        return [sensor.name for sensor in self.sensors_of(variable)]
+
+    @cached_property
+    def shared(self) -> tuple[str, ...]:
+        """The variables that several sensors measure."""
+        return tuple(variable for variable in self.measured if len(self.sensors_of(variable)) > 1)
+
+    # how fresh
+
+    def scaled(self, seconds: float) -> float:
+        """A time limit of this machine's work in seconds of the clock, which a simulation may speed up."""
+        return seconds * max(1.0, self.config.simulator.speed)
+
+    def stale_after_s(self, variable: str) -> float:
+        """The age from which a measured variable is stale: at least two intervals of its slowest sensor."""
+        two_intervals = [2 * sensor.interval_s for sensor in self.sensors_of(variable)]
+        return max([self.scaled(self.options.filter.stale_after_s), *two_intervals])
+
+    def interval_range_s(self, sensor: Sensor) -> tuple[float, float]:
+        """The intervals that a client may set: not faster than the chip measures, nor stale in between."""
+        measures = SENSOR_KINDS[sensor.kind].measurement_interval_s
+        least = measures(sensor.interval_s) if measures else LEAST_INTERVAL_S
+        most = min(self.stale_after_s(variable) for variable in sensor.variables) / 2
+        return min(float(least), sensor.interval_s), most
+
+    # what is driven
+
+    @cached_property
+    def lamp_channels(self) -> tuple[str, ...]:
+        """The channels of the lamp, none without a lamp."""
+        light = self.options.light
+        return tuple(channel.name for channel in light.channel) if light.enabled else ()
+
+    @cached_property
+    def switched(self) -> frozenset[str]:
+        """The variables that relays switch."""
+        return frozenset(relay.variable for relay in self.options.relay)
+
+    def relays_of(self, variable: str) -> tuple[RelayOptions, ...]:
+        """The relays of a variable, in their order."""
+        return tuple(relay for relay in self.options.relay if relay.variable == variable)
+
+    def relay_names(self, variable: str) -> tuple[str, ...]:
+        """The names of the relays of a variable."""
+        return tuple(relay.name for relay in self.relays_of(variable))
+
+    @cached_property
+    def controls_carbon_dioxide(self) -> bool:
+        """There are a sensor and a valve for it."""
+        return CARBON_DIOXIDE in self.measured and VALVE in self.switched
+
+    @cached_property
+    def controls_illuminance(self) -> bool:
+        """There are a lamp and a sensor of its light."""
+        return self.options.light.enabled and ILLUMINANCE in self.measured
+
+    def reach(self) -> dict[str, tuple[float, float]]:
+        """The lowest and the highest set point of each variable that has an output."""
+        reach: dict[str, tuple[float, float]] = {}
+        if self.options.light.enabled:
+            reach[ILLUMINANCE] = (0.0, self.options.light.full_scale_lux)
+        for variable in (*map("light_intensity_{}".format, self.lamp_channels), *sorted(self.switched)):
+            reach[variable] = (0.0, 1.0)
+        if self.controls_carbon_dioxide:
+            reach[CARBON_DIOXIDE] = (0.0, self.options.interlock.ceiling_ppm)
+        return reach
+
+    def needed(self) -> dict[str, set[str]]:
+        """The variables that must be known while an output is on, each with the outputs that need it."""
+        needed: dict[str, set[str]] = {}
+        for relay in self.options.relay:
+            if variable := self._needed_by(relay):
+                needed.setdefault(variable, set()).add(relay.variable)
+        if self.options.light.enabled and self.options.light.needs_sensor:
+            needed.setdefault(ILLUMINANCE, set()).add(ILLUMINANCE)
+        return needed
+
+    def _needed_by(self, relay: RelayOptions) -> str:
+        """The variable that a relay needs to be known, "" for none."""
+        if relay.needs is not None:
+            return relay.needs
+        usual = SWITCH_KINDS[relay.variable].needs
+        return usual if usual in self.measured else ""
+
+
+def chambers_of(config: Config) -> list[Chamber]:
+    """The environments of a configuration, the first one first."""
+    return [Chamber(config, environment) for environment in config.chambers()]

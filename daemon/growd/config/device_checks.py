@@ -1,0 +1,237 @@
+"""Checks of sensors, lamps and relays: conflicts between them, and options that do not go together."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from growd.config.chamber import chambers_of
+from growd.config.devices import Light, Sensor
+from growd.config.findings import Finding, of_other_kinds
+from growd.device_kinds import SENSOR_KINDS, SWITCH_KINDS, kinds_with
+from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES, similar_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from growd.config.chamber import Chamber
+    from growd.config.devices import RelayOptions
+    from growd.config.findings import Path
+    from growd.config.root import Config
+
+_I2C_PINS: Final = {0: (0, 1), 1: (2, 3)}
+"""SDA and SCL (BCM) of the buses that a Raspberry Pi has on its header by default."""
+
+_UART_PINS: Final = (14, 15)
+_UARTS: Final = ("/dev/serial0", "/dev/ttyAMA0", "/dev/ttyS0")
+"""Names of the serial port on the header's pins (TXD and RXD, BCM), by model and settings."""
+
+_PWM_PINS: Final = (12, 13, 18, 19)
+"""Header pins (BCM) that some Raspberry Pi's PWM chip can drive."""
+
+_KINDS_WITH: Final = {name: kinds_with(name) for name in Sensor.__struct_fields__ if kinds_with(name)}
+_OF_DIMMING: Final = ("minimum_duty", "gamma", "ramp_s", "hardware_pwm")
+_DIMMED: Final = Light()
+
+
+def device_conflicts(config: Config) -> Iterator[Finding]:
+    """Devices with one name or on one pin. The rest of the file may be wrong."""
+    for chamber in chambers_of(config):
+        yield from _names(chamber)
+    yield from _pins(config)
+
+
+def device_inconsistencies(config: Config) -> Iterator[Finding]:
+    """Options of devices that do not go together, in a file where each is valid by itself."""
+    for chamber in chambers_of(config):
+        yield from _sensors(chamber)
+        yield from _lamp(chamber)
+        yield from _relays(chamber)
+        yield from _limits(chamber)
+        yield from _combined(chamber)
+        yield from _unmeasured(chamber)
+    yield from _shared_places(config)
+    known = {*VARIABLES, *(name.rpartition("/")[2] for name in config.topics)}
+    for name in config.store.variable:
+        if name not in known:
+            yield Finding(("store", "variable", name), _no_variable(name))
+
+
+def _names(chamber: Chamber) -> Iterator[Finding]:
+    """Names are unique, since topics have them. The lamp is "light"."""
+    options = chamber.options
+    yield from _once(chamber.path("sensor"), "name", [sensor.name for sensor in options.sensor])
+    if options.light.enabled:
+        channels = [channel.name for channel in options.light.channel]
+        yield from _once(chamber.path("light", "channel"), "name", channels)
+    for number, sensor in enumerate(options.sensor):
+        if sensor.name == "light":
+            yield Finding(chamber.path("sensor", number, "name"), "light is the name of the lamp")
+    yield from _once(chamber.path("relay"), "name", [relay.name for relay in options.relay])
+    others = {sensor.name for sensor in options.sensor} | {"light"}
+    for number, relay in enumerate(options.relay):
+        if relay.name in others:
+            reason = f"{relay.name} is the name of another device"
+            yield Finding(chamber.path("relay", number, "name"), reason)
+
+
+def _once(path: Path, option: str, values: Sequence[object]) -> Iterator[Finding]:
+    for number, value in enumerate(values):
+        if value in values[:number]:
+            yield Finding((*path, number, option), f"{value} is given {values.count(value)} times")
+
+
+def _pins(config: Config) -> Iterator[Finding]:
+    """Each pin has one device, across environments. A bus or port with a sensor takes its header pins."""
+    taken: dict[int, str] = {}
+    for chamber in chambers_of(config):
+        for sensor in chamber.options.sensor:
+            taken |= _pins_of(sensor, chamber.device(sensor.name))
+    for chamber in chambers_of(config):
+        for path, user, pin in _outputs(chamber):
+            if pin in taken:
+                reason = f"{user} and {taken[pin]} are both on GPIO {pin}; give one of them another"
+                yield Finding(path, reason)
+            taken.setdefault(pin, user)
+
+
+def _outputs(chamber: Chamber) -> Iterator[tuple[Path, str, int]]:
+    """The option, the name and the pin of each output."""
+    light = chamber.options.light
+    for number, channel in enumerate(light.channel if light.enabled else ()):
+        path = chamber.path("light", "channel", number, "pin")
+        yield path, f"channel {chamber.device(channel.name)}", channel.pin
+    for number, relay in enumerate(chamber.options.relay):
+        yield chamber.path("relay", number, "pin"), chamber.device(relay.name), relay.pin
+
+
+def _pins_of(sensor: Sensor, name: str) -> dict[int, str]:
+    """The header pins of the bus or port of a sensor, and who uses them."""
+    if sensor.port is None:
+        return dict.fromkeys(_I2C_PINS.get(sensor.bus, ()), f"I2C bus {sensor.bus}")
+    is_on_header = any(fnmatchcase(uart, sensor.port) for uart in _UARTS)
+    return dict.fromkeys(_UART_PINS if is_on_header else (), f"sensor {name} at {sensor.port}")
+
+
+def _sensors(chamber: Chamber) -> Iterator[Finding]:
+    """No sensor has an option of another kind, and a serial sensor is at a port or behind a bridge."""
+    for number, sensor in enumerate(chamber.options.sensor):
+        path = chamber.path("sensor", number)
+        yield from of_other_kinds(path, sensor, _KINDS_WITH)
+        if SENSOR_KINDS[sensor.kind].addresses:
+            continue
+        if sensor.port is None and not sensor.address:
+            where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge it has its address"
+            reason = f"is missing; {sensor.name} is a {sensor.kind}, {where} instead, such as 0x4D"
+            yield Finding((*path, "port"), reason)
+        for option, default in (("bus", 1), ("address", 0)):
+            if sensor.port is not None and getattr(sensor, option) != default:
+                reason = f"{sensor.name} is at {sensor.port}, and not behind a bridge on an I2C bus"
+                yield Finding((*path, option), reason)
+
+
+def _shared_places(config: Config) -> Iterator[Finding]:
+    """Sensors of any environment at one address of a bus, or at one serial port."""
+    taken: dict[tuple[int, int], str] = {}
+    ports: list[tuple[str, str]] = []
+    for chamber in chambers_of(config):
+        for number, sensor in enumerate(chamber.options.sensor):
+            path, name = chamber.path("sensor", number), chamber.device(sensor.name)
+            if sensor.port is not None:
+                yield from _shared_port(path, name, sensor.port, ports)
+                ports.append((name, sensor.port))
+                continue
+            place = (sensor.bus, sensor.i2c_address)
+            if place in taken:
+                both = f"{taken[place]} and {name} are both at {place[1]:#04x} on bus {place[0]}"
+                yield Finding((*path, "address"), both)
+            taken.setdefault(place, name)
+
+
+def _shared_port(path: Path, name: str, port: str, others: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    """A pattern opens the first port that it matches, so no other sensor may be at one of those."""
+    for other_name, other in others:
+        if fnmatchcase(other, port) or fnmatchcase(port, other):
+            shared = port if fnmatchcase(port, other) else other
+            yield Finding((*path, "port"), f"{other_name} and {name} are both at {shared}")
+
+
+def _lamp(chamber: Chamber) -> Iterator[Finding]:
+    light = chamber.options.light
+    if light.enabled and not light.channel:
+        reason = "has no entry; without a lamp, set enabled = false"
+        yield Finding(chamber.path("light", "channel"), reason)
+    elif light.hardware_pwm and not any(channel.pin in _PWM_PINS for channel in light.channel):
+        pins = ", ".join(map(str, _PWM_PINS))
+        yield Finding(
+            chamber.path("light", "hardware_pwm"), f"is for GPIO {pins}, none of which the lamp has"
+        )
+    for option in _OF_DIMMING if light.switched else ():
+        if getattr(light, option) != getattr(_DIMMED, option):
+            reason = "is for a lamp that is dimmed, not for one with switched = true"
+            yield Finding(chamber.path("light", option), reason)
+
+
+def _relays(chamber: Chamber) -> Iterator[Finding]:
+    """Relays of one variable have one controller, so its options are the same for all of them."""
+    first: dict[str, RelayOptions] = {}
+    for number, relay in enumerate(chamber.options.relay):
+        kind = SWITCH_KINDS[relay.variable]
+        if kind.must_be_safe_off and relay.safe == "on":
+            reason = f"{relay.name} is a {kind.name}, which is safe when it is off"
+            yield Finding(chamber.path("relay", number, "safe"), reason)
+        other = first.setdefault(relay.variable, relay)
+        for option in ("needs", "override_s"):
+            if getattr(relay, option) != getattr(other, option):
+                both = f"{other.name} and {relay.name} are both for {relay.variable}"
+                yield Finding(chamber.path("relay", number, option), f"{both}, and must have the same")
+
+
+def _limits(chamber: Chamber) -> Iterator[Finding]:
+    """The limits of interlocks fit each other, the autotune dose and the ranges of the sensors."""
+    limits, open_s = chamber.options.interlock, chamber.options.carbon_dioxide.autotune_open_s
+    if limits.dose_litres is not None and limits.valve_flow_l_min is None:
+        path = chamber.path("interlock", "dose_litres")
+        yield Finding(path, "takes valve_flow_l_min, the flow of an open valve")
+    for option in ("valve_open_s", "no_rise_open_s") if VALVE in chamber.switched else ():
+        most = getattr(limits, option)
+        if open_s > most:
+            path = chamber.path("carbon_dioxide", "autotune_open_s")
+            yield Finding(path, f"{open_s:g} is above [interlock] {option}, {most:g}")
+    for number, sensor in enumerate(chamber.options.sensor if chamber.switched & {VALVE, FAN} else ()):
+        if sensor.kind in _KINDS_WITH["range_ppm"] and sensor.range_ppm - 1 < limits.ceiling_ppm:
+            yield Finding(
+                chamber.path("sensor", number, "range_ppm"),
+                f"{sensor.name} ends at {sensor.range_ppm}, so it can't measure [interlock] ceiling_ppm, "
+                f"{limits.ceiling_ppm:g}; choose a larger range (10000 is the largest) or a lower ceiling",
+            )
+
+
+def _combined(chamber: Chamber) -> Iterator[Finding]:
+    for variable in chamber.options.combine:
+        path = chamber.path("combine", variable)
+        if variable not in VARIABLES:
+            yield Finding(path, _no_variable(variable))
+        elif variable not in chamber.shared:
+            yield Finding(path, "only a variable of two sensors or more can be combined")
+
+
+def _unmeasured(chamber: Chamber) -> Iterator[Finding]:
+    """Outputs whose options name or imply a variable that no sensor measures."""
+    for number, relay in enumerate(chamber.options.relay):
+        path = chamber.path("relay", number, "needs")
+        if relay.needs and relay.needs not in chamber.measured:
+            yield Finding(path, f"{relay.name} needs {relay.needs}, which no sensor measures")
+        if relay.variable == VALVE and relay.needs is None and CARBON_DIOXIDE not in chamber.measured:
+            reason = (
+                f"{relay.name} is a valve for CO2, which no sensor measures; add a [[sensor]] for it, or set "
+                'needs = "" where the valve may open without one'
+            )
+            yield Finding(path, reason)
+    if chamber.options.light.needs_sensor and ILLUMINANCE not in chamber.measured:
+        yield Finding(chamber.path("light", "needs_sensor"), f"no sensor measures {ILLUMINANCE}")
+
+
+def _no_variable(name: str) -> str:
+    meant = similar_variable(name)
+    return "there is no variable of this name" + (f"; did you mean {meant}?" if meant else "")
