@@ -1,11 +1,10 @@
-"""Every benchmark of this folder, or those that are named, and their tables as one Markdown document.
+"""Run all benchmarks of this folder, or the named ones, and print their tables as one Markdown document.
 
-Each table stands below what its benchmark says of itself. `--write docs/performance.md` puts the tables
-between that file's two marks and leaves the rest of it alone. `--compare docs/performance.md` prints a line
-for each row that is worse than in that file by more than noise. It compares the ratio, or where there is none
-the value, which makes sense on the same machine only. Noise is a tenth, or the spread of this run's rounds
-where that is larger. The exit status is 1 if a benchmark failed, a target was not met or a row is worse;
-standard error says which.
+`--write docs/performance.md` replaces the tables between the two marks of that file. `--compare` with this
+file prints a line for each row that became worse by more than noise: a tenth, or the spread of the rounds if
+that is larger. It compares ratios, or values if a row has no ratio, which needs the same machine.
+The exit status is 1 if a benchmark failed, a target was not met or a row became worse; standard error says
+which.
 """
 
 from __future__ import annotations

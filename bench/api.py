@@ -1,9 +1,8 @@
-"""Requests a second of the API, against a bare aiohttp application on the same event loop.
+"""Requests a second of the API, compared with a bare aiohttp application on the same event loop.
 
-16 connections; 200 topics; each message goes to 10 subscribers; each parameter is on the disk when its answer
-goes out. The whole program is `growd run` with the profile "sim": simulated hardware, the embedded database
-and everything else that runs beside the API. The message that is posted there has no subscriber. The set
-point is that of the lamp, which follows it; it is on the disk when its answer goes out.
+16 connections, 200 topics, 10 subscribers for each message; each parameter is on disk when it is answered.
+The whole program is `growd run` with the profile "sim", the simulator and the embedded database; there the
+posted message has no subscriber, and the set point is that of the lamp, on disk when it is answered.
 """
 
 from __future__ import annotations

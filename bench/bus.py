@@ -1,12 +1,9 @@
-"""Deliveries a second of growd's bus, and the time that one takes, against bare asyncio queues.
+"""Deliveries a second of growd's bus, and their latency, compared with bare asyncio queues.
 
-growd publishes on one topic whose type has a range; each message carries time, quality, node and number.
-The reference puts a bare number into one unbounded `asyncio.Queue` for each subscriber. Both publish as
-fast as they can, yield to the subscribers' tasks after each 100 messages, and run on the same kind of
-event loop, each in an interpreter of its own; every message has to arrive. Latency is the time from
-publishing a message until a subscriber's task has it, with a message each millisecond. rospy (from one
-process to another, with and without a queue at the publisher) and mosquitto (from one client to another,
-QoS 0) stand beside one subscriber as yardsticks.
+growd checks each message against a range and adds time, quality, node and number; the reference puts a
+bare number into one unbounded `asyncio.Queue` for each subscriber. Both publish as fast as they can and
+yield after each 100 messages; latency is measured at one message each millisecond. rospy and mosquitto
+(QoS 0) are yardsticks for one subscriber.
 """
 
 from __future__ import annotations

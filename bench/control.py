@@ -1,19 +1,15 @@
-"""Closed loops of CO2 and light on the simulated chamber: growd's controllers, and the predecessor's formula.
+"""Closed loops of CO2 and light on the simulated chamber, compared with the controller of the predecessor.
 
-Steps up and down, with and without the lag of an SCD30, valves of other sizes, a door, and lamps over plants.
-The figures are those of the air itself, and with "measured" what the filter says. The reference is the
-predecessor's PID with the gains that it had for the temperature of the air (1, 0, 1), and what it made of the
-output: one device on above 0 and another below, here the valve and the fan. Its only gains with an integral,
-those for pH (0.25, 0.25, 0.75), have rows of their own; so have the package simple-pid, with growd's gains,
-doses and rule for the fan, and growd's own on and off.
+The reference is the predecessor's PID with its gains for air temperature (1, 0, 1) and its two outputs:
+one device above 0, another below. Rows of their own have its gains for pH (0.25, 0.25, 0.75), the package
+simple-pid with growd's gains, doses and fan rule, and growd's on/off control. Values are those of the true
+air, or of the filter where the row says "measured".
 
-Overshoot is the farthest beyond the set point once a step is nine tenths done, ripple of doses included;
-where a step is never done so far its target is not met. The error is the largest in the second half of a
-step. Of the seeds (--rounds) the worst counts; --seconds is how long each step lasts, on the chamber's clock.
---figure draws the courses.
-
-Light has no reference: the predecessor did not control it. The error is what is left five minutes after a
-step, in percent of the set point; where daylight alone exceeds the set point it is what the lamp adds.
+Overshoot is the farthest point beyond the set point once a step is nine tenths done; a step that never
+gets so far misses the target. The error is the largest in the second half of a step. The worst seed counts
+(--rounds); --seconds is the length of a step on the chamber's clock; --figure draws the courses. The error
+of light is that after five minutes, in percent of the set point; with too much daylight it is the part of
+the lamp.
 """
 
 from __future__ import annotations

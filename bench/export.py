@@ -1,8 +1,8 @@
-"""All points as CSV through the front door, against reading the view and against CouchDB's list function.
+"""All points as CSV through the front door, compared with reading the view and with CouchDB's list function.
 
-The database is the embedded one, or the CouchDB that GROWD_TEST_COUCHDB=http://user:password@host:port names;
-there the view has the built-in reduce `_last`. The client, growd and the database share the machine's cores.
-`--database` takes a database of this server that holds points already, and leaves it there.
+The database is the embedded one, or the CouchDB that GROWD_TEST_COUCHDB=http://user:password@host:port
+names. Client, growd and database share the cores. `--database` uses a database that already holds points,
+and leaves it there.
 """
 
 from __future__ import annotations

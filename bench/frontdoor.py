@@ -1,8 +1,8 @@
-"""Requests through the front door, against the same ones sent to the database directly.
+"""Requests through the front door, compared with the same requests sent directly to the database.
 
-The database is the embedded one, or the CouchDB that GROWD_TEST_COUCHDB=http://user:password@host:port names.
-In rows that say so the reference is nginx in the door's place, with the configuration in couchdb/: what a
-proxy written in C reaches.
+The database is the embedded one, or the CouchDB that GROWD_TEST_COUCHDB=http://user:password@host:port
+names. Some rows compare with nginx in place of growd, with the configuration in couchdb/: the limit of a
+proxy in C.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How growd's costs grow: with 1 to 1,000 topics, parameters and streams, and with 1 to 64 sensors.
+"""How costs grow from 1 to 1,000 topics, parameters and streams, and from 1 to 64 sensors.
 
-A row compares the cost with the most to the cost with one; --figure draws all that is between. CPU is growd's
-alone, of all its threads; of the rounds the lowest counts, as whatever else runs on a machine only adds.
+A row compares the cost with the most to the cost with one; --figure draws the values between. CPU is that
+of all of growd's threads; the lowest round counts.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
-"""What many sensors cost, and how late the event loop is while their buses are busy, hang or time out.
+"""The cost of many sensors, and the delay of the event loop while their buses are busy, hang or time out.
 
-growd's daemon, without the database and the lamp, reads simulated chips through the real drivers, smbus2 and
-pyserial, and keeps the points on the disk. A conversion of a chip takes its time, in which a bus's thread
-sleeps. On a busy bus a reading follows the other; a bus that hangs is one from which no call returns, so
-that its thread is left behind for a new one after 10 s; one that times out ends each transfer after 1 s.
+growd without database and lamp reads simulated chips through the real drivers, smbus2 and pyserial. On a
+hanging bus no call returns, so its thread is abandoned after 10 s; on one that times out each transfer
+fails after 1 s.
 
-- How late the loop is: that of a beat of 1 kHz on it, asyncio's grain of up to 1 ms included. The reference
-  is the same daemon without sensors. p99.9 is the median of the rounds', the worst that of all.
-- CPU for each reading: of all threads, the simulated chip, the filter, the points and what the daemon takes
-  at rest included. The reference is the bare driver, called in a thread for each line at the same pace; for
-  rows of growth, growd with the fewest sensors.
-
-Both sides of a row are measured at the same moment, so that noise of the machine strikes both; only growth's
-fewest sensors come before the others.
+- Loop delay is that of a 1 kHz timer, including asyncio's resolution of up to 1 ms. The reference is the
+  same daemon without sensors. p99.9 is the median of the rounds, "worst" the largest of all.
+- CPU for each reading includes the simulated chip, the filter, the points and growd's idle cost. The
+  reference is the bare driver in a thread for each line at the same rate; for rows of growth it is growd
+  with the fewest sensors.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""How long another client waits, and what memory grows by, while clients are slow or hostile.
+"""Latency for another client, and growth of memory, while clients are slow or hostile.
 
-Client, attacker and server are processes of their own; the attacker runs at nice 10, as on this machine it is
-to take what growd gives and not the processor from it. The client asks at a steady, modest rate and counts
-from when each request was due, so that a server that stands still is seen. It does not count how late it woke
-itself, up to 100 ms on a busy machine. Each 20th request opens a connection. A round under attack in which a
-request is refused, broken off or 10 s late counts as 10 s; an attack that ends before its round ends the
-benchmark. Each round under attack stands beside a quiet one right before it: the ratio is the median of the
-rounds', and the worst round is told. Memory is the peak in all rounds, less what was resident before the
-first.
+Client, attacker (nice 10) and server are separate processes. The client sends at a steady rate and counts
+from when a request was due, without its own delay of up to 100 ms; each 20th request opens a connection. A
+refused, broken or 10 s late request counts as 10 s. Each round under attack follows a quiet one: the ratio
+is the median of the rounds. Memory is the peak of all rounds less the memory before the first.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""What growd takes while nobody asks anything of it: memory, CPU, wake-ups, and the way down.
+"""Memory, CPU and wake-ups of growd while nobody uses it, and the time of a shutdown.
 
-growd runs as `./run` starts it, with simulated hardware and the embedded database, on data of an earlier
-start, and its modules are compiled as an installation leaves them. The reference is a bare aiohttp
-application on the same kind of event loop, started and asked in the same way, turn by turn. Memory is
-resident (RSS) and CPU a mean, both after the process has settled for as long as is measured; the embedded
-database is a process of its own. Wake-ups are voluntary context switches of all threads (proc(5)).
-
-Then the same with the profile "food-computer" on simulated hardware, whose own CPU is counted apart
-(`simulated.py`): what is left is what growd itself takes. On a Raspberry Pi there comes to it what the
-kernel takes for I2C, and software PWM where the lamp is dimmed by that.
+growd runs as `./run` starts it, with simulated hardware and the embedded database (a separate process), on
+data of an earlier start. The reference is a bare aiohttp application on the same kind of event loop.
+Memory is resident (RSS), CPU a mean after settling, wake-ups are voluntary context switches of all threads
+(proc(5)). In the rows "food-computer" the CPU of the simulation is subtracted (`simulated.py`); a
+Raspberry Pi adds the kernel's share for I2C, and software PWM.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A recipe of 41 days run whole, and what a recipe of the largest size costs.
+"""A whole recipe of 41 days, and the cost of a recipe of the largest size.
 
-The run has the real recipe runner with its journal on the disk, in a process of its own, on a clock that
-jumps from one tick (two minutes) to the next; the seconds are real ones. For a recipe of format `simple` with
-100 000 operations: its set points at one moment, against a look at every operation; and all checks of it,
-against reading it as JSON.
+The real recipe runner with its journal on disk runs on a clock that jumps two minutes at a time; seconds
+are real. For a `simple` recipe with 100 000 operations: the set points at one moment, compared with a scan
+of all operations, and all checks, compared with parsing it as JSON.
 """
 
 from __future__ import annotations

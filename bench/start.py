@@ -1,11 +1,9 @@
-"""How long a start takes: until all outputs are safe, and until the first request is answered.
+"""How long a start takes until all outputs are safe, and until the first answer.
 
 growd runs as `./run` starts it, with simulated hardware and the embedded database, on data of an earlier
-start, and its modules are compiled as an installation leaves them. The reference is a bare aiohttp
-application on the same kind of event loop, started and asked in the same way, turn by turn.
-
-"Process start to outputs safe" is the CPU time at which a start has driven the last of its output pins. The
-pins are those of the profile "food-computer", on a stand-in for RPi.GPIO that notes the time of each write.
+start. The reference is a bare aiohttp application on the same kind of event loop. "Process start to
+outputs safe" is the CPU time until the last pin of the profile "food-computer" is driven, on a stand-in
+for RPi.GPIO.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""The store: points into the database and out of it, and what that costs the card.
+"""Points into the database and out of it, and the bytes written to the card.
 
-The database is the embedded one, or the CouchDB that GROWD_TEST_COUCHDB=http://user:password@host:port names,
-which has to be on this machine for the bytes it writes to be told. Points that piled up while the database
-was away leave in batches of 500; the reference posts the same batches to `_bulk_docs`, and does nothing
-else. Bytes are `write_bytes` of /proc/<pid>/io, of growd and of the database together, while growd runs on
-simulated hardware with the default settings, but that each variable is stored each 5 seconds, the most there
-may be; the reference is one PUT a point, of the database alone. With a recipe running it is
-the outbox and the journal alone, without the simulation, which writes down its own time: a point each 15 s,
-as many as the default rules store, each in a commit of its own, for ten hours. The index is that of all
-views, built for points that are there already; the reference has the reduce function in JavaScript. The
-export is that of `bench/run export`.
+The database is the embedded one, or the CouchDB that GROWD_TEST_COUCHDB=http://user:password@host:port
+names. Points that waited are sent in batches of 500; the reference posts the same batches to `_bulk_docs`.
+Bytes are `write_bytes` of /proc/<pid>/io of growd and the database, with default settings and each
+variable stored each 5 seconds; the reference is one PUT a point. With a recipe running it is the outbox
+and the journal alone: a point each 15 s, each in its own commit, for ten hours. The index is that of all
+views; the reference has the reduce in JavaScript. The export is that of `bench/run export`.
 """
 
 from __future__ import annotations

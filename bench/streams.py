@@ -1,9 +1,7 @@
-"""What open streams cost, and how soon a message is on one, against asyncio alone on the same event loop.
+"""The cost of open streams, and the age of messages on them, compared with asyncio alone.
 
-The reference writes each message to each stream as it is published. growd does so up to 16 streams of a
-topic. Above that, the topic takes a fifth of a core at most: messages that come faster share a write, and
-are up to 0.1 s old. growd and the reference publish in their own processes; the clients are bare sockets in
-this one, which count every message by its number.
+The reference writes each message to each stream. growd does so up to 16 streams of a topic; above that a
+topic takes at most a fifth of a core, and messages that come faster share a write and are up to 0.1 s old.
 """
 
 from __future__ import annotations
