@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from growd.alerts.observations import LOSS_S
 from growd.bus import Bus
-from growd.bus.messages import DIAGNOSTIC_STATUS
 from growd.config import Config, ConfigError, load
 from growd.config.alerts import DEFAULT_ALERTS, AlertOptions, Kind, Notify
+from growd.control.health import Health
 from growd.control.topics import declare_environment
 from growd.status.status_node import StatusNode
 from growd.store.local import LocalStore
@@ -53,15 +52,20 @@ def mail(port: int, **options: Any) -> Notify:
 class Daemon:
     """Alerts on a bus with one device."""
 
-    def __init__(self, clock: ManualClock, bus: Bus, alerts: Alerting) -> None:
+    def __init__(self, clock: ManualClock, bus: Bus, status: StatusNode, alerts: Alerting) -> None:
         self.clock = clock
+        self.status = status
         self.bus = bus
         self.alerts = alerts
-        self._device = bus.node("device").advertise(f"{ENV}/diagnostics/scd30_1", DIAGNOSTIC_STATUS)
+        self._device = Health(bus.node(f"{ENV}/samplers/scd30_1"), ENV, "scd30_1", clock)
 
-    async def be(self, level: int) -> None:
-        """Have the device at this level for a while."""
-        self._device.publish({"level": level, "name": "scd30_1", "message": "no answer"})
+    async def fail(self) -> None:
+        """Let the device fail for a while."""
+        self._device.failed("no answer")
+        await self.clock.advance(60)
+
+    async def recover(self) -> None:
+        self._device.succeeded()
         await self.clock.advance(60)
 
     async def call(self, service: str, **arguments: Any) -> dict[str, Any]:
@@ -83,9 +87,10 @@ async def daemon(
     try:
         bus = Bus(clock)
         declare_environment(bus, ENV, ())
-        async with alerting(Config(alert=rules, notify=channels), bus, local) as alerts:
+        status = StatusNode(bus, [ENV])
+        async with alerting(Config(alert=rules, notify=channels), bus, local, status) as alerts:
             await clock.settle()
-            yield Daemon(clock, bus, alerts)
+            yield Daemon(clock, bus, status, alerts)
     finally:
         await local.close()
 
@@ -93,24 +98,24 @@ async def daemon(
 async def test_what_could_not_be_told_before_the_end_of_growd_is_told_after_it(tmp_path: Path, own_port: int):
     port = own_port
     async with daemon(tmp_path, mail(port)) as growd:  # where no mail server is
-        await growd.be(2)
+        await growd.fail()
         await growd.until(lambda: bool(growd.told()["channels"][0]["error"]))
         (channel,) = growd.told()["channels"]
         assert (channel["state"], channel["waiting"]) == ("failing", 1)
-        (warning,) = [each for each in StatusNode(growd.bus, [ENV]).snapshot().warnings if "alerts" in each]
+        (warning,) = [each for each in growd.status.snapshot().warnings if "alerts" in each]
         assert warning == f"alerts can't be told by mail: {channel['error']}"
     async with mail_server(port=port) as box, daemon(tmp_path, mail(port)) as growd:
         (message,) = await box.arrived(1)
         assert message["Subject"].endswith("warning: environment_1: the device scd30_1 has failed: no answer")
         assert message.get_content().startswith("This comes late: it could not be told since 2023-11-1")
-        await growd.be(0)
+        await growd.recover()
         assert (await box.arrived(2))[1]["In-Reply-To"] == message["Message-ID"]
 
 
 async def test_a_server_that_is_silent_is_left_and_tried_again(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port, timeout_s=0.2)) as growd:
         box.silent = True
-        await growd.be(2)
+        await growd.fail()
         await growd.until(lambda: "within 0.2 s" in growd.told()["channels"][0]["error"])
         box.silent = False
         delivery: Any = growd.alerts._deliveries["mail"]
@@ -134,7 +139,7 @@ async def test_a_broker_that_is_not_there_is_told_as_such(tmp_path: Path, own_po
 
 async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port)) as growd:
-        await growd.be(2)
+        await growd.fail()
         await box.arrived(1)
         await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
         renamed = AlertOptions(name="other", kind="device_failed", for_s=0.0)
@@ -149,24 +154,9 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
         assert "warning: environment_1" in messages[-1]["Subject"]
 
 
-async def test_points_that_were_lost_long_ago_are_not_told_anew_with_other_rules(tmp_path: Path):
-    lost = AlertOptions(name="lost", kind="points_lost", for_s=0.0)
-    store = {"dropped": 3, "rejected": 0, "saving": "", "shipping": ""}
-    async with daemon(tmp_path, rules=(lost,)) as growd:
-        growd.bus.node("store").describe("store", lambda: store)
-        await growd.clock.advance(60)
-        assert [each["rule"] for each in growd.told()["alerts"]] == ["lost"]
-        await growd.clock.advance(LOSS_S)
-        assert growd.told()["alerts"] == []
-        await growd.alerts.reconfigure(Config(alert=(lost, FAILED)))
-        await growd.clock.settle()
-        await growd.clock.advance(60)
-        assert growd.told()["alerts"] == []
-
-
 async def test_a_channel_that_stays_hears_that_a_rule_is_gone(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port)) as growd:
-        await growd.be(2)
+        await growd.fail()
         await box.arrived(1)
         await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
         other = AlertOptions(name="interlock", kind="interlock")
@@ -182,7 +172,7 @@ async def test_a_secret_that_is_not_there_changes_nothing(tmp_path: Path):
             ConfigError, match=r"\[notify\] password_file: mail: .*none can't be read: No such"
         ):
             await growd.alerts.reconfigure(Config(alert=(FAILED,), notify=(wrong,)))
-        await growd.be(2)
+        await growd.fail()
         await box.arrived(1)
 
 
@@ -216,7 +206,7 @@ async def test_a_rule_may_have_channels_of_its_own(tmp_path: Path):
         mail_server() as second,
         daemon(tmp_path, mail(first.port), mail(second.port, name="second"), rules=(rule,)) as growd,
     ):
-        await growd.be(2)
+        await growd.fail()
         await second.arrived(1)
         assert [each["sent"] for each in growd.told()["channels"]] == [0, 1]
         assert first.messages == []
@@ -241,7 +231,7 @@ async def test_a_test_message_says_of_each_channel_whether_it_was_taken(tmp_path
 async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path: Path):
     async with daemon(tmp_path) as growd:
         assert (await growd.call("alerts/acknowledge"))["message"] == "no alert is open"
-        await growd.be(2)
+        await growd.fail()
         (alert,) = growd.told()["alerts"]
         assert alert["acknowledged"] is False
         answer = await growd.call("alerts/acknowledge", alert=alert["id"], by="Ada")
@@ -279,16 +269,16 @@ async def test_a_disk_that_is_full_for_a_while_is_told_once_and_has_what_is_open
     monkeypatch.setattr("growd.wiring.alerts._RETRY_S", 0.0)
     monkeypatch.setattr(LocalStore, "save_state", full)
     async with daemon(tmp_path) as growd:
-        await growd.be(2)
+        await growd.fail()
         await asyncio.wait_for(kept.wait(), PATIENCE_S)
     assert caplog.text.count("can't be kept: [Errno 28] No space left on device") == 1
 
 
 async def test_with_a_channel_and_no_rule_there_is_a_set_of_them(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port), rules=()) as growd:
-        await growd.be(2)
-        await growd.be(2)
-        await growd.be(2)
+        await growd.fail()
+        await growd.fail()
+        await growd.fail()
         await box.arrived(1)
         assert growd.told()["alerts"][0]["rule"] == "device-failed"
     assert len({rule.name for rule in DEFAULT_ALERTS}) == len(DEFAULT_ALERTS)
@@ -303,15 +293,15 @@ async def test_without_rules_and_channels_nothing_wakes_up(tmp_path: Path):
 async def test_what_is_told_is_on_the_bus_and_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.INFO, "growd.alerts"):
         async with daemon(tmp_path) as growd:
-            await growd.be(2)
-            await growd.be(0)
+            await growd.fail()
+            await growd.recover()
             last = growd.bus.topics.get("alerts/event").last
     assert last is not None
     assert '"phase":"end"' in last.value
     said = [record.message for record in caplog.records if record.name.startswith("growd.alerts")]
     assert said == [
         "alert failed: environment_1: the device scd30_1 has failed: no answer",
-        "alert failed is over: environment_1: the device scd30_1 has not failed",
+        "alert failed has ended: environment_1: the device scd30_1 is ok",
     ]
 
 

@@ -1,21 +1,38 @@
-"""Rules on a real bus, on a clock that the test moves."""
+"""Rules on statuses that the test makes, on a clock that the test moves."""
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
-from growd.alerts.observations import SILENT_S, World
-from growd.alerts.watch import GONE_S, PERIOD_S, QUIET_S, Watch
+from growd.alerts.observations import LOSS_S, SILENT_S, observe
+from growd.alerts.rules import Level
+from growd.alerts.watch import GONE_S, MACHINE_S, PERIOD_S, QUIET_S, Watch
 from growd.bus import Bus
-from growd.bus.messages import DIAGNOSTIC_STATUS, STRING, Quality
+from growd.bus.messages import STRING, Quality
 from growd.config.alerts import AlertOptions as Rule
-from growd.control.interlocks.node import INTERLOCK
 from growd.control.topics import declare_environment
+from growd.host.machine import MachineStatus
 from growd.recipes.status import RECIPE_STATE
+from growd.status.model import (
+    AttainmentStatus,
+    Counters,
+    DeviceStatus,
+    InterlockStatus,
+    Problem,
+    Reading,
+    RecipeStatus,
+    Status,
+    VariableStatus,
+)
+from growd.status.status_node import StatusNode
+from growd.store.replication_status import ReplicationState, ReplicationStatus
+from growd.store.store_node import StoreStatus
 from support.clock import ManualClock
 from support.running import running
 
@@ -27,43 +44,63 @@ if TYPE_CHECKING:
 
 ENV = "environment_1"
 TEMPERATURE = "air_temperature"
-STORE = {"waiting": 0, "unsaved": 0, "dropped": 0, "rejected": 0, "saving": "", "shipping": ""}
+NEVER = Counters(0, 0, 0, 0.0, "", 0.0)
+STORE = StoreStatus(0, 0, 0, 0, 0, "", "", 0.0, [])
+MACHINE = MachineStatus("0.1.0", "3.11.2", 60.0, clock_synchronised=True)
+INTERLOCK = InterlockStatus(f"{ENV}/interlocks/ceiling", False, "", False, 0.0)
+RUNNING = RecipeStatus(ENV, "running", "basil", "", 1.0, 2.0, updates=1)
+VARIABLE = VariableStatus(ENV, TEMPERATURE, "degC", None, None, None, 0.0, is_sensed=True)
+EMPTY = Status(
+    time=1e9,
+    machine_time=1e9,
+    machine=None,
+    database=None,
+    variables=[VARIABLE],
+    recipes=[],
+    devices=[],
+    interlocks=[],
+    store=None,
+    replications=[],
+)
 
 
 @dataclass
 class Scene:
-    clock: ManualClock
-    bus: Bus
+    """A source of the status that `now` changes, and what the watch reports of it."""
+
+    clock: ManualClock = field(default_factory=ManualClock)
+    status: Status = EMPTY
     told: list[tuple[str, str]] = field(default_factory=list)
     alerts: list[Alert] = field(default_factory=list)
-    store: dict[str, Any] = field(default_factory=lambda: dict(STORE))
-    machine: dict[str, Any] = field(default_factory=dict)
+    machine_reads: int = 0
     watch: Watch = field(init=False)
 
-    def __post_init__(self) -> None:
-        declare_environment(self.bus, ENV, (TEMPERATURE,))
-        self.node = self.bus.node("test")
-        self.device = self.node.advertise(f"{ENV}/diagnostics/scd30_1", DIAGNOSTIC_STATUS)
-        self.interlock = self.node.advertise(f"{ENV}/interlocks/ceiling", INTERLOCK)
-        self.recipe = self.node.advertise(f"{ENV}/recipe_state", RECIPE_STATE)
-        self.bus.node("store").describe("store", lambda: self.store)
-        self.bus.node("machine").describe("machine", lambda: self.machine)
+    def snapshot(self) -> Status:
+        return self.status
+
+    async def look_up_machine(self) -> None:
+        self.machine_reads += 1
+
+    def now(self, **changes: Any) -> None:
+        self.status = replace(self.status, **changes)
 
     def measure(self, value: float | None, quality: Quality = Quality.OK) -> None:
-        self.node.publisher(f"{ENV}/measured/{TEMPERATURE}").publish(value, quality)
+        (variable,) = self.status.variables
+        self.now(variables=[replace(variable, measured=Reading(value, quality, 0.0, "sensor"))])
 
-    def wish(self, value: float) -> None:
-        self.node.publisher(f"{ENV}/desired/{TEMPERATURE}").publish(value)
+    def set_point(self, value: float) -> None:
+        (variable,) = self.status.variables
+        self.now(variables=[replace(variable, desired=Reading(value, Quality.OK, 0.0, "hand"))])
 
-    def fail(self, level: int, message: str) -> None:
-        self.device.publish({"level": level, "name": "scd30_1", "message": message})
+    def device(self, state: str, message: str = "") -> None:
+        self.now(devices=[DeviceStatus(f"{ENV}/scd30_1", state, 0.0, message, NEVER)])
 
-    def tell(self, phase: AlertPhase, alert: Alert) -> None:
+    def report(self, phase: AlertPhase, alert: Alert) -> None:
         self.told.append((str(phase), alert.text))
         self.alerts.append(alert)
 
     async def look(self, looks: int = 1) -> list[tuple[str, str]]:
-        """What was told since the last call, after some looks of the watch."""
+        """What was reported since the last call, after some looks of the watch."""
         await self.clock.advance(looks * PERIOD_S)
         told, self.told = self.told, []
         return told
@@ -73,24 +110,17 @@ def rule(kind: str, **options: Any) -> Rule:
     return Rule(**({"name": "r", "kind": kind, "for_s": 0.0, "repeat_s": 0.0} | options))
 
 
-def scene() -> Scene:
-    clock = ManualClock()
-    return Scene(clock, Bus(clock))
-
-
 @asynccontextmanager
 async def watching(
     *rules: Rule, on: Scene | None = None, opened: Iterable[Alert] = (), is_quiet: bool = True
 ) -> AsyncIterator[Scene]:
-    it = scene() if on is None else on
-    world = World(it.bus, {ENV: frozenset([TEMPERATURE])})
-    node = it.bus.node(f"alerts_{it.clock.monotonic():g}")
-    it.watch = Watch(it.bus, node, world, rules, environments=[ENV], opened=opened, tell=it.tell)
+    it = Scene() if on is None else on
+    source: Any = it
+    it.watch = Watch(it.clock, source, rules, opened=opened, report=it.report)
     async with running(it.clock, it.watch):
         if is_quiet:
             await it.clock.advance(QUIET_S)
         yield it
-    node.close()
 
 
 async def test_a_value_out_of_its_band_for_so_long_is_told_and_its_end_with_how_long_it_lasted():
@@ -116,9 +146,7 @@ async def test_nothing_begins_in_the_first_moments():
         await it.clock.advance(QUIET_S - 1)
         assert it.told == []
         await it.clock.advance(PERIOD_S)
-        assert it.told == [
-            ("start", "environment_1: air_temperature is not measured: no sample has ever come")
-        ]
+        assert it.told == [("start", "environment_1: air_temperature is not measured: no sample has arrived")]
 
 
 async def test_distance_counts_from_the_set_point_and_without_one_nothing_is_too_far():
@@ -126,11 +154,11 @@ async def test_distance_counts_from_the_set_point_and_without_one_nothing_is_too
     async with watching(band) as it:
         it.measure(40.0)
         assert await it.look(5) == []
-        it.wish(25.0)
+        it.set_point(25.0)
         assert await it.look() == [
             ("start", "environment_1: air_temperature is 40.00 degC, above 27 degC (set point 25)")
         ]
-        it.wish(41.0)
+        it.set_point(41.0)
         assert [phase for phase, _ in await it.look()] == ["end"]
 
 
@@ -143,7 +171,7 @@ async def test_a_sensor_that_warms_up_tells_nothing_and_one_that_is_silent_does(
         it.measure(None, Quality.STALE)
         assert await it.look(10) == []
         assert await it.look(2) == [
-            ("start", "environment_1: air_temperature is not measured: nothing new has come")
+            ("start", "environment_1: air_temperature is not measured: no new sample arrives")
         ]
         it.measure(None, Quality.WARM_UP)
         assert await it.look(3) == []
@@ -153,127 +181,180 @@ async def test_a_sensor_that_warms_up_tells_nothing_and_one_that_is_silent_does(
 
 async def test_a_device_that_failed_is_repeated_until_it_is_acknowledged():
     async with watching(rule("device_failed", for_s=10.0, repeat_s=60.0)) as it:
-        it.fail(0, "ok")
-        it.fail(2, "no answer at 0x61")
+        it.device("ok")
+        assert await it.look() == []
+        it.device("failed", "no answer at 0x61")
         assert await it.look(6) == [
             ("start", "environment_1: the device scd30_1 has failed: no answer at 0x61")
         ]
-        it.fail(2, "wrong checksum")
+        it.device("failed", "wrong checksum")
         assert await it.look(31) == [
             ("repeat", "environment_1: the device scd30_1 has failed: wrong checksum")
         ]
         (alert,) = it.watch.open.values()
         alert.acknowledged_by = "Ada"
         assert await it.look(100) == []
-        it.fail(0, "ok")
+        it.device("ok")
         assert [phase for phase, _ in await it.look()] == ["end"]
+        assert it.alerts[-1].now == "environment_1: the device scd30_1 is ok"
 
 
-async def test_only_the_named_device_counts():
-    async with watching(rule("device_failed", device="bh1750_1")) as it:
-        it.fail(2, "no answer")
-        assert await it.look(5) == []
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"kind": "device_failed"}, ["shelf/diagnostics/lamp", f"{ENV}/diagnostics/lamp"]),
+        ({"kind": "device_failed", "device": "other"}, []),
+        ({"kind": "device_failed", "environment": ENV}, [f"{ENV}/diagnostics/lamp"]),
+        ({"kind": "interlock"}, [INTERLOCK.name]),
+        ({"kind": "interlock", "device": "ceiling"}, [INTERLOCK.name]),
+        ({"kind": "interlock", "device": "other"}, []),
+        ({"kind": "no_value"}, [f"{ENV}/{TEMPERATURE}", "shelf/air_humidity"]),
+        ({"kind": "no_value", "variable": TEMPERATURE}, [f"{ENV}/{TEMPERATURE}"]),
+        ({"kind": "out_of_band", "variable": TEMPERATURE, "above": 30.0}, [ENV]),
+        ({"kind": "set_point_missed", "environment": "shelf"}, []),
+        ({"kind": "set_point_missed", "variable": TEMPERATURE}, [f"{ENV}/{TEMPERATURE}"]),
+        ({"kind": "recipe_stalled", "environment": "shelf"}, []),
+        ({"kind": "recipe_stalled"}, [ENV]),
+        ({"kind": "recipe_ended"}, []),
+    ],
+)
+def test_the_options_of_a_rule_choose_what_it_watches(options: dict[str, Any], found: list[str]):
+    status = replace(
+        EMPTY,
+        devices=[DeviceStatus(f"{name}/lamp", "failed", 0.0, "no", NEVER) for name in (ENV, "shelf")],
+        interlocks=[INTERLOCK],
+        variables=[
+            VARIABLE,
+            replace(VARIABLE, environment="shelf", variable="air_humidity"),
+            replace(VARIABLE, variable="light_illuminance", is_sensed=False),
+        ],
+        attainment=[AttainmentStatus(ENV, TEMPERATURE, "missed", "too cold", 18.0, 22.0)],
+        recipes=[RUNNING],
+    )
+    assert sorted(each.subject for each in observe(rule(**options), status, {})) == sorted(found)
 
 
 async def test_an_interlock_that_trips_is_told_with_its_reason():
     async with watching(rule("interlock")) as it:
-        state = {"tripped": True, "reason": "6000 ppm of CO2", "needs_reset": True, "since": 0.0}
-        it.interlock.publish(state)
-        text = (
-            "environment_1: the interlock ceiling has tripped: 6000 ppm of CO2; "
-            "it holds until someone resets it"
-        )
-        assert await it.look() == [("start", text)]
-        it.interlock.publish({**state, "tripped": False, "reason": "", "needs_reset": False})
+        it.now(interlocks=[replace(INTERLOCK, tripped=True, reason="6000 ppm of CO2", needs_reset=True)])
+        words = "has tripped: 6000 ppm of CO2; it holds until it is reset"
+        assert await it.look() == [("start", f"environment_1: the interlock ceiling {words}")]
+        it.now(interlocks=[INTERLOCK])
         assert [phase for phase, _ in await it.look()] == ["end"]
 
 
-async def test_a_recipe_that_ends_is_told_once():
-    async with watching(rule("recipe_ended")) as it:
-        it.node.advertise(f"{ENV}/desired/recipe_end", STRING).publish("basil")
-        assert await it.look(3) == [("notice", "environment_1: the recipe basil has ended")]
-        assert not it.watch.open
-
-
-async def test_a_recipe_that_does_not_go_on_is_told():
+async def test_a_recipe_that_makes_no_progress_is_told():
     async with watching(rule("recipe_stalled")) as it:
-        it.recipe.publish({
-            "state": "running", "recipe_id": "basil", "phase": "", "elapsed": 1.0, "remaining": 2.0,
-        })  # fmt: skip
+        it.now(recipes=[RUNNING])
         assert await it.look(int(SILENT_S / PERIOD_S)) == []
-        assert await it.look(2) == [("start", "environment_1: the recipe basil does not go on")]
-        it.recipe.publish({"state": "idle", "recipe_id": "", "phase": "", "elapsed": 0.0, "remaining": 0.0})
+        assert await it.look(2) == [("start", "environment_1: the recipe basil makes no progress")]
+        it.now(recipes=[replace(RUNNING, updates=2)])
         assert [phase for phase, _ in await it.look()] == ["end"]
+        it.now(recipes=[replace(RUNNING, state="paused", updates=3)])
+        assert await it.look() == [("start", "environment_1: the recipe basil is paused")]
+        it.now(recipes=[replace(RUNNING, state="idle", updates=4)])
+        assert [phase for phase, _ in await it.look(100)] == ["end"]
 
 
 @pytest.mark.parametrize(
     ("kind", "trouble", "words"),
     [
-        ("outbox", {"waiting": 10_001}, "10001 points on the way to the database, more than 10000"),
-        ("database", {"shipping": "no answer"}, "the database takes no points: no answer"),
+        ("outbox", {"waiting": 10_001}, "10001 points waiting for the database, more than 10000"),
+        ("database", {"shipping": "no answer"}, "the database does not take points: no answer"),
         ("points_lost", {"rejected": 3}, "3 points refused by the database"),
-        ("points_lost", {"saving": "the disk is full"}, "the disk takes no points: the disk is full"),
+        ("points_lost", {"saving": "the disk is full"}, "points can not be saved to disk: the disk is full"),
         ("points_lost", {"dropped": 1}, "1 point lost for want of room since growd started"),
+        (
+            "points_lost",
+            {"dropped": 1, "lost_ago_s": 9.0},
+            "1 point lost for want of room since growd started",
+        ),
     ],
 )
-async def test_what_the_store_suffers_is_told(kind: str, trouble: dict[str, Any], words: str):
+async def test_trouble_of_the_store_is_told(kind: str, trouble: dict[str, Any], words: str):
     async with watching(rule(kind)) as it:
+        it.now(store=STORE)
         assert await it.look() == []
-        it.store.update(trouble)
+        it.now(store=replace(STORE, **trouble))
         assert await it.look() == [("start", words)]
-        it.store.update({name: value for name, value in STORE.items() if name != "dropped"})
-        assert [phase for phase, _ in await it.look(3_700 // 2)] == ["end"]
-
-
-async def test_a_problem_is_told_once_while_its_numbers_change():
-    problems: list[dict[str, Any]] = [{"text": "a warning", "is_failure": False}]
-    it = scene()
-    it.bus.node("outbox").describe("problems", lambda: problems)
-    async with watching(rule("problem"), on=it):
-        assert await it.look() == []
-        problems.append({"text": "1 message could not be recorded", "is_failure": True})
-        assert await it.look() == [("start", "1 message could not be recorded")]
-        problems[1] = {"text": "2 message could not be recorded", "is_failure": True}
-        assert await it.look() == []
-        problems.clear()
+        it.now(store=STORE)
         assert [phase for phase, _ in await it.look()] == ["end"]
 
 
+def test_a_loss_of_points_is_reported_for_an_hour():
+    def level(ago: float) -> Level:
+        store = replace(STORE, dropped=1, lost_ago_s=ago)
+        (lost, *_) = observe(rule("points_lost"), replace(EMPTY, store=store), {})
+        return lost.level
+
+    assert [level(LOSS_S - 1), level(LOSS_S)] == [Level.RAISED, Level.CLEAR]
+
+
+async def test_a_problem_is_told_once_while_its_numbers_change():
+    async with watching(rule("problem")) as it:
+        it.now(problems=[Problem("a warning")])
+        assert await it.look() == []
+        it.now(problems=[Problem("a warning"), Problem("1 message could not be recorded", is_failure=True)])
+        assert await it.look() == [("start", "1 message could not be recorded")]
+        it.now(problems=[Problem("2 message could not be recorded", is_failure=True)])
+        assert await it.look() == []
+        it.now(problems=[])
+        assert [phase for phase, _ in await it.look()] == ["end"]
+        assert it.alerts[-1].now == "solved: 1 message could not be recorded"
+
+
+async def test_a_problem_that_comes_and_goes_is_not_told():
+    async with watching(rule("problem", for_s=5.0)) as it:
+        for _ in range(10):
+            it.now(problems=[Problem("a hiccup", is_failure=True)])
+            assert await it.look(2) == []
+            it.now(problems=[])
+            assert await it.look() == []
+
+
 async def test_a_replication_that_fails_is_told():
-    replications = [{"name": "points", "state": "running", "last_error": ""}]
-    it = scene()
-    it.bus.node("replication").describe("replications", lambda: replications)
-    async with watching(rule("replication", for_s=10.0), on=it):
-        replications[0] = {"name": "points", "state": "failing", "last_error": "401"}
+    well = ReplicationStatus("points", "here", "far", ReplicationState.RUNNING, 1.0, 7, "401", 0.0, 2, 1, 3)
+    async with watching(rule("replication", for_s=10.0)) as it:
+        it.now(replications=[well])
+        assert await it.look(10) == []
+        it.now(replications=[dataclasses.replace(well, state=ReplicationState.FAILING)])
         assert await it.look(6) == [("start", "the replication of points fails: 401")]
 
 
 async def test_a_machine_without_room_or_too_warm_is_told():
     async with watching(rule("disk_full", name="d"), rule("too_hot", name="h")) as it:
-        it.machine |= {
-            "disk_free_bytes": 100_000_000, "temperatures_degc": {"cpu": 85.0}, "troubles": ["under-voltage"],
-        }  # fmt: skip
+        full = {"disk_free_bytes": 100_000_000, "temperatures_degc": {"cpu": 85.0, "disk": 40.0}}
+        it.now(machine=replace(MACHINE, **full, troubles=["under-voltage"]))
         assert await it.look() == [
             ("start", "100 MB are free on the disk of the data folder, less than 500 MB"),
-            ("start", "the machine has 85.0 degC, above 80 degC"),
-            ("start", "the machine tells of under-voltage"),
+            ("start", "the machine is at 85.0 degC, above 80 degC"),
+            ("start", "the machine reports under-voltage"),
         ]
-        it.machine |= {"disk_free_bytes": 550_000_000, "temperatures_degc": {"cpu": 79.0}, "troubles": []}
-        assert [text for _, text in await it.look()] == ["the machine tells of under-voltage"]
-        it.machine |= {"disk_free_bytes": 650_000_000, "temperatures_degc": {"cpu": 60.0}}
+        better = {"disk_free_bytes": 550_000_000, "temperatures_degc": {"cpu": 79.0}}
+        it.now(machine=replace(MACHINE, **better, troubles=[]))
+        assert [text for _, text in await it.look()] == ["the machine reports under-voltage"]
+        well = {"disk_free_bytes": 650_000_000, "temperatures_degc": {"cpu": 60.0}}
+        it.now(machine=replace(MACHINE, **well, troubles=[]))
         assert [phase for phase, _ in await it.look()] == ["end", "end"]
+
+
+@pytest.mark.parametrize(("kind", "reads"), [("disk_full", 3), ("too_hot", 3), ("interlock", 0)])
+async def test_the_machine_is_read_once_a_minute_for_a_rule_that_needs_it(kind: str, reads: int):
+    async with watching(rule(kind)) as it:
+        await it.look(int(2.5 * MACHINE_S / PERIOD_S))
+        assert it.machine_reads == reads
 
 
 async def test_a_restart_repeats_no_begin_and_loses_no_end():
     failed = rule("device_failed", for_s=60.0, repeat_s=600.0)
     async with watching(failed) as it:
-        it.fail(2, "no answer")
+        it.device("failed", "no answer")
         assert [phase for phase, _ in await it.look(31)] == ["start"]
         opened = list(it.watch.open.values())
     async with watching(failed, on=it, opened=opened):
         assert await it.look(200) == []
         assert [phase for phase, _ in await it.look(100)] == ["repeat"]  # 600 s after it was told
-        it.fail(0, "ok")
+        it.device("ok")
         assert [phase for phase, _ in await it.look()] == ["end"]
         assert it.alerts[-1].id == opened[0].id
         assert it.alerts[-1].lasted_s == pytest.approx(60 + QUIET_S + 602, abs=10)
@@ -281,20 +362,65 @@ async def test_a_restart_repeats_no_begin_and_loses_no_end():
 
 async def test_what_no_rule_watches_any_more_and_what_is_gone_ends():
     async with watching(rule("device_failed", name="old"), rule("device_failed")) as it:
-        it.fail(2, "no answer")
+        it.device("failed", "no answer")
         assert len(await it.look()) == 2
         opened = list(it.watch.open.values())
     async with watching(rule("device_failed"), on=it, opened=opened):
         assert [phase for phase, _ in await it.look()] == ["end"]
         assert it.alerts[-1].now == "its rule is gone from the configuration"
     opened = [each for each in opened if each.rule == "r"]
-    elsewhere = scene()  # a machine on which no such device is
-    async with watching(rule("device_failed"), on=elsewhere, opened=opened):
+    async with watching(rule("device_failed"), on=Scene(it.clock), opened=opened) as elsewhere:
         assert [phase for phase, _ in await elsewhere.look(int(GONE_S / PERIOD_S))] == ["end"]
-        assert elsewhere.alerts[-1].now == "it is not there any more"
+        assert elsewhere.alerts[-1].now == "it is no longer there"
 
 
 async def test_without_rules_there_is_no_task():
-    it = scene()
-    async with watching(on=it, is_quiet=False):
+    async with watching(is_quiet=False) as it:
         assert not it.clock._sleepers
+
+
+# --- On a real bus
+
+
+@asynccontextmanager
+async def on_a_bus(*rules: Rule) -> AsyncIterator[tuple[Bus, Scene]]:
+    it = Scene()
+    bus = Bus(it.clock)
+    declare_environment(bus, ENV, (TEMPERATURE,))
+    it.watch = Watch(it.clock, StatusNode(bus, [ENV]), rules, opened=(), report=it.report)
+    async with running(it.clock, it.watch):
+        yield bus, it
+
+
+async def test_each_recipe_end_between_two_looks_is_told_once():
+    async with on_a_bus(rule("recipe_ended")) as (bus, it):
+        ends = bus.node("runner").advertise(f"{ENV}/desired/recipe_end", STRING)
+        ends.publish("mint")  # before the first look
+        await it.clock.advance(QUIET_S)
+        assert it.told == [("notice", "environment_1: the recipe mint has ended")]
+        it.told.clear()
+        ends.publish("basil")
+        ends.publish("basil")
+        assert await it.look(3) == [("notice", "environment_1: the recipe basil has ended")] * 2
+        assert not it.watch.open
+
+
+async def test_a_status_of_the_bus_has_what_rules_need():
+    rules = [rule("no_value", name="v"), rule("recipe_stalled", name="s"), rule("problem", name="p")]
+    async with on_a_bus(*rules) as (bus, it):
+        node = bus.node("test")
+        state = {"state": "running", "recipe_id": "basil", "phase": "", "elapsed": 1.0, "remaining": 2.0}
+        recipe = node.advertise(f"{ENV}/recipe_state", RECIPE_STATE)
+        node.describe("problems", lambda: [{"text": "the lamp is loose", "is_failure": True}])
+        await it.clock.advance(QUIET_S)
+        assert {text for _, text in it.told} == {
+            "environment_1: air_temperature is not measured: no sample has arrived",
+            "the lamp is loose",
+        }
+        it.told.clear()
+        recipe.publish(state)
+        node.publisher(f"{ENV}/measured/{TEMPERATURE}").publish(21.0)
+        assert [phase for phase, _ in await it.look()] == ["end"]
+        recipe.publish(state)
+        assert await it.look(int(SILENT_S / PERIOD_S)) == []
+        assert await it.look(2) == [("start", "environment_1: the recipe basil makes no progress")]

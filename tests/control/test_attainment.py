@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from closed_loop import CO2, ENVIRONMENT, FAN, LUX, VALVE, Lamp, LightLoop, Loop, Setting
 
-from growd.alerts.observations import World
 from growd.alerts.watch import QUIET_S, Watch
 from growd.bus.messages import Quality
 from growd.config.alerts import DEFAULT_ALERTS
@@ -17,6 +16,7 @@ from growd.control.attainment import MISSED_S, AttainmentWatch, carbon_dioxide_l
 from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
 from growd.control.health import Health
 from growd.control.topics import LIGHT_CHANNELS
+from growd.status.status_node import StatusNode
 
 SOON_S = MISSED_S + 180
 RULES = [rule for rule in DEFAULT_ALERTS if rule.kind == "set_point_missed"]
@@ -25,19 +25,17 @@ RULES = [rule for rule in DEFAULT_ALERTS if rule.kind == "set_point_missed"]
 class Watched:
     """A loop whose set point is watched, and the default alert for that."""
 
-    def __init__(self, loop, watched, measured):
+    def __init__(self, loop, watched):
         self.loop = loop
         self.held = ""
         self.told = []
         self.watch = AttainmentWatch(loop.bus, ENVIRONMENT, [watched], lambda _: self.held)
         self.alerts = Watch(
-            loop.bus,
-            loop.bus.node("alerts"),
-            World(loop.bus, {ENVIRONMENT: frozenset([measured])}),
+            loop.clock,
+            StatusNode(loop.bus, [ENVIRONMENT]),
             RULES,
-            environments=[ENVIRONMENT],
             opened=(),
-            tell=lambda phase, alert: self.told.append((str(phase), alert.text)),
+            report=lambda phase, alert: self.told.append((str(phase), alert.text)),
         )
 
     @property
@@ -70,7 +68,7 @@ class Watched:
 async def light(lamp=Lamp()):  # noqa: B008  it is frozen
     loop = LightLoop(lamp)
     watched = light_loop(lamp.full_scale_lux, LIGHT_CHANNELS, is_switched=lamp.is_switched)
-    on = Watched(loop, watched, LUX)
+    on = Watched(loop, watched)
     loop.parts += [on.watch, on.alerts]
     async with loop.running():
         await loop.clock.advance(QUIET_S)
@@ -80,7 +78,7 @@ async def light(lamp=Lamp()):  # noqa: B008  it is frozen
 @asynccontextmanager
 async def carbon_dioxide(**setting):
     loop = Loop(Setting(**setting))
-    on = Watched(loop, carbon_dioxide_loop(has_fan=bool(loop.fans)), CO2)
+    on = Watched(loop, carbon_dioxide_loop(has_fan=bool(loop.fans)))
     controllers = [
         CarbonDioxideController(loop.bus, ENVIRONMENT, valves=("valve",), fans=loop.fans),
         DosedSwitchController(loop.bus, ENVIRONMENT, VALVE),

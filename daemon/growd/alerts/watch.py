@@ -1,91 +1,138 @@
-"""The rules at work: looks at the world at a steady pace, and knows what is open."""
+"""Applies the rules to a status every few seconds, and knows which alerts are open."""
 
 from __future__ import annotations
 
 import logging
 import secrets
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from growd.alerts.messages import Alert, Place
-from growd.alerts.observations import Observation
+from growd.alerts.observations import Observation, observe
 from growd.alerts.rules import AlertPhase, AlertTrack, Level, Terms, advance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from growd.alerts.observations import World
-    from growd.bus import Bus, Node
-    from growd.bus.topics import Subscription
-    from growd.config import alerts as settings
+    from growd.config.alerts import AlertOptions
+    from growd.runtime.clock import Clock
+    from growd.status.model import RecipeEnd, Status
+    from growd.status.status_node import StatusNode
 
 PERIOD_S: Final = 2.0
 QUIET_S: Final = 30.0
-"""For so long after the start nothing begins: sensors warm up, and the database comes."""
+"""No alert begins in this time after the start: sensors warm up, and the database starts."""
 
 GONE_S: Final = 300.0
-"""What has not been seen for so long is not there any more: its alert ends."""
+"""What has not been observed for this long no longer exists: its alert ends."""
 
+MACHINE_S: Final = 60.0
+"""Disk and temperature are read this often, if a rule needs them."""
+
+_OF_MACHINE: Final = ("disk_full", "too_hot")
 _log = logging.getLogger(__name__)
 
 
 class Watch:
-    """All rules, and the alerts that are open. Times are seconds of the bus's clock.
+    """All rules, and the open alerts by rule and subject.
 
-    `tell(phase, alert)` is called for each thing to tell.
+    `report(phase, alert)` is called when an alert begins, is repeated or ends. Intervals are of the clock.
     """
 
     def __init__(
         self,
-        bus: Bus,
-        node: Node,
-        world: World,
-        rules: Sequence[settings.AlertOptions],
+        clock: Clock,
+        source: StatusNode,
+        rules: Sequence[AlertOptions],
         *,
-        environments: Iterable[str],
         opened: Iterable[Alert],
-        tell: Callable[[AlertPhase, Alert], None],
+        report: Callable[[AlertPhase, Alert], None],
     ) -> None:
-        self._clock = bus.clock
-        self._bus = bus
-        self._node = node
-        self._world = world
+        self._clock = clock
+        self._source = source
         self._rules = {rule.name: rule for rule in rules}
-        self._ends = [f"{name}/desired/recipe_end" for name in environments]
-        self._tell = tell
+        self._report = report
         self._tracks: dict[tuple[str, str], AlertTrack] = {}
         self._seen_at: dict[tuple[str, str], float] = {}
+        self._is_started = False
+        self._machine_at = -inf
+        self._updates: dict[str, tuple[int, float]] = {}  # of recipe states, with the time of the last change
+        self._ends: dict[str, int] = {}  # the number of the last recipe end that was reported
         self.open: dict[tuple[str, str], Alert] = {}
         for alert in opened:
-            self._take_up(alert)
+            self._resume(alert)
 
     async def run(self) -> None:
         """Look until cancelled; without a rule there is nothing to do."""
         self._withdraw()
         if not self._rules:
             return
-        with self._node.inbox(*self._known(self._ends), depth=64) as ends:
-            await self._clock.sleep(QUIET_S)
-            while True:
-                self._hear(ends)
-                await self._world.prepare(self._rules.values())
-                self.look()
-                await self._clock.sleep(PERIOD_S)
+        if not self._is_started:
+            self._new_ends(self._source.snapshot())  # earlier ones are not reported
+            self._is_started = True
+        await self._clock.sleep(QUIET_S)
+        while True:
+            await self._look_up_machine()
+            self.look(self._source.snapshot())
+            await self._clock.sleep(PERIOD_S)
 
-    def look(self) -> None:
-        """One look at all that the rules watch."""
+    def look(self, status: Status) -> None:
+        """Apply all rules to a status."""
         now = self._clock.monotonic()
+        silent_s = self._silences(status, now)
+        ends = self._new_ends(status)
         for rule in self._rules.values():
-            for observation in self._world.look(rule):
+            found = {each.subject: each for each in observe(rule, status, silent_s)}
+            if rule.kind == "problem":
+                found |= self._solved_problems(rule.name, found)
+            for observation in found.values():
                 self._judge(rule, observation, now)
-        for key in [key for key in self.open if now - self._seen_at[key] > GONE_S]:
-            self._end(key, "it is not there any more")
+            if rule.kind == "recipe_ended":
+                self._report_ends(rule, ends)
+        for key in [key for key, at in self._seen_at.items() if now - at > GONE_S]:
+            if key in self.open:
+                self._end(key, "it is no longer there")
+            else:
+                self._forget(key)
 
-    def _known(self, topics: Iterable[str]) -> list[str]:
-        names = set(self._bus.topics.names())
-        return [topic for topic in topics if topic in names]
+    async def _look_up_machine(self) -> None:
+        now = self._clock.monotonic()
+        is_watched = any(rule.kind in _OF_MACHINE for rule in self._rules.values())
+        if is_watched and now - self._machine_at >= MACHINE_S:
+            self._machine_at = now
+            await self._source.look_up_machine()
 
-    def _take_up(self, alert: Alert) -> None:
-        """Go on with an alert that was open when growd ended."""
+    def _silences(self, status: Status, now: float) -> dict[str, float]:
+        """For how long the recipe runner of each environment has published nothing."""
+        for recipe in status.recipes:
+            if self._updates.get(recipe.environment, (0, 0.0))[0] != recipe.updates:
+                self._updates[recipe.environment] = recipe.updates, now
+        return {environment: now - at for environment, (_, at) in self._updates.items()}
+
+    def _new_ends(self, status: Status) -> list[RecipeEnd]:
+        """The recipes that have ended since the last call."""
+        new = [end for end in status.recipe_ends if end.number > self._ends.get(end.environment, 0)]
+        self._ends |= {end.environment: end.number for end in new}
+        return new
+
+    def _report_ends(self, rule: AlertOptions, ends: Iterable[RecipeEnd]) -> None:
+        for end in ends:
+            if rule.environment in ("", end.environment):
+                text = f"{end.environment}: the recipe {end.recipe_id} has ended"
+                seen = Observation(end.environment, Level.RAISED, text, Place(environment=end.environment))
+                self._report(AlertPhase.NOTICE, _alert(rule, seen, end.time, self._clock.time()))
+
+    def _solved_problems(self, rule: str, found: Iterable[str]) -> dict[str, Observation]:
+        """A problem that is solved is no longer listed: an observation for each."""
+        gone = {subject for name, subject in self._tracks if name == rule} - set(found)
+        texts = {subject: self.open[rule, subject].text for subject in gone if (rule, subject) in self.open}
+        return {
+            subject: Observation(subject, Level.CLEAR, f"solved: {texts.get(subject, subject)}")
+            for subject in gone
+        }
+
+    def _resume(self, alert: Alert) -> None:
+        """Continue an alert that was open when growd ended."""
         now, wall = self._clock.monotonic(), self._clock.time()
         key = (alert.rule, alert.subject)
         since, told = (now - max(0.0, wall - at) for at in (alert.since, alert.told_at))
@@ -94,13 +141,12 @@ class Watch:
         self._seen_at[key] = now
 
     def _withdraw(self) -> None:
-        """End what no rule watches any more."""
+        """End the alerts whose rule is gone."""
         for key in [key for key in self.open if key[0] not in self._rules]:
             self._end(key, "its rule is gone from the configuration")
 
-    def _judge(self, rule: settings.AlertOptions, observation: Observation, now: float) -> None:
+    def _judge(self, rule: AlertOptions, observation: Observation, now: float) -> None:
         key = (rule.name, observation.subject)
-        self._seen_at[key] = now
         alert = self.open.get(key)
         before = self._tracks.get(key, AlertTrack())
         is_silenced = alert is not None and alert.acknowledged_by is not None
@@ -109,44 +155,40 @@ class Watch:
         if phase is AlertPhase.END:
             self._end(key, observation.text)
             return
-        self._tracks[key] = track
+        if track == AlertTrack():
+            self._forget(key)
+            return
+        self._tracks[key], self._seen_at[key] = track, now
         if phase is AlertPhase.START:
             since = self._clock.time() - (now - (track.raised_at or now))
-            self._begin(key, _made(rule, observation, since, self._clock.time()))
+            self._begin(key, _alert(rule, observation, since, self._clock.time()))
         elif phase is AlertPhase.REPEAT and alert is not None:
             if observation.level is not Level.UNKNOWN:
                 alert.text, alert.place = observation.text, observation.place
             alert.told_at = self._clock.time()
-            self._tell(phase, alert)
+            self._report(phase, alert)
 
     def _begin(self, key: tuple[str, str], alert: Alert) -> None:
         self.open[key] = alert
         _log.warning("alert %s: %s", alert.rule, alert.text)
-        self._tell(AlertPhase.START, alert)
+        self._report(AlertPhase.START, alert)
 
     def _end(self, key: tuple[str, str], now: str) -> None:
-        """It is over; `now` says how it is since."""
-        alert, track = self.open.pop(key), self._tracks.pop(key)
-        del self._seen_at[key]
+        """`now` describes the state at the end."""
+        alert, track = self.open.pop(key), self._tracks[key]
+        self._forget(key)
         alert.ended, alert.now = self._clock.time(), now
         if track.raised_at is not None:
             alert.lasted_s = self._clock.monotonic() - track.raised_at
-        _log.info("alert %s is over: %s", alert.rule, now)
-        self._tell(AlertPhase.END, alert)
+        _log.info("alert %s has ended: %s", alert.rule, now)
+        self._report(AlertPhase.END, alert)
 
-    def _hear(self, ends: Subscription) -> None:
-        """Tell of the recipes that have ended since the last look."""
-        rules = [rule for rule in self._rules.values() if rule.kind == "recipe_ended"]
-        while (message := ends.get_nowait()) is not None:
-            environment = message.topic.partition("/")[0]
-            text = f"{environment}: the recipe {message.value} has ended"
-            seen = Observation(environment, Level.RAISED, text, Place(environment=environment))
-            for rule in rules:
-                if rule.environment in ("", environment):
-                    self._tell(AlertPhase.NOTICE, _made(rule, seen, message.time, self._clock.time()))
+    def _forget(self, key: tuple[str, str]) -> None:
+        self._tracks.pop(key, None)
+        self._seen_at.pop(key, None)
 
 
-def _made(rule: settings.AlertOptions, seen: Observation, since: float, now: float) -> Alert:
+def _alert(rule: AlertOptions, seen: Observation, since: float, now: float) -> Alert:
     return Alert(
         id=secrets.token_hex(6),
         rule=rule.name,

@@ -13,7 +13,6 @@ import msgspec
 from growd.alerts.backlog import Backlog, KeptBacklog
 from growd.alerts.dispatch import Delivery
 from growd.alerts.messages import Alert, Entry, Sender
-from growd.alerts.observations import World
 from growd.alerts.rules import AlertPhase
 from growd.alerts.watch import Watch
 from growd.bus.errors import counted, shown
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from growd.alerts.dispatch import Channel
     from growd.bus import Bus
     from growd.config import Config, Finding
+    from growd.status.status_node import StatusNode
     from growd.store.local import LocalStore
 
 EVENT_TOPIC: Final = "alerts/event"
@@ -61,18 +61,16 @@ class _Kept(msgspec.Struct):
 
 def unsound_alerts(config: Config) -> Iterator[Finding]:
     """What no single option of rules and channels can tell."""
-    yield from faults_of_alerts(config.alert, config.notify, measured_in(config))
-
-
-def measured_in(config: Config) -> dict[str, frozenset[str]]:
-    """The variables that are measured, by environment."""
-    return {chamber.environment: frozenset(chamber.measured) for chamber in chambers_of(config)}
+    measured = {chamber.environment: chamber.measured for chamber in chambers_of(config)}
+    yield from faults_of_alerts(config.alert, config.notify, measured)
 
 
 @contextlib.asynccontextmanager
-async def alerting(config: Config, bus: Bus, local: LocalStore) -> AsyncIterator[Alerting]:
+async def alerting(
+    config: Config, bus: Bus, local: LocalStore, status: StatusNode
+) -> AsyncIterator[Alerting]:
     """Watch and tell around the body. Raises `ConfigError` for a secret that can't be read."""
-    alerts = Alerting(config, bus, local, await asyncio.to_thread(config.environment.zone))
+    alerts = Alerting(config, bus, local, status, await asyncio.to_thread(config.environment.zone))
     async with alerts.running():
         yield alerts
 
@@ -84,12 +82,14 @@ class Alerting:
     `local`, so that a restart neither tells it anew nor forgets its end.
     """
 
-    def __init__(self, config: Config, bus: Bus, local: LocalStore, zone: tzinfo | None) -> None:
+    def __init__(
+        self, config: Config, bus: Bus, local: LocalStore, status: StatusNode, zone: tzinfo | None
+    ) -> None:
         self.node = bus.node("alerts")
         self._config = config
         self._bus = bus
         self._local = local
-        self._world = World(bus, measured_in(config))  # remembers more than rules and channels are in force
+        self._status = status
         self._sender = Sender(platform.node() or "growd", local.device, zone)
         self._events = self.node.advertise(EVENT_TOPIC, STRING)
         self._changed = asyncio.Event()
@@ -152,15 +152,7 @@ class Alerting:
             )
             for settings in config.notify
         }
-        self._watch = Watch(
-            bus,
-            self.node,
-            self._world,
-            rules,
-            environments=measured_in(config),
-            opened=self._kept.open,
-            tell=self._tell,
-        )
+        self._watch = Watch(bus.clock, self._status, rules, opened=self._kept.open, report=self._tell)
 
     def _tell(self, phase: AlertPhase, alert: Alert) -> None:
         """On the bus, and on the channels of its rule."""

@@ -175,7 +175,7 @@ class App:
 
         database = await stack.enter_async_context(await asyncio.to_thread(self._database))
         storage = await stack.enter_async_context(self._storing(bus, local, database))
-        alerts = await stack.enter_async_context(alerting(self.config, bus, local))
+        alerts = await stack.enter_async_context(alerting(self.config, bus, local, status))
         self.reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self.reloader.offer("alert", "notify", apply=alerts.reconfigure)
         machine = MachineNode(bus, self.data)
