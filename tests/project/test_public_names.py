@@ -18,12 +18,9 @@ EXCEPTIONS = {
     "Format",
     "Guard",
     "Plan",
-    "Position",
     "RefusedError",
     "Relay",
     "Server",
-    "Source",
-    "StorageRule",
 }
 
 

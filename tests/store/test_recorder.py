@@ -19,8 +19,8 @@ from growd.control.topics import EVENT
 from growd.store.point_log import PointLog
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
+from growd.store.storage_rule import StorageRule
 from growd.variables import VARIABLES
-from growd.wiring.store import storage_rule
 from support.clock import ManualClock
 from support.outbox import opened_at
 from support.running import in_tasks
@@ -51,7 +51,7 @@ OPEN = {PH: FLOAT64, NOTES: STRING}
 
 
 class Rig:
-    def __init__(self, outbox: Outbox, clock: ManualClock, **options: Any) -> None:
+    def __init__(self, outbox: Outbox, clock: ManualClock, settings: config.Store | None = None) -> None:
         self.clock = clock
         self.bus = Bus(self.clock)
         self.outbox = outbox
@@ -62,7 +62,7 @@ class Rig:
         self.driver = self.bus.node("driver")
         self.client = self.bus.node("http")
         self.recorder = Recorder(
-            self.bus, self.outbox, PointMaker("0123456789ab"), ["environment_1", "environment_2"], **options
+            self.bus, self.outbox, PointMaker("0123456789ab"), ["environment_1", "environment_2"], settings
         )
 
     async def publish(self, topic: str, value: Any, quality: Quality = Quality.OK, node: Any = None) -> None:
@@ -251,7 +251,9 @@ async def test_entries_of_clients_that_come_together_share_a_write(rig, writes):
 
 async def test_a_client_hears_that_the_disk_does_not_take_its_entry(rig, writes):
     writes.append(-1)
-    with pytest.raises(NotKeptError, match=r"does not take it: points\.log: No space left on device"):
+    with pytest.raises(
+        NotKeptError, match=r"it can't be written to the disk: points\.log: No space left on device"
+    ):
         await rig.post(NOTES, "watered")
     writes.clear()
     assert await rig.values() == ["watered"]
@@ -261,12 +263,12 @@ async def test_a_client_hears_that_nothing_is_recorded_at_the_end(rig, tmp_path)
     (tmp_path / "other").mkdir()
     async with opened_at(tmp_path / "other" / "growd.sqlite3", rig.clock) as outbox:
         ended = Rig(outbox, rig.clock)
-        with pytest.raises(NotKeptError, match="nothing is recorded while growd starts or ends"):
+        with pytest.raises(NotKeptError, match="nothing is recorded while growd starts or stops"):
             await ended.post(NOTES, "watered")
         async with in_tasks(ended.recorder):
             await rig.clock.settle()
             assert await ended.post(NOTES, "watered") == ""
-        with pytest.raises(NotKeptError, match="nothing is recorded while growd starts or ends"):
+        with pytest.raises(NotKeptError, match="nothing is recorded while growd starts or stops"):
             await ended.post(NOTES, "watered")
 
 
@@ -287,29 +289,27 @@ async def test_each_event_is_a_point_of_its_kind(rig):
 
 
 async def test_what_is_configured_for_a_variable_holds_for_it(rig):
-    rule = config.StorageRule(absolute_band=50, minimum_interval_s=0)
+    rule = config.StorageRuleOptions(absolute_band=50, minimum_interval_s=0)
     settings = config.Store(maximum_interval_s=60.0, variable={"air_carbon_dioxide": rule})
-    of_it = storage_rule(settings, VARIABLES["air_carbon_dioxide"])
+    of_it = StorageRule(VARIABLES["air_carbon_dioxide"], settings)
     assert [of_it.admits(value, now) for now, value in enumerate((400.0, 449.0, 451.0))] == [
         True,
         False,
         True,
     ]
-    other = storage_rule(settings, VARIABLES["air_humidity"])
+    other = StorageRule(VARIABLES["air_humidity"], settings)
     assert [other.admits(50.0, now) for now in (0.0, 59.0, 60.0)] == [True, False, True]
 
 
 async def test_rules_can_change_while_it_records(tmp_path: Path):
     clock = ManualClock(time=1_700_000_000.0)
-    rules = {"minimum_interval_s": 0.0}
     async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
-        rig = Rig(outbox, clock, rule_for=lambda variable: storage_rule(config.Store(**rules), variable))
+        rig = Rig(outbox, clock, config.Store(minimum_interval_s=0.0))
         async with in_tasks(rig.recorder):
             await clock.settle()
             await rig.publish(CO2, 400.0)
             await rig.publish(CO2, 500.0)
-            rules["minimum_interval_s"] = 60.0
-            rig.recorder.reconfigure()
+            rig.recorder.reconfigure(config.Store(minimum_interval_s=60.0))
             await rig.publish(CO2, 600.0)  # the first of a rule
             await rig.publish(CO2, 700.0)
             assert await rig.values() == [400, 500, 600]

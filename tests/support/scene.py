@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor, chambers_of
+from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor, Store, chambers_of
 from growd.device_kinds import SENSOR_KINDS
-from growd.store.points import PointMaker, StorageRule
+from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from support.jumping import rigged
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from growd.bus.messages import Quality
     from growd.store.points import DataPoint
-    from growd.variables import Variable
     from growd_hwsim.faults import Fault
     from support.jumping import Rig
 
@@ -204,10 +203,6 @@ class Scene:
         return None if last is None else last.quality
 
 
-def _each_reading(variable: Variable) -> StorageRule:
-    return StorageRule(variable, minimum_interval=0.0, maximum_interval=INTERVAL_S / 2)
-
-
 class _Kept:
     """An outbox that keeps what is added."""
 
@@ -223,9 +218,8 @@ async def steady_scene(config: Config) -> AsyncIterator[Scene]:
         chamber.parameters = dataclasses.replace(chamber.parameters, valve_flow_l_min=_VALVE_FLOW_L_MIN)
         scene = Scene(rig)
         outbox: Any = _Kept(scene.points)
-        recorder = Recorder(
-            rig.bus, outbox, PointMaker("0123456789ab"), [ENVIRONMENT], rule_for=_each_reading
-        )
+        each = Store(minimum_interval_s=0.0, maximum_interval_s=INTERVAL_S / 2)
+        recorder = Recorder(rig.bus, outbox, PointMaker("0123456789ab"), [ENVIRONMENT], each)
         records = asyncio.create_task(recorder.run(), name="recorder")
         try:
             scene.want(VALVE, 1)

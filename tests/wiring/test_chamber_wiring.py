@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from growd.bus import Bus
 from growd.bus.messages import Quality
-from growd.config import Config, ConfigError, Light, RelayOptions, Sensor, StorageRule, Store, refuse
+from growd.config import Config, ConfigError, Light, RelayOptions, Sensor, StorageRuleOptions, Store, refuse
 from growd.config.device_checks import device_inconsistencies
 from growd.runtime.clock import RealClock
 from growd.wiring.chamber import AllChambers
@@ -231,7 +231,7 @@ class TestSeveralSensorsOfOneVariable:
             "[light] needs_sensor: no sensor measures light",
         ),
         (
-            Config(store=Store(variable={"air_temprature": StorageRule(absolute_band=1)})),
+            Config(store=Store(variable={"air_temprature": StorageRuleOptions(absolute_band=1)})),
             "[store] variable.air_temprature: there is no variable of this name",
         ),
     ],

@@ -265,8 +265,7 @@ def _check(
 def _carried_s(daemon: DaemonOptions) -> float:
     """For how long a measured value counts: a tenth more than the time after which it is stored again."""
     store = daemon.configuration().store
-    own = (rule.maximum_interval_s or 0.0 for rule in store.variable.values())
-    return 1.1 * max(store.maximum_interval_s, *own, 0.0)
+    return 1.1 * max(store.rule_of(name).maximum_interval_s or 0.0 for name in ("", *store.variable))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from growd.config.services import (
     MessageTypeName,
     Replication,
     Simulator,
-    StorageRule,
+    StorageRuleOptions,
     Store,
 )
 
@@ -44,7 +44,7 @@ __all__ = [
     "Sensor",
     "Simulator",
     "Source",
-    "StorageRule",
+    "StorageRuleOptions",
     "Store",
     "chambers_of",
     "load",

@@ -9,7 +9,6 @@ from urllib.parse import unquote, urlsplit
 from growd.config.access import faults_of_access
 from growd.config.device_checks import device_inconsistencies
 from growd.config.findings import Finding
-from growd.config.services import StorageRule
 from growd.config.tls import faults_of_tls
 from growd.config.web import faults_of_web, without_login
 
@@ -78,11 +77,10 @@ def _of_the_daemon(config: Config) -> Iterator[Finding]:
 
 def _intervals(config: Config) -> Iterator[Finding]:
     """For each variable the minimum is not above the maximum, whichever of them is its own."""
-    store = config.store
-    own = [(("variable", name), rule) for name, rule in store.variable.items()]
-    for place, rule in [((), StorageRule()), *own]:
-        minimum = store.minimum_interval_s if rule.minimum_interval_s is None else rule.minimum_interval_s
-        maximum = store.maximum_interval_s if rule.maximum_interval_s is None else rule.maximum_interval_s
+    places = [("", ()), *((name, ("variable", name)) for name in config.store.variable)]
+    for name, place in places:
+        rule = config.store.rule_of(name)
+        minimum, maximum = rule.minimum_interval_s or 0, rule.maximum_interval_s or 0
         if minimum > maximum:
             path = ("store", *place, "minimum_interval_s")
             yield Finding(path, f"{minimum:g} is above maximum_interval_s, {maximum:g}")

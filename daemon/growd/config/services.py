@@ -175,7 +175,7 @@ class Replication(Section, frozen=True):
     """Database of recipes on the other server."""
 
 
-class StorageRule(Section, frozen=True):
+class StorageRuleOptions(Section, frozen=True):
     """Which values of one variable are stored, if different from [store] and the table of variables."""
 
     absolute_band: Annotated[float, Meta(ge=0)] | None = None
@@ -220,8 +220,15 @@ class Store(Section, frozen=True):
     maximum_interval_s: Annotated[float, Meta(gt=0, le=604_800)] = 600.0
     """At least one value of each variable is stored in this time."""
 
-    variable: dict[Name, StorageRule] = msgspec.field(default_factory=dict)
+    variable: dict[Name, StorageRuleOptions] = msgspec.field(default_factory=dict)
     """Rules of single variables."""
+
+    def rule_of(self, variable: str) -> StorageRuleOptions:
+        """The rule of a variable; options that it does not set are those of the section, if it has them."""
+        own = self.variable.get(variable, StorageRuleOptions())
+        general = {name: getattr(self, name, None) for name in own.__struct_fields__}
+        given = {name: value for name in general if (value := getattr(own, name)) is not None}
+        return StorageRuleOptions(**(general | given))
 
 
 class Simulator(Section, frozen=True):

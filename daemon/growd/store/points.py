@@ -1,17 +1,14 @@
-"""Data points: what they are made of, what they are called, and which of them are worth storing."""
+"""Data points, and their ids."""
 
 from __future__ import annotations
 
 import math
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from growd.store.errors import InvalidPointError
-
-if TYPE_CHECKING:
-    from growd.variables import Variable
 
 DEVICE_ID_BYTES: Final = 6
 _RANDOM_BYTES: Final = 5
@@ -22,11 +19,11 @@ Value = float | int | bool | str | None
 class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One value of one variable at one time; `timestamp` is wall time in UNIX seconds.
 
-    `id` is the document's `_id`, fixed when the point is made, so that sending the point again can never
-    store it twice. `category` is "" for measured and desired points, which `is_desired` tells apart.
-    Commands, qualities and events have a category of their own and go into a database of their own.
+    `id` is the `_id` of the document, fixed when the point is made, so that a point that is sent twice is
+    stored once. `category` is "" for measured and desired points, which differ in `is_desired`. Commands,
+    qualities and events have a category, and go into another database.
 
-    As JSON it is an array of its fields in this order: it is kept so until the database has it.
+    On the disk it is a JSON array of its fields in this order.
     """
 
     id: str
@@ -39,7 +36,7 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     category: str = ""
 
     def document(self) -> dict[str, Any]:
-        """The point as its database stores it: `is_desired`, or `category` in that of events."""
+        """The document for the database: with `is_desired`, or with `category` if the point has one."""
         kind = {"category": self.category} if self.category else {"is_desired": self.is_desired}
         return {
             "_id": self.id,
@@ -57,14 +54,12 @@ class PointMaker:
 
     An `_id` is `<device, 12 hex digits>:<time in ms, 13 digits>-<random, 10 hex digits>`:
 
-    - The device, drawn at random once for each data folder, because many devices that all call their
-      environment `environment_1` replicate into one database. Before a colon, as CouchDB wants it in a
-      database that is partitioned (docs.couchdb.org/en/3.5.x/partitioned-dbs/): by device, that is.
-    - Time next, so that new documents land side by side at the end of the database's B-tree: random ids
-      make CouchDB rewrite a path of nodes for each document.
-    - A random rest and not a counter: a counter that begins again after a restart, with a wall clock that
-      stepped back or a copied data folder, would make an id a second time. The database would answer
-      "conflict", which stands for "stored already", and the point would be lost.
+    - The device is random, drawn once for each data folder: many devices with an `environment_1` replicate
+      into one database. The colon lets that database be partitioned by device
+      (docs.couchdb.org/en/3.5.x/partitioned-dbs/).
+    - The time is next, so that new documents are neighbours at the end of the database's B-tree.
+    - The rest is random. A counter could make an id twice, after a step of the wall clock or with a copied
+      data folder; the database would answer "conflict", which growd takes for "stored already".
 
     Times before 1970 sort as 0.
     """
@@ -88,10 +83,9 @@ class PointMaker:
         is_manual: bool = False,
         category: str = "",
     ) -> DataPoint:
-        """A point with its final id. `InvalidPointError` for what JSON or the views have no place for.
+        """A point with its final id. `InvalidPointError` for values that JSON or the views can't hold.
 
-        NaN and infinity are refused and not turned into null: a sensor that has nothing to say says so by
-        its quality, and no point is made then.
+        NaN and infinity are refused, not turned into null: a failing sensor has a quality, and no point.
         """
         _check_name("environment", environment)
         _check_name("variable", variable)
@@ -110,79 +104,9 @@ class PointMaker:
         )
 
     def new_id(self, timestamp: float) -> str:
-        """An id for what happened at a UNIX time."""
+        """An id for an event at a UNIX time."""
         milliseconds = max(0, round(timestamp * 1000))
         return f"{self.device}:{milliseconds:013d}-{secrets.token_hex(_RANDOM_BYTES)}"
-
-
-class StorageRule:
-    """Decides which measured values of one variable are stored.
-
-    At most one each `minimum_interval`, at least one each `maximum_interval` (monotonic seconds, as long as
-    values come at all), and between the two only a value that differs from the last stored one by more than
-    the variable's dead band. 0 is a value like any other.
-    """
-
-    def __init__(
-        self, variable: Variable, *, minimum_interval: float = 5.0, maximum_interval: float = 600.0
-    ) -> None:
-        if not 0 <= minimum_interval <= maximum_interval:
-            raise ValueError(
-                f"{variable.name}: the minimum interval ({minimum_interval} s) must be 0 or more and not "
-                f"above the maximum interval ({maximum_interval} s)"
-            )
-        self.variable = variable
-        self._minimum = minimum_interval
-        self._maximum = maximum_interval
-        self._stored_at: float | None = None
-        self._stored: Value = None
-
-    def admits(self, value: Value, now: float) -> bool:
-        """Whether to store `value`, measured at `now` (monotonic seconds); True counts as stored.
-
-        None, NaN and infinity are never stored. Whoever calls passes only values of quality `ok`.
-        """
-        if not _is_measurement(value) or not self._is_due(value, now):
-            return False
-        self._stored, self._stored_at = value, now
-        return True
-
-    def forget(self) -> None:
-        """Let the next value be stored whatever it is: something lay between it and the last one."""
-        self._stored_at = None
-
-    def _is_due(self, value: Value, now: float) -> bool:
-        if self._stored_at is None:
-            return True
-        elapsed = now - self._stored_at
-        if elapsed < self._minimum:
-            return False
-        return elapsed >= self._maximum or self._moved(value)
-
-    def _moved(self, value: Value) -> bool:
-        if isinstance(value, str) or isinstance(self._stored, str):
-            return value != self._stored
-        last, new = float(self._stored or 0), float(value or 0)
-        band = max(self.variable.absolute_band, self.variable.relative_band * abs(last))
-        return abs(new - last) > band
-
-
-class ChangeRule:
-    """Decides which desired values of one variable are stored: those that differ from the last one."""
-
-    def __init__(self) -> None:
-        self._stored: list[Value] = []
-
-    def admits(self, value: Value) -> bool:
-        """Whether to store `value`; True counts as stored."""
-        if self._stored == [value] or (isinstance(value, float) and not math.isfinite(value)):
-            return False
-        self._stored = [value]
-        return True
-
-
-def _is_measurement(value: Value) -> bool:
-    return value is not None and (isinstance(value, str) or math.isfinite(value))
 
 
 def _check_name(field: str, name: str) -> None:

@@ -10,57 +10,53 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import NotKeptError, counted
 from growd.bus.messages import Quality
 from growd.store.errors import LocalStoreError
-from growd.store.points import ChangeRule, DataPoint, PointMaker, StorageRule
+from growd.store.storage_rule import ChangeRule, StorageRule
 from growd.variables import VARIABLES, Variable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Subscription, Topic
+    from growd.config import Store
     from growd.store.outbox import Outbox
+    from growd.store.points import DataPoint, PointMaker
 
 COMMANDED: Final = "commanded"
 QUALITY: Final = "quality"
 EVENT: Final = "event"
 NOTE: Final = "note"
 
-# The recipe runner keeps these two itself, in one transaction with the run they belong to.
-_KEPT_BY_THE_RUNNER: Final = frozenset({"recipe_start", "recipe_end"})
+# The recipe runner stores these two itself, in one transaction with the run.
+_STORED_BY_RUNNER: Final = frozenset({"recipe_start", "recipe_end"})
 _HTTP_NODE: Final = "http"
 _BANDS: Final = {"air_carbon_dioxide": 0.1}
-"""Of commands that swing with each dose: the doses are stored as the commands of the switch."""
+"""Of commands that swing with each dose; the doses are stored as commands of the switch."""
 _DEPTH: Final = 1000
 _IN_MEMORY: Final = (
-    "the disk does not take it: {}; it waits in memory and is lost if growd is killed, "
-    "and sent again it may be stored twice"
+    "it can't be written to the disk: {}; it waits in memory and is lost if growd is killed; "
+    "a repeated request may store it twice"
 )
 
 
-def usual_rule(variable: Variable) -> StorageRule:
-    """The rule of a variable of which nothing is configured."""
-    return StorageRule(variable)
-
-
 class Recorder:
-    """Makes points of what is on the bus, as the storage rules say, and adds them to the outbox.
+    """Makes points from messages on the bus, by the storage rules, and adds them to the outbox.
 
-    It reads the topics `<environment>/<category>/<variable>` that exist when it is made and whose messages
-    are one value:
+    It reads the topics `<environment>/<category>/<variable>` that exist when it is made and have messages of
+    one value:
 
-    - `measured`: messages of quality `ok`, with the decimals that the table of variables holds worth storing.
-      Values by hand have `is_manual` and are all stored, whatever the rule says. A change of the quality is a
-      point of the category `quality`, whose value is the new quality; the first value that is ok again is
-      stored in any case.
-    - `desired`: changes; null when the set point is released. `is_manual` marks set points by hand.
-    - `commanded`: as measured, in the category `commanded`; null when the command ends. `is_manual` marks
-      commands by hand, also where their controller repeats them.
+    - `measured`: messages of quality `ok`, rounded to the precision of the variable. Manual measurements have
+      `is_manual` and are all stored. A change of the quality is a point of the category `quality` with the
+      new quality as its value; the next value of quality `ok` is stored in any case.
+    - `desired`: changes; null when the set point is released. `is_manual` marks set points of clients.
+    - `commanded`: by a rule, in the category `commanded`; null when the command ends. `is_manual` marks
+      commands of clients, also while a controller repeats them.
 
-    And `<environment>/events`: each is a point of the category `event`, whose variable is the kind, and the
-    value what it was of, and in words. And `<environment>/notes`, what people note: an event `note`.
+    Each message on `<environment>/events` becomes a point of the category `event`: its variable is the kind,
+    its value the source and the text. A note on `<environment>/notes` becomes an event `note`.
 
-    A client that enters a value or a note is answered once its point is on the disk.
+    A client that sends a measurement or a note gets its answer once the point is durable.
     """
 
     def __init__(
@@ -69,15 +65,14 @@ class Recorder:
         outbox: Outbox,
         maker: PointMaker,
         environments: Iterable[str],
-        *,
-        rule_for: Callable[[Variable], StorageRule] = usual_rule,
+        settings: Store | None = None,
     ) -> None:
         self.node = bus.node("recorder")
         self._bus = bus
         self._outbox = outbox
         self._maker = maker
         self._environments = tuple(environments)
-        self._rule_for = rule_for
+        self._settings = settings
         self._rules: dict[str, StorageRule] = {}
         self._qualities: defaultdict[str, Quality] = defaultdict(lambda: Quality.OK)
         self._desired: defaultdict[str, ChangeRule] = defaultdict(ChangeRule)
@@ -94,20 +89,21 @@ class Recorder:
         for name, (source, _) in self._sources.items():
             topic = bus.topics.get(name)
             if topic.is_open and source.category in {"measured", NOTE}:
-                topic.keeper = self._keep
+                topic.keeper = self._make_durable
         self.node.describe("problems", self._problems)
 
     @property
     def lost(self) -> int:
-        """Messages of which no point could be made, and those that came faster than they were read."""
+        """Messages that could not be made into points, or came faster than they were read."""
         return self._failed + (self._messages.dropped if self._messages is not None else 0)
 
-    def reconfigure(self) -> None:
-        """Ask for the rules anew; each variable begins with its next value, which is stored."""
+    def reconfigure(self, settings: Store) -> None:
+        """Change the rules; the next value of each variable is stored."""
+        self._settings = settings
         self._rules.clear()
 
     async def run(self) -> None:
-        """Record until cancelled; what was published before that is recorded still."""
+        """Record until cancelled, then record the messages that wait."""
         with (
             self.node.inbox(*self._sources, depth=_DEPTH) as messages,
             self._bus.liveness.heartbeat(self.node.name, is_idle=lambda: not len(messages)) as heart,
@@ -133,14 +129,14 @@ class Recorder:
         while (left := messages.get_nowait()) is not None:
             self.node.attempt(self._record, left)
 
-    async def _keep(self, _: Message, _who: str) -> str:
-        """Return once what a client has just published is on the disk. Raises `NotKeptError`.
+    async def _make_durable(self, _: Message, _who: str) -> str:
+        """Return once the message of a client is durable. Raises `NotKeptError`.
 
-        Concurrent calls share a write, since each flush takes all points that wait.
+        Concurrent calls share a write, since a flush writes all recorded points.
         """
         messages, failed = self._messages, self._failed
         if messages is None or messages.is_closed:
-            raise NotKeptError("nothing is recorded while growd starts or ends; try again")
+            raise NotKeptError("nothing is recorded while growd starts or stops; try again")
         self._record_waiting(messages)
         if self._failed > failed:
             raise NotKeptError("it could not be recorded; growd's log says why")
@@ -164,10 +160,10 @@ class Recorder:
         rule = self._rule_of(source)
         if message.quality is not self._qualities[source.topic]:
             self._qualities[source.topic] = message.quality
-            rule.forget()
+            rule.reset()
             yield self._point(source, str(message.quality), message, category=QUALITY)
         if message.quality is Quality.OK:
-            # what is stored is what the rule compares: rounding could hide the change that let a value in
+            # rounded first: the rule compares what is stored
             value = _rounded(message.value, source.variable)
             is_manual = message.node == _HTTP_NODE
             if is_manual or rule.admits(value, self._bus.clock.monotonic()):
@@ -184,15 +180,15 @@ class Recorder:
         if message.quality is self._qualities[source.topic] is not Quality.OK:
             return
         self._qualities[source.topic] = message.quality
-        is_manual = message.node == _HTTP_NODE or self._is_held(message.node)
+        is_manual = message.node == _HTTP_NODE or self._is_override(message.node)
         if message.quality is not Quality.OK:
-            rule.forget()
+            rule.reset()
             yield self._point(source, None, message, category=COMMANDED)
         elif rule.admits(value := _rounded(message.value, source.variable, 3), self._bus.clock.monotonic()):
             yield self._point(source, value, message, category=COMMANDED, is_manual=is_manual)
 
-    def _is_held(self, controller: str) -> bool:
-        """Whether this controller repeats a command by hand in place of its own."""
+    def _is_override(self, controller: str) -> bool:
+        """Whether this controller repeats the command of a client."""
         left = self._bus.parameters.declared(f"{controller}/override_left")
         return left is not None and left.value > 0
 
@@ -207,7 +203,7 @@ class Recorder:
 
     def _rule_of(self, source: _Source) -> StorageRule:
         if source.topic not in self._rules:
-            self._rules[source.topic] = self._rule_for(source.known_as())
+            self._rules[source.topic] = StorageRule(source.as_variable(), self._settings)
         return self._rules[source.topic]
 
     def _point(
@@ -238,11 +234,10 @@ class _Source:
     category: str
     variable: str
 
-    def known_as(self) -> Variable:
-        """The variable's row in the table; one that is not in it has no range, and the usual dead band.
+    def as_variable(self) -> Variable:
+        """The variable, with the usual dead band and no range if it is not in the table.
 
-        A command has a range and a unit of its own: -1 to 1, where a hundredth is worth storing, or what
-        `_BANDS` says of it.
+        A command ranges from -1 to 1, with a dead band of a hundredth, or the one in `_BANDS`.
         """
         if self.category == COMMANDED:
             band = _BANDS.get(self.variable, 0.01)
@@ -258,7 +253,7 @@ def _source(environment: str, topic: Topic) -> _Source | None:
         return _Source(topic.name, environment, EVENT, "")
     if category == "notes" and not variable:
         return _Source(topic.name, environment, NOTE, NOTE)
-    is_value = len(topic.type.fields) == 1 and variable not in _KEPT_BY_THE_RUNNER
+    is_value = len(topic.type.fields) == 1 and variable not in _STORED_BY_RUNNER
     if not is_value or not variable or category not in {"measured", "desired", COMMANDED}:
         return None
     return _Source(topic.name, environment, category, variable)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +11,7 @@ from growd.runtime.supervisor import Supervisor
 from growd.store.errors import LocalStoreError
 from growd.store.losses import Losses
 from growd.store.outbox import Outbox
-from growd.store.points import PointMaker, StorageRule
+from growd.store.points import PointMaker
 from growd.store.recorder import EVENT, Recorder
 from growd.store.shipper import Shipper
 from growd.store.store_node import StoreNode
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from growd.runtime.clock import Clock
     from growd.store.database import Database
     from growd.store.local import LocalStore
-    from growd.variables import Variable
 
 RELOADABLE: Final = (
     "store.batch",
@@ -103,7 +101,7 @@ class Storage:
         """Go by other rules, batches and ages from now on (`RELOADABLE`)."""
         self._config = config
         self.shipper.reconfigure(**_batches(config.store))
-        self._recorder.reconfigure()
+        self._recorder.reconfigure(config.store)
 
     def _new_shipper(self, clock: Clock) -> Shipper:
         shipper = Shipper(
@@ -120,11 +118,8 @@ class Storage:
         return shipper
 
     def _new_recorder(self) -> Recorder:
-        def rule_for(variable: Variable) -> StorageRule:
-            return storage_rule(self._config.store, variable)
-
-        environments = self._config.chambers()
-        return Recorder(self._bus, self.outbox, self._maker, environments, rule_for=rule_for)
+        environments, settings = self._config.chambers(), self._config.store
+        return Recorder(self._bus, self.outbox, self._maker, environments, settings)
 
     async def _prepare(self) -> None:
         """Prepare the database, and notice that one with points is gone. Raises `CouchError`."""
@@ -212,16 +207,3 @@ def _batches(settings: config.Store) -> dict[str, Any]:
         "max_age": settings.max_age_s,
         "watched_age": settings.watched_age_s,
     }
-
-
-def storage_rule(settings: config.Store, variable: Variable) -> StorageRule:
-    """When values of a variable are stored: as is configured for it, or for all, or as the table has it."""
-    own = settings.variable.get(variable.name)
-    minimum, maximum = settings.minimum_interval_s, settings.maximum_interval_s
-    if own is not None:
-        absolute = variable.absolute_band if own.absolute_band is None else own.absolute_band
-        relative = variable.relative_band if own.relative_band is None else own.relative_band
-        variable = dataclasses.replace(variable, absolute_band=absolute, relative_band=relative)
-        minimum = minimum if own.minimum_interval_s is None else own.minimum_interval_s
-        maximum = maximum if own.maximum_interval_s is None else own.maximum_interval_s
-    return StorageRule(variable, minimum_interval=minimum, maximum_interval=maximum)

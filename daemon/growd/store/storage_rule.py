@@ -1,0 +1,77 @@
+"""Which values become points: the one place that interprets the options of `[store.variable.<name>]`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from growd.config import Store
+
+if TYPE_CHECKING:
+    from growd.store.points import Value
+    from growd.variables import Variable
+
+
+class StorageRule:
+    """Decides which measured values of one variable are stored.
+
+    At most one each `minimum_interval_s`, at least one each `maximum_interval_s` (monotonic seconds, while
+    values come at all), and in between only a value that differs from the last stored one by more than the
+    dead band. 0 is a value like any other. Bands that are not configured are those of the variable.
+    """
+
+    def __init__(self, variable: Variable, settings: Store | None = None) -> None:
+        self._options = options = (settings or Store()).rule_of(variable.name)
+        self._absolute, self._relative = variable.absolute_band, variable.relative_band
+        if options.absolute_band is not None:
+            self._absolute = options.absolute_band
+        if options.relative_band is not None:
+            self._relative = options.relative_band
+        self._stored_at: float | None = None
+        self._stored: Value = None
+
+    def admits(self, value: Value, now: float) -> bool:
+        """Whether to store `value`, measured at `now` (monotonic seconds); True counts as stored.
+
+        None, NaN and infinity are never stored. The caller passes only values of quality `ok`.
+        """
+        if not _is_measurement(value) or not self._is_due(value, now):
+            return False
+        self._stored, self._stored_at = value, now
+        return True
+
+    def reset(self) -> None:
+        """Store the next value in any case."""
+        self._stored_at = None
+
+    def _is_due(self, value: Value, now: float) -> bool:
+        if self._stored_at is None:
+            return True
+        elapsed = now - self._stored_at
+        if elapsed < (self._options.minimum_interval_s or 0):
+            return False
+        return elapsed >= (self._options.maximum_interval_s or 0) or self._has_moved(value)
+
+    def _has_moved(self, value: Value) -> bool:
+        if isinstance(value, str) or isinstance(self._stored, str):
+            return value != self._stored
+        last, new = float(self._stored or 0), float(value or 0)
+        return abs(new - last) > max(self._absolute, self._relative * abs(last))
+
+
+class ChangeRule:
+    """Decides which desired values of one variable are stored: those that differ from the last one."""
+
+    def __init__(self) -> None:
+        self._stored: list[Value] = []
+
+    def admits(self, value: Value) -> bool:
+        """Whether to store `value`; True counts as stored."""
+        if self._stored == [value] or (isinstance(value, float) and not math.isfinite(value)):
+            return False
+        self._stored = [value]
+        return True
+
+
+def _is_measurement(value: Value) -> bool:
+    return value is not None and (isinstance(value, str) or math.isfinite(value))
