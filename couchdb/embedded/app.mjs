@@ -1,4 +1,4 @@
-// The HTTP application: express-pouchdb, with what it does badly answered before it is asked.
+// The HTTP application: express-pouchdb, behind handlers of our own where it differs from CouchDB.
 
 import { readFileSync } from 'node:fs';
 
@@ -9,7 +9,7 @@ import { checkDocs, checkDocument, checkNesting, checkRequestedDocs, checkRevisi
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
 import { checkOpened, readComplete } from './levels.mjs';
 import { joinRelated, readMultipart } from './multipart.mjs';
-import { express, expressPouchDB, getOrCreateDB, setDBOnReq } from './packages.mjs';
+import { express, expressPouchDB, getOrCreateDB } from './packages.mjs';
 import { queryHandlers } from './queries.mjs';
 import { Replicator } from './replicator.mjs';
 import { databaseFolders, folderName, REPLICATOR } from './storage.mjs';
@@ -20,7 +20,7 @@ import { copyDocument, deleteAttachment, deleteDocument, postForm, putAttachment
 const { version } = JSON.parse(readFileSync(new URL('package.json', import.meta.url)));
 
 const PARTS = [
-  'config-infrastructure', // in memory; asked for by routes/uuids
+  'config-infrastructure', // in memory; routes/uuids needs it
   'routes/bulk-docs',
   'routes/compact',
   'routes/db',
@@ -32,17 +32,17 @@ const PARTS = [
   'routes/view-cleanup',
 ];
 
-/** Server-wide paths; any other that begins with an underscore is not there. */
+/** Paths of the server. Other names that begin with an underscore do not exist. */
 const SERVER_PATHS = ['_active_tasks', '_node', '_replicate', '_scheduler', '_session', '_uuids'];
 
-// after the database's name; an id or a name that begins with an underscore means something else
+// an id or an attachment that begins with an underscore is another endpoint
 const DOCUMENT = /^\/(?<db>[^/]+)\/(?<id>_design\/[^/]+|_local\/[^/]+|[^_/][^/]*)\/?$/;
 const ATTACHMENT = /^\/(?<db>[^/]+)\/(?<id>[^_/][^/]*|_design\/[^/]+(?=\/[^_]))\/(?<attachment>.+)$/;
 
-/** Settings of a database that can be read only: PouchDB's. */
+/** Read-only settings of each database, with PouchDB's values. */
 const FIXED_SETTINGS = { _security: {}, _revs_limit: 1000 };
 
-/** CouchDB's endpoints that are not here. */
+/** Endpoints of CouchDB that the embedded server does not have. */
 const NOT_IMPLEMENTED = [
   '/:db/:endpoint(_sync_shards|_auto_purge|_search_cleanup|_nouveau_cleanup)',
   '/:db/:endpoint(_purge|_purged_infos|_local_docs|_partition|_shards)*',
@@ -51,23 +51,21 @@ const NOT_IMPLEMENTED = [
 ];
 const ENCODED_SLASH = /^\/_(?<kind>design|local)%2f/i; // CouchDB takes these ids in both forms
 
-const LARGEST_BODY_BYTES = 64 * 1024 * 1024; // `_bulk_docs` of 50 MB has to pass
+const LARGEST_BODY_BYTES = 64 * 1024 * 1024; // a `_bulk_docs` of 50 MB must pass
 const LARGEST_SETTING_BYTES = 16 * 1024;
 
 /**
- * The application over the databases in `folder`, calling itself the server `uuid`.
+ * The application over the databases in `folder`, as the server `uuid`.
  *
- * `functions` has the `limit` after which a validation is ended with an error, in milliseconds, as an endless one would
- * take the server with it, and `clientDesigns`: whether clients may write design documents, as the owner may.
- * `isOwner` tells of the header Authorization whether it is the owner's.
- * `stopping` is an AbortSignal: it ends the feeds, which would else go on for ever.
+ * `functions` has the time `limit` of a validation in milliseconds, and `clientDesigns`: whether clients may write
+ * design documents. `isOwner` checks a header Authorization. `stopping` is an AbortSignal that ends the feeds.
  */
 export async function createApp({ Pouch, folder, uuid, settings, functions, isOwner, stopping }) {
   const pouchApp = await createPouchApp(Pouch, functions);
   const app = express();
   app.enable('case sensitive routing');
   app.disable('x-powered-by');
-  app.disable('etag'); // a sum of the body is not CouchDB's ETag
+  app.disable('etag'); // CouchDB's ETag is the revision, not a hash of the body
   app.use(answerServerOptions);
   app.use(prepare);
   app.use((req, res, next) => {
@@ -76,8 +74,8 @@ export async function createApp({ Pouch, folder, uuid, settings, functions, isOw
   });
   app.get('/', (req, res) => sendJSON(res, 200, welcome(uuid)));
   app.get('/_up', (req, res) => sendJSON(res, 200, { status: 'ok', seeds: {} }));
-  app.get('/favicon.ico', (req, res) => sendError(res, new HttpError(404, 'not_found', 'missing')));
-  app.get('/_all_dbs', async (req, res) => sendJSON(res, 200, await databases(folder)));
+  app.get('/favicon.ico', refuseMissing);
+  app.get('/_all_dbs', async (req, res) => sendJSON(res, 200, (await databaseFolders(folder)).map(decodeURIComponent).sort()));
   app.use((req, res, next) => nameDatabase(folder, req, res, next).catch(next));
   const openDatabase = databaseOpener(Pouch, folder, pouchApp);
   await openDatabase(REPLICATOR, true);
@@ -85,9 +83,9 @@ export async function createApp({ Pouch, folder, uuid, settings, functions, isOw
   replicator.start();
   addServerRoutes(app, pouchApp);
   addReplicatorRoutes(app, replicator, settings);
-  addDatabaseRoutes(app, Pouch, pouchApp, stopping);
-  app.use((req, res) => sendError(res, new HttpError(404, 'not_found', 'missing')));
-  // express knows an error handler by its four parameters
+  addDatabaseRoutes(app, openDatabase, pouchApp, stopping);
+  app.use(refuseMissing);
+  // four parameters make it an error handler of express
   app.use((error, req, res, next) => sendError(res, error));
   return app;
 }
@@ -98,27 +96,24 @@ function addServerRoutes(app, pouchApp) {
   serve(app, '/_uuids', { get: [pouchApp] });
 }
 
-/** Replications, and the settings of those over TLS. */
+/** Replications and their settings. */
 function addReplicatorRoutes(app, replicator, settings) {
   const text = express.text({ limit: LARGEST_SETTING_BYTES, type: () => true });
-  const answer = (object, method) => async (req, res) => {
-    try {
-      await object[method](req, res);
-    } catch (error) {
-      sendError(res, error);
-    }
-  };
-  serve(app, '/_replicate', { post: [readJSON(), answer(replicator, 'replicateOnce')] });
-  serve(app, ['/_scheduler/docs', `/_scheduler/docs/${REPLICATOR}`], { get: [answer(replicator, 'list')] });
-  serve(app, `/_scheduler/docs/${REPLICATOR}/:id`, { get: [answer(replicator, 'show')] });
-  serve(app, '/_node/:node/_config/:section/:key', { get: [answer(settings, 'get')], put: [text, answer(settings, 'put')] });
-  app.all(['/_node*', '/_scheduler*'], (req, res) => sendError(res, new HttpError(404, 'not_found', 'missing')));
-  app.delete(`/${REPLICATOR}`, (req, res) => {
-    sendError(res, new HttpError(501, 'not_implemented', `the embedded server keeps its ${REPLICATOR}`));
+  const [list, show] = [(req, res) => replicator.list(req, res), (req, res) => replicator.show(req, res)];
+  serve(app, '/_replicate', { post: [readJSON(), (req, res) => replicator.replicateOnce(req, res)] });
+  serve(app, ['/_scheduler/docs', `/_scheduler/docs/${REPLICATOR}`], { get: [list] });
+  serve(app, `/_scheduler/docs/${REPLICATOR}/:id`, { get: [show] });
+  serve(app, '/_node/:node/_config/:section/:key', {
+    get: [(req, res) => settings.get(req, res)],
+    put: [text, (req, res) => settings.put(req, res)],
+  });
+  app.all(['/_node*', '/_scheduler*'], refuseMissing);
+  app.delete(`/${REPLICATOR}`, () => {
+    throw new HttpError(501, 'not_implemented', `the embedded server can't delete ${REPLICATOR}`);
   });
 }
 
-/** A function that opens the database of a folder as requests have it, with validation. */
+/** A function that opens the database of a folder with validation, as for a request. */
 function databaseOpener(Pouch, dataFolder, pouchApp) {
   return async (folder, creates) => {
     if (!creates && !(await databaseFolders(dataFolder)).includes(folder)) {
@@ -129,11 +124,11 @@ function databaseOpener(Pouch, dataFolder, pouchApp) {
   };
 }
 
-/** What a database answers; express-pouchdb is asked only for what it answers well. */
-function addDatabaseRoutes(app, Pouch, pouchApp, stopping) {
-  const open = (req, res, next) => {
-    req.PouchDB = Pouch;
-    setDBOnReq(req.params.db, pouchApp.dbWrapper, req, res, next);
+/** The endpoints of a database. */
+function addDatabaseRoutes(app, openDatabase, pouchApp, stopping) {
+  const open = async (req, res, next) => {
+    req.db = await openDatabase(req.params.db, true); // which exists by now
+    next();
   };
   addDocumentRoutes(app, open, pouchApp);
   app.post('*', readJSON());
@@ -183,30 +178,45 @@ function addDocumentRoutes(app, open, pouchApp) {
   });
 }
 
-/** Answer the methods of `path` by their handlers, and the others with 405. */
+/** Answer the methods of `path` by their handlers, errors of handlers with their status, other methods with 405. */
 function serve(app, path, handlers) {
   const names = Object.keys(handlers).flatMap((method) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]));
   for (const [method, chain] of Object.entries(handlers)) {
-    app[method](path, chain);
+    app[method](path, chain.flat().map(passErrors));
   }
   app.all(path, (req, res) => {
     res.set('Allow', names.join(', '));
-    sendError(res, new HttpError(405, 'method_not_allowed', `Only ${names.join(',')} allowed`));
+    throw new HttpError(405, 'method_not_allowed', `Only ${names.join(',')} allowed`);
   });
 }
 
-function refuseNotImplemented(req, res) {
-  const path = req.path.split('/').slice(2).join('/');
-  sendError(res, new HttpError(501, 'not_implemented', `the embedded server has no ${req.method} ${path}; CouchDB has`));
+/** Express 4 does not await its handlers. */
+function passErrors(handler) {
+  return async (req, res, next) => {
+    try {
+      await handler(req, res, next);
+    } catch (error) {
+      next(error);
+    }
+  };
 }
 
-function refuseRewrite(req, res) {
+function refuseMissing() {
+  throw new HttpError(404, 'not_found', 'missing');
+}
+
+function refuseNotImplemented(req) {
+  const path = req.path.split('/').slice(2).join('/');
+  throw new HttpError(501, 'not_implemented', `the embedded server has no ${req.method} ${path}; CouchDB has`);
+}
+
+function refuseRewrite(req) {
   const page = `/${req.params.db}/_design/${req.params.ddoc}/index.html`;
   const reason = `the embedded server has no _rewrite; open the attachments of the design document, such as ${page}`;
-  sendError(res, new HttpError(501, 'not_implemented', reason));
+  throw new HttpError(501, 'not_implemented', reason);
 }
 
-/** Bodies are JSON whatever they are called, as CouchDB has it: `curl -d` calls them a form. */
+/** As in CouchDB every body is JSON, also with the type of a form, which `curl -d` sends. */
 function readJSON() {
   return express.json({ limit: LARGEST_BODY_BYTES, type: () => true, verify: checkNesting });
 }
@@ -233,12 +243,8 @@ async function createPouchApp(Pouch, functions) {
 }
 
 function welcome(uuid) {
-  // no version of CouchDB's: a client that looks for 3.x must not find its features here
+  // not a version of CouchDB, whose features a client would expect
   return { couchdb: 'Welcome', version, uuid, features: [], vendor: { name: 'growd embedded', version } };
-}
-
-async function databases(folder) {
-  return (await databaseFolders(folder)).map(decodeURIComponent).sort();
 }
 
 /** `OPTIONS *` asks for the server as a whole (RFC 9110 section 9.3.7). */
@@ -251,13 +257,13 @@ function answerServerOptions(req, res, next) {
   res.status(204).end();
 }
 
-/** What holds for every answer. */
+/** Middleware for every request. */
 function prepare(req, res, next) {
   res.set('Cache-Control', 'must-revalidate');
-  // express-pouchdb names the address that it listens on
+  // express-pouchdb would name its own address
   res.location = (inside) => res.set('Location', outsideAddress(req) + locationPath(req, inside));
   if (req.accepts('json')) {
-    req.headers.accept = 'application/json'; // express-pouchdb takes any other for a wish for plain text
+    req.headers.accept = 'application/json'; // with any other value express-pouchdb answers as plain text
   }
   const bytes = Number(req.get('Content-Length') ?? 0);
   next(bytes > LARGEST_BODY_BYTES ? new HttpError(413, 'too_large', `the body is over ${LARGEST_BODY_BYTES} bytes`) : undefined);
@@ -270,9 +276,9 @@ function locationPath(req, inside) {
 }
 
 /**
- * Put the folder's name in the place of the database's, and refuse names that are none.
+ * Replace the name of the database in the URL by that of its folder, and refuse invalid names.
  *
- * express-pouchdb drops the slashes of a decoded name, so it gets one that is encoded once more.
+ * express-pouchdb removes the slashes of a decoded name, so the name is encoded twice.
  */
 async function nameDatabase(dataFolder, req, res, next) {
   const [, segment, rest] = /^\/([^/?]*)(.*)$/s.exec(req.url);
@@ -296,7 +302,7 @@ function checkedFolder(segment) {
   try {
     name = decodeURIComponent(segment);
   } catch {
-    // stays as it came, and is refused for its percent sign
+    // refused below for its percent sign
   }
   const folder = folderName(name);
   if (folder === null && name.startsWith('_')) {

@@ -1,9 +1,9 @@
-// Reads of many documents in one request.
+// Reads of many documents.
 //
 // https://docs.couchdb.org/en/stable/api/database/bulk-api.html
 
 import { isRevision } from './guards.mjs';
-import { queryStrings, sendError, sendJSON } from './http.mjs';
+import { queryStrings, sendJSON } from './http.mjs';
 import { checkNoStartId, checkReduce } from './queries.mjs';
 
 /** `_all_docs`. */
@@ -13,7 +13,7 @@ export async function readAllDocs(req, options) {
   return req.db.allDocs(options);
 }
 
-/** `_design_docs`: design documents only, also in the number of rows. */
+/** `_design_docs`: only design documents, also in `total_rows`. */
 export async function readDesignDocs(req, options) {
   checkReduce(options, false);
   checkNoStartId(options);
@@ -26,29 +26,21 @@ export async function readDesignDocs(req, options) {
   return { total_rows: ids.length, offset: skip, rows: found.rows };
 }
 
-/** `_bulk_get`: one result for each document asked for, with its error when there is none. */
+/** `_bulk_get`: a result for each requested document, with an error for a missing one. */
 export async function bulkGet(req, res) {
   const query = queryStrings(req);
   const flags = ['revs', 'latest', 'attachments'].map((name) => [name, query.get(name) === 'true']);
-  try {
-    const results = [];
-    for (const { id, rev } of req.body.docs) {
-      results.push({ id, docs: await leaves(req.db, id, rev, Object.fromEntries(flags)) });
-    }
-    sendJSON(res, 200, { results });
-  } catch (error) {
-    sendError(res, error);
+  const results = [];
+  for (const { id, rev } of req.body.docs) {
+    results.push({ id, docs: await leaves(req.db, id, rev, Object.fromEntries(flags)) });
   }
+  sendJSON(res, 200, { results });
 }
 
-/** `_missing_revs`, which `_revs_diff` took the place of. */
+/** `_missing_revs`, the predecessor of `_revs_diff`. */
 export async function missingRevs(req, res) {
-  try {
-    const diff = Object.entries(await req.db.revsDiff(req.body));
-    sendJSON(res, 200, { missing_revs: Object.fromEntries(diff.map(([id, { missing }]) => [id, missing])) });
-  } catch (error) {
-    sendError(res, error);
-  }
+  const diff = Object.entries(await req.db.revsDiff(req.body));
+  sendJSON(res, 200, { missing_revs: Object.fromEntries(diff.map(([id, { missing }]) => [id, missing])) });
 }
 
 function inRange(ids, { key, startkey, endkey, inclusive_end = true, descending = false }) {

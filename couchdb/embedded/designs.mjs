@@ -1,17 +1,19 @@
-// Who may write design documents: their functions run inside this process, so only the owner of the server may.
+// Who may write design documents: only the owner of the server, since their functions run inside this process.
 
-/** The value of the option `by` of a write by the owner: an object that no query and no JSON of a client can hold. */
-export const OWNER = new (class Owner {})(); // of a class, as PouchDB copies plain objects
+import { isObject } from './http.mjs';
+
+/** The option `by` of a write by the owner: an object, which no query and no JSON of a client can contain. */
+export const OWNER = new (class Owner {})(); // an instance, because PouchDB copies plain objects
 
 const INDEX_MEMBERS = ['_id', '_rev', '_revisions', 'language', 'views', 'autoupdate'];
 
-/** Why a client may not write the design document `doc` in the place of `before`; undefined where it may. */
+/** The reason why a client may not replace the design document `before` by `doc`, or undefined. */
 export function reasonAgainst(doc, before) {
   if ((doc._deleted || (isIndex(doc) && isUsable(doc))) && (before === null || isIndex(before))) {
     return undefined;
   }
   return (
-    'the embedded database takes design documents from growd alone, as their functions run inside it; ' +
+    'only growd may write design documents of the embedded database, because their functions run inside it; ' +
     '[couchdb] client_design_documents = true lets clients write them'
   );
 }
@@ -20,7 +22,7 @@ export function isDesign(doc) {
   return String(doc?._id).startsWith('_design/');
 }
 
-/** An index of `_find` holds no function: https://docs.couchdb.org/en/stable/api/database/find.html#db-index */
+/** Whether it is an index of `_find`, which has no function: https://docs.couchdb.org/en/stable/api/database/find.html#db-index */
 function isIndex(doc) {
   return (
     doc.language === 'query' &&
@@ -29,12 +31,12 @@ function isIndex(doc) {
   );
 }
 
-/** Whether `_find` can read the definitions: it fails over all indexes when it can't read one. */
+/** Whether `_find` can read the definitions: one that it can't read makes all searches fail. */
 function isUsable(doc) {
   return isObject(doc.views) && Object.values(doc.views).every(isDefined);
 }
 
-/** Whether the view is of the fields that its definition names. */
+/** Whether the view has the fields of its definition. */
 function isDefined({ map, options }) {
   const fields = options?.def?.fields;
   if (!Array.isArray(fields) || fields.length === 0) {
@@ -42,8 +44,4 @@ function isDefined({ map, options }) {
   }
   const names = fields.flatMap((field) => (isObject(field) ? Object.keys(field) : [field]));
   return names.length === fields.length && JSON.stringify(names.sort()) === JSON.stringify(Object.keys(map.fields).sort());
-}
-
-function isObject(value) {
-  return value !== null && typeof value === 'object';
 }

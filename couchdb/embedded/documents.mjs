@@ -1,53 +1,45 @@
-// Reads of single documents and attachments, which express-pouchdb answers otherwise than CouchDB.
+// Reads of single documents and attachments, which express-pouchdb does not answer as CouchDB does.
 
 import { checkOpenRevs } from './guards.mjs';
-import { HttpError, queryStrings, sendError, sendJSON } from './http.mjs';
+import { HttpError, queryStrings, sendJSON } from './http.mjs';
 
 const FLAGS = ['revs', 'revs_info', 'conflicts', 'latest', 'attachments'];
 
 /** GET and HEAD of one document, with its revision as ETag; `open_revs` is left to the next handler. */
 export async function getDocument(req, res, next) {
   const query = queryStrings(req);
-  try {
-    if (query.has('open_revs')) {
-      checkOpenRevs(query.get('open_revs'));
-      next();
-      return;
-    }
-    const options = Object.fromEntries(FLAGS.map((flag) => [flag, query.get(flag) === 'true']));
-    const doc = await req.db.get(req.params.id, { ...options, rev: query.get('rev') ?? undefined });
-    if (FLAGS.every((flag) => !options[flag])) {
-      res.set('ETag', `"${doc._rev}"`); // the other forms change without a new revision
-    }
-    if (req.fresh) {
-      res.status(304).end();
-      return;
-    }
-    sendJSON(res, 200, doc);
-  } catch (error) {
-    sendError(res, error);
+  if (query.has('open_revs')) {
+    checkOpenRevs(query.get('open_revs'));
+    next();
+    return;
   }
+  const options = Object.fromEntries(FLAGS.map((flag) => [flag, query.get(flag) === 'true']));
+  const doc = await req.db.get(req.params.id, { ...options, rev: query.get('rev') ?? undefined });
+  if (FLAGS.every((flag) => !options[flag])) {
+    res.set('ETag', `"${doc._rev}"`); // the other forms change without a new revision
+  }
+  if (req.fresh) {
+    res.status(304).end();
+    return;
+  }
+  sendJSON(res, 200, doc);
 }
 
 /** GET and HEAD of an attachment: the whole, or the one range asked for. */
 export async function getAttachment(req, res) {
   const { id, attachment } = req.params;
-  try {
-    const doc = await req.db.get(id, revision(req));
-    const stub = Object.hasOwn(doc._attachments ?? {}, attachment) ? doc._attachments[attachment] : null;
-    if (stub === null) {
-      throw new HttpError(404, 'not_found', 'Document is missing attachment');
-    }
-    res.set({ ETag: JSON.stringify(stub.digest.slice('md5-'.length)), 'Accept-Ranges': 'bytes' });
-    res.setHeader('Content-Type', stub.content_type);
-    if (req.fresh) {
-      res.status(304).end();
-      return;
-    }
-    sendRange(req, res, await req.db.getAttachment(id, attachment, revision(req)));
-  } catch (error) {
-    sendError(res, error);
+  const doc = await req.db.get(id, revision(req));
+  const stub = Object.hasOwn(doc._attachments ?? {}, attachment) ? doc._attachments[attachment] : null;
+  if (stub === null) {
+    throw new HttpError(404, 'not_found', 'Document is missing attachment');
   }
+  res.set({ ETag: JSON.stringify(stub.digest.slice('md5-'.length)), 'Accept-Ranges': 'bytes' });
+  res.setHeader('Content-Type', stub.content_type);
+  if (req.fresh) {
+    res.status(304).end();
+    return;
+  }
+  sendRange(req, res, await req.db.getAttachment(id, attachment, revision(req)));
 }
 
 function sendRange(req, res, bytes) {

@@ -1,11 +1,11 @@
-// Filters of `_changes`: which documents a feed shows.
+// Filters of `_changes`.
 //
 // https://docs.couchdb.org/en/stable/ddocs/ddocs.html#filter-functions
 
-import { HttpError } from './http.mjs';
+import { HttpError, isObject } from './http.mjs';
 import { compile } from './sandbox.mjs';
 
-/** PouchDB's options for the filter that the request names; its functions get `req.query` from `query_params`. */
+/** PouchDB's options for the filter of a request. Filter functions read `req.query` from `query_params`. */
 export async function filterOptions(db, query, body) {
   const filter = query.get('filter');
   switch (filter) {
@@ -26,7 +26,7 @@ export async function filterOptions(db, query, body) {
   }
 }
 
-/** A map function as a filter: what it emits for is shown. */
+/** A map function as a filter: documents for which it emits pass. */
 function viewFilter(source) {
   let emitted = false;
   const map = compile(source, 'map', {
@@ -56,7 +56,7 @@ async function designMember(db, path, kind) {
 }
 
 function parseSelector({ selector }) {
-  if (selector === null || typeof selector !== 'object' || Array.isArray(selector)) {
+  if (!isObject(selector)) {
     throw new HttpError(400, 'bad_request', "filter _selector needs a JSON body with an object 'selector'");
   }
   return selector;

@@ -1,13 +1,13 @@
-// Requests that express-pouchdb or PouchDB would break on are refused before they get there.
+// Checks that refuse requests on which express-pouchdb or PouchDB would fail.
 
-import { HttpError } from './http.mjs';
+import { HttpError, isObject, isText } from './http.mjs';
 
 const [QUOTE, BACKSLASH, BRACKET, BRACE] = Buffer.from('"\\[{');
-// https://docs.couchdb.org/en/stable/api/document/common.html#special-fields; PouchDB has more, for itself
+// https://docs.couchdb.org/en/stable/api/document/common.html#special-fields; PouchDB has more, for internal use
 const SPECIAL_MEMBERS = /^_(id|rev|attachments|deleted|revisions|revs_info|conflicts|deleted_conflicts|local_seq|replication_.*)$/;
-const DEEPEST_NESTING = 500; // PouchDB copies documents by recursion
+const DEEPEST_NESTING = 500; // PouchDB copies documents recursively
 
-/** JSON that is nested too deep, by its bytes. */
+/** Refuse JSON that is nested too deeply, before it is parsed. */
 export function checkNesting(req, res, bytes) {
   let depth = 0;
   for (let index = 0; index < bytes.length; index += 1) {
@@ -25,41 +25,39 @@ export function checkNesting(req, res, bytes) {
   }
 }
 
-/** A document: there is one, and it is an object. */
+/** `_bulk_docs` */
+export const checkDocs = bodyCheck(
+  ({ docs }) => Array.isArray(docs) && docs.every(isObject),
+  "'docs' must be a list of JSON objects",
+);
+
+/** `_bulk_get` */
+export const checkRequestedDocs = bodyCheck(
+  ({ docs }) => Array.isArray(docs) && docs.every((doc) => isObject(doc) && isText(doc.id)),
+  "'docs' must be a list of objects, each with an 'id'",
+);
+
+/** `_revs_diff` and `_missing_revs` */
+export const checkRevisions = bodyCheck(
+  (body) => isObject(body) && Object.values(body).every((revs) => Array.isArray(revs) && revs.every(isRevision)),
+  'Request body must be a JSON object with a list of revisions for each id',
+);
+
+/** A document. Without a body express has an empty object. */
 export function checkDocument(req, res, next) {
-  const isThere = req.get('Transfer-Encoding') !== undefined || Number(req.get('Content-Length') ?? 0) > 0;
-  refuseUnless(isThere && isObject(req.body), 'Document must be a JSON object', next);
-}
-
-/** `_revs_diff` and `_missing_revs`: an object of lists of revisions. */
-export function checkRevisions(req, res, next) {
-  if (!isObject(req.body)) {
-    refuseUnless(false, 'Request body must be a JSON object', next);
-    return;
+  const hasBody = req.get('Transfer-Encoding') !== undefined || Number(req.get('Content-Length') ?? 0) > 0;
+  if (!hasBody || !isObject(req.body)) {
+    throw new HttpError(400, 'bad_request', 'Document must be a JSON object');
   }
-  const wrong = Object.keys(req.body).find((id) => !Array.isArray(req.body[id]) || !req.body[id].every(isRevision));
-  refuseUnless(wrong === undefined, `the revisions of ${wrong} must be a list of revisions`, next);
+  next();
 }
 
-/** A revision of a document: a number and a digest. */
+/** Whether it is a revision of a document: a number and a digest. */
 export function isRevision(value) {
   return isText(value) && /^\d+-./.test(value);
 }
 
-/** `_bulk_get`: `docs` is a list of objects with an id. */
-export function checkRequestedDocs(req, res, next) {
-  const docs = req.body?.docs;
-  const fine = Array.isArray(docs) && docs.every((doc) => isObject(doc) && isText(doc.id));
-  refuseUnless(fine, "'docs' must be a list of objects, each with an 'id'", next);
-}
-
-/** `_bulk_docs`: `docs` is a list of objects. */
-export function checkDocs(req, res, next) {
-  const docs = req.body?.docs;
-  refuseUnless(Array.isArray(docs) && docs.every(isObject), "'docs' must be a list of JSON objects", next);
-}
-
-/** What is wrong with a document that PouchDB would store wrongly, or end the process over; undefined for none. */
+/** The fault of a document that PouchDB would store wrongly or crash on, or undefined. */
 export function malformation(doc) {
   if (hasPrototype(doc)) {
     return 'a member of a document must not be called __proto__';
@@ -91,7 +89,7 @@ function isHistory(value) {
   return isCounted && ids.every(isDigest);
 }
 
-/** PouchDB copies a member `__proto__` by assignment: it becomes the prototype, and the copy inherits its members. */
+/** PouchDB copies a member `__proto__` by assignment, which changes the prototype of the copy. */
 function hasPrototype(value) {
   if (value === null || typeof value !== 'object' || Buffer.isBuffer(value)) {
     return false;
@@ -116,7 +114,7 @@ export function checkOpenRevs(text) {
   throw new HttpError(400, 'bad_request', `open_revs must be all or a JSON list of revisions, not ${text}`);
 }
 
-/** Where the string ends whose quote is at `start`; by far the most bytes of a large body are in strings. */
+/** The end of the string whose quote is at `start`. Most bytes of a large body are in strings. */
 function endOfString(bytes, start) {
   let end = start;
   do {
@@ -133,19 +131,17 @@ function isEscaped(bytes, quote) {
   return (quote - first) % 2 === 1;
 }
 
-function refuseUnless(fine, sentence, next) {
-  next(fine ? undefined : new HttpError(400, 'bad_request', sentence));
-}
-
-function isObject(value) {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
+/** Middleware that refuses a body that does not fit. */
+function bodyCheck(fits, reason) {
+  return (req, res, next) => {
+    if (!fits(req.body ?? {})) {
+      throw new HttpError(400, 'bad_request', reason);
+    }
+    next();
+  };
 }
 
 /** PouchDB finds no revision whose digest is empty or has a hyphen. */
 function isDigest(value) {
   return isText(value) && /^[^-]+$/.test(value);
-}
-
-function isText(value) {
-  return typeof value === 'string';
 }

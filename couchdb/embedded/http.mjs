@@ -1,8 +1,8 @@
-// CouchDB's forms of an answer.
+// Answers and errors in CouchDB's form.
 
-export const CONFLICT = 'Document update conflict.'; // PouchDB's sentence has no full stop
+export const CONFLICT = 'Document update conflict.'; // PouchDB's text has no full stop
 
-/** An error that knows its HTTP status and CouchDB's word for it. */
+/** An error with its HTTP status and CouchDB's name for it. */
 export class HttpError extends Error {
   constructor(status, name, reason) {
     super(reason);
@@ -11,33 +11,33 @@ export class HttpError extends Error {
   }
 }
 
-/** Answer with JSON in CouchDB's form: one document and a line end. */
+/** Answer with JSON and a line end. */
 export function sendJSON(res, status, body) {
   const bytes = Buffer.from(`${JSON.stringify(body)}\n`);
   res.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': bytes.length });
   res.end(res.req.method === 'HEAD' ? undefined : bytes);
 }
 
-/** Answer with CouchDB's `{"error", "reason"}`; in the middle of an answer break it off instead. */
+/** Answer with `{"error", "reason"}`, or break off an answer that has begun. */
 export function sendError(res, error) {
   if (res.headersSent) {
     res.destroy();
     return;
   }
   const status = error.status >= 400 && error.status < 600 ? error.status : 500;
-  // PouchDB's errors say in general what is wrong, and some in `reason` what it is
+  // some errors of PouchDB have the details in `reason`
   const reason = error.name === 'conflict' ? CONFLICT : error.reason || error.message || 'unknown';
   sendJSON(res, status, { error: errorName(error, status), reason });
 }
 
-/** The address that the client knows this server by: proxies name it in Host and X-Forwarded-*. */
+/** The address that the client used: proxies send it in Host and X-Forwarded-*. */
 export function outsideAddress(req) {
   const scheme = req.get('X-Forwarded-Proto') ?? 'http';
   const host = req.get('X-Forwarded-Host') ?? req.get('Host') ?? `127.0.0.1:${req.socket.localPort}`;
   return `${scheme}://${host}`;
 }
 
-/** Query parameters as CouchDB reads them: each a string. */
+/** The query parameters as strings. */
 export function queryStrings(req) {
   const question = req.originalUrl.indexOf('?');
   return new URLSearchParams(question < 0 ? '' : req.originalUrl.slice(question + 1));
@@ -49,4 +49,12 @@ function errorName(error, status) {
     return error.name;
   }
   return status < 500 ? 'bad_request' : 'internal_server_error';
+}
+
+export function isObject(value) {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+export function isText(value) {
+  return typeof value === 'string';
 }

@@ -1,4 +1,4 @@
-// The LevelDBs of the server: one for each database and for each view index.
+// LevelDB for databases and view indexes: synchronous writes, and no write after a failed one.
 
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -7,19 +7,19 @@ import { HttpError } from './http.mjs';
 import { leveldown } from './packages.mjs';
 
 export const VIEW_INDEX = '-mrview-'; // in the names of view indexes
-const TRIAL_BYTES = 1024 * 1024; // to open the databases again takes some room
+const TRIAL_BYTES = 1024 * 1024; // opening the databases needs some room
 
 /** The first failed write of each LevelDB, by its folder. */
 const failures = new Map();
 
-/** Those of them that could not be opened. */
+/** The folders that could not be opened. */
 const unopened = new Set();
 
 /**
- * LevelDB that has put a batch on the disk before it says so, and takes no write after one that failed.
+ * A LevelDB that syncs each batch before it acknowledges it, and refuses writes after a failed one.
  *
- * LevelDB itself goes on in the log with the torn record, and drops what follows that when it is opened again. View
- * indexes can be built again: their batches may be lost in a power cut.
+ * LevelDB itself would append to the log with the torn record, and drop everything after that record when it is opened
+ * again. View indexes are not synced, because they can be built again after a power cut.
  */
 export function durableLevel(location) {
   const level = leveldown(location);
@@ -51,7 +51,7 @@ export function durableLevel(location) {
 
 durableLevel.destroy = leveldown.destroy;
 
-/** What `read` returns of the view indexes of the database `name`. PouchDB would leave out what it could not write. */
+/** The result of `read`, unless a view index of the database `name` failed: PouchDB leaves out rows it could not write. */
 export async function readComplete(name, read) {
   checkIndexes(name);
   const found = await read();
@@ -59,7 +59,7 @@ export async function readComplete(name, read) {
   return found;
 }
 
-/** Refuse a request to the database `name` that could not be opened: PouchDB would never try again. */
+/** Refuse a request to the database `name` if it could not be opened, since PouchDB does not try again. */
 export function checkOpened(name) {
   const location = [...unopened].find((folder) => path.basename(folder) === name);
   if (location !== undefined) {
@@ -75,14 +75,14 @@ function checkIndexes(name) {
 }
 
 /**
- * Return why the LevelDB at `location` takes nothing; end the process where it could take something again.
+ * The error of the LevelDB at `location`. Ends the process once the disk has room, so that growd starts a new one.
  *
- * A new process opens it with a new log. It can't be opened on a full disk: until there is room this one can be read.
+ * A new process opens the LevelDB with a new log. That fails on a full disk, where this process can still read.
  */
 function refusal(location) {
   const { message } = failures.get(location);
   if (hasRoom(path.dirname(location))) {
-    console.error(`ended to open a database again whose write failed: ${message}`);
+    console.error(`restarting to open a database again after a failed write: ${message}`);
     process.exit(1);
   }
   return new HttpError(500, 'write_failed', message);

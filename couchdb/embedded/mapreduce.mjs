@@ -1,7 +1,6 @@
-// Views: PouchDB's index with functions that are compiled once.
+// Views: PouchDB's index with functions that are compiled once, and CouchDB's built-in `_first` and `_last`.
 //
-// PouchDB's own map and reduce make a new JavaScript context, and text of all their arguments, for every single
-// call: a millisecond or more for each row. CouchDB's built-in `_last` comes with it.
+// PouchDB's own map and reduce make a new JavaScript context for each call, which takes a millisecond or more per row.
 
 import { HttpError } from './http.mjs';
 import { readComplete } from './levels.mjs';
@@ -23,7 +22,7 @@ const BUILT_IN = {
   _last: (keys, values) => values[extreme(keys, 1)],
 };
 
-// the name is that of PouchDB's own index, so that its clean-up finds the folders
+// the name of PouchDB's own index, so that its clean-up finds the folders
 const abstract = createMapReduce('mrviews', createMapper, createReducer, checkView);
 
 /** A plugin of PouchDB: `query` and `viewCleanup`. */
@@ -63,7 +62,7 @@ function sum(values) {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** Where the first (sign -1) or the last (1) in the view's order is: by key, then by document id. */
+/** The index of the first (sign -1) or last (1) row in the order of the view: by key, then by document id. */
 function extreme(keys, sign) {
   return keys.reduce((best, key, index) => (sign * collate(key, keys[best]) > 0 ? index : best), 0);
 }

@@ -1,9 +1,9 @@
-// Documents and attachments in one body of several parts.
+// Multipart bodies: documents with their attachments, and forms.
 //
-// The parsers of express-pouchdb throw out of a callback, which ends the process, and leave files behind.
+// The parsers of express-pouchdb throw in a callback, which ends the process, and leave files behind.
 
 import { checkNesting } from './guards.mjs';
-import { HttpError } from './http.mjs';
+import { HttpError, isObject } from './http.mjs';
 import { express } from './packages.mjs';
 
 const LINE_END = '\r\n';
@@ -89,7 +89,7 @@ function parseDocument(bytes) {
   return isObject(doc) ? doc : malformed('its first part must be a JSON object');
 }
 
-/** Each part is the attachment that it names, or the next one of those that follow. */
+/** A part is the attachment that it names, or the next one that follows. */
 function attach(doc, parts) {
   const attachments = isObject(doc._attachments) ? doc._attachments : {};
   const following = new Set(Object.keys(attachments).filter((name) => attachments[name]?.follows === true));
@@ -110,10 +110,6 @@ function attach(doc, parts) {
     malformed(`the attachment ${[...following][0]} does not follow`);
   }
   return filled.length === 0 ? doc : { ...doc, _attachments: { ...attachments, ...Object.fromEntries(filled) } };
-}
-
-function isObject(value) {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
 
 function malformed(reason) {

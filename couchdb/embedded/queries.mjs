@@ -1,8 +1,8 @@
-// The parameters of a query, from the query string and from a JSON body.
+// The parameters of views and `_all_docs`, from the query string and the JSON body.
 //
 // https://docs.couchdb.org/en/stable/api/ddoc/views.html#get--db-_design-ddoc-_view-view
 
-import { HttpError, queryStrings, sendError, sendJSON } from './http.mjs';
+import { HttpError, isObject, queryStrings, sendJSON } from './http.mjs';
 
 const KEYS = new Map([
   ['key', 'key'],
@@ -13,7 +13,7 @@ const KEYS = new Map([
 ]);
 const NUMBERS = ['limit', 'skip', 'group_level'];
 const FLAGS = ['reduce', 'group', 'descending', 'include_docs', 'inclusive_end', 'conflicts', 'attachments', 'update_seq'];
-// CouchDB 2's `update` in the words of its older `stale`
+// CouchDB 2's `update`, as its older `stale`
 const STALE = {
   stale: { ok: 'ok', update_after: 'update_after' },
   update: { true: undefined, lazy: 'update_after', false: 'ok' },
@@ -22,27 +22,23 @@ const START_IDS = ['startkey_docid', 'start_key_doc_id'];
 const END_IDS = ['endkey_docid', 'end_key_doc_id'];
 
 /**
- * Handlers of one query and of several in `{"queries": [...]}`.
+ * The handlers of one query and of `{"queries": [...]}`.
  *
- * `run` gets the request and PouchDB's options, and returns what to answer.
+ * `run` gets the request and PouchDB's options, and returns the answer.
  */
 export function queryHandlers(run) {
-  const answer = (ask) => async (req, res) => {
-    try {
-      sendJSON(res, 200, await ask(req));
-    } catch (error) {
-      sendError(res, error);
-    }
+  return {
+    one: async (req, res) => sendJSON(res, 200, await run(req, queryOptions(req))),
+    many: async (req, res) => sendJSON(res, 200, await runQueries(req, run)),
   };
-  return { one: answer((req) => run(req, queryOptions(req))), many: answer((req) => runQueries(req, run)) };
 }
 
-/** PouchDB's options of the request: the body's members with the query string's over them. */
+/** PouchDB's options of a request. The query string overrides the body. */
 export function queryOptions(req) {
   return { ...bodyOptions(req.body ?? {}), ...textOptions(req) };
 }
 
-/** Refuse grouping and reducing where nothing is reduced. */
+/** Refuse grouping and reducing of a view without a reduce function. */
 export function checkReduce(options, isReducing) {
   if (options.reduce === true && !isReducing) {
     throw parseError('Reduce is invalid for map-only views.');
@@ -53,10 +49,10 @@ export function checkReduce(options, isReducing) {
   }
 }
 
-/** Refuse to start at a document id where nothing but a view's own rows can. */
+/** Refuse to start at a document id, which only unreduced rows of a view can. */
 export function checkNoStartId({ startkey_docid: start }) {
   if (start !== undefined) {
-    throw new HttpError(501, 'not_implemented', 'the embedded server does not start there at a document id (startkey_docid)');
+    throw new HttpError(501, 'not_implemented', 'the embedded server has startkey_docid only for rows of a view');
   }
 }
 
@@ -79,7 +75,7 @@ function textOptions(req) {
 }
 
 function bodyOptions(body) {
-  if (body === null || typeof body !== 'object' || Array.isArray(body)) {
+  if (!isObject(body)) {
     throw new HttpError(400, 'bad_request', `a query must be a JSON object, not ${JSON.stringify(body)}`);
   }
   return toOptions(Object.entries(body));
@@ -101,7 +97,7 @@ function toOptions(parameters) {
     } else if (START_IDS.includes(name)) {
       options.startkey_docid = String(value);
     } else if (END_IDS.includes(name)) {
-      throw new HttpError(501, 'not_implemented', `the embedded server does not end at a document id (${name})`);
+      throw new HttpError(501, 'not_implemented', `the embedded server has no ${name}`);
     }
   }
   return options;
@@ -115,7 +111,7 @@ function parseJSON(name, text) {
   }
 }
 
-/** A number where a number is meant; checked later. */
+/** The text, or the number where the parameter is one; checked later. */
 function unquoted(name, text) {
   return NUMBERS.includes(name) && /^\d{1,12}$/.test(text) ? Number(text) : text;
 }

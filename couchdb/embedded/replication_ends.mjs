@@ -7,7 +7,7 @@ import https from 'node:https';
 import { unescape } from 'node:querystring'; // does not throw on malformed percent signs
 import { Readable } from 'node:stream';
 
-import { HttpError } from './http.mjs';
+import { HttpError, isObject, isText } from './http.mjs';
 import { folderName, REPLICATOR } from './storage.mjs';
 
 const DEFAULT_TIMEOUT_MS = 30_000; // CouchDB's default of `connection_timeout`
@@ -173,12 +173,4 @@ function readCertificates(file) {
 function wrong(name, shape, value) {
   const found = value === undefined ? '' : `, not ${JSON.stringify(value)}`;
   return new HttpError(400, 'bad_request', `${name} must be ${shape}${found}`);
-}
-
-function isText(value) {
-  return typeof value === 'string';
-}
-
-function isObject(value) {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }

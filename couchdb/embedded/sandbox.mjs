@@ -1,25 +1,24 @@
 // Functions of design documents, each in a JavaScript context of its own.
 //
-// This keeps them apart from the server's variables; it is no wall against somebody who means harm, so only growd writes
-// design documents unless its owner permits more.
+// Node's contexts separate variables but do not stop hostile code, so only growd writes design documents by default.
 
 import vm from 'node:vm';
 
 import { HttpError } from './http.mjs';
 
-// Objects that are handed in would lead to the server's own Function, which makes code that sees all of the process.
+// Objects passed in would lead to the server's own Function, and code made with that sees the whole process.
 for (const kind of [function () {}, async function () {}, function* () {}, async function* () {}]) {
   Object.defineProperty(Object.getPrototypeOf(kind), 'constructor', { value: undefined });
 }
 
 const CALL = new vm.Script('subject_.apply(self_, arguments_)');
 
-/** The function that `source` is, seeing the `names` and what CouchDB gives to every function. */
+/** The function of `source`, with `names` and the globals of CouchDB in scope. */
 export function compile(source, kind, names = {}) {
   return compileIn(createContext(names), source, kind);
 }
 
-/** The same, ended with an error when a call takes more than `limit` milliseconds. A call costs some 0.1 ms more. */
+/** The same, with an error if a call takes more than `limit` milliseconds. A call costs about 0.1 ms more. */
 export function compileLimited(source, kind, names, limit) {
   const context = createContext(names);
   context.subject_ = compileIn(context, source, kind);
@@ -38,7 +37,7 @@ function compileIn(context, source, kind) {
     throw new HttpError(500, 'compilation_error', `the ${kind} function can't be compiled: ${error.message}`);
   }
   if (typeof compiled !== 'function') {
-    throw new HttpError(500, 'compilation_error', `the ${kind} function is no function`);
+    throw new HttpError(500, 'compilation_error', `the ${kind} function is not a function`);
   }
   return compiled;
 }

@@ -1,9 +1,9 @@
 // growd's embedded document database: `node server.mjs --data DIR [--port N] [--client-design-documents]`.
 //
-// Once it listens (on the loopback address only) it prints one line on stdout, `{"port": N, "password": TEXT}`. With
-// that password, of the user `growd`, the parent writes design documents; others write them only with
-// `--client-design-documents`. Everything else that it has to say goes to stderr, one line each. It ends within a second of SIGTERM, SIGINT or the end of its stdin:
-// a parent that is gone, however it went, closes that. `--function-ms N` says after how long a validation is ended.
+// Once it listens (on the loopback address only) it prints one line on stdout, `{"port": N, "password": TEXT}`. The user
+// `growd` with that password may write design documents, clients only with `--client-design-documents`. Log lines go to
+// stderr. The server ends within a second of SIGTERM, SIGINT or the end of stdin, which a dead parent closes.
+// `--function-ms N` is the time limit of a validation.
 
 import { Console } from 'node:console';
 import { randomBytes, timingSafeEqual } from 'node:crypto';
@@ -18,8 +18,8 @@ import { createApp } from './app.mjs';
 import { Settings } from './settings.mjs';
 import { lockDataFolder, openPouchDB } from './storage.mjs';
 
-const REQUESTS_MAY_TAKE_MS = 500; // the rest of the second is for closing the databases
-const CLOSING_MAY_TAKE_MS = 300;
+const REQUESTS_TIMEOUT_MS = 500; // with the next line less than the second of a stop
+const CLOSING_TIMEOUT_MS = 300;
 const OWNER_NAME = 'growd';
 const USAGE = 'server.mjs --data DIR [--port N] [--function-ms N] [--client-design-documents]';
 const OPTIONS = {
@@ -29,10 +29,9 @@ const OPTIONS = {
   'function-ms': { type: 'string', default: '5000' }, // CouchDB's `os_process_timeout`
 };
 
-// a `$regex` of `_find` that backtracks without end goes on in linear time (those with look-around or back references
-// can't: growd ends a server that is silent)
+// a `$regex` of `_find` that backtracks too much continues in linear time, except with look-around or back references
 setFlagsFromString('--enable-experimental-regexp-engine-on-excessive-backtracks');
-globalThis.console = new Console(process.stderr, process.stderr); // libraries log too: stdout has one line only
+globalThis.console = new Console(process.stderr, process.stderr); // libraries log too, and stdout has one line only
 
 await main();
 
@@ -46,7 +45,7 @@ async function main() {
   const isOwner = ownerCheck(password);
   const parts = { Pouch, folder, uuid: state.uuid, settings, functions, isOwner, stopping: stopping.signal };
   const server = createServer(await createApp(parts));
-  server.requestTimeout = 0; // a large upload over a slow line takes as long as it takes
+  server.requestTimeout = 0; // a large upload over a slow line may take long
   server.on('error', (error) => fail(`can't listen on 127.0.0.1:${port}: ${error.message}`));
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
@@ -66,7 +65,7 @@ function parseArguments() {
   }
 }
 
-/** Whether a header Authorization is the owner's (RFC 7617). */
+/** A function that checks a header Authorization for the owner's login (RFC 7617). */
 function ownerCheck(password) {
   const expected = Buffer.from(`Basic ${btoa(`${OWNER_NAME}:${password}`)}`);
   return (header = '') => {
@@ -75,18 +74,18 @@ function ownerCheck(password) {
   };
 }
 
-/** End on the signals and when stdin is closed; log what nobody caught. */
+/** End on signals and at the end of stdin; log uncaught errors. */
 function endWithParent(end) {
   process.on('SIGTERM', () => end());
   process.on('SIGINT', () => end());
   process.stdin.on('end', () => end()).on('error', () => end()).resume();
-  process.on('unhandledRejection', (reason) => log(`a request failed unseen: ${describe(reason)}`));
-  process.on('rejectionHandled', () => {}); // logged already; Node would warn of each
-  // an exception out of a callback may have left a write lock held: a fresh process is the safe state
-  process.on('uncaughtException', (error) => fail(`ended by an error: ${describe(error)}`));
+  process.on('unhandledRejection', (reason) => log(`uncaught error in a request: ${describe(reason)}`));
+  process.on('rejectionHandled', () => {}); // already logged; Node would warn again
+  // an exception in a callback may leave a write lock held, so only a new process is safe
+  process.on('uncaughtException', (error) => fail(`uncaught error: ${describe(error)}`));
 }
 
-/** Finish the requests under way, close the databases, exit. */
+/** Finish open requests, close the databases, exit. */
 async function stop(server, Pouch, stopping) {
   if (stopping.signal.aborted) {
     return;
@@ -94,15 +93,15 @@ async function stop(server, Pouch, stopping) {
   stopping.abort();
   const idle = once(server.close(), 'close');
   server.closeIdleConnections();
-  await Promise.race([idle, sleep(REQUESTS_MAY_TAKE_MS)]);
-  const databases = [...(Pouch.__dbCacheMap?.values() ?? [])]; // express-pouchdb keeps the open ones there
-  await Promise.race([Promise.allSettled(databases.map((db) => db.close())), sleep(CLOSING_MAY_TAKE_MS)]);
+  await Promise.race([idle, sleep(REQUESTS_TIMEOUT_MS)]);
+  const databases = [...(Pouch.__dbCacheMap?.values() ?? [])]; // the open databases of express-pouchdb
+  await Promise.race([Promise.allSettled(databases.map((db) => db.close())), sleep(CLOSING_TIMEOUT_MS)]);
   process.exit(0);
 }
 
 function describeLock(folder, error) {
   const taken = /lock/i.test(error.message) && /held|unavailable/i.test(error.message);
-  return taken ? `another server has the data folder ${folder}` : `can't open the data folder ${folder}: ${error.message}`;
+  return taken ? `another server uses the data folder ${folder}` : `can't open the data folder ${folder}: ${error.message}`;
 }
 
 function describe(error) {

@@ -1,4 +1,4 @@
-// Where documents live: one LevelDB folder per database below the data folder, and a lock on the whole.
+// The data folder: a LevelDB for each database, one for the server's own values, and a lock.
 
 import { randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
@@ -10,15 +10,15 @@ import { durableLevel, VIEW_INDEX } from './levels.mjs';
 import { fastViews } from './mapreduce.mjs';
 import { PouchDB } from './packages.mjs';
 
-// Not a database name that CouchDB allows, so it can't meet one.
+// not a valid name of a database
 const SERVER_STATE = '.server';
 /** The database of replications, the one system database of CouchDB's that is here. */
 export const REPLICATOR = '_replicator';
 
 /**
- * Take the data folder for this process alone and return the server's own storage, with its lasting id.
+ * Lock the data folder and return the server's own storage, with its permanent id.
  *
- * A LevelDB holds a lock of the kernel (fcntl) while it is open: the lock goes with the process however it ends.
+ * An open LevelDB holds a lock of the kernel (fcntl), which ends with the process.
  */
 export async function lockDataFolder(folder) {
   mkdirSync(folder, { recursive: true });
@@ -35,7 +35,7 @@ export async function lockDataFolder(folder) {
   return { uuid, read, write };
 }
 
-/** The databases in `folder`, each by the name of its folder. */
+/** The folders of the databases in `folder`. */
 export async function databaseFolders(folder) {
   const entries = await readdir(folder, { withFileTypes: true });
   return entries
@@ -43,15 +43,15 @@ export async function databaseFolders(folder) {
     .map((entry) => entry.name);
 }
 
-/** PouchDB with its databases in `folder`; `allDbs` reads from the disk which there are. */
+/** PouchDB with its databases in `folder`; `allDbs` lists the folders. */
 export function openPouchDB(folder) {
   const Pouch = PouchDB.plugin(fastViews).defaults({ prefix: folder + path.sep, db: durableLevel });
-  // express-pouchdb decodes what this returns once more
+  // express-pouchdb decodes these names once more
   Pouch.allDbs = async () => (await databaseFolders(folder)).map(encodeURIComponent);
   return Pouch;
 }
 
-/** The folder's name of a database (as it stands in a URL, decoded once), or null for a name CouchDB refuses. */
+/** The folder of a database, or null for a name that CouchDB refuses. */
 export function folderName(database) {
   if (database === REPLICATOR) {
     return database;

@@ -1,7 +1,8 @@
-// `validate_doc_update`: every write passes the functions of the database's design documents.
+// Checks of every write: malformed documents, design documents of clients, and `validate_doc_update` functions.
 //
 // https://docs.couchdb.org/en/stable/ddocs/ddocs.html#validate-document-update-functions
 
+import { wakeFeeds } from './changes.mjs';
 import { isDesign, OWNER, reasonAgainst } from './designs.mjs';
 import { malformation } from './guards.mjs';
 import { CONFLICT, HttpError } from './http.mjs';
@@ -9,13 +10,12 @@ import { compile, compileLimited } from './sandbox.mjs';
 
 const ADMIN = { name: null, roles: ['_admin'] };
 const REFUSALS = { forbidden: 403, unauthorized: 401 };
-const MALFORMED = ['doc_validation', 'badarg', 'TypeError']; // PouchDB calls these its own failures
+const MALFORMED = ['doc_validation', 'badarg', 'TypeError']; // PouchDB has status 500 for these
 
 /**
- * Put validation before `db.bulkDocs`, through which PouchDB's put, post, remove and attachments pass as well.
+ * Check all writes in `db.bulkDocs`, which PouchDB's put, post, remove and attachments use too.
  *
- * One that takes more than `limit` milliseconds is ended with an error. Without `clientDesigns` only the owner writes
- * design documents.
+ * A validation may take `limit` milliseconds. Without `clientDesigns` only the owner writes design documents.
  */
 export function installValidation(db, { limit, clientDesigns }) {
   const write = db.bulkDocs.bind(db);
@@ -41,6 +41,7 @@ export function installValidation(db, { limit, clientDesigns }) {
       if (docs.some((doc) => isDesign(doc))) {
         functions = null;
       }
+      wakeFeeds(db);
       results.filter((result) => result.name === 'conflict').forEach((result) => (result.message = CONFLICT));
       return merge(docs, refused, results);
     })();
@@ -51,7 +52,7 @@ export function installValidation(db, { limit, clientDesigns }) {
   };
 }
 
-/** The functions of all design documents, each made to check many documents in one call. */
+/** The validation functions of all design documents. Each checks many documents in one call. */
 async function loadFunctions(db, limit) {
   const { rows } = await db.allDocs({ startkey: '_design/', endkey: '_design0', include_docs: true });
   return rows
@@ -78,13 +79,13 @@ function loadFunction(source, limit) {
   return compileLimited(loop, 'validate_doc_update', {}, limit);
 }
 
-/** Which of the documents PouchDB would store wrongly or break on, each with its error. */
+/** The malformed documents, each with its error. */
 function refuseMalformed(docs) {
   const errors = docs.map((doc) => [doc, malformation(doc)]).filter(([, reason]) => reason !== undefined);
   return new Map(errors.map(([doc, reason]) => [doc, refusal(doc, new HttpError(400, 'doc_validation', reason))]));
 }
 
-/** Add the documents that functions refuse to `refused`, each with its error. */
+/** Add the documents that the functions refuse to `refused`, each with its error. */
 async function check(db, functions, docs, refused) {
   const checked = functions.length === 0 ? [] : docs.filter(isChecked);
   const before = await currentDocs(db, checked);
@@ -125,7 +126,7 @@ function refusal(doc, thrown) {
   return Object.assign(error, { error: true, id: doc._id });
 }
 
-/** Results in the order of the documents; with `new_edits: false` only the refusals, as CouchDB answers. */
+/** The results in the order of the documents. With `new_edits: false` only the refusals, as in CouchDB. */
 function merge(docs, refused, results) {
   if (results.length !== docs.length - refused.size) {
     return [...results, ...refused.values()];

@@ -2,35 +2,31 @@
 //
 // https://docs.couchdb.org/en/stable/api/ddoc/views.html, https://docs.couchdb.org/en/stable/ddocs/ddocs.html#list-functions
 
-import { HttpError, sendError } from './http.mjs';
+import { HttpError } from './http.mjs';
 import { checkNoStartId, checkReduce, queryOptions } from './queries.mjs';
 import { compileLimited } from './sandbox.mjs';
 
-const LONGEST_RUN_MS = 30_000; // growd ends a server that is silent for a minute
+const LONGEST_RUN_MS = 30_000; // growd kills a server that does not answer for a minute
 
 /** `_view/{view}`. */
 export async function readView(req, options) {
   return queryView(req.db, req.params.ddoc, req.params.view, options);
 }
 
-/** `_list/{list}/{view}` and `_list/{list}/{other ddoc}/{view}`: the rows through a list function. */
+/** `_list/{list}/{view}` and `_list/{list}/{other ddoc}/{view}`: the answer of a list function. */
 export async function serveList(req, res) {
-  try {
-    const { ddoc: id, list: name, view } = req.params;
-    const ddoc = await req.db.get(`_design/${id}`);
-    const source = Object.hasOwn(ddoc.lists ?? {}, name) ? ddoc.lists[name] : null;
-    if (typeof source !== 'string') {
-      throw new HttpError(404, 'not_found', `missing list function ${name} on design doc _design/${id}`);
-    }
-    const rows = await queryView(req.db, req.params.other ?? id, view, queryOptions(req));
-    const answer = runList(source, ddoc, rows, requestObject(req));
-    res.status(answer.code);
-    Object.entries(answer.headers).forEach(([header, value]) => res.setHeader(header, value));
-    res.setHeader('Content-Length', answer.body.length);
-    res.end(req.method === 'HEAD' ? undefined : answer.body);
-  } catch (error) {
-    sendError(res, error);
+  const { ddoc: id, list: name, view } = req.params;
+  const ddoc = await req.db.get(`_design/${id}`);
+  const source = Object.hasOwn(ddoc.lists ?? {}, name) ? ddoc.lists[name] : null;
+  if (typeof source !== 'string') {
+    throw new HttpError(404, 'not_found', `missing list function ${name} on design doc _design/${id}`);
   }
+  const rows = await queryView(req.db, req.params.other ?? id, view, queryOptions(req));
+  const answer = runList(source, ddoc, rows, requestObject(req));
+  res.status(answer.code);
+  Object.entries(answer.headers).forEach(([header, value]) => res.setHeader(header, value));
+  res.setHeader('Content-Length', answer.body.length);
+  res.end(req.method === 'HEAD' ? undefined : answer.body);
 }
 
 async function queryView(db, ddoc, view, options) {
@@ -48,7 +44,7 @@ async function queryView(db, ddoc, view, options) {
   return db.query(`${ddoc}/${view}`, { ...rest, skip: (rest.skip ?? 0) + skipped });
 }
 
-/** How many rows of `startkey` itself lie before those of the document `start`, in the order of the view. */
+/** The number of rows with the key `startkey` that come before those of the document `start`. */
 async function rowsBefore(db, name, { startkey, descending, stale }, start) {
   const { rows } = await db.query(name, { key: startkey, reduce: false, stale });
   return rows.filter(({ id }) => (descending ? id > start : id < start)).length;

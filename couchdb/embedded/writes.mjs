@@ -1,11 +1,11 @@
-// Writes of single documents and attachments: each goes onto the revision that the request names, or is a conflict.
+// Writes of single documents and attachments, each based on the revision in the request.
 //
 // https://docs.couchdb.org/en/stable/api/document/common.html
 // https://docs.couchdb.org/en/stable/api/document/attachments.html
 
 import { OWNER } from './designs.mjs';
 import { isRevision } from './guards.mjs';
-import { CONFLICT, HttpError, outsideAddress, queryStrings, sendError, sendJSON } from './http.mjs';
+import { CONFLICT, HttpError, outsideAddress, queryStrings, sendJSON } from './http.mjs';
 import { parameter } from './multipart.mjs';
 
 /** PUT of a document. */
@@ -23,18 +23,18 @@ export async function putDocument(req, res) {
 export async function deleteDocument(req, res) {
   await answer(req, res, 200, async () => {
     const rev = namedRevision(req);
-    const { _id, _rev } = await req.db.get(req.params.id); // 404 when there is none
+    const { _id, _rev } = await req.db.get(req.params.id); // or 404
     if (_id.startsWith('_local/')) {
-      return req.db.remove(_id, _rev); // CouchDB does not ask for the revision of these
+      return req.db.remove(_id, _rev); // CouchDB does not need their revision
     }
     if (rev === undefined) {
-      throw conflict(); // PouchDB would take the newest
+      throw conflict(); // PouchDB would delete the newest
     }
     return req.db.remove(_id, rev);
   });
 }
 
-/** COPY: the new document with its attachments under the id in `Destination`; the other revision is the source's. */
+/** COPY to the id, and onto the revision, in `Destination`. The request's own revision is the source's. */
 export async function copyDocument(req, res) {
   await answer(req, res, 201, async () => {
     const { id, rev } = destination(req);
@@ -47,7 +47,7 @@ export async function copyDocument(req, res) {
   });
 }
 
-/** PUT of an attachment, whose bytes are `req.body`; makes the document when there is none. */
+/** PUT of an attachment, the bytes in `req.body`. Creates the document if it is missing. */
 export async function putAttachment(req, res) {
   const { id, attachment } = req.params;
   await answer(req, res, 201, async () => {
@@ -64,7 +64,7 @@ export async function putAttachment(req, res) {
   });
 }
 
-/** POST of a form: its files become attachments of the revision in its field `_rev`. */
+/** POST of a form: its files become attachments of the revision in the field `_rev`. */
 export async function postForm(req, res) {
   await answer(req, res, 201, async () => {
     const parts = (req.parts ?? []).map((part) => ({ ...part, about: part.headers.get('content-disposition') }));
@@ -93,19 +93,15 @@ export async function deleteAttachment(req, res) {
 }
 
 async function answer(req, res, status, write) {
-  try {
-    const written = await write();
-    res.set('ETag', `"${written.rev}"`);
-    if (req.method === 'PUT') {
-      res.location(''); // the address of the request
-    }
-    sendJSON(res, status, written);
-  } catch (error) {
-    sendError(res, error);
+  const written = await write();
+  res.set('ETag', `"${written.rev}"`);
+  if (req.method === 'PUT') {
+    res.location(''); // the address of the request
   }
+  sendJSON(res, status, written);
 }
 
-/** The revision in the body, in `rev` and in `If-Match`, or undefined when there is none. */
+/** The revision in the body, in `rev` or in `If-Match`; undefined without any. */
 function namedRevision(req, inBody) {
   const header = req.get('If-Match')?.replaceAll('"', '');
   const named = [inBody, queryStrings(req).get('rev') ?? undefined, header].filter((rev) => rev !== undefined);
@@ -136,7 +132,7 @@ function destination(req) {
   return { id: decodeId(text), rev };
 }
 
-/** The document as it is, or as it was at `rev`; a change without or with an unknown revision is a conflict. */
+/** The document to change: at `rev`, or without a revision, so that the change of an existing one is a conflict. */
 async function documentAt(db, id, rev) {
   if (rev !== undefined) {
     return db.get(id, { rev }).catch((error) => {

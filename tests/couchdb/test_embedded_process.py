@@ -139,7 +139,7 @@ async def is_refused(data: Path, cwd: Path) -> None:
     with start_node("--data", str(data), cwd=cwd, stderr=subprocess.PIPE) as second:
         out, err = await asyncio.to_thread(second.communicate)
     assert (out, second.returncode) == ("", 1)
-    assert err == f"another server has the data folder {data}\n"
+    assert err == f"another server uses the data folder {data}\n"
 
 
 @pytest.mark.parametrize(
