@@ -454,7 +454,12 @@ class TestSecurityHeaders:
         ):
             await client.send(request(b"GET", b"/_utils/"))
             answer = await client.answer()
-        assert answer.headers == [(b"Content-Type", b"text/html"), (b"Content-Length", b"2")]
+        assert {name for name, _ in answer.headers} == {
+            b"Content-Type",
+            b"Content-Length",
+            b"Date",
+            b"Server",
+        }
 
 
 def has_security_headers(answer):

@@ -159,7 +159,7 @@ class TestStrangers:
                 await client.gone()
             await until(lambda: daemon.server.connections == 0)
             assert await served(daemon.port, context)
-        told = [record for record in caplog.records if record.name.startswith(("growd.http", "asyncio"))]
+        told = [record for record in caplog.records if record.name.startswith(("growd.server", "asyncio"))]
         assert [record.levelname for record in told if record.name == "growd.server.handshakes"] == ["DEBUG"]
         assert all(record.levelno <= logging.DEBUG and not record.exc_info for record in told)
 

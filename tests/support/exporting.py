@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from growd.proxy.csv_export import Building
-    from growd.proxy.gateway import Whole
+    from growd.proxy.gateway import DatabaseAnswer
     from support.raw_http import Peer
 
 POINTS = "points"  # what the database is called where the test makes it up
@@ -60,12 +60,12 @@ class Noting(Gateway):
         self.pages: list[str] = []
         self.answered = asyncio.Event()
 
-    async def handle(self, request: web.BaseRequest, instead: bytes | None = None) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest, instead: str | None = None) -> web.StreamResponse:
         self.handed_on.append(request.raw_path)
         return await super().handle(request, instead)
 
-    async def ask(self, request: web.BaseRequest, target: bytes, **how: Any) -> Whole:
-        self.pages.append(target.decode())
+    async def ask(self, request: web.BaseRequest, target: str, **how: Any) -> DatabaseAnswer:
+        self.pages.append(target)
         return await super().ask(request, target, **how)
 
 

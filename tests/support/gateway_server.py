@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from growd.proxy.gateway import SERVER_OPTIONS, Gateway
+from growd.proxy.gateway import Gateway
 from growd.server.client_limits import Clients
-from growd.server.client_request import ClientRequest
+from growd.server.client_request import ClientRequest, add_own_headers
+from growd.server.connections import SERVER_OPTIONS
+from growd.server.json_answer import JsonAnswer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -31,12 +33,17 @@ async def gateway_to(
 
     async def handle(request: ClientRequest) -> web.StreamResponse:
         clients.recognise(request)
-        return await passage.handle(request)
+        response = await passage.handle(request)
+        if not (response.prepared or isinstance(response, JsonAnswer)):
+            add_own_headers(request, response.headers)
+        return response
 
     def recognisable(*parts: Any) -> ClientRequest:
         return ClientRequest(*parts, asyncio.get_running_loop())
 
-    server = web.Server(handle, request_factory=recognisable, access_log=None, **SERVER_OPTIONS)
+    server = web.Server(
+        handle, request_factory=recognisable, access_log=None, handler_cancellation=True, **SERVER_OPTIONS
+    )
     runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
     try:

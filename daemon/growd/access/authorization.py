@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import hdrs, web
 
 from growd.access.sessions import COOKIE, Session, credentials_of
-from growd.proxy.gateway import Relay, first_segment
+from growd.proxy.gateway import first_segment
 from growd.server.client_request import READING, address_of
 from growd.server.errors import ApiError
 
@@ -40,7 +40,7 @@ QUIET_CHALLENGE: Final = "Cookie"
 SERVER_ADMIN: Final = "_admin"
 _SESSION: Final = web.RequestKey("growd.session", Session)
 _LOGGED_OUT: Final = "Basic Xzpf"  # "_:_", with which clients of CouchDB say that they are nobody
-_GIVEN_COOKIE: Final = re.compile(rb"\r\nset-cookie: %b=[^;\s]" % COOKIE.encode(), re.IGNORECASE)
+_GIVEN_COOKIE: Final = re.compile(rf"{COOKIE}=[^;\s]")
 _log = logging.getLogger(__name__)
 
 
@@ -185,10 +185,7 @@ class Logins:
             if request.method == "POST" and first_segment(request) == "_session":
                 return await self._log_in(request)
         except ApiError as refusal:
-            response = refusal.response()
-            if not request.content.at_eof():
-                response.force_close()  # the rest of the body is still to come
-            return response
+            return refusal.response_to(request)
         return await self._passage.handle(request)
 
     async def _check(self, request: web.BaseRequest) -> None:
@@ -211,7 +208,7 @@ def _has_failed(response: web.StreamResponse) -> bool:
     """What the database's answer to POST /_session says of the password."""
     if response.status == HTTPStatus.FOUND:
         # pages are led to another page after a failure too, where the query names one
-        return not (isinstance(response, Relay) and _GIVEN_COOKIE.search(response.head))
+        return not any(map(_GIVEN_COOKIE.match, response.headers.getall(hdrs.SET_COOKIE, ())))
     return response.status == HTTPStatus.UNAUTHORIZED
 
 

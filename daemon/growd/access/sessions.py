@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from growd.access.attempts import Attempt, Attempts
     from growd.config.access import Access
-    from growd.proxy.framing import AnswerHead
+    from growd.proxy.gateway import DatabaseAnswer
 
-    Ask: TypeAlias = Callable[[list[tuple[bytes, bytes]]], Awaitable[tuple[AnswerHead, bytes]]]
+    Ask: TypeAlias = Callable[[dict[str, str]], Awaitable[DatabaseAnswer]]
 
 COOKIE: Final = "AuthSession"
 MOST_BYTES: Final = 8 * 1024  # of credentials; a JWT has one or two thousand
@@ -62,10 +62,10 @@ class Credentials:
     user: str
 
     @property
-    def headers(self) -> list[tuple[bytes, bytes]]:
+    def headers(self) -> dict[str, str]:
         """For a request to the database."""
-        pairs = ((b"Authorization", self.authorization), (b"Cookie", self.cookie))
-        return [(name, value.encode(errors="surrogateescape")) for name, value in pairs if value]
+        pairs = ((hdrs.AUTHORIZATION, self.authorization), (hdrs.COOKIE, self.cookie))
+        return {name: value for name, value in pairs if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +209,10 @@ class Sessions:
     ) -> Session | ApiError:
         turns = self._turns if known is None else self._turns_of_known
         # CouchDB counts failures of a login by the last address of this header
-        headers = [*credentials.headers, (b"X-Forwarded-For", address.encode() or b"unknown")]
+        headers = credentials.headers | {hdrs.X_FORWARDED_FOR: address or "unknown"}
         try:
             async with asyncio.timeout(self.section.question_s), turns:
-                told = _read(*await self._ask(headers))
+                told = _read(await self._ask(headers))
         except (GatewayError, OSError, TimeoutError, _NoAnswerError) as error:
             if attempt is not None:
                 attempt.is_no_failure()
@@ -294,25 +294,25 @@ def _user_of(authorization: str) -> str:
     return user.decode(errors="backslashreplace") if colon else ""
 
 
-def _read(head: AnswerHead, body: bytes) -> Session | ApiError:
+def _read(answer: DatabaseAnswer) -> Session | ApiError:
     """What the database says of a login. `_NoAnswerError` if it is nothing of the kind."""
-    if head.status == HTTPStatus.OK:
+    if answer.status == HTTPStatus.OK:
         try:
-            user = msgspec.json.decode(body, type=_Told).user
+            user = msgspec.json.decode(answer.body, type=_Told).user
         except (ValueError, RecursionError):
             raise _NoAnswerError("it says what is not about a user") from None
         if not user.name:  # a cookie that has expired, a token of a kind that it does not take
             return _wrong("the database does not know this login; perhaps it has expired")
-        return Session(user.name, frozenset(user.roles), _renewed_cookie(head))
-    if head.status == HTTPStatus.UNAUTHORIZED:
-        return _wrong(_reason(body) or "name or password is incorrect")
-    if head.status == HTTPStatus.BAD_REQUEST:
-        return _malformed(_reason(body) or "the database can't read this login")
-    if head.status == HTTPStatus.FORBIDDEN:  # its own lock after failures, also for the right password
-        sentence = _reason(body) or "the database has locked this login for a time"
+        return Session(user.name, frozenset(user.roles), _renewed_cookie(answer))
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        return _wrong(_reason(answer.body) or "name or password is incorrect")
+    if answer.status == HTTPStatus.BAD_REQUEST:
+        return _malformed(_reason(answer.body) or "the database can't read this login")
+    if answer.status == HTTPStatus.FORBIDDEN:  # its own lock after failures, also for the right password
+        sentence = _reason(answer.body) or "the database has locked this login for a time"
         headers = {"Retry-After": str(_LOCKED_S)}
         return ApiError(HTTPStatus.TOO_MANY_REQUESTS, "too_many_failures", sentence, headers)
-    raise _NoAnswerError(f"it answers with status {head.status}")
+    raise _NoAnswerError(f"it answers with status {answer.status}")
 
 
 def _reason(body: bytes) -> str:
@@ -324,11 +324,9 @@ def _reason(body: bytes) -> str:
     return reason if isinstance(reason, str) else ""
 
 
-def _renewed_cookie(head: AnswerHead) -> str:
-    for value in head.headers.values(b"set-cookie"):
-        if value.startswith(COOKIE.encode() + b"="):
-            return value.decode("latin-1")
-    return ""
+def _renewed_cookie(answer: DatabaseAnswer) -> str:
+    cookies = answer.headers.getall(hdrs.SET_COOKIE, ())
+    return next((cookie for cookie in cookies if cookie.startswith(f"{COOKIE}=")), "")
 
 
 def _wrong(sentence: str) -> ApiError:

@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.bus.errors import shown
-from growd.server.client_request import client_of
+from growd.server.client_request import client_of, send_continue
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
@@ -23,21 +23,10 @@ MAX_CONTAINERS: Final = 10_000
 MAX_HELD: Final = 4 * 1024 * 1024  # bytes
 SMALL: Final = 16 * 1024  # bytes
 JSON_TYPE: Final = "application/json"
-_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')  # in a text that is well-formed
 _AS_ARRAYS: Final = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _decode: Final = msgspec.json.Decoder().decode
-
-
-def split_target(target: str) -> tuple[str, str]:
-    """Path and query of a request target as it came; absolute form too (RFC 9112, section 3.2.2)."""
-    if not target.startswith("/") and (absolute := _ABSOLUTE.match(target)):
-        target = target[absolute.end() :]
-        if not target.startswith("/"):
-            target = "/" + target
-    path, _, query = target.partition("?")
-    return path, query
 
 
 def decode_name(raw: str) -> str:
@@ -90,7 +79,7 @@ class BodyReader:
         if length is not None:
             _check_type(request)
             self._check_size(length)
-        _give_leave(request)
+        send_continue(request)
         client = client_of(request)
         body = await self._whole(request, client)
         try:
@@ -228,13 +217,6 @@ def _check_declared(declared: str) -> None:
     for parameter in parameters:
         if parameter.startswith("charset=") and parameter[8:].strip('"') not in {"utf-8", "utf8"}:
             raise ApiError(415, "unsupported_media_type", f"JSON is UTF-8, not {shown(parameter[8:])}")
-
-
-def _give_leave(request: web.BaseRequest) -> None:
-    """Let a client that asked first send its body (RFC 9110, section 10.1.1)."""
-    asks = request.headers.get("Expect", "").strip().lower() == "100-continue"
-    if asks and request.version >= (1, 1) and request.transport is not None:
-        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
 def _incomplete() -> ApiError:

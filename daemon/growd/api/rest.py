@@ -16,7 +16,6 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from growd.api.answers import JsonAnswer, json_answer
 from growd.api.openapi import document, secured
 from growd.api.operations import Body, Call, Operation
 from growd.api.page import ApiIndex
@@ -27,6 +26,7 @@ from growd.bus.fields import Field, Kind
 from growd.server.client_limits import Clients
 from growd.server.client_request import address_of, client_of
 from growd.server.errors import ApiError, error_fields
+from growd.server.json_answer import JsonAnswer, json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

@@ -18,7 +18,7 @@ from aiohttp import hdrs, web
 
 from growd.api.stream_formats import event_id, negotiate
 from growd.bus.errors import ClosedError
-from growd.server.client_request import client_of
+from growd.server.client_request import add_own_headers, client_of
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class Streams:
                 "X-Accel-Buffering": "no",  # an nginx in front passes each message on at once
             }
         )
+        add_own_headers(request, response.headers)
         with self._place(client_of(request)):
             async with self._broadcast(topic, form) as broadcast:
                 seen = request.headers.get("Last-Event-ID") if latest else None

@@ -12,10 +12,12 @@ from contextlib import aclosing, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from aiohttp import hdrs, web
+
 from growd.proxy.errors import AnswerTooLargeError, GatewayError
-from growd.proxy.framing import AnswerHead, Headers
-from growd.proxy.gateway import Relay, error_answer, first_segment, send
-from growd.proxy.headers import HOP_BY_HOP, answer_headers
+from growd.proxy.gateway import break_off, first_segment
+from growd.server.client_request import add_cors
+from growd.server.errors import ApiError
 from growd.store.errors import PageError, PageTooLargeError
 from growd.store.exporting.csv_list import parse_csv_list
 from growd.store.exporting.pages import LARGEST_PAGE
@@ -23,9 +25,9 @@ from growd.store.exporting.pages import LARGEST_PAGE
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 
-    from aiohttp import web
+    from multidict import CIMultiDict
 
-    from growd.proxy.gateway import Gateway, Whole
+    from growd.proxy.gateway import DatabaseAnswer, Gateway
     from growd.store.exporting.csv_list import CsvList
     from growd.store.index_builds import IndexBuild
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-_CONTENT_TYPE: Final = b"text/csv; charset=utf-8; header=present"
+_CONTENT_TYPE: Final = "text/csv; charset=utf-8; header=present"
 PATIENCE_S: Final = 0.5  # for the first rows, until it is asked whether their index is being built
 _LONGEST_PATIENCE_S: Final = 5.0
 SHORT_BUILD: Final = 2_000  # changes: an index that lacks no more is waited for
@@ -58,19 +60,19 @@ _NOT_OURS: Final = frozenset(
         "X-HTTP-Method-Override",
     }
 )
-_NOT_ASKED: Final = frozenset({b"accept-encoding"})
+_NOT_ASKED: Final = frozenset({"accept-encoding"})
 # A probe is no repetition of the client's request, so its conditions do not apply.
-_CONDITIONS: Final = frozenset(name.lower().encode() for name in _NOT_OURS)
-# of the view's answer, what is not true of the table
-_OF_THE_VIEW: Final = HOP_BY_HOP | {
-    b"cache-control",
-    b"content-encoding",
-    b"content-length",
-    b"content-security-policy",
-    b"content-type",
-    b"etag",
-    b"last-modified",
-}
+_CONDITIONS: Final = frozenset(name.lower() for name in _NOT_OURS)
+# headers of the view's answer that do not hold for the table
+_OF_THE_VIEW: Final = (
+    hdrs.CACHE_CONTROL,
+    hdrs.CONTENT_ENCODING,
+    hdrs.CONTENT_LENGTH,
+    "Content-Security-Policy",
+    hdrs.CONTENT_TYPE,
+    hdrs.ETAG,
+    hdrs.LAST_MODIFIED,
+)
 
 
 class IndexBuildingError(Exception):
@@ -110,7 +112,7 @@ class Exports:
             answer = await self._answered(request, database)
         except IndexBuildingError as error:
             retry = {"Retry-After": str(error.retry_s)}
-            return error_answer(request, 503, "index_building", str(error), retry)
+            return ApiError(503, "index_building", str(error), retry).response_to(request)
         return answer or await self._gateway.handle(request, fresh_target(request.raw_path))
 
     async def _answered(self, request: web.BaseRequest, database: str) -> web.StreamResponse | None:
@@ -121,9 +123,9 @@ class Exports:
             return None
         table = self._table(request)
         if table is not None:
-            return await self._download(request, table, (views + table.view).encode(), database)
+            return await self._download(request, table, views + table.view, database)
         if self._building is not None:
-            probe = f"{views}by_timestamp?limit=0".encode()
+            probe = f"{views}by_timestamp?limit=0"
             asked = self._gateway.ask(request, probe, most=LARGEST_PAGE, dropped=_NOT_ASKED | _CONDITIONS)
             with suppress(GatewayError):
                 await self._unless_building(asked, database)
@@ -137,7 +139,7 @@ class Exports:
         return parse_csv_list(view, query)
 
     async def _download(
-        self, request: web.BaseRequest, table: CsvList, view: bytes, database: str
+        self, request: web.BaseRequest, table: CsvList, view: str, database: str
     ) -> web.StreamResponse | None:
         download = _Download(self._gateway, request, view)
         async with aclosing(table.pieces(download.fetch)) as pieces:
@@ -168,55 +170,56 @@ class Exports:
 class _Download:
     """One table on its way to one client."""
 
-    def __init__(self, gateway: Gateway, request: web.BaseRequest, view: bytes) -> None:
+    def __init__(self, gateway: Gateway, request: web.BaseRequest, view: str) -> None:
         self._gateway = gateway
         self._request = request
         self._view = view
-        self._first: Whole | None = None
+        self._first: DatabaseAnswer | None = None
 
     async def fetch(self, query: str, most: int | None) -> bytes:
         """A page of the view, asked for in the client's name. Raises `GatewayError` or `PageError`."""
-        target = self._view + b"?" + query.encode()
+        target = f"{self._view}?{query}"
         most = _NO_MORE if most is None else most
         try:
             page = await self._gateway.ask(self._request, target, most=most, dropped=_NOT_ASKED)
         except AnswerTooLargeError as error:
             raise PageTooLargeError(str(error)) from None
-        if page.head.status != HTTPStatus.OK:
-            raise PageError(f"the database answered with {page.head.status}")
+        if page.status != HTTPStatus.OK:
+            raise PageError(f"the database answered with {page.status}")
         self._first = self._first or page
         return page.body
 
-    async def send(self, piece: bytes, pieces: AsyncGenerator[bytes]) -> Relay:
+    async def send(self, piece: bytes, pieces: AsyncGenerator[bytes]) -> web.StreamResponse:
         """Send the whole table, whose first piece has come."""
         assert self._first is not None  # noqa: S101  it has come
-        headers = _headers(self._first)
-        answered = AnswerHead(self._first.head.minor_version, HTTPStatus.OK, b"OK", Headers(headers))
-        relay = Relay(self._request, answered, headers)
+        response = web.StreamResponse(headers=_headers(self._first))
+        add_cors(self._request, response.headers)
         try:
-            await self._send([relay.head, *relay.framed([piece])])
+            await response.prepare(self._request)
+            await self._write(response, piece)
             async for lines in pieces:
-                await self._send(relay.framed([lines]))
-            await self._send([relay.end])
+                await self._write(response, lines)
+            await response.write_eof()
         except (GatewayError, PageError) as error:
             _log.info("%s %s: %s", self._request.method, self._request.raw_path, error)
-            relay.break_off()
+            break_off(self._request, response)
         except (ConnectionError, TimeoutError):
-            relay.break_off()  # the client is gone, or reads nothing
-        except BaseException:  # growd ends
-            relay.break_off()
+            break_off(self._request, response)  # the client has gone, or reads nothing
+        except BaseException:  # growd is stopping
+            break_off(self._request, response)
             raise
-        return relay
+        return response
 
-    async def _send(self, pieces: list[bytes]) -> None:
-        await send(self._request, pieces, self._gateway.stall_limit)
+    async def _write(self, response: web.StreamResponse, piece: bytes) -> None:
+        async with asyncio.timeout(self._gateway.stall_limit):
+            await response.write(piece)
 
 
 async def _next(pieces: AsyncGenerator[bytes]) -> bytes:
     return await anext(pieces)
 
 
-def fresh_target(target: str) -> bytes | None:
+def fresh_target(target: str) -> str | None:
     """A request for a view or list without what asks for an old index; None where nothing asks for that."""
     path, _, query = target.partition("?")
     parts = query.split("&")
@@ -224,15 +227,15 @@ def fresh_target(target: str) -> bytes | None:
     is_of_a_view = "/_view/" in path or "/_list/" in path
     if len(kept) == len(parts) or not is_of_a_view or not target.startswith("/"):
         return None
-    return f"{path}?{'&'.join(kept)}".encode("utf-8", "surrogateescape")
+    return f"{path}?{'&'.join(kept)}"
 
 
-def _headers(page: Whole) -> list[tuple[bytes, bytes]]:
-    """The table's headers: those of the first page that are true of it, and those of a list function."""
-    found: list[tuple[bytes, bytes]] = Headers(
-        answer_headers(page.head.headers, page.upstream, page.outside)
-    ).without(_OF_THE_VIEW)
-    headers = [*found, (b"Content-Type", _CONTENT_TYPE)]
-    if any(server.startswith(b"CouchDB/") for server in page.head.headers.values(b"server")):
-        headers.append((b"Content-Security-Policy", b"sandbox"))  # as CouchDB's lists have it
+def _headers(page: DatabaseAnswer) -> CIMultiDict[str]:
+    """The table's headers: those of the first page that hold for it, and those of a list function."""
+    headers = page.headers.copy()
+    for name in _OF_THE_VIEW:
+        headers.popall(name, None)
+    headers[hdrs.CONTENT_TYPE] = _CONTENT_TYPE
+    if headers.get(hdrs.SERVER, "").startswith("CouchDB/"):
+        headers["Content-Security-Policy"] = "sandbox"  # as CouchDB's lists have it
     return headers

@@ -1,4 +1,4 @@
-"""Feeds of changes that growd has to end itself, so that their clients get a whole answer."""
+"""Feeds of changes, which growd ends when it stops, so that their clients get a whole answer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
-from growd.api.requests import split_target
+from growd.server.client_request import split_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from growd.proxy.framing import AnswerHead
+    from aiohttp import web
 
 _LASTING: Final = frozenset({"longpoll", "continuous", "eventsource"})
 _OPENING: Final = b'{"results":['
@@ -44,20 +42,19 @@ class Feed:
         is_feed = path.endswith("/_changes") and kind in _LASTING
         return cls(kind, given.get("since", "0")) if is_feed else None
 
-    def take(self, pieces: Iterable[bytes]) -> None:
+    def take(self, data: bytes) -> None:
         """Note what is sent. Heartbeats are empty lines."""
-        data = b"".join(pieces)
         if data:
             self._is_at_line_end = data.endswith(b"\n")
             self._beginning = (self._beginning + data[:_MOST]).strip()[:_MOST]
 
-    def ending_of(self, head: AnswerHead) -> bytes | None:
-        """What makes the answer with this head whole, perhaps nothing; None where it can't be made whole.
+    def ending_of(self, answer: web.StreamResponse) -> bytes | None:
+        """The bytes that complete the answer, perhaps none; None where it can't be completed.
 
         A long poll without changes ends at the sequence that it began with, so that the next one misses none.
         """
-        is_plain = not any(name in head.headers for name in (b"content-length", b"content-encoding"))
-        if head.status != HTTPStatus.OK or not is_plain:
+        is_plain = not any(name in answer.headers for name in ("Content-Length", "Content-Encoding"))
+        if answer.status != HTTPStatus.OK or not is_plain:
             return None
         if not self._is_longpoll:
             return b"" if self._is_at_line_end else None

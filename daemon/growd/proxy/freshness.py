@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from growd.api.requests import split_target
 from growd.proxy.gateway import first_segment
+from growd.server.client_request import split_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

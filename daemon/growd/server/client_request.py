@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs, web
+from aiohttp.http import HttpVersion11
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDict
 
 SECURITY_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
@@ -19,6 +24,7 @@ SECURITY_HEADERS: Final = (
 Without Strict-Transport-Security: self-signed certificates are usual here, and a browser that has seen that
 header once lets nobody past a certificate that it can't check."""
 NO_STORE: Final = "no-store"
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 READING: Final = frozenset({"GET", "HEAD"})  # methods that change nothing
 
 
@@ -34,10 +40,10 @@ class AnswerHeaders:
         return "".join(f"{name}: {value}\r\n" for name, value in self.pairs)
 
     @cached_property
-    def cors(self) -> tuple[tuple[bytes, bytes], ...]:
-        """Those that say which pages may read the answer: answers of the database get them as well."""
+    def cors(self) -> tuple[tuple[str, str], ...]:
+        """The headers that say which pages may read the answer; answers of the database get them too."""
         return tuple(
-            (name.encode(), value.encode())
+            (name, value)
             for name, value in self.pairs
             if name == hdrs.VARY or name.startswith("Access-Control-")
         )
@@ -47,26 +53,45 @@ _USUAL: Final = AnswerHeaders()
 
 
 class ClientRequest(web.BaseRequest):
-    """A request whose answers, if growd gives them itself, have `answer_headers`, on streams and errors too.
+    """A request with the client it counts for.
 
-    `client` is whom it counts for, None for one without limits of its own; `address` is where it comes from,
-    behind proxies that are believed.
+    `client` is None for one without limits of its own. `address` is where the request comes from, behind
+    trusted proxies. growd's own answers carry `answer_headers`.
     """
 
     answer_headers: AnswerHeaders = _USUAL
     client: str | None = None
     address: str = ""
 
-    async def _prepare_hook(self, response: web.StreamResponse) -> None:
-        headers = response.headers
-        headers.extend(self.answer_headers.pairs)
-        if hdrs.CACHE_CONTROL not in headers:
-            headers[hdrs.CACHE_CONTROL] = NO_STORE
+
+def add_own_headers(request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
+    """Add the headers of growd's own answers."""
+    if isinstance(request, ClientRequest):
+        headers.extend(request.answer_headers.pairs)
+    headers.setdefault(hdrs.CACHE_CONTROL, NO_STORE)
 
 
-def cors_of(request: web.BaseRequest) -> tuple[tuple[bytes, bytes], ...]:
-    """The headers with which an answer of the database says which pages may read it."""
-    return request.answer_headers.cors if isinstance(request, ClientRequest) else ()
+def add_cors(request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
+    """Say which pages may read an answer of the database, unless CouchDB has said it."""
+    if isinstance(request, ClientRequest) and "Access-Control-Allow-Origin" not in headers:
+        headers.extend(request.answer_headers.cors)
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """Path and query of a request target as it came; absolute form too (RFC 9112, section 3.2.2)."""
+    if not target.startswith("/") and (absolute := _ABSOLUTE.match(target)):
+        target = target[absolute.end() :]
+        if not target.startswith("/"):
+            target = "/" + target
+    path, _, query = target.partition("?")
+    return path, query
+
+
+def send_continue(request: web.BaseRequest) -> None:
+    """Let a client send its body that waits for 100 Continue (RFC 9110, section 10.1.1)."""
+    waits = request.headers.get(hdrs.EXPECT, "").strip().lower() == "100-continue"
+    if waits and request.version >= HttpVersion11 and request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
 def client_of(request: web.BaseRequest) -> str | None:

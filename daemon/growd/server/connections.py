@@ -21,9 +21,8 @@ from aiohttp import EMPTY_PAYLOAD, StreamReader, web
 from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
 
 from growd.bus.errors import shown
-from growd.proxy.gateway import SERVER_OPTIONS
 from growd.server.admission import Admission
-from growd.server.client_request import NO_STORE, SECURITY_HEADERS, ClientRequest
+from growd.server.client_request import NO_STORE, SECURITY_HEADERS, ClientRequest, add_own_headers
 from growd.server.errors import ApiError, error_fields
 
 if TYPE_CHECKING:
@@ -47,6 +46,11 @@ KEEP_ALIVE: Final = (
     (socket.TCP_KEEPCNT, 4),
     (socket.TCP_USER_TIMEOUT, 120_000),
 )
+SERVER_OPTIONS: Final = {
+    "auto_decompress": False,  # compressed bodies pass untouched
+    "max_line_size": 64 * 1024,  # bytes; long `keys=[...]` queries
+    "max_field_size": 64 * 1024,  # bytes; cookies and tokens
+}
 _BLANK_LINE: Final = b"\r\n\r\n"
 _REQUEST_LINE: Final = re.compile(r"b'\S+ /\S* HTTP/1\.[01]'")  # as aiohttp quotes it
 _BEYOND_ASCII: Final = re.compile(rb"[\x80-\xff]+")
@@ -77,8 +81,7 @@ class HttpServer(web.Server):
     ) -> None:
         # a client that goes away cancels its handler: its stream, or its request to the database, ends
         super().__init__(handler, handler_cancellation=True, request_factory=self._request)
-        options = {name: value for name, value in SERVER_OPTIONS.items() if name != "handler_cancellation"}
-        self._options = {**options, "access_log": None, "keepalive_timeout": limits.keep_alive_s}
+        self._options = {**SERVER_OPTIONS, "access_log": None, "keepalive_timeout": limits.keep_alive_s}
         self.header_timeout_s = limits.header_timeout_s
         self.admission = Admission(limits.connections, clients)
         self._handshakes: set[asyncio.Task[None]] = set()
@@ -233,7 +236,9 @@ class Connection(web.RequestHandler):
         if not isinstance(exc, HttpProcessingError) or request.writer.output_size > 0:
             return super().handle_error(request, status, exc, message)
         _log.debug("%s sent what is no HTTP: %s", request.remote, exc)
-        return _not_http(exc).response()
+        response = _not_http(exc).response()
+        add_own_headers(request, response.headers)
+        return response
 
     def _resume_reading_if_drained(self) -> None:
         """Not before all are answered, so that what one read brought is all that waits."""

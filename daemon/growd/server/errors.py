@@ -76,6 +76,13 @@ class ApiError(Exception):
         """The same refusal, to raise one that is kept: what was raised keeps requests and passwords alive."""
         return ApiError(self.status, self.code, self.sentence, self.headers, closes=self.closes)
 
+    def response_to(self, request: web.BaseRequest) -> web.Response:
+        """The answer. The connection ends after it if the rest of the request is still to come."""
+        response = self.response()
+        if not request.content.is_eof():
+            response.force_close()
+        return response
+
     def response(self) -> web.Response:
         response = web.Response(
             body=msgspec.json.encode(error_fields(self.code, self.sentence)),

@@ -15,10 +15,11 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.access.origins import Guard
-from growd.api.requests import split_target
+from growd.server.client_request import add_own_headers, split_target
 from growd.server.connections import Connection, ConnectionLimits, HttpServer
 from growd.server.errors import ApiError
 from growd.server.handshakes import Handshake
+from growd.server.json_answer import JsonAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -153,6 +154,8 @@ class Server:
                 connection.tell_of_malformed_body()
                 await self._stand_back()
             response = await self._answer(request, path, query)
+            if not (response.prepared or isinstance(response, JsonAnswer)):  # these have them
+                add_own_headers(request, response.headers)
             self.answered[response.status // 100] += 1
             return response
         finally:
@@ -178,10 +181,7 @@ class Server:
                 clients.count(request.client)
             return self.guard.admit(request, is_api=is_api)
         except ApiError as error:
-            response = error.response()
-        if not request.content.is_eof():
-            response.force_close()  # nobody reads what is still to come of the body
-        return response
+            return error.response_to(request)
 
     async def _ask_without_body(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         """Have the API answer, and drop the body, which no operation of this method takes."""

@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 
     from growd.api.rest import Api
     from growd.config import Config
-    from growd.proxy.framing import AnswerHead
-    from growd.proxy.gateway import Gateway
+    from growd.proxy.gateway import DatabaseAnswer, Gateway
     from growd.server.server import Passage
 
-_SESSION: Final = b"/_session"
+_SESSION: Final = "/_session"
 _log = logging.getLogger(__name__)
 
 
@@ -39,7 +38,7 @@ def guarded(
         from growd.access.authorization import Authorization, Logins  # noqa: PLC0415
         from growd.access.sessions import MOST_ANSWER, Sessions  # noqa: PLC0415
 
-        async def ask(headers: list[tuple[bytes, bytes]]) -> tuple[AnswerHead, bytes]:
+        async def ask(headers: dict[str, str]) -> DatabaseAnswer:
             return await gateway.get(_SESSION, headers, most=MOST_ANSWER)
 
         attempts = Attempts(monotonic)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from growd.api.answers import JsonAnswer
+from growd.server.json_answer import JsonAnswer
 from support.gateway_server import gateway_to
 from support.raw_http import raw_client
 
