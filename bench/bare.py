@@ -6,7 +6,7 @@ It runs on the event loop that growd runs on. Prints its port once it listens; e
 from __future__ import annotations
 
 from aiohttp import web
-from lifetime import ended
+from serving import ended
 
 from growd.runtime.event_loop import run_on_loop
 

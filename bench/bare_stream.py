@@ -12,8 +12,7 @@ import time
 from typing import cast
 
 import msgspec
-from beat import on_beat
-from lifetime import ended
+from serving import ended, on_beat
 
 from growd.runtime.event_loop import run_on_loop
 

@@ -2,8 +2,7 @@
 
 growd checks each message against a range and adds time, quality, node and number; the reference puts a
 bare number into one unbounded `asyncio.Queue` for each subscriber. Both publish as fast as they can and
-yield after each 100 messages; latency is measured at one message each millisecond. rospy and mosquitto
-(QoS 0) are yardsticks for one subscriber.
+yield after each 100 messages; latency is measured at one message each millisecond.
 """
 
 from __future__ import annotations
@@ -14,17 +13,14 @@ import sys
 from statistics import median
 from typing import Any
 
-from brokers import has_mosquitto, has_rospy, mosquitto_rate, rospy_rate
 from measuring import HERE, Options, Row, compared, limited, main, pairs
 
 LEAST = 0.5  # of the bare queues' rate
 MOST_MS = 0.2
-ROS_QUEUE = 100
 
 
 def measure(options: Options) -> list[Row]:
-    rates = [_rate(subscribers, options) for subscribers in (1, 10, 100)]
-    return [*rates, *_latency(options), *_yardsticks(rates[0].growd, options)]
+    return [*(_rate(subscribers, options) for subscribers in (1, 10, 100)), *_latency(options)]
 
 
 def _rate(subscribers: int, options: Options) -> Row:
@@ -48,20 +44,6 @@ def _latency(options: Options) -> list[Row]:
     return [
         compared("latency at 1 kHz, p50", "ms", (p50[0], p50[1], ratio)),
         limited("latency at 1 kHz, p99", "ms", p99[0], MOST_MS, p99[1]),
-    ]
-
-
-def _yardsticks(ours: float, options: Options) -> list[Row]:
-    """The rate to one subscriber beside what else could carry messages."""
-    others: dict[str, float] = {}
-    if has_rospy():
-        others["rospy without a queue"] = rospy_rate(options.seconds, 0)
-        others[f"rospy with a queue of {ROS_QUEUE}"] = rospy_rate(options.seconds, ROS_QUEUE)
-    if has_mosquitto():
-        others["mosquitto"] = mosquitto_rate(options.seconds)
-    return [
-        compared(f"1 subscriber, beside {name}", "deliveries/s", (ours, rate, ours / rate))
-        for name, rate in others.items()
     ]
 
 

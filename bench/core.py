@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from beat import on_beat
-from lifetime import ended
+from serving import ended, on_beat
 
 from growd.api.rest import Api, Limits
 from growd.bus import Bus

@@ -26,8 +26,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beat import on_beat
-from lifetime import ended
+from serving import ended, on_beat
 
 from growd.api.rest import Api
 from growd.bus import Bus
