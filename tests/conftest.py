@@ -37,6 +37,7 @@ SLOW = {
     "hostile": "many hostile clients, or attacks that last",
     "replication": "waits for two database servers and the connection between them",
     "fuzz": "thousands of random inputs",
+    "sweep": "tries every combination, where a few show the behaviour",
     "install": "builds packages and makes installations",
     "bench": "runs benchmarks",
 }

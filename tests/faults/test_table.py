@@ -256,11 +256,23 @@ TABLE: Final = (
 )
 # fmt: on
 
+
+def rows(*chosen: Row):
+    """Parameters of a test: the first row of each kind of fault, and as slow ones the others."""
+    kinds: set[str] = set()
+    parameters = []
+    for row in chosen:
+        marks = [pytest.mark.sweep] if row.kind in kinds else []
+        parameters.append(pytest.param(row, id=row.id, marks=marks))
+        kinds.add(row.kind)
+    return parameters
+
+
 OF_PINS: Final = {f"gpio-{WHITE_PIN}": "light", f"gpio-{VALVE_PIN}": "valve"}
 STRUCK: Final = "struck"
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.id)
+@pytest.mark.parametrize("row", rows(*TABLE))
 async def test_what_a_fault_shows_and_stores_and_does_and_that_it_ends(row: Row, caplog):
     caplog.set_level(logging.INFO, "growd")
     async with steady_scene(config_of(row.device)) as scene:
@@ -391,7 +403,7 @@ def check_log(row: Row, lines: list[str]) -> None:
     assert row.lasts_s - row.told_s <= float(found[1]) <= row.lasts_s + row.recovers_s
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE if row.output == "open loop"], ids=lambda row: row.id)
+@pytest.mark.parametrize("row", rows(*(row for row in TABLE if row.output == "open loop")))
 async def test_a_lamp_that_needs_its_sensor_is_dark_without_it_and_lit_again_with_it(row: Row):
     async with steady_scene(config_of(row.device, needs_sensor=True)) as scene:
         began = scene.now
@@ -400,9 +412,7 @@ async def test_a_lamp_that_needs_its_sensor_is_dark_without_it_and_lit_again_wit
         await scene.until(lambda moment: is_well(row, moment), within=row.recovers_s)
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in TABLE if row.stored == LIE and row.device != BRIDGE], ids=lambda row: row.id
-)
+@pytest.mark.parametrize("row", rows(*(row for row in TABLE if row.stored == LIE and row.device != BRIDGE)))
 async def test_three_sensors_outvote_one_that_lies(row: Row):
     ports = {"first": "/dev/serial0", "second": "/dev/ttyAMA1", "third": "/dev/ttyAMA2"}
     is_serial = row.device.startswith("mhz")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import ssl
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import pytest
 from growd.config import ConfigError, Replication
 from growd.host.data_folder import StartError, own_folder, running_in
 from growd.wiring.files import read_credentials, read_trust
+from support.full_disk import full_disk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,13 +26,9 @@ def test_a_folder_is_owned_until_it_is_let_go(tmp_path: Path):
 
 
 def test_a_full_disk_is_said(tmp_path: Path):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
-    try:
-        with pytest.raises(StartError, match=re.escape(f"the data folder {tmp_path} can't be written to")):
-            own_folder(tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    message = re.escape(f"the data folder {tmp_path} can't be written to")
+    with full_disk(largest=0), pytest.raises(StartError, match=message):
+        own_folder(tmp_path)
 
 
 def test_who_owns_a_folder_is_found_without_the_lock(tmp_path: Path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
 import socket
 import sqlite3
@@ -26,6 +25,7 @@ from growd.wiring.safe_outputs import FILE_NAME, SafePin, keep_run, last_run, ma
 from growd_drivers import relay as drivers
 from growd_drivers.hardware_pwm import SysfsFiles
 from growd_hwsim.hardware import Wiring
+from support.full_disk import full_disk
 from support.lasting_pins import LastingPins
 from support.machine import SleepingTime, simulated
 from support.program import PATIENCE_S, failed, home_on, said, started
@@ -78,14 +78,9 @@ def data(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def full_disk(_data: Path) -> Iterator[tuple[str, ...]]:
-    """Files can't grow any more, as on a full disk; the file of the pins is small."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, hard))
-    try:
+def no_room(_data: Path) -> Iterator[tuple[str, ...]]:
+    with full_disk(largest=4_000):  # the file of the pins is smaller
         yield ()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @contextmanager
@@ -172,7 +167,7 @@ def setting(*settings: str):
 
 
 OBSTACLES = {
-    "disk full": (full_disk, "growd.sqlite3"),
+    "disk full": (no_room, "growd.sqlite3"),
     "TLS file missing": (setting("tls.certificate=/nowhere", "tls.key=/nowhere"), "nowhere"),
     "port taken": (taken_port, "in use"),
     "TOML broken": (broken_toml, "is not TOML"),

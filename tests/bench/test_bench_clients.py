@@ -1,19 +1,24 @@
-"""The clients of `bench/hostile.py` do what they say. What growd makes of it is never looked at here."""
+"""The clients of the benchmarks `hostile` and `streams` send and count what they claim."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import time
 from contextlib import asynccontextmanager
 from functools import partial
 from multiprocessing import resource_tracker
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import hostile
 import pytest
 from hostile import Attack, under_way
+from measuring import Process
 from raw_client import AnswerError, Connection
+from stream_client import Delivery, Listeners
+
+from support.stand_in import StandIn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -25,13 +30,13 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @pytest.fixture(autouse=True, scope="module")
 def tracker() -> None:
-    """multiprocessing's own process, which it keeps until this one ends, is there before each test."""
+    """Start the process that multiprocessing keeps until the end, before the first test."""
     resource_tracker.ensure_running()
 
 
 @asynccontextmanager
 async def accepting(buffer: int | None = None) -> AsyncIterator[tuple[int, asyncio.Queue[Streams]]]:
-    """A server that answers nothing: its port, and its connections as they come. `buffer` is the kernel's."""
+    """The port of a server that answers nothing, and a queue of its connections."""
     came: asyncio.Queue[Streams] = asyncio.Queue()
     listening = socket.create_server(("127.0.0.1", 0))
     if buffer is not None:
@@ -55,7 +60,7 @@ async def accepting(buffer: int | None = None) -> AsyncIterator[tuple[int, async
 
 @asynccontextmanager
 async def attacking(port: int, run: Callable[..., None], **arguments: float) -> AsyncIterator[None]:
-    """The attack is under way, and goes on to the end."""
+    """Run the attack around the body."""
     attack = under_way(Attack(partial(run, **arguments), "an attack", 1, 1.0), port)
     await asyncio.to_thread(attack.__enter__)
     try:
@@ -66,7 +71,7 @@ async def attacking(port: int, run: Callable[..., None], **arguments: float) -> 
     await asyncio.to_thread(attack.__exit__, None, None, None)
 
 
-async def test_each_of_the_slow_heads_is_a_head_and_never_complete():
+async def test_slow_heads_never_end():
     async with accepting() as (port, came), attacking(port, hostile.dribble, count=3, turn_s=0.003):
         for _ in range(3):
             reader, _ = await came.get()
@@ -75,16 +80,7 @@ async def test_each_of_the_slow_heads_is_a_head_and_never_complete():
             assert b"\r\n\r\n" not in said
 
 
-async def test_a_slow_head_that_was_refused_is_begun_anew():
-    async with accepting() as (port, came), attacking(port, hostile.dribble, count=1, turn_s=0.003):
-        for _ in range(3):
-            reader, writer = await came.get()
-            assert await reader.readexactly(5) == b"GET /"
-            writer.write(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
-            writer.close()
-
-
-async def test_an_idle_connection_says_nothing_and_is_opened_again():
+async def test_an_idle_connection_sends_nothing_and_is_opened_again():
     async with accepting() as (port, came), attacking(port, hostile.idle, count=1, turn_s=0.003):
         for _ in range(3):
             reader, writer = await came.get()
@@ -92,7 +88,7 @@ async def test_an_idle_connection_says_nothing_and_is_opened_again():
             assert await reader.read() == b""
 
 
-async def test_a_slow_stream_takes_next_to_nothing():
+async def test_a_slow_stream_is_hardly_read():
     async with accepting(4_096) as (port, came), attacking(port, hostile.slow_streams, count=1):
         reader, writer = await came.get()
         assert await reader.readuntil(b"\r\n\r\n") == hostile.head("GET", hostile.STREAM)
@@ -104,26 +100,13 @@ async def test_a_slow_stream_takes_next_to_nothing():
 
 
 @pytest.mark.parametrize(("run", "one"), [(hostile.deaf, hostile.LIST), (hostile.pipeline, hostile.GET)])
-async def test_a_flood_is_whole_requests(run: Callable[..., None], one: bytes):
+async def test_a_flood_consists_of_whole_requests(run: Callable[..., None], one: bytes):
     async with accepting() as (port, came), attacking(port, run):
         reader, _ = await came.get()
         assert await reader.readexactly(20_000 * len(one)) == one * 20_000
 
 
-def test_a_flood_goes_on_where_the_system_took_no_more():
-    near, far = socket.socketpair()
-    block = hostile.LIST * 1_000
-    said = b""
-    with near, far:
-        near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
-        flooding = hostile.Flooding(near, block)
-        while len(said) < 3 * len(block):
-            flooding.send()
-            said += far.recv(1 << 20)
-    assert said == (block * 4)[: len(said)]
-
-
-async def test_a_large_body_is_sent_again_after_an_answer_and_after_a_refusal():
+async def test_a_large_body_is_sent_again_after_a_refusal():
     async with accepting() as (port, came), attacking(port, hostile.large_bodies, count=1):
         reader, writer = await came.get()
         for _ in range(2):
@@ -134,7 +117,7 @@ async def test_a_large_body_is_sent_again_after_an_answer_and_after_a_refusal():
         assert await reader.readexactly(10) == hostile.LARGE[:10]
 
 
-async def test_an_attack_that_ends_before_its_time_is_told_of():
+async def test_an_attack_that_ends_early_is_an_error():
     async with accepting() as (port, came):
         with pytest.raises(RuntimeError, match="the attack ended with status 1: it asks"):
             await asyncio.to_thread(until_it_ends, port, came, asyncio.get_running_loop())
@@ -147,20 +130,7 @@ def until_it_ends(port: int, came: asyncio.Queue[Streams], loop: asyncio.Abstrac
         process.join(30)
 
 
-def test_an_answer_is_waited_for_since_its_request_was_due_but_not_while_the_client_slept(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    now = [100.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds + 0.064  # the machine had no time for the client
-
-    monkeypatch.setattr(hostile, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
-    assert hostile.sleep_until(99.0) == 0.0  # the answer before it came late
-    assert hostile.sleep_until(101.0) == pytest.approx(0.064)
-
-
-async def test_a_refusal_is_no_answer():
+async def test_a_refusal_is_an_error():
     async with accepting() as (port, came):
         with Connection(port) as connection:
             connection.send("GET", "/")
@@ -168,3 +138,51 @@ async def test_a_refusal_is_no_answer():
             writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}")
             with pytest.raises(AnswerError, match="503"):
                 await asyncio.to_thread(connection.check_answer)
+
+
+# --- Streams
+
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(*numbers: int) -> bytes:
+    lines = b"".join(b'{"value":1,"time":%d,"number":%d}\n' % (number, number) for number in numbers)
+    return b"%x\r\n%b\r\n" % (len(lines), lines)
+
+
+async def counted(*streams: bytes) -> Delivery:
+    """What `Listeners` counts on these streams, each sent a few bytes at a time."""
+    left = list(streams)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        data = HEAD + left.pop()
+        await reader.readuntil(b"\r\n\r\n")
+        for begin in range(0, len(data), 7):
+            writer.write(data[begin : begin + 7])
+            await writer.drain()
+        await reader.read()
+        writer.close()
+
+    def listen(port: int) -> Delivery:
+        with Listeners(Process(os.getpid(), port), "/", len(streams)) as listeners:
+            listeners.settle()
+            while listeners.delivered(0, time.time()).published < 10:
+                listeners.listen(0.01)
+            return listeners.delivered(0, time.time())
+
+    async with StandIn(answer) as server:
+        return await asyncio.to_thread(listen, server.port)
+
+
+async def test_messages_are_counted_on_each_stream():
+    both = chunk(1) + chunk(2, 3, 4, 5, 6) + chunk(7, 8, 9, 10)
+    delivery = await counted(both, both)
+    assert (delivery.published, delivery.lost, len(delivery.ages_s)) == (10, 0, 20)
+    assert delivery.rate == 2  # by the times of the messages
+
+
+async def test_missing_and_repeated_messages_count_as_lost():
+    delivery = await counted(
+        chunk(*range(1, 11)), chunk(1, 2, 3, 4) + chunk(6, 7, 8, 9, 10), chunk(1, 2, 3, 4, 5, 6, 7, 7, 8, 10)
+    )
+    assert delivery.lost == 1 + 2
