@@ -23,7 +23,7 @@ from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator, Sequence
+    from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 
 BURST = 100  # messages between two yields
 DEPTH = 2 * BURST  # of growd's subscriptions, so that no message is dropped; a bare queue is unbounded
@@ -34,9 +34,10 @@ VALUE = 410.25
 class Carrier(Protocol):
     """Carries values from one publisher to its readers."""
 
-    readers: Sequence[AsyncIterable[float]]
+    @property
+    def readers(self) -> Sequence[AsyncIterable[float]]: ...
 
-    def send(self, value: float) -> None: ...
+    def send(self, value: float, /) -> object: ...
 
     def close(self) -> None: ...
 
@@ -76,7 +77,7 @@ class BareQueues:
             yield value
 
 
-CARRIERS: dict[str, type[GrowdBus | BareQueues]] = {"growd": GrowdBus, "bare": BareQueues}
+CARRIERS: dict[str, Callable[[int], Carrier]] = {"growd": GrowdBus, "bare": BareQueues}
 
 
 async def rate(carrier: Carrier, seconds: float) -> float:
@@ -127,8 +128,9 @@ def _check_all_arrived(counts: Sequence[int], sent: int) -> None:
 
 async def measure(arguments: argparse.Namespace) -> float | list[float]:
     carrier = CARRIERS[arguments.side](arguments.subscribers)
-    what = {"rate": rate, "latency": latency}[arguments.what]
-    return await what(carrier, arguments.seconds)
+    if arguments.what == "rate":
+        return await rate(carrier, arguments.seconds)
+    return await latency(carrier, arguments.seconds)
 
 
 if __name__ == "__main__":
