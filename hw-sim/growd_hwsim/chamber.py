@@ -237,6 +237,10 @@ class SimulatedChamber:
             humidity = min(100.0 * state.vapour_g_m3 / saturation, 100.0)
             return Air(state.carbon_dioxide_ppm, state.temperature_degc, humidity)
 
+    def carbon_dioxide_ppm(self) -> float:
+        """CO2 in the air at the sensor now."""
+        return self.air().carbon_dioxide_ppm
+
     def illuminance_lux(self) -> float:
         """The light at the sensor now, as the eye weighs it."""
         with self._lock:

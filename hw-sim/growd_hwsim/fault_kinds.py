@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from growd_hwsim.chips.mhz19 import FRAME_LENGTH, WARM_UP_PPM, reading
-from growd_hwsim.chips.scd30 import MAXIMUM_CO2_PPM, with_crcs
+from growd_hwsim import chips, i2c, uart  # noqa: F401  chips: importing it fills SENSORS
+from growd_hwsim.chip import SENSORS
 from growd_hwsim.i2c import NoAcknowledgeError
 
 if TYPE_CHECKING:
@@ -24,36 +23,22 @@ if TYPE_CHECKING:
     Forward = Callable[[I2CMessage], bytes]
 
 BUS, ADDRESS, PORT, PIN = "bus", "address", "port", "pin"
-"""Places that have a number or a path; the others are kinds of chips, `DEVICES`."""
+"""Places that have a number or a path; the others are kinds of sensors."""
 
-DEVICES = ("scd30", "bh1750", "tsl2591", "mhz19", "mhz16")
-_ON_I2C = ("scd30", "bh1750", "tsl2591", ADDRESS)
-_ON_LINES = ("mhz19", "mhz16", PORT)
-
-KINDS: dict[str, tuple[str, ...]] = {
-    "absent": (*_ON_I2C, BUS, *_ON_LINES),
-    "nak": (*_ON_I2C, BUS),
-    "bus_error": (*_ON_I2C, BUS),
-    "timeout": (*_ON_I2C, BUS),
-    "stuck": (BUS,),
-    "hang": (*_ON_I2C, BUS, PIN),
-    "refused": (PIN,),
-    "bad_crc": ("scd30", ADDRESS),  # the other chips on I2C send no checksum
-    "short": _ON_LINES,
-    "split": _ON_LINES,
-    "shifted": _ON_LINES,
-    "doubled": _ON_LINES,
-    "garbled": _ON_LINES,
-    "bad_checksum": _ON_LINES,
-    "frozen": (*_ON_I2C, *_ON_LINES),
-    "noise": (*_ON_I2C, *_ON_LINES),
-    "drift": (*_ON_I2C, *_ON_LINES),
-    "saturated": (*_ON_I2C, *_ON_LINES),
-    "warm_up": _ON_LINES,
-    "unplugged": _ON_LINES,
-    "renamed": _ON_LINES,
+PLACES: dict[str, tuple[str, ...]] = {
+    BUS: ("absent", "nak", "bus_error", "timeout", "stuck", "hang"),
+    ADDRESS: (*i2c.FAULTS, "bad_crc"),
+    PORT: uart.FAULTS,
+    PIN: ("hang", "refused"),
 }
-"""Each kind with the places where it can be."""
+KINDS = tuple(dict.fromkeys(kind for kinds in PLACES.values() for kind in kinds))
+"""All kinds of faults."""
+
+
+def kinds_at(place: str) -> tuple[str, ...]:
+    """The kinds of faults that can be at a place, or in a kind of sensor."""
+    return SENSORS[place].faults if place in SENSORS else PLACES[place]
+
 
 WITH_AMOUNT = ("noise", "drift")
 
@@ -71,17 +56,6 @@ class Strike:
     def amount(self) -> float:
         """Of the fault; 0 where it has none."""
         return self.fault.amount or 0.0
-
-
-@dataclass(frozen=True)
-class _Measurement:
-    """How a measurement stands in an answer of `length` bytes: 0..`full_scale`, in the unit of `amount`."""
-
-    length: int
-    full_scale: float
-    decoded: Callable[[bytes], float]
-    encoded: Callable[[bytes, float], bytes]
-    """The answer with another value, and a right checksum."""
 
 
 def _absent(_strike: Strike, _message: I2CMessage, _forward: Forward) -> bytes:
@@ -150,7 +124,7 @@ def _changed(
     strike: Strike, device: str, answer: bytes, change: Callable[[Strike, float, float], float]
 ) -> bytes:
     """The answer with its measurement changed, within what the chip can send; as it is where it has none."""
-    form = _MEASUREMENTS.get(device)
+    form = SENSORS[device].measurement if device in SENSORS else None
     if form is None or len(answer) != form.length:
         return answer
     value = change(strike, form.decoded(answer), form.full_scale)
@@ -208,7 +182,7 @@ def _frozen_line(strike: Strike, query: Query, forward: SerialForward) -> list[b
 
 
 def _warm_up(_strike: Strike, query: Query, forward: SerialForward) -> list[bytes]:
-    return [reading(WARM_UP_PPM) for piece in forward(query) if piece]
+    return [SENSORS[query.device].warm_up_answer for piece in forward(query) if piece]
 
 
 QUERY_FAULTS: dict[str, Callable[[Strike, Query, SerialForward], list[bytes]]] = {
@@ -238,36 +212,3 @@ def _renamed(port: str) -> str | None:
 
 
 PLUG_FAULTS: dict[str, Callable[[str], str | None]] = {"unplugged": _unplugged, "renamed": _renamed}
-
-
-def _scd30_ppm(answer: bytes) -> float:
-    """Of READ MEASUREMENT (1.4.5): two words with their CRCs are the float of CO2, four more follow."""
-    (ppm,) = struct.unpack(">f", answer[0:2] + answer[3:5])
-    return float(ppm)
-
-
-def _with_scd30_ppm(answer: bytes, ppm: float) -> bytes:
-    return with_crcs(struct.pack(">f", ppm)) + answer[6:]
-
-
-def _with_bh1750_counts(_answer: bytes, counts: float) -> bytes:
-    return round(counts).to_bytes(2, "big")
-
-
-def _with_tsl2591_counts(answer: bytes, counts: float) -> bytes:
-    return answer[:1] + round(counts).to_bytes(2, "little") + answer[3:]
-
-
-def _with_mhz19_ppm(_answer: bytes, ppm: float) -> bytes:
-    return reading(round(ppm))
-
-
-_SCD30 = _Measurement(18, MAXIMUM_CO2_PPM, _scd30_ppm, _with_scd30_ppm)
-_BH1750 = _Measurement(2, 0xFFFF, lambda answer: int.from_bytes(answer, "big"), _with_bh1750_counts)
-_TSL2591 = _Measurement(  # STATUS and both channels in one: the channel of all light is changed
-    5, 0xFFFF, lambda answer: int.from_bytes(answer[1:3], "little"), _with_tsl2591_counts
-)
-_MHZ19 = _Measurement(  # the widest range that one of the family has
-    FRAME_LENGTH, 10_000, lambda answer: int.from_bytes(answer[2:4], "big"), _with_mhz19_ppm
-)
-_MEASUREMENTS = {"scd30": _SCD30, "bh1750": _BH1750, "tsl2591": _TSL2591, "mhz19": _MHZ19, "mhz16": _MHZ19}

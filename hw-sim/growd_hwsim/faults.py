@@ -70,11 +70,11 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from growd_hwsim.chip import SENSORS
 from growd_hwsim.errors import FaultError, FaultFileError
 from growd_hwsim.fault_kinds import (
     ADDRESS,
     BUS,
-    DEVICES,
     KINDS,
     MESSAGE_FAULTS,
     PIN,
@@ -83,6 +83,7 @@ from growd_hwsim.fault_kinds import (
     QUERY_FAULTS,
     WITH_AMOUNT,
     Strike,
+    kinds_at,
 )
 from growd_hwsim.i2c import CLEARING_PULSES
 from growd_hwsim.uart import Query
@@ -149,10 +150,10 @@ class Fault:
             raise FaultError(f"kind must be one of {', '.join(KINDS)}, not {self.kind!r}", key="kind")
         place = _place_of(self.device)
         if place is None:
-            known = f"{', '.join(DEVICES)} or a place such as i2c-1:0x61, i2c-1, /dev/serial0 or gpio-18"
+            known = f"{', '.join(SENSORS)} or a place such as i2c-1:0x61, i2c-1, /dev/serial0 or gpio-18"
             raise FaultError(f"device must be {known}, not {self.device!r}", key="device")
-        if place not in KINDS[self.kind]:
-            there = ", ".join(kind for kind, places in KINDS.items() if place in places)
+        if self.kind not in kinds_at(place):
+            there = ", ".join(kinds_at(place))
             raise FaultError(f"kind {self.kind} can't be: for {self.device} there are {there}", key="kind")
 
     def _check_amount(self) -> None:
@@ -363,8 +364,8 @@ def _place(message: I2CMessage | Query) -> tuple[int, int] | str:
 
 
 def _place_of(device: str) -> str | None:
-    """What of `KINDS`' places a device is; None for what is none."""
-    if device in DEVICES:
+    """The place, or the kind of sensor, that a fault's device is; None if it is neither."""
+    if device in SENSORS:
         return device
     return next((place for place, pattern in _PLACES.items() if pattern.fullmatch(device)), None)
 

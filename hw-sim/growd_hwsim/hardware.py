@@ -6,26 +6,26 @@ import errno
 import functools
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from growd_drivers.hardware import Hardware
 from growd_drivers.hardware_pwm import channels_on
 from growd_drivers.sc16is750 import place_of
+from growd_hwsim.chip import SENSORS
 from growd_hwsim.chips.bh1750 import SimulatedBh1750
-from growd_hwsim.chips.mhz19 import SimulatedMhz19
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
-from growd_hwsim.chips.scd30 import INSTANT, RESPONSE_S, SimulatedScd30
+from growd_hwsim.chips.scd30 import SimulatedScd30
 from growd_hwsim.chips.tsl2591 import SimulatedTsl2591
 from growd_hwsim.faults import Faults
 from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.i2c import CLEARING_PULSES, I2CAdapter, I2CKernel, I2CSlave, smbus_over
 from growd_hwsim.pwm_sysfs import SimulatedPwmSysfs
-from growd_hwsim.uart import SerialPorts
+from growd_hwsim.uart import SerialPorts, UartSlave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from growd_hwsim.chamber import Air, SimulatedChamber
+    from growd_hwsim.chamber import SimulatedChamber
     from growd_hwsim.faults import Fault
 
 C = TypeVar("C", bound=I2CSlave)
@@ -35,17 +35,13 @@ _LAMP_PINS = {"white": 18, "red": 13, "blue": 19}
 
 @dataclass(frozen=True)
 class WiredChip:
-    """A chip on I2C, "scd30", "bh1750" or "tsl2591", and where it is.
-
-    Or an "mhz19" or "mhz16" behind an SC16IS750, with the place of that.
-    """
+    """A kind of sensor and its place on I2C. A serial sensor is behind an SC16IS750 at that place."""
 
     kind: str
     bus: int
     address: int
 
 
-_BEHIND_BRIDGES = ("mhz19", "mhz16")
 _CHIPS = (WiredChip("scd30", 1, 0x61), WiredChip("bh1750", 1, 0x23))
 
 
@@ -105,10 +101,12 @@ class SimulatedHardware(Hardware):
         self.faults = Faults(sleep=sleep, monotonic=monotonic, faults=faults)
         self._lamp_pins = {pin for _, wired in self._wired for pin in wired.lamp_pins.values()}
         self._moved = {pin: move for each, wired in self._wired for pin, move in _moved(each, wired).items()}
-        self.serial_chips: dict[str, SimulatedMhz19] = {}
+        self.serial_chips: dict[str, UartSlave] = {}
         on_buses = [(chip, each) for each, wired in self._wired for chip in wired.i2c]
         self.chips: dict[tuple[int, int], I2CSlave] = {
-            (chip.bus, chip.address): self._made(chip, each, monotonic, seed + number)
+            (chip.bus, chip.address): self._bridged(
+                chip, self._sensor(chip.kind, each, monotonic, seed + number)
+            )
             for number, (chip, each) in enumerate(on_buses)
         }
         self.adapters = {number: self._adapter(number) for number in sorted({bus for bus, _ in self.chips})}
@@ -117,11 +115,8 @@ class SimulatedHardware(Hardware):
         )
         at_ports = [(port, kind, each) for each, wired in self._wired for port, kind in wired.serial.items()]
         for number, (port, kind, each) in enumerate(at_ports):
-            chip = SimulatedMhz19(
-                functools.partial(self._carbon_dioxide, each), monotonic, name=kind, seed=seed + number
-            )
-            self.serial_chips[port] = chip
-            self.serial_ports.attach(port, chip)
+            self.serial_chips[port] = self._sensor(kind, each, monotonic, seed + number)
+            self.serial_ports.attach(port, self.serial_chips[port])
         super().__init__(
             smbus_over(I2CKernel(self.adapters)),
             self.serial_ports.open,
@@ -164,24 +159,23 @@ class SimulatedHardware(Hardware):
         super().close()
         self.serial_ports.close()
 
-    def _made(
-        self, chip: WiredChip, chamber: SimulatedChamber, monotonic: Callable[[], float], seed: int
-    ) -> I2CSlave:
-        if chip.kind == SimulatedScd30.name:
-            response_s = INSTANT if chamber.is_recorded else RESPONSE_S
-            air = functools.partial(self._air, chamber)
-            return SimulatedScd30(air, monotonic, seed=seed, response_s=response_s)
-        if chip.kind in _BEHIND_BRIDGES:
-            return self._bridged(chip, chamber, monotonic, seed)
-        light_sensors = {sensor.name: sensor for sensor in (SimulatedBh1750, SimulatedTsl2591)}
-        return light_sensors[chip.kind](functools.partial(self._illuminance, chamber), monotonic, seed=seed)
+    def _sensor(self, kind: str, chamber: SimulatedChamber, monotonic: Callable[[], float], seed: int) -> Any:
+        """A new sensor of that kind in a chamber."""
+        sensor: Any = SENSORS[kind]
+        made = sensor(functools.partial(self._truth, chamber, sensor.senses), monotonic, seed=seed)
+        if chamber.is_recorded:
+            made.follow_at_once()
+        return made
 
-    def _bridged(
-        self, chip: WiredChip, chamber: SimulatedChamber, monotonic: Callable[[], float], seed: int
-    ) -> SimulatedSc16is750:
+    def _truth(self, chamber: SimulatedChamber, senses: str) -> Any:
+        self.gpio.settle()
+        return getattr(chamber, senses)()
+
+    def _bridged(self, chip: WiredChip, sensor: I2CSlave | UartSlave) -> I2CSlave:
+        """The chip on the bus: the sensor, or a bridge if it is a serial one."""
+        if isinstance(sensor, I2CSlave):
+            return sensor
         place = place_of(chip.bus, chip.address)
-        air = functools.partial(self._carbon_dioxide, chamber)
-        sensor = SimulatedMhz19(air, monotonic, name=chip.kind, seed=seed)
         self.serial_chips[place] = sensor
         return SimulatedSc16is750(sensor, port=place, wire=self.faults.serial_wire)
 
@@ -218,17 +212,6 @@ class SimulatedHardware(Hardware):
     def _on_pin(self, pin: int, high: float) -> None:
         if pin in self._moved:
             self._moved[pin](high)
-
-    def _air(self, chamber: SimulatedChamber) -> Air:
-        self.gpio.settle()
-        return chamber.air()
-
-    def _carbon_dioxide(self, chamber: SimulatedChamber) -> float:
-        return self._air(chamber).carbon_dioxide_ppm
-
-    def _illuminance(self, chamber: SimulatedChamber) -> float:
-        self.gpio.settle()
-        return chamber.illuminance_lux()
 
 
 def _moved(chamber: SimulatedChamber, wiring: Wiring) -> dict[int, Callable[[float], None]]:

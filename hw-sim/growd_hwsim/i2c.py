@@ -14,9 +14,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import smbus2.smbus2
+
+from growd_hwsim.chip import Chip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,10 +37,14 @@ class NoAcknowledgeError(OSError):
         super().__init__(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO))
 
 
-class I2CSlave(ABC):
-    """A chip on the bus. What was written to it is kept, the newest last, in `written`."""
+FAULTS = ("absent", "nak", "bus_error", "timeout", "hang", "frozen", "noise", "drift", "saturated")
+"""The kinds of faults that any sensor on I2C can have."""
 
-    name = "slave"
+
+class I2CSlave(Chip, ABC):
+    """A chip on the bus. `written` has what was written to it, the newest last."""
+
+    faults: ClassVar[tuple[str, ...]] = FAULTS
 
     def __init__(self) -> None:
         self.written: deque[bytes] = deque(maxlen=HISTORY_LENGTH)

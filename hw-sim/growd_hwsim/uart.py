@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from growd_drivers.serial_line import open_port
+from growd_hwsim.chip import Chip
 from growd_hwsim.errors import NothingRecordedError
 
 if TYPE_CHECKING:
@@ -33,10 +34,17 @@ HISTORY_LENGTH = 1000
 _OUTPUT_SPEED = 5  # its place in what termios.tcgetattr returns
 
 
-class UartSlave(ABC):
-    """A chip at the end of a serial line. The commands it got are kept, the newest last, in `received`."""
+FAULTS = (
+    *("absent", "short", "split", "shifted", "doubled", "garbled", "bad_checksum"),
+    *("frozen", "noise", "drift", "saturated", "warm_up", "unplugged", "renamed"),
+)
+"""The kinds of faults that any sensor on a serial line can have."""
 
-    name = "slave"
+
+class UartSlave(Chip, ABC):
+    """A chip at the end of a serial line. `received` has the commands it got, the newest last."""
+
+    faults = FAULTS
     speed = termios.B9600
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from growd_drivers.mhz19 import ANSWER_S, BAUD, WARM_UP_S, Mhz19
 from growd_drivers.sc16is750 import Sc16is750Port, place_of, with_bridges
 from growd_drivers.serial_line import SerialLine
 from growd_hwsim.chips.bh1750 import SimulatedBh1750
-from growd_hwsim.chips.mhz19 import SimulatedMhz19, reading
+from growd_hwsim.chips.mhz19 import SimulatedMhz16, reading
 from growd_hwsim.chips.sc16is750 import FCR, FIFO_LENGTH, IOCONTROL, LCR, LSR, SPR, SimulatedSc16is750
 from growd_hwsim.faults import Fault, Faults
 from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
@@ -34,7 +34,7 @@ class Bench:
         self.clock = SleepingTime()
         self.ppm = 800.0
         self.faults = Faults(sleep=self.clock.sleep, monotonic=self.clock.monotonic)
-        self.sensor = SimulatedMhz19(lambda: self.ppm, self.clock.monotonic, name="mhz16")
+        self.sensor = SimulatedMhz16(lambda: self.ppm, self.clock.monotonic)
         self.bridge = SimulatedSc16is750(
             self.sensor, port=PLACE, wire=self.faults.serial_wire, crystal_hz=crystal_hz, **options
         )

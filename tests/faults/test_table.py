@@ -37,8 +37,9 @@ from growd.control.sampling import NOT_READY_LIMIT_S, RETRIES, SECOND_TRY_S, SIL
 from growd.device_kinds import SENSOR_KINDS
 from growd.wiring.chamber import DEVICE_TIMEOUT_S
 from growd_drivers.mhz19 import WARM_UP_S
-from growd_hwsim.fault_kinds import ADDRESS, BUS, KINDS, PIN, PORT
+from growd_hwsim.fault_kinds import ADDRESS, BUS, PIN, PORT
 from growd_hwsim.faults import BUS_TIMEOUT_S, Fault
+from support.fault_places import PLACES_OF
 from support.scene import (
     FULL_LUX,
     INTERVAL_S,
@@ -474,7 +475,7 @@ def test_the_table_has_every_kind_of_fault_at_every_device_where_it_can_be():
     places = {BUS: ("i2c-1",), PIN: tuple(OF_PINS), ADDRESS: (BRIDGE,), PORT: ()}  # a port names its sensor
     possible = {
         (kind, device)
-        for kind, there in KINDS.items()
+        for kind, there in PLACES_OF.items()
         for place in there
         for device in places.get(place, (place,))
     }

@@ -22,9 +22,10 @@ from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
 from growd_drivers.tsl2591 import Tsl2591
 from growd_hwsim.chips.scd30 import INSTANT
-from growd_hwsim.fault_kinds import ADDRESS, BUS, KINDS
+from growd_hwsim.fault_kinds import ADDRESS, BUS
 from growd_hwsim.faults import BUS_TIMEOUT_S, Fault
 from growd_hwsim.hardware import WiredChip, Wiring
+from support.fault_places import PLACES_OF
 from support.machine import SleepingTime, simulated, until
 
 CHIPS = (
@@ -58,7 +59,7 @@ def places(*kinds: str) -> list[tuple[str, str]]:
     pairs = [
         (kind, device)
         for kind in kinds
-        for place in KINDS[kind]
+        for place in PLACES_OF[kind]
         for device in DEVICES.get(place, ())
         if kind != "bad_crc" or device in {"scd30", "i2c-1:0x61"}  # who else has a CRC
     ]

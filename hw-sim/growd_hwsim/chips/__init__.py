@@ -1,1 +1,7 @@
-"""Chips on the simulated buses: slaves of their protocol, with memory."""
+"""The simulated chips. A module in this folder is found by itself."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from growd_hwsim.chip import Measurement
 from growd_hwsim.i2c import I2CSlave, NoAcknowledgeError
 
 if TYPE_CHECKING:
@@ -38,6 +39,13 @@ class SimulatedBh1750(I2CSlave):
     """
 
     name = "bh1750"
+    senses = "illuminance_lux"
+    measurement = Measurement(
+        2,
+        _FULL_COUNT,
+        lambda answer: int.from_bytes(answer, "big"),
+        lambda _, counts: round(counts).to_bytes(2, "big"),
+    )
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from growd_hwsim.chip import Measurement
 from growd_hwsim.uart import UartSlave
 
 if TYPE_CHECKING:
@@ -50,22 +51,30 @@ class SimulatedMhz19(UartSlave):
     6 ppm. The automatic baseline is remembered, but never moves the reading.
     """
 
+    name = "mhz19"
+    senses = "carbon_dioxide_ppm"
+    measurement = Measurement(  # in the widest range of the family
+        FRAME_LENGTH,
+        10_000,
+        lambda frame: int.from_bytes(frame[2:4], "big"),
+        lambda _, ppm: reading(round(ppm)),
+    )
+    warm_up_answer = reading(WARM_UP_PPM)
+
     def __init__(
         self,
         carbon_dioxide: Callable[[], float],
         monotonic: Callable[[], float],
         *,
-        name: str = "mhz19",
         seed: int = 0,
         error_ppm: float = 0.0,
         memory: Mhz19Memory | None = None,
     ) -> None:
         super().__init__()
-        self.name = name
         self.memory = memory or Mhz19Memory()
         self._carbon_dioxide = carbon_dioxide
         self._monotonic = monotonic
-        self._noise = random.Random(f"{name} {seed}")  # noqa: S311  noise, not secrets
+        self._noise = random.Random(f"{self.name} {seed}")  # noqa: S311  noise, not secrets
         self._error_ppm = error_ppm
         self.power_cycle()
 
@@ -110,3 +119,9 @@ class SimulatedMhz19(UartSlave):
     def _measured(self) -> float:
         true = self._carbon_dioxide() + self._error_ppm
         return (true + self.memory.offset_ppm) * self.memory.gain
+
+
+class SimulatedMhz16(SimulatedMhz19):
+    """An MH-Z16, which has the same protocol."""
+
+    name = "mhz16"

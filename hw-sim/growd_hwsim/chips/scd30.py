@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd_hwsim.chamber import Air
-from growd_hwsim.i2c import I2CSlave, NoAcknowledgeError
+from growd_hwsim.chip import Measurement
+from growd_hwsim.i2c import FAULTS, I2CSlave, NoAcknowledgeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +71,16 @@ def with_crcs(words: bytes) -> bytes:
     return b"".join(pair + bytes([crc8(pair)]) for pair in pairs)
 
 
+def _ppm_in(answer: bytes) -> float:
+    """CO2 in the answer to READ MEASUREMENT: two words with their CRCs are its float (1.4.5)."""
+    (ppm,) = struct.unpack(">f", answer[0:2] + answer[3:5])
+    return float(ppm)
+
+
+def _with_ppm(answer: bytes, ppm: float) -> bytes:
+    return with_crcs(struct.pack(">f", ppm)) + answer[6:]
+
+
 @dataclass
 class Scd30Memory:
     """What the chip keeps without power."""
@@ -92,6 +103,8 @@ class SimulatedScd30(I2CSlave):
     """
 
     name = "scd30"
+    measurement = Measurement(18, MAXIMUM_CO2_PPM, _ppm_in, _with_ppm)
+    faults = (*FAULTS, "bad_crc")
 
     def __init__(
         self,
@@ -113,6 +126,10 @@ class SimulatedScd30(I2CSlave):
         self._noise = random.Random(f"scd30 {seed}")  # noqa: S311  noise, not secrets
         self._error_ppm = error_ppm
         self.power_cycle()
+
+    def follow_at_once(self) -> None:
+        """Have no lag."""
+        self.response_s = INSTANT
 
     def power_cycle(self) -> None:
         """Lose and regain power: the memory stays, and a measurement that ran goes on from its start."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from growd_hwsim.chip import Measurement
 from growd_hwsim.i2c import I2CSlave, NoAcknowledgeError
 
 if TYPE_CHECKING:
@@ -37,6 +38,13 @@ class SimulatedTsl2591(I2CSlave):
     """
 
     name = "tsl2591"
+    senses = "illuminance_lux"
+    measurement = Measurement(  # STATUS, and channel 0, the one of all light, of both channels
+        5,
+        _FULL_COUNT,
+        lambda answer: int.from_bytes(answer[1:3], "little"),
+        lambda answer, counts: answer[:1] + round(counts).to_bytes(2, "little") + answer[3:],
+    )
 
     def __init__(
         self,
