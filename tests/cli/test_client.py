@@ -55,7 +55,7 @@ def test_where_the_daemon_is_asked(http: Http, url: str | None, address: str):
 @pytest.mark.parametrize(
     ("http", "url", "words"),
     [
-        (Http(port=0), None, "port is 0, .* with --url"),
+        (Http(port=0), None, "port is 0 .* with --url"),
         (Http(), "ftp://chamber:5984", "--url must be http://host:port, got ftp://chamber:5984"),
         (Http(), "http://chamber:port", "--url must be"),
         (Http(), "", "--url must be"),
@@ -137,13 +137,13 @@ async def test_who_is_not_allowed_is_told_so_with_a_status_of_its_own():
         printed = await typed("node", "list", "--url", f"http://{place}")
         assert (printed.status, printed.out) == (4, "")
         assert printed.err == (
-            f"growd: http://{place}/_svc does not allow it without a login: "
+            f"growd: http://{place}/_svc does not allow this without a login: "
             "a login that may read is needed (--user NAME)\n"
         )
         printed = await typed("topic", "echo", CO2, "--url", f"http://bob:secret@{place}")
     assert printed.status == 4
     assert printed.err == (
-        f"growd: http://{place}/_svc does not allow it as bob: a login that may read is needed\n"
+        f"growd: http://{place}/_svc does not allow this as bob: a login that may read is needed\n"
     )
 
 
@@ -151,14 +151,14 @@ async def test_who_may_not_do_it_is_told_so_too():
     async with guarded(status=403) as (place, _):
         printed = await typed("status", "--url", f"http://bob:secret@{place}")
     assert printed.status == 4
-    assert "does not allow it as bob" in printed.err
+    assert "does not allow this as bob" in printed.err
     assert "secret" not in printed.err
 
 
 async def test_a_password_that_nobody_can_be_asked_for_is_a_wrong_command_line(tmp_path: Path):
     printed = await typed("node", "list", "--user", "bob")
     assert printed.status == 2
-    assert printed.err == ("growd: the password of bob lacks: give --password-file FILE or GROWD_PASSWORD\n")
+    assert printed.err == ("growd: no password for bob: use --password-file FILE or GROWD_PASSWORD\n")
     printed = await typed("node", "list", "--user", "bob", "--password-file", str(tmp_path / "none"))
     assert printed.status == 2
     assert "none can't be read: No such file" in printed.err
@@ -169,7 +169,7 @@ async def test_a_password_is_asked_for_on_the_terminal_and_not_shown():
         shown = await asyncio.to_thread(
             on_a_terminal, ["node", "list", "--user", "bob", "--url", f"http://{place}"]
         )
-    assert "Password of bob: " in shown
+    assert "Password for bob: " in shown
     assert "secret" not in shown
     assert shown.splitlines()[-1] == "a"
 
@@ -208,7 +208,7 @@ async def test_https_is_spoken_with_whom_is_trusted():
         printed = await typed("node", "list", "--url", f"https://localhost:{daemon.port}")
         assert (printed.status, printed.err) == (
             3,
-            f"growd: what answers at https://localhost:{daemon.port}/_svc speaks no TLS that is understood\n",
+            f"growd: the TLS handshake with https://localhost:{daemon.port}/_svc failed\n",
         )
 
 
@@ -245,7 +245,7 @@ def test_an_authority_behind_that_certificate_is_not_trusted(tmp_path: Path):
 
 async def test_a_file_without_certificates_is_a_wrong_command_line(tmp_path: Path):
     file = tmp_path / "ca.pem"
-    for text, why in ((None, "No such file or directory"), ("none", "it holds no certificate")):
+    for text, why in ((None, "No such file or directory"), ("none", "it contains no certificate")):
         if text is not None:
             file.write_text(text)
         printed = await typed("node", "list", "--url", "https://localhost", "--ca", str(file))
@@ -332,7 +332,7 @@ async def test_what_speaks_no_http_is_told():
         printed = await typed("node", "list", "--url", server.url)
     assert (printed.status, printed.err) == (
         3,
-        f"growd: what answers at {server.url}/_svc is not growd (no HTTP)\n",
+        f"growd: another program than growd answers at {server.url}/_svc (not HTTP)\n",
     )
 
 
@@ -359,7 +359,7 @@ async def test_an_answer_has_an_end_and_comes_in_time(monkeypatch: pytest.Monkey
     async with answering(b"200 OK", b"x" * 50_000) as url:
         with (
             DaemonClient(address_of(Http(), url)) as client,
-            pytest.raises(NotReachedError, match=r"is not growd \(no HTTP\)"),
+            pytest.raises(NotReachedError, match=r"another program than growd answers .* \(not HTTP\)"),
         ):
             await asked(client, "node")
     async with answering(b"200 OK", b"x", pause_s=0.05) as url:
@@ -371,7 +371,7 @@ async def test_an_answer_has_an_end_and_comes_in_time(monkeypatch: pytest.Monkey
     async with answering(b"200 OK\r\nContent-Length: 5", b"") as url:
         with (
             DaemonClient(address_of(Http(), url)) as client,
-            pytest.raises(NotReachedError, match=r"is not growd \(no HTTP\)"),
+            pytest.raises(NotReachedError, match=r"another program than growd answers .* \(not HTTP\)"),
         ):
             await asked(client, "node")
 
@@ -395,13 +395,13 @@ async def test_an_answer_moves_no_cursor():
 async def test_what_is_not_utf_8_is_a_wrong_command_line(words: list[str]):
     async with serving() as daemon:
         printed = await launched(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
-    assert (printed.status, printed.err) == (2, "growd: what is to be sent is not UTF-8\n")
+    assert (printed.status, printed.err) == (2, "growd: an argument is not UTF-8\n")
 
 
 @pytest.mark.parametrize(
     ("output", "status", "error"),
     [
-        ("/dev/full", 1, "growd: what was found can't be written: No space left on device\n"),
+        ("/dev/full", 1, "growd: can't write the output: No space left on device\n"),
         ("&-", 0, ""),
     ],
 )

@@ -219,7 +219,7 @@ def test_an_upgrade_keeps_configuration_and_data_and_puts_what_is_new_beside(fre
 
 def test_an_older_one_is_refused_with_both_versions(fresh: Fresh, tmp_path: Path):
     fresh.install(wheel(tmp_path, "1.10.0"))
-    with pytest.raises(InstallError, match=r"growd 1\.9\.0 is older than 1\.10\.0, which is installed"):
+    with pytest.raises(InstallError, match=r"growd 1\.9\.0 is older than the installed 1\.10\.0"):
         installation.refuse_older(fresh.machine, source_at(wheel(tmp_path, "1.9.0")))
 
 
@@ -324,7 +324,7 @@ def test_a_dry_run_tells_each_step_and_does_none(fresh: Fresh, tmp_path: Path):
     source = str(wheel(tmp_path, "1.2.0"))
     said = CliRunner().invoke(main, ["install", source, "--root", str(fresh.root), "--dry-run"])
     assert said.exit_code == 0, said.output
-    assert f"would make a virtual environment in {fresh.root}/opt/growd" in said.output
+    assert f"would create a virtual environment in {fresh.root}/opt/growd" in said.output
     assert f"would write {fresh.root}/etc/systemd/system/growd.service" in said.output
     assert f"would write the configuration {fresh.root}/etc/growd/growd.toml" in said.output
     assert list(fresh.root.iterdir()) == []
@@ -334,13 +334,13 @@ def test_a_dry_run_tells_each_step_and_does_none(fresh: Fresh, tmp_path: Path):
     assert f"would remove {fresh.root}/opt/growd" in said.output
     assert fresh.files() == before
     said = CliRunner().invoke(main, ["install", source, "--root", str(fresh.root), "--dry-run"])
-    assert f"is so already: write {fresh.root}/etc/systemd/system/growd.service" in said.output
+    assert f"already done: write {fresh.root}/etc/systemd/system/growd.service" in said.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("install", "{folder}/nothing"), "is neither a checkout of growd nor a wheel"),
+        (("install", "{folder}/nothing"), "is neither a checkout nor a wheel of growd"),
         (("install", "{folder}/other-1.0-py3-none-any.whl"), "is not a wheel of growd"),
         (("install", "{folder}/growd-1.0-py3-none-any.whl"), "can't be read: No such file"),
         (("uninstall",), "growd is not installed in"),
@@ -357,7 +357,9 @@ def test_what_can_not_be_done_is_one_sentence(fresh: Fresh, tmp_path: Path, argu
 
 def test_a_wheel_that_is_none_changes_nothing(fresh: Fresh, tmp_path: Path):
     (tmp_path / "growd-1.0-py3-none-any.whl").write_text("no archive")
-    with pytest.raises(InstallError, match=r"growd-1.0-py3-none-any.whl lacks growd/config/shipped"):
+    with pytest.raises(
+        InstallError, match=r"growd-1.0-py3-none-any.whl does not contain growd/config/shipped"
+    ):
         fresh.install(tmp_path / "growd-1.0-py3-none-any.whl")
     assert list(fresh.root.iterdir()) == []
 
@@ -415,7 +417,7 @@ def test_a_wheel_has_all_that_is_installed_and_is_installed_whole(built: Path, f
     assert (fresh.root / "etc/growd/growd.toml").read_text() == TEXT
     again = CliRunner().invoke(main, ["install", str(built), "--root", str(fresh.root)])
     assert again.exit_code == 0, again.output
-    assert "is so already: install growd" in again.output
+    assert "already done: install growd" in again.output
     gone = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root), "--purge"])
     assert gone.exit_code == 0, gone.output
     assert fresh.files() == {}

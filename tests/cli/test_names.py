@@ -278,4 +278,4 @@ async def test_an_empty_name_is_a_wrong_command_line(command: list[str], name: s
     async with serving() as daemon:
         printed = await at(daemon, *command, name)
     assert printed.status == 2
-    assert "a name is not empty" in printed.err
+    assert "the name is empty" in printed.err

@@ -168,7 +168,7 @@ def test_show_says_that_its_table_is_cut_off(written, monkeypatch):
     )
     whole = said("show", written({"format": "phased", "phases": [long]})).stdout.splitlines()
     lines = said("show", written({"format": "phased", "phases": [long, later]})).stdout.splitlines()
-    assert lines[-1] == f"... cut off after {MOST} lines, for there are too many set points"
+    assert lines[-1] == f"... cut off after {MOST} lines: there are too many set points"
     assert lines[3:-1] == whole[3:]
 
 

@@ -238,7 +238,7 @@ async def test_a_wrong_configuration_is_one_sentence():
 async def answering(
     handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], patience_s: float = 10.0
 ) -> AsyncIterator[DaemonClient]:
-    """A client of a server that is not growd."""
+    """A client of a server that than growd answers at .*."""
     runner = web.ServerRunner(web.Server(handler))
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -257,11 +257,11 @@ async def answering(
         (
             404,
             "{}",
-            "is not growd \\(HTTP status 404\\); a growd whose .* --url http://127.0.0.1:[0-9]+/_NAME",
+            "another program than growd answers .* \\(HTTP status 404\\); .* use --url http://127.0.0.1:[0-9]+/_NAME",
         ),
-        (302, "", "is not growd \\(HTTP status 302\\)"),
-        (200, "<html>", "is not growd \\(JSON is malformed"),
-        (200, '{"couchdb": "Welcome"}', "is not growd \\(Object missing required field `status`"),
+        (302, "", "than growd answers at .* \\(HTTP status 302\\)"),
+        (200, "<html>", "than growd answers at .* \\(JSON is malformed"),
+        (200, '{"couchdb": "Welcome"}', "than growd answers at .* \\(Object missing required field `status`"),
     ],
 )
 async def test_what_is_not_growd_is_told(code: int, body: str, words: str):
@@ -282,7 +282,7 @@ async def test_what_never_answers_is_told():
         return web.Response()
 
     async with answering(wait, patience_s=0.05) as client:
-        with pytest.raises(ClientError, match=r"has not answered at \S+ within 0.05 s"):
+        with pytest.raises(ClientError, match=r"did not answer at \S+ within 0.05 s"):
             await asyncio.to_thread(status_of, client)
         never.set()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from growd.bus.messages import FLOAT64, Quality
-from growd.cli.topic import Gaps
+from growd.cli.topic import Intervals
 from support.daemon import CO2, LIGHT, POSITION, TOPICS, serving
 from support.program import PATIENCE_S
 from support.terminal import begun, line_of, typed
@@ -166,11 +166,11 @@ async def test_a_daemon_that_is_restarted_is_waited_for_and_that_is_said_once(ow
             while (await measured(daemon, hz))["window"] < 3:
                 pass
         for command in commands:
-            gone = f"growd: growd at {url}/_svc has gone: waiting until it is back\n"
+            gone = f"growd: lost the connection to growd at {url}/_svc; reconnecting\n"
             assert await line_of(command.stderr) == gone
         async with serving(port=own_port) as daemon:
             for command in commands:
-                assert await line_of(command.stderr) == "growd: growd is back\n"
+                assert await line_of(command.stderr) == "growd: reconnected\n"
             while (line := json.loads(await line_of(echo.stdout)))["time"] <= first["time"]:
                 pass
             assert line["value"] == 9000.0
@@ -273,21 +273,21 @@ async def test_a_topic_that_is_silent_is_said_to_be():
         assert await asyncio.wait_for(hz.wait(), PATIENCE_S) == 130
 
 
-def test_gaps_are_those_of_the_window():
-    gaps = Gaps(3)
-    assert gaps.told() is None
+def test_intervals_are_those_of_the_window():
+    intervals = Intervals(3)
+    assert intervals.statistics() is None
     for arrival in (0.0, 50.0, 52.0, 56.0):
-        gaps.add(arrival)
-    assert gaps.told() == {
+        intervals.add(arrival)
+    assert intervals.statistics() == {
         "rate_hz": pytest.approx(1 / 3),
         "min_s": 2.0,
         "max_s": 4.0,
         "std_dev_s": pytest.approx(1.0),
         "window": 3,
     }
-    gaps.add(None)
-    gaps.add(100.0)
-    assert gaps.told() is None
+    intervals.add(None)
+    intervals.add(100.0)
+    assert intervals.statistics() is None
 
 
 async def test_colour_is_for_terminals_and_for_those_who_ask():

@@ -76,7 +76,7 @@ async def test_parameters_are_dumped_and_loaded_again(tmp_path: Path):
         file.write_text(json.dumps({"lamp/gain": 3.0, "lamp/left": 5.0}))
         loaded = await at(daemon, "param", "load", str(file))
         assert (loaded.status, loaded.err) == (0, "")
-        assert loaded.out == "1 of 2 parameters were set, 1 are read-only; the others held their value\n"
+        assert loaded.out == "set 1 of 2 parameters; 1 are read-only, the others were unchanged\n"
         assert daemon.bus.parameters.get("lamp") == {"gain": 3.0, "left": 0.0}
 
 

@@ -101,7 +101,7 @@ async def test_the_device_measures_and_follows_the_light(tmp_path: Path, home: H
 
         status, words = await program.end(signal.SIGINT)
         assert status == 0, words
-        assert "outputs are safe, points are kept" in words
+        assert "outputs are safe, points are stored" in words
     assert processes_that_name(tmp_path) == []
 
 

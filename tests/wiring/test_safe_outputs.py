@@ -331,7 +331,7 @@ def test_nothing_is_driven_where_the_hardware_is_simulated(pins: LastingPins, tm
     with pins.here():
         assert said("safe", "--data", str(tmp_path), "--profile", "sim") == (
             0,
-            "The hardware is simulated: there is no output to make safe.\n",
+            "The hardware is simulated: there are no outputs to make safe.\n",
         )
     assert pins.levels() == OPEN
 
@@ -346,7 +346,7 @@ def test_without_the_gpio_package_growd_safe_says_so_and_fails(data: Path, monke
 def test_a_start_with_a_wrong_option_tells_the_outputs_of_the_last_run_apart(data: Path, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "RPi", None)
     _make_safe(None, data)
-    assert "an output of the last run could not be made safe at the start: " in caplog.text
+    assert "could not make an output of the last run safe at the start: " in caplog.text
 
 
 def test_pins_of_the_pwm_chip_are_made_safe_by_it(pins: LastingPins, tmp_path: Path):
@@ -396,7 +396,7 @@ async def test_after_a_kill_and_an_abort_growd_safe_and_any_start_make_the_outpu
         with pins.here():
             status, printed = await asyncio.to_thread(said, "safe", *known)
         assert (status, "GPIO busy" in printed) == (1, True), printed
-        assert f"growd runs on the data folder {data} (process {program.process.pid})" in printed
+        assert f"growd is running in the data folder {data} (process {program.process.pid})" in printed
         if ends_by == "SIGSTOP":  # as a watchdog ends a growd that hangs
             program.process.send_signal(signal.SIGSTOP)
             program.process.send_signal(signal.SIGABRT)
@@ -411,7 +411,7 @@ async def test_after_a_kill_and_an_abort_growd_safe_and_any_start_make_the_outpu
     assert (status, printed.splitlines()) == (
         0,
         [
-            f"growd: {config} can't be used; these are the outputs of the last run",
+            f"growd: {config} is invalid; these are the outputs of the last run",
             "valve: GPIO 23 is high, its safe level",
         ],
     )

@@ -1,4 +1,4 @@
-"""What messages and services are made of, as the OpenAPI document tells, and values given as words."""
+"""Fields of messages and services, from the OpenAPI document, and values given on the command line."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from growd.cli.client import DaemonClient
 
-# Types of JSON Schema, as the daemon and ROS call them.
+# JSON Schema types, and their names in the daemon and ROS.
 _KINDS: Final = {"number": "float64", "integer": "int64", "boolean": "bool", "string": "string"}
 _LIMITS_OF_INT64: Final = (-(2**63), 2**63 - 1)
 
 
 class FieldInfo(msgspec.Struct, frozen=True):
-    """A member of a message or an argument of a service. `minimum` and `maximum` in `unit`."""
+    """A field of a message, or an argument of a service; `minimum` and `maximum` are in `unit`."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class FieldInfo(msgspec.Struct, frozen=True):
     doc: str = ""
 
     def row(self) -> tuple[str, str, str, str, str]:
-        """Name, type, range with unit, default, and what it is."""
+        """Name, type, range with unit, default, and description."""
         default = "" if self.required else text_of(self.default)
         return self.name, self.kind, f"{self._bounds()} {self.unit}".strip(), default, self.doc
 
@@ -51,13 +51,13 @@ HEADINGS: Final = ("name", "type", "range", "default", "about")
 
 
 def message_fields(client: DaemonClient, topic: str) -> list[FieldInfo]:
-    """The arguments of the constructor of a topic's type, in order; none if the daemon does not tell."""
+    """The fields of a topic's type, in order; none if the OpenAPI document lacks them."""
     schema = _path(client, "topic", topic).get("get", {}).get("x-message", {})
     return [_field(one.get("title", ""), one, required=True) for one in schema.get("prefixItems", ())]
 
 
 def service_fields(client: DaemonClient, service: str) -> list[FieldInfo]:
-    """The arguments of a service, in order; none if the daemon does not tell."""
+    """The arguments of a service, in order; none if the OpenAPI document lacks them."""
     content = _path(client, "service", service).get("post", {}).get("requestBody", {}).get("content", {})
     schema = content.get("application/json", {}).get("schema", {})
     by_name: dict[str, Any] = next(iter(schema.get("anyOf", ())), {})
@@ -67,7 +67,7 @@ def service_fields(client: DaemonClient, service: str) -> list[FieldInfo]:
 
 
 def _path(client: DaemonClient, resource: str, name: str) -> dict[str, Any]:
-    """What the daemon's OpenAPI document says of one name."""
+    """The path of one name in the daemon's OpenAPI document."""
     paths: dict[str, Any] = client.get("openapi.json", kind=dict[str, Any]).get("paths", {})
     found: dict[str, Any] = paths.get(f"/{resource}/{quote(name.removeprefix('/'))}", {})
     return found
@@ -93,9 +93,9 @@ def _field(name: str, schema: dict[str, Any], *, required: bool) -> FieldInfo:
 
 
 def value_of(word: str, field: FieldInfo | None = None) -> Any:
-    """A word of the command line as a value: JSON, else text.
+    """A value from a word of the command line: JSON, else text.
 
-    Where text is asked for only a JSON string is JSON, so that 1 and true are text there.
+    For a field of type string only a JSON string is JSON, so that 1 and true are text.
     """
     if field is not None and field.kind == "string" and not word.startswith('"'):
         return word
@@ -106,12 +106,12 @@ def value_of(word: str, field: FieldInfo | None = None) -> Any:
 
 
 def _no_constant(word: str) -> Any:
-    """NaN and Infinity are no JSON; a daemon says better than a decoder what it expects."""
+    """NaN and Infinity are not JSON; pass them as text, for the daemon's error message."""
     raise ValueError(word)
 
 
 def message_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any]:
-    """The arguments of a message's constructor: one a word, or all of them as one JSON array or object."""
+    """The fields of a message: one per word, or all as one JSON array or object."""
     if len(words) == 1 and len(fields) > 1:
         whole = value_of(words[0])
         if isinstance(whole, list):
@@ -122,10 +122,10 @@ def message_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list
 
 
 def service_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any] | dict[str, Any]:
-    """The arguments of a service: by name, if each word is a known name with = behind; else in order.
+    """The arguments of a service: by name if each word is NAME=VALUE with a known name, else in order.
 
     A single JSON object has them by name too, unless the first argument takes any JSON value. Raises
-    `UsageError` for a name that looks like a known one.
+    `UsageError` for a misspelt name.
     """
     known = {field.name: field for field in fields}
     split = [word.partition("=") for word in words]
@@ -145,6 +145,6 @@ def service_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list
 
 
 def _in_order(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any]:
-    """What is too many or too few is for the daemon to refuse."""
+    """The daemon refuses a wrong number of arguments."""
     padded = [*fields, *[None] * len(words)]
     return [value_of(word, field) for word, field in zip(words, padded, strict=False)]

@@ -1,7 +1,6 @@
-"""The one HTTP client of the command line: where the daemon is, who asks, and errors as sentences.
+"""The HTTP client of the command line: address, login, requests, and errors as sentences.
 
-It blocks, and is made from the standard library: a command that asks one thing should not read an HTTP server
-and an event loop first.
+It is blocking, and built on the standard library so that a command starts fast.
 """
 
 from __future__ import annotations
@@ -30,45 +29,45 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REFUSED: Final = 1
-"""The exit status where the daemon refuses, or the configuration is wrong."""
+"""Exit status if the daemon refuses the request, or the configuration is invalid."""
 WRONG_USAGE: Final = 2
-"""That of a wrong command line; click's own."""
+"""Exit status for a usage error (click's)."""
 NOT_REACHED: Final = 3
-"""That where no daemon answers, or what answers is none."""
+"""Exit status if no daemon answers, or another program does."""
 NOT_ALLOWED: Final = 4
-"""That where the daemon wants another login (HTTP 401), or the login may not do it (403)."""
+"""Exit status if the login is missing or wrong (HTTP 401), or lacks the right (403)."""
 TIMEOUT_S: Final = 10.0
 API: Final = ("api", "0.0.1")
 _STREAM_BYTES: Final = 65_536
-_LINE_BYTES: Final = 16 * 1024 * 1024  # of one message; no daemon sends so long a one
-_ANSWER_BYTES: Final = 64 * 1024 * 1024  # of one answer that has an end, likewise
-_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where a daemon that is there listens
+_LINE_BYTES: Final = 16 * 1024 * 1024  # limit of one message
+_ANSWER_BYTES: Final = 64 * 1024 * 1024  # limit of one answer
+_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where to reach a daemon that listens there
 _PEM_END: Final = "-----END CERTIFICATE-----"
 _PORTS: Final = {"http": 80, "https": 443}
-# A stream may be silent for hours. That its far side has lost power, TCP notices within 30 s.
+# A stream may be silent for hours; TCP keepalive detects a daemon without power within 30 s.
 _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 
 
 class ClientError(Exception):
-    """The daemon can't be asked, or refuses; the sentence says where and why."""
+    """A request failed; the message says where and why."""
 
     exit_status: int = REFUSED
 
 
 class UsageError(ClientError):
-    """What the command line names can't be: an address, a login, a certificate."""
+    """An invalid address, login or certificate on the command line."""
 
     exit_status = WRONG_USAGE
 
 
 class NotReachedError(ClientError):
-    """Nobody answers there, or not in time, or it is not growd."""
+    """No answer, an answer too late, or not from growd."""
 
     exit_status = NOT_REACHED
 
 
 class DaemonRefusedError(ClientError):
-    """The daemon's own refusal, in its words. `status` is the one of HTTP, `code` the word for programs."""
+    """The daemon's error message, with its HTTP status and error code."""
 
     def __init__(self, sentence: str, status: int, code: str = "") -> None:
         super().__init__(sentence)
@@ -77,13 +76,13 @@ class DaemonRefusedError(ClientError):
 
 
 class NotAllowedError(DaemonRefusedError):
-    """The daemon does not let this login, or nobody, do it."""
+    """The login is missing or wrong, or lacks the right."""
 
     exit_status = NOT_ALLOWED
 
 
 class Login(msgspec.Struct, frozen=True):
-    """Who asks. The password is shown nowhere."""
+    """A user and a password; `repr` hides the password."""
 
     user: str
     password: str
@@ -98,7 +97,7 @@ class Login(msgspec.Struct, frozen=True):
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where the daemon's own segment is; `path` begins with a slash. `login` is what the URL had of one."""
+    """The address of the daemon's API: `path` begins with a slash; `login` is that of the URL, if any."""
 
     scheme: str
     host: str
@@ -115,12 +114,12 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def root(self) -> str:
-        """The address in which the daemon's own segment stands."""
+        """The address without the last segment of the path: that of the database."""
         return self.origin + self.path.rpartition("/")[0]
 
     @property
     def name(self) -> str:
-        """The daemon's `[http] name`, which its design documents have too."""
+        """The daemon's `[http] name`, which is also the name of its design documents."""
         return self.path.rpartition("/")[2].removeprefix("_")
 
     def __str__(self) -> str:
@@ -128,13 +127,15 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def address_of(http: Http, url: str | None, tls: Tls | None = None) -> Address:
-    """Where the daemon's own segment is: as `url` says, or as the configuration does with `http` and `tls`.
+    """The daemon's address from `url`, or else from the configuration's `http` and `tls`.
 
-    Raises `UsageError` for what can't be an address.
+    Raises `UsageError` for an invalid address.
     """
     if url is None:
         if not http.port:
-            raise UsageError("[http] port is 0, any free one: give the address that growd said with --url")
+            raise UsageError(
+                "[http] port is 0 (any free port): name the address that growd printed with --url"
+            )
         scheme = "https" if tls is not None and tls.certificate else "http"
         return Address(scheme, _EVERYWHERE.get(http.host, http.host), http.port, f"/_{http.name}")
     try:
@@ -152,7 +153,7 @@ def address_of(http: Http, url: str | None, tls: Tls | None = None) -> Address:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether it can stand in the first line of a request."""
+    """Whether it can stand in a request line."""
     return text.isascii() and text.isprintable() and " " not in text
 
 
@@ -161,7 +162,7 @@ def _no_address(url: str) -> UsageError:
 
 
 class DaemonClient:
-    """A connection to one daemon, opened at the first question and kept; closed at the end of `with`."""
+    """A connection to one daemon, opened at the first request; closed at the end of `with`."""
 
     def __init__(
         self,
@@ -188,59 +189,59 @@ class DaemonClient:
             self._connection = None
 
     def get(self, resource: str, name: str = "", *, kind: type[T], query: str = "") -> T:
-        """The answer to a GET of the API: `resource` is "topic", "param" ...
+        """GET from the API: `resource` is "topic", "param" ...
 
-        Raises `ClientError`; what is not there is a `DaemonRefusedError` with status 404.
+        Raises `ClientError`; for an unknown name `DaemonRefusedError` with status 404.
         """
         place = target(resource, name) + (f"?{query}" if query else "")
         return self._decoded(*self._whole("GET", place, None), kind)
 
     def post(self, resource: str, name: str, body: Any, *, kind: type[T], query: str = "") -> T:
-        """The answer to a POST of the API, with `body` as JSON. Raises `ClientError`."""
+        """POST to the API, with `body` as JSON. Raises `ClientError`."""
         place = target(resource, name) + (f"?{query}" if query else "")
         return self._decoded(*self._whole("POST", place, msgspec.json.encode(body)), kind)
 
     def delete(self, resource: str, name: str, *, kind: type[T]) -> T:
-        """The answer to a DELETE of the API. Raises `ClientError`."""
+        """DELETE at the API. Raises `ClientError`."""
         return self._decoded(*self._whole("DELETE", target(resource, name), None), kind)
 
     def call(self, service: str, arguments: Any, *, kind: type[T], also: tuple[int, ...] = (400,)) -> T:
-        """The answer of a service; a refusal with one of the statuses `also` too. Raises `ClientError`."""
+        """Call a service; HTTP statuses in `also` count as answers. Raises `ClientError`."""
         encoded = msgspec.json.encode(arguments)
         return self._decoded(*self._whole("POST", target("service", service), encoded), kind, also)
 
     def database(self, method: str, path: str, body: Any = None, *, kind: type[T]) -> T:
-        """The answer of the database behind the daemon; `path` is below the root that it is served at.
+        """Send a request to the database behind the daemon; `path` is relative to the database's root.
 
-        Raises `ClientError`; what the database refuses is a `DaemonRefusedError` with its status and reason.
+        Raises `ClientError`; if the database refuses, `DaemonRefusedError` with its status and reason.
         """
         root = self.address.path.rpartition("/")[0]
         encoded = None if body is None else msgspec.json.encode(body)
         status, answer = self._whole(method, f"{root}/{path}", encoded)
         if status >= HTTPStatus.BAD_REQUEST:
-            told = _refusal_of(answer)
-            if status != HTTPStatus.UNAUTHORIZED and told.reason and not told.ERROR:
-                raise DaemonRefusedError(told.reason, status, told.error)
+            refusal = _refusal_of(answer)
+            if status != HTTPStatus.UNAUTHORIZED and refusal.reason and not refusal.ERROR:
+                raise DaemonRefusedError(refusal.reason, status, refusal.error)
             raise self._refusal(status, answer)
         return self._decoded(HTTPStatus.OK, answer, kind)
 
     @contextmanager
     def lines(self, path: str, accept: str = "application/x-ndjson") -> Iterator[Iterator[bytes]]:
-        """The lines of an answer that has no end, on a connection of its own, as they come.
+        """The lines of a stream, on its own connection.
 
-        `path` is as `target` makes it, with a query perhaps. Raises `ClientError` where it is refused; a
-        connection that breaks ends the lines.
+        `path` comes from `target`, perhaps with a query. Raises `ClientError` if refused. The lines end when
+        the connection breaks.
         """
         with DaemonClient(self.address, self._login, self._tls, self._timeout_s) as other:
             response = other._begin("GET", path, None, {"Accept": accept})
             if response.status != HTTPStatus.OK:
                 raise other._refusal(response.status, other._read(response))
-            other._let_it_be_silent()
+            other._disable_timeout()
             yield _lines(response)
 
     def _whole(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         if method != "GET":
-            self.close()  # one that was kept may be closed by now, and what changes something is sent once
+            self.close()  # the server may have closed an idle connection, and a change must be sent only once
         try:
             response = self._begin(method, path, body, {})
         except _StaleError:
@@ -250,7 +251,7 @@ class DaemonClient:
     def _begin(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
     ) -> http.client.HTTPResponse:
-        """Send a request and read the head of its answer; a path without a slash is of growd's segment."""
+        """Send a request, read the head of the answer; a path without a leading slash is below growd's."""
         headers = {"Accept": "application/json", "User-Agent": "growd", **headers}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -287,7 +288,7 @@ class DaemonClient:
             self.close()
             raise self._explained(error) from None
 
-    def _let_it_be_silent(self) -> None:
+    def _disable_timeout(self) -> None:
         connection = self._connection
         if connection is not None and connection.sock is not None:
             connection.sock.settimeout(None)
@@ -301,23 +302,23 @@ class DaemonClient:
         try:
             return msgspec.json.decode(body, type=kind)
         except msgspec.DecodeError as error:
-            raise NotReachedError(f"what answers at {self.address} is not growd ({error})") from None
+            raise NotReachedError(f"another program than growd answers at {self.address} ({error})") from None
 
     def _refusal(self, status: int, body: bytes) -> ClientError:
-        told = _refusal_of(body)
-        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN} and told.error not in {
+        refusal = _refusal_of(body)
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN} and refusal.error not in {
             "read_only",
             "not_open",
         }:
-            return NotAllowedError(self._not_allowed(status, told.reason), status, told.error)
-        if not told.ERROR:
+            return NotAllowedError(self._not_allowed(status, refusal.reason), status, refusal.error)
+        if not refusal.ERROR:
             hint = ""
             if status == HTTPStatus.NOT_FOUND:
-                hint = f"; a growd whose [http] name is NAME takes --url {self.address.root}/_NAME"
+                hint = f"; if [http] name is NAME there, use --url {self.address.root}/_NAME"
             return NotReachedError(
-                f"what answers at {self.address} is not growd (HTTP status {status}){hint}"
+                f"another program than growd answers at {self.address} (HTTP status {status}){hint}"
             )
-        return DaemonRefusedError(told.ERROR, status, told.error)
+        return DaemonRefusedError(refusal.ERROR, status, refusal.error)
 
     def _not_allowed(self, status: int, reason: str) -> str:
         is_unknown = status == HTTPStatus.UNAUTHORIZED
@@ -325,36 +326,36 @@ class DaemonClient:
         if self._login is not None:
             who = f" as {self._login.user}"
         hint = " (--user NAME)" if self._login is None and is_unknown else ""
-        return f"{self.address} does not allow it{who}{': ' if reason else ''}{reason}{hint}"
+        return f"{self.address} does not allow this{who}{': ' if reason else ''}{reason}{hint}"
 
     def _silent(self) -> NotReachedError:
         return NotReachedError(f"growd does not answer at {self.address}: is it running?")
 
     def _explained(self, error: Exception) -> ClientError:
-        """Why it did not work, without the login."""
+        """The reason as a sentence, without the login."""
         if isinstance(error, TimeoutError):
-            return NotReachedError(f"growd has not answered at {self.address} within {self._timeout_s:g} s")
+            return NotReachedError(f"growd did not answer at {self.address} within {self._timeout_s:g} s")
         if self.address.scheme == "https":
-            import ssl  # noqa: PLC0415  http.client has it by now
+            import ssl  # noqa: PLC0415  http.client has imported it
 
             if isinstance(error, ssl.SSLCertVerificationError):
-                hint = "name whom you trust with --ca FILE"
+                hint = "name a certificate to trust with --ca FILE"
                 return NotReachedError(
                     f"the certificate of {self.address} is not trusted: {error.verify_message}; {hint}"
                 )
             if isinstance(error, ssl.SSLError):
-                return NotReachedError(f"what answers at {self.address} speaks no TLS that is understood")
+                return NotReachedError(f"the TLS handshake with {self.address} failed")
         if isinstance(error, http.client.HTTPException) and not isinstance(
             error, http.client.RemoteDisconnected
         ):
-            return NotReachedError(f"what answers at {self.address} is not growd (no HTTP)")
+            return NotReachedError(f"another program than growd answers at {self.address} (not HTTP)")
         if isinstance(error, socket.gaierror):
             return NotReachedError(f"the name {self.address.host} can't be resolved: {error.strerror}")
         return self._silent()
 
 
 class _StaleError(Exception):
-    """A connection that was kept, and that the far side had closed."""
+    """The server had closed an idle connection."""
 
 
 class _Refusal(msgspec.Struct):
@@ -371,13 +372,13 @@ def _refusal_of(body: bytes) -> _Refusal:
 
 
 def target(resource: str, name: str = "") -> str:
-    """The path of something beneath the daemon's own segment; a name keeps its slashes."""
+    """The path of a resource of the API; a name keeps its slashes."""
     parts = [*API, resource, *([quote(name.removeprefix("/"))] if name else [])]
     return "/".join(parts)
 
 
 def _body_of(response: http.client.HTTPResponse, timeout_s: float) -> bytes:
-    """The whole answer, if it comes in time and has an end: what is not growd may stream for ever."""
+    """The whole answer, within limits of time and size: another program may stream for ever."""
     body, until = bytearray(), time.monotonic() + timeout_s
     while data := response.read1(_STREAM_BYTES):
         body += data
@@ -387,7 +388,7 @@ def _body_of(response: http.client.HTTPResponse, timeout_s: float) -> bytes:
             raise http.client.HTTPException
     if response.length:
         raise http.client.IncompleteRead(bytes(body), response.length)
-    response.close()  # the connection is kept
+    response.close()  # the connection stays open
     return bytes(body)
 
 
@@ -405,11 +406,11 @@ def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def trusting(ca: Path | None, *, insecure: bool = False) -> ssl.SSLContext:
-    """What certificates are taken: those of the authorities of this machine, or of the file `ca`, or all.
+    """A TLS context that trusts the machine's authorities, the certificates in `ca`, or any certificate.
 
-    Raises `UsageError` for a file that holds none.
+    Raises `UsageError` for a file without a certificate.
     """
-    import ssl  # noqa: PLC0415  few need it
+    import ssl  # noqa: PLC0415  seldom used
 
     try:
         context = ssl.create_default_context(cafile=ca)
@@ -422,14 +423,14 @@ def trusting(ca: Path | None, *, insecure: bool = False) -> ssl.SSLContext:
 
 
 def trusting_only(file: Path) -> ssl.SSLContext:
-    """Nobody but the holder of the first certificate in the file, under whatever name it is reached.
+    """A TLS context that trusts only the first certificate in the file, under any host name.
 
-    Raises `UsageError` for a file that holds none.
+    Raises `UsageError` for a file without a certificate.
     """
-    import ssl  # noqa: PLC0415  few need it
+    import ssl  # noqa: PLC0415  seldom used
 
     try:
-        # those that follow it lead to its authority, which may have others as well
+        # the following ones are its authorities, which may have signed others too
         first = file.read_text(encoding="ascii").partition(_PEM_END)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
@@ -442,7 +443,7 @@ def trusting_only(file: Path) -> ssl.SSLContext:
 
 
 def _why(error: Exception) -> str:
-    """Why no certificate could be read: what the system says of the file, or that none is in it."""
+    """Why no certificate could be read from a file."""
     if isinstance(error, OSError) and type(error).__module__ == "builtins" and error.strerror:
         return error.strerror
-    return "it holds no certificate"
+    return "it contains no certificate"

@@ -1,4 +1,4 @@
-"""`growd completion`: the script that has a shell complete commands, options and names."""
+"""`growd completion`: the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VARIABLE = "_GROWD_COMPLETE"
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(*, shell: str) -> None:
-    """Print the script with which a shell completes growd, and the names that the running daemon has.
+    """Print a completion script for commands, options and the names in the running daemon.
 
     For bash: growd completion bash > ~/.local/share/bash-completion/completions/growd
     """

@@ -1,4 +1,4 @@
-"""`growd config`: the sample of a configuration, the profiles that ship, the reference of all options."""
+"""`growd config`: the sample configuration, the shipped profiles, the reference of all options."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from growd.config.sample import reference, sample
 
 @click.group()
 def config() -> None:
-    """Print a configuration to begin with, or what each option is."""
+    """Print a sample configuration or the reference of all options."""
 
 
 @config.command("sample")
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
-    help="A configuration that comes with growd, in place of all options.",
+    help="Print this configuration, which ships with growd, instead.",
 )
 def print_sample(*, profile: str | None) -> None:
-    """Print a configuration in TOML, in which every option stands with its default, as a comment."""
+    """Print a configuration (TOML) with all options and their defaults as comments."""
     click.echo(sample() if profile is None else profile_text(profile), nl=False)
 
 
 @config.command("reference")
 def print_reference() -> None:
-    """Print all sections and options as Markdown."""
+    """Print the reference of all sections and options as Markdown."""
     click.echo(reference(), nl=False)

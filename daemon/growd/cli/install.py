@@ -1,4 +1,4 @@
-"""`growd install` and `growd uninstall`: growd as a service of the system."""
+"""`growd install` and `growd uninstall`: growd as a systemd service."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ root_option = click.option(
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=Path("/"),
     metavar="FOLDER",
-    help="Folder with the file system of the machine, such as a card that is mounted.  [default: /]",
+    help="Install into the file system at FOLDER, for example a mounted card.  [default: /]",
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="Print each step without doing it.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Print the steps without doing them.")
 
 
 @click.command()
@@ -40,16 +40,21 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Print each step w
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
-    help=f"The configuration to begin with.  [default: that of the last time, else {PROFILE}]",
+    help=f"The initial configuration.  [default: that of the last installation, else {PROFILE}]",
 )
-@click.option("--socket", "with_socket", is_flag=True, help="Let systemd hold the address over restarts.")
+@click.option(
+    "--socket",
+    "with_socket",
+    is_flag=True,
+    help="Let systemd keep the address open during restarts (socket activation).",
+)
 @click.option(
     "--hardware-watchdog",
     "with_watchdog",
     is_flag=True,
-    help="Let the Pi's watchdog reset a machine whose kernel hangs (RuntimeWatchdogSec=).",
+    help="Let the Pi's hardware watchdog reset the machine if the kernel hangs (RuntimeWatchdogSec=).",
 )
-@click.option("--allow-downgrade", is_flag=True, help="Allow an older version than the installed one.")
+@click.option("--allow-downgrade", is_flag=True, help="Allow a version older than the installed one.")
 @root_option
 @dry_run_option
 def install(
@@ -62,9 +67,9 @@ def install(
     root: Path,
     dry_run: bool,
 ) -> None:
-    """Install growd as a service, from SOURCE: a wheel or a checkout, by default the one that this is.
+    """Install growd as a systemd service from SOURCE, a wheel or a checkout (default: this checkout).
 
-    May be repeated. Configuration and data that are there stay as they are.
+    Run it again to update. Existing configuration and data are not changed.
     """
     machine = Machine(root.absolute())
     _check_rights(machine, dry_run=dry_run)
@@ -79,15 +84,15 @@ def install(
     except OSError as error:
         refuse(f"{error.filename}: {error.strerror}")
     if not dry_run:
-        click.echo(f"growd {wanted.version} is installed; its configuration is {_configuration(machine)}.")
+        click.echo(f"Installed growd {wanted.version}; its configuration is {_configuration(machine)}.")
 
 
 @click.command()
-@click.option("--purge", is_flag=True, help="Remove configuration and data, too.")
+@click.option("--purge", is_flag=True, help="Remove configuration and data too.")
 @root_option
 @dry_run_option
 def uninstall(*, purge: bool, root: Path, dry_run: bool) -> None:
-    """Remove what `growd install` has installed; configuration, data and the user growd stay."""
+    """Remove the systemd service and the program; configuration, data and the user growd stay."""
     machine = Machine(root.absolute())
     _check_rights(machine, dry_run=dry_run)
     try:
@@ -100,21 +105,23 @@ def uninstall(*, purge: bool, root: Path, dry_run: bool) -> None:
     except OSError as error:
         refuse(f"{error.filename}: {error.strerror}")
     if not purge and not dry_run:
-        click.echo(f"{machine.at(CONFIGURATION)} and {machine.at(DATA)} are left; --purge removes them.")
+        click.echo(
+            f"{machine.at(CONFIGURATION)} and {machine.at(DATA)} are still there; --purge removes them."
+        )
 
 
 def _check_rights(machine: Machine, *, dry_run: bool) -> None:
     if machine.root == Path("/") and os.geteuid() and not dry_run:
-        refuse("only root can do this: sudo growd install")
+        refuse("this needs root: use sudo")
 
 
 def _carry_out(steps: list[Step], *, dry_run: bool) -> None:
-    """The user growd has to read what is made, and none but root to write it, whatever root's umask is."""
+    """Whatever the umask is, all users may read the files and only root may write them."""
     umask = os.umask(0o022)
     try:
         for step in steps:
             if step.is_done():
-                click.echo(f"is so already: {step.words}")
+                click.echo(f"already done: {step.words}")
             else:
                 click.echo(f"would {step.words}" if dry_run else step.words)
                 if not dry_run:

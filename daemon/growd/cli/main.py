@@ -1,4 +1,4 @@
-"""The command line: the table of commands. The modules of a command are read when it is called."""
+"""The command line: the table of commands. A command's module is imported when it is called."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from growd import __version__
 
 
 class Command(NamedTuple):
-    """Where a command stands, as "module:name", and what `growd --help` says of it."""
+    """A command: its place as "module:name", and its summary in `growd --help`."""
 
     place: str
     summary: str
@@ -20,22 +20,22 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "run": Command("growd.cli.run:run", "Run the daemon until Ctrl-C."),
     "safe": Command("growd.cli.safe:safe", "Drive all outputs to their safe states, and exit."),
-    "check": Command("growd.cli.check:check", "Check the configuration, and with --hardware the devices."),
-    "config": Command("growd.cli.config:config", "Print a configuration to begin with."),
-    "status": Command("growd.cli.status:status", "Show the state of the running daemon."),
-    "db": Command("growd.cli.db:db", "Work with the database of points."),
-    "alert": Command("growd.cli.alert:alert", "Show open alerts and test the channels."),
-    "recipe": Command("growd.cli.recipe:recipe", "Look at recipes before they run."),
-    "install": Command(
-        "growd.cli.install:install", "Install growd as a service, from a wheel or a checkout."
+    "check": Command("growd.cli.check:check", "Check the configuration and, with --hardware, the devices."),
+    "config": Command(
+        "growd.cli.config:config", "Print a sample configuration or the reference of all options."
     ),
-    "uninstall": Command("growd.cli.install:uninstall", "Remove what install has installed."),
+    "status": Command("growd.cli.status:status", "Show the state of the running daemon."),
+    "db": Command("growd.cli.db:db", "Export points, and list those that the database rejected."),
+    "alert": Command("growd.cli.alert:alert", "Show and acknowledge alerts, and test the channels."),
+    "recipe": Command("growd.cli.recipe:recipe", "Check, show, store and run recipes."),
+    "install": Command("growd.cli.install:install", "Install growd as a systemd service."),
+    "uninstall": Command("growd.cli.install:uninstall", "Remove the systemd service."),
     "topic": Command("growd.cli.topic:topic", "Read, publish and measure topics of the running daemon."),
     "param": Command("growd.cli.param:param", "Read and set parameters of the running daemon."),
     "service": Command("growd.cli.service:service", "Call services of the running daemon."),
     "node": Command(
         "growd.cli.node:node",
-        "Look at the nodes of the running daemon: sensors, controllers, actuators, the store.",
+        "List and describe the nodes (sensors, controllers, actuators ...) of the running daemon.",
     ),
     "completion": Command(
         "growd.cli.completion:completion",
@@ -45,7 +45,7 @@ COMMANDS: Final = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are read one by one: to read them all takes a second on a fast machine."""
+    """A group that imports only the command in use: importing all takes a second on a fast machine."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *super().list_commands(ctx)]
@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:  # click looks for similar names among commands it has read
+        except click.NoSuchCommand as error:  # click only suggests imported commands
             raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""Names of topics, parameters, services and nodes: asked for, found among others, completed in a shell."""
+"""Names of topics, parameters, services and nodes: lists, suggestions, completion in a shell."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST: Final = 3  # names that are suggested
-_LIKENESS: Final = 0.6  # of two names, as difflib measures it
-_PLAIN: Final = re.compile(r"[\w./:@%+,=-]+")  # a shell would run `$(...)` in the name of a parameter
-_COMPLETION_S: Final = 1.0  # a shell waits so long for names, and no longer
+_MOST: Final = 3  # suggestions
+_LIKENESS: Final = 0.6  # minimum similarity (difflib) of a suggestion
+_PLAIN: Final = re.compile(r"[\w./:@%+,=-]+")  # a shell would run `$(...)` in a completed name
+_COMPLETION_S: Final = 1.0  # the shell waits for the names
 
 
 class _Names(msgspec.Struct):
@@ -34,14 +34,14 @@ class _Names(msgspec.Struct):
 
 
 def names_of(client: DaemonClient, resource: str, prefix: str = "") -> list[str]:
-    """The names of all topics, parameters ("param"), services or nodes that stand at or beneath `prefix`."""
+    """The names of all topics, parameters ("param"), services or nodes at or below `prefix`."""
     names = client.get(resource, kind=_Names).results
     bare = prefix.strip("/")
     return [name for name in names if not bare or name == bare or name.startswith(bare + "/")]
 
 
 def list_names(daemon: DaemonOptions, resource: str, prefix: str, *, as_json: bool) -> None:
-    """Print them, one a line."""
+    """Print the names, one per line."""
     with daemon.client() as client:
         names = names_of(client, resource, prefix)
     if as_json:
@@ -51,10 +51,10 @@ def list_names(daemon: DaemonOptions, resource: str, prefix: str, *, as_json: bo
 
 
 def similar(name: str, names: Sequence[str]) -> list[str]:
-    """Which names may have been meant.
+    """Suggestions for an unknown name.
 
-    Those whose variable has this short name (`desired/co2`); else those that end in it first, then those that
-    look like it.
+    First names whose variable has this short name (`desired/co2`), then names that end in it, then similar
+    names.
     """
     bare = name.strip("/")
     branch, _, last = bare.rpartition("/")
@@ -69,19 +69,19 @@ def similar(name: str, names: Sequence[str]) -> list[str]:
 
 
 def look_up(client: DaemonClient, resource: str, name: str, *, kind: type[T]) -> T:
-    """What the daemon tells of a name. The refusal of an unknown one says which may have been meant."""
+    """GET a resource; the error for an unknown name has suggestions."""
     try:
         return client.get(resource, name, kind=kind)
     except DaemonRefusedError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
-        query = "declared=true" if resource == "param" else ""  # others may be misspelt themselves
+        query = "declared=true" if resource == "param" else ""  # undeclared ones may be misspelt
         meant = did_you_mean(name, client.get(resource, kind=_Names, query=query).results)
         raise DaemonRefusedError(f"{error}{meant}", error.status, error.code) from None
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """The names that may have been meant, to be put behind a refusal; "" for none."""
+    """Suggestions to append to an error message; "" for none."""
     found = similar(name, names)
     if not found:
         return ""
@@ -92,10 +92,7 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
 def completing(
     resource: str,
 ) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """For `shell_complete` of an argument: the names that the running daemon has; none if it is away.
-
-    A name with a letter that means something to a shell is left out.
-    """
+    """For `shell_complete`: the names in the running daemon, without names a shell would expand."""
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
         slash = "/" if incomplete.startswith("/") else ""
@@ -109,8 +106,8 @@ def completing(
 def complete_with(
     ctx: click.Context, incomplete: str, ask: Callable[[DaemonClient], list[str]]
 ) -> list[CompletionItem]:
-    """What `ask` finds at the running daemon and begins with `incomplete`; nothing where that fails."""
-    from click.shell_completion import CompletionItem  # noqa: PLC0415  only a shell that asks needs it
+    """The results of `ask` that begin with `incomplete`; none if the daemon is not available."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415  only for completion
 
     given = {
         name: ctx.params[name] for name in DaemonOptions.__struct_fields__ if ctx.params.get(name) is not None
@@ -124,19 +121,19 @@ def complete_with(
 
 
 def name_argument(resource: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The argument NAME of a command."""
+    """The argument NAME."""
     return click.argument("name", metavar="NAME", callback=_named, shell_complete=completing(resource))
 
 
 def _named(_: click.Context, __: click.Parameter, name: str) -> str:
-    """Without a name the daemon would be asked for all of them."""
+    """An empty name would list all names."""
     if not name.strip("/"):
-        raise click.BadParameter("a name is not empty")
+        raise click.BadParameter("the name is empty")
     return name
 
 
 def prefix_argument(resource: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The argument PREFIX, which may lack."""
+    """The optional argument PREFIX."""
     return click.argument(
         "prefix", metavar="[PREFIX]", required=False, default="", shell_complete=completing(resource)
     )

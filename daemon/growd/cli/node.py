@@ -1,4 +1,4 @@
-"""`growd node`: who takes part in the running daemon."""
+"""`growd node`: the nodes of the running daemon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LISTS: Final = {"pubs": "Publications", "subs": "Subscriptions", "srvs": "Servi
 
 @click.group()
 def node() -> None:
-    """Look at the nodes of the running daemon: sensors, controllers, actuators, the store."""
+    """List and describe the nodes of the running daemon: sensors, controllers, actuators, the store."""
 
 
 @node.command("list")
@@ -26,7 +26,7 @@ def node() -> None:
 @output_options
 @client_options
 def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
-    """List nodes, those beneath PREFIX only if there is one."""
+    """List all nodes, or those below PREFIX."""
     list_names(daemon, "node", prefix, as_json=as_json)
 
 
@@ -35,7 +35,7 @@ def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
 @output_options
 @client_options
 def info(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
-    """Tell what a node publishes, subscribes to, serves and has for parameters, and how it is."""
+    """Show the topics, services, parameters and state of a node."""
     with daemon.client() as client:
         found = look_up(client, "node", name, kind=dict[str, Any])
     if as_json:

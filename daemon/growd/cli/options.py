@@ -1,4 +1,4 @@
-"""Options and words that several commands share."""
+"""Options that several commands share, and how commands end on errors."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 INTERRUPTED: Final = 130
-"""The exit status after Ctrl-C, as a shell reports a program that SIGINT ended."""
+"""Exit status after Ctrl-C, as shells report a program ended by SIGINT."""
 PIPE_CLOSED: Final = 141
-"""That where nobody reads the output any more, as a shell reports a program that SIGPIPE ended."""
+"""Exit status after the reader of the output ended, as shells report SIGPIPE."""
 
 
 def _keep_profile(context: click.Context, _: click.Parameter, name: str | None) -> None:
@@ -51,9 +51,11 @@ def _keep_profile(context: click.Context, _: click.Parameter, name: str | None) 
 def _file_or_profile(context: click.Context, _: click.Parameter, file: Path | None) -> Path | None:
     profile = context.meta.get("profile")
     if file is not None or profile is None:
-        return file  # a wrong GROWD_PROFILE must not keep a start with --config from making outputs safe
+        return (
+            file  # an invalid GROWD_PROFILE must not prevent a start with --config from making outputs safe
+        )
     if profile not in PROFILES:
-        raise click.BadParameter(f"there is no profile {profile!r}; there is {', '.join(PROFILES)}")
+        raise click.BadParameter(f"there is no profile {profile!r}; expected one of {', '.join(PROFILES)}")
     return profile_path(profile)
 
 
@@ -62,7 +64,7 @@ _file_option = click.option(
     type=click.Path(path_type=Path),
     callback=_file_or_profile,
     metavar="FILE",
-    help="Configuration file, in TOML.",
+    help="Configuration file (TOML).",
 )
 _profile_option = click.option(
     "--profile",
@@ -71,12 +73,12 @@ _profile_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=_keep_profile,
-    help="A configuration that comes with growd, used without --config.",
+    help="Configuration that ships with growd, used if there is no --config.  [env: GROWD_PROFILE]",
 )
 
 
 def config_option(command: Callable[P, T]) -> Callable[P, T]:
-    """The configuration: the parameter `config` is a file, that of a profile, or None."""
+    """`--config` and `--profile`; the parameter `config` is a file or None."""
     return _file_option(_profile_option(command))
 
 
@@ -85,7 +87,7 @@ set_option = click.option(
     "settings",
     multiple=True,
     metavar="SECTION.OPTION=VALUE",
-    help="Set one option of the configuration. Repeatable.",
+    help="Set one option of the configuration; repeatable.",
 )
 data_option = click.option(
     "--data",
@@ -93,19 +95,19 @@ data_option = click.option(
     default=Path("data"),
     envvar="GROWD_DATA",
     show_default=True,
-    help="Folder for everything growd keeps.",
+    help="The data folder.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-faults_option = click.option("--faults", metavar="FILE", help="Faults of the simulated hardware, in TOML.")
+faults_option = click.option("--faults", metavar="FILE", help="Faults of the simulated hardware (TOML).")
 
 
 def hardware_of(config: Config) -> str:
-    """What hardware it is, in words."""
+    """The kind of hardware, in words."""
     return "simulated hardware" if config.simulator.enabled else "the hardware of this machine"
 
 
 class DaemonOptions(msgspec.Struct, frozen=True):
-    """What a command line says about which daemon it asks, and as whom; see `client_options`."""
+    """The options for the daemon's address and the login; see `client_options`."""
 
     config: Path | None = None
     settings: tuple[str, ...] = ()
@@ -114,7 +116,7 @@ class DaemonOptions(msgspec.Struct, frozen=True):
     password_file: Path | None = None
     ca: Path | None = None
     insecure: bool = False
-    may_ask: bool = True  # a person for a password
+    may_ask: bool = True  # prompt for a password
 
     def configuration(self) -> Config:
         """Raises `ConfigError`."""
@@ -126,9 +128,9 @@ class DaemonOptions(msgspec.Struct, frozen=True):
         return address_of(config.http, self.url, config.tls)
 
     def login(self, address: Address) -> Login | None:
-        """As --user says, else as the URL does, else as GROWD_USER does. A password that lacks is asked for.
+        """From --user, else from the URL, else from GROWD_USER; prompts for a missing password.
 
-        Raises `UsageError` where there is nobody to ask.
+        Raises `UsageError` if there is no terminal to prompt at.
         """
         login = address.login
         if self.user is None and login is not None and login.password:
@@ -137,14 +139,14 @@ class DaemonOptions(msgspec.Struct, frozen=True):
         return Login(user, self._password(user)) if user else None
 
     def tls(self, address: Address) -> ssl.SSLContext | None:
-        """Whom to trust: as the options say, else whoever holds the certificate of the configuration.
+        """Trust as the options say, else only the configuration's certificate.
 
         Raises `ConfigError` and `UsageError`.
         """
         if address.scheme != "https":
             return None
         certificate = self.configuration().tls.certificate
-        # a name without a folder is one of systemd's credentials, which the daemon alone can read
+        # a name without a folder is a systemd credential, which only the daemon can read
         if self.url is None and self.ca is None and not self.insecure and "/" in certificate:
             return trusting_only(Path(certificate))
         return trusting(self.ca, insecure=self.insecure)
@@ -160,9 +162,9 @@ class DaemonOptions(msgspec.Struct, frozen=True):
         if (password := os.environ.get("GROWD_PASSWORD")) is not None:
             return password
         if not (self.may_ask and sys.stdin.isatty()):
-            raise UsageError(f"the password of {user} lacks: give --password-file FILE or GROWD_PASSWORD")
+            raise UsageError(f"no password for {user}: use --password-file FILE or GROWD_PASSWORD")
         password = click.prompt(
-            f"Password of {user}", hide_input=True, default="", show_default=False, err=True
+            f"Password for {user}", hide_input=True, default="", show_default=False, err=True
         )
         return str(password)
 
@@ -171,7 +173,7 @@ def _first_line(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(f"--password-file {file} can't be read: {why}") from None
 
 
@@ -185,16 +187,19 @@ _CLIENT_OPTIONS: Final = (
         help="Address of the daemon.  [env: GROWD_URL; default: http://127.0.0.1:5984/_svc]",
     ),
     click.option(
-        "--user", metavar="NAME", help="User to log in as; asks for the password.  [env: GROWD_USER]"
+        "--user", metavar="NAME", help="Log in as this user; prompts for the password.  [env: GROWD_USER]"
     ),
     click.option(
         "--password-file",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="File with the password, in place of GROWD_PASSWORD.",
+        help="Read the password from FILE instead of GROWD_PASSWORD.",
     ),
     click.option(
-        "--ca", type=click.Path(path_type=Path), metavar="FILE", help="Certificates to trust, for https."
+        "--ca",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Trust the certificates in FILE (https).",
     ),
     click.option(
         "--insecure", is_flag=True, help="Accept any certificate. Unsafe: another server may answer."
@@ -204,10 +209,7 @@ _NAMES: Final = ("config", "settings", "url", "user", "password_file", "ca", "in
 
 
 def client_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of all commands that ask the daemon; the command is given them as `daemon`.
-
-    What goes wrong is a sentence on standard error and an exit status: see `plain_errors`.
-    """
+    """The options for the daemon and the login, passed to the command as `daemon`; see `plain_errors`."""
 
     @functools.wraps(command)
     def with_daemon(**given: Any) -> None:
@@ -223,36 +225,36 @@ def client_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Leave the program with a sentence where the daemon can't be asked, and quietly where nobody reads."""
+    """End the program on an expected error: with a message and an exit status, without a traceback."""
     try:
         yield
-        click.echo(nl=False)  # flushes; there may be no standard output at all
+        click.echo(nl=False)  # flushes; standard output may be closed
     except ConfigError as error:
         refuse(error)
     except ClientError as error:
         refuse(error, error.exit_status)
     except UnicodeEncodeError:  # bytes of the command line (PEP 383), or \ud800 in JSON
-        refuse("what is to be sent is not UTF-8", WRONG_USAGE)
+        refuse("an argument is not UTF-8", WRONG_USAGE)
     except BrokenPipeError:
-        _print_nothing_more()
+        _discard_output()
         sys.exit(PIPE_CLOSED)
-    except OSError as error:  # of a full disk; whatever else may fail is a sentence by now
-        _print_nothing_more()
-        refuse(f"what was found can't be written: {error.strerror}")
+    except OSError as error:  # of standard output, for example a full disk
+        _discard_output()
+        refuse(f"can't write the output: {error.strerror}")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 
 
-def _print_nothing_more() -> None:
-    """What is still buffered must not fail once more while Python ends."""
+def _discard_output() -> None:
+    """Buffered output must not fail again while Python ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def refuse(error: str | Exception, exit_status: int = REFUSED) -> NoReturn:
-    """Leave the program with a sentence on standard error; several of a configuration are a line each."""
+    """End the program with a message on standard error; one line for each fault of a configuration."""
     sentences = error.sentences if isinstance(error, ConfigError) else ()
     if len(sentences) > 1:
-        click.echo(f"growd: there are {len(sentences)} faults:", err=True)
+        click.echo(f"growd: the configuration has {len(sentences)} faults:", err=True)
         click.echo(printable("\n".join(f"  {sentence}" for sentence in sentences)), err=True)
     else:
         click.echo(f"growd: {printable(str(error))}", err=True)

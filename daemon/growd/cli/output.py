@@ -1,4 +1,4 @@
-"""What the commands print: aligned tables, values as trees, JSON, and colour where a terminal shows it."""
+"""Output of the commands: tables, trees, JSON, and colour on a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STATES: Final = {"ok": "green", "warm-up": "yellow", "stale": "yellow", "fault"
 
 def _choose_colour(ctx: click.Context, _: click.Parameter, when: str) -> None:
     if when == "auto":
-        # None leaves it to click, which takes the colour away where standard output is no terminal
+        # None: click removes colours if standard output is not a terminal
         ctx.color = False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
     else:
         ctx.color = when == "always"
@@ -33,31 +33,31 @@ _colour = click.option(
     default="auto",
     expose_value=False,
     callback=_choose_colour,
-    help="Colour: on a terminal and without NO_COLOR, always, or never.",
+    help="Use colours; auto: on a terminal, unless NO_COLOR is set.",
 )
 
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`--json`, which the command is given as `as_json`, and `--color`."""
+    """`--json`, passed to the command as `as_json`, and `--color`."""
     return json_option(_colour(command))
 
 
 def print_json(value: Any, *, on_one_line: bool = False) -> None:
-    """A JSON document; its members come in the order of the API."""
+    """Print a JSON document, with the members in the order of the API."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=None if on_one_line else 2))
 
 
 def text_of(value: Any) -> str:
-    """A value on one line: text as it is, if it can be printed, and all else as JSON."""
+    """A value on one line: printable text as it is, anything else as JSON."""
     if isinstance(value, str) and value.isprintable() and value:
         return value
-    # what can't be printed, as the escapes that move a cursor, is escaped; DEL, json leaves as it is
+    # escape control characters, which could move the cursor; json does not escape DEL
     text = json.dumps(value, ensure_ascii=False)
     return text if text.isprintable() else json.dumps(value).replace("\x7f", r"\u007f")
 
 
 def tree(value: Any, indent: str = "") -> Iterator[str]:
-    """The lines of a value: members of an object beneath each other, what they hold further in."""
+    """The lines of a value as an indented tree."""
     if isinstance(value, dict) and value:
         for name, member in value.items():
             yield from _member(f"{indent}{click.style(text_of(name), NAME)}:", member, indent)
@@ -81,7 +81,7 @@ def _member(head: str, member: Any, indent: str) -> Iterator[str]:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows beneath their headings, aligned and whole, however wide the terminal is."""
+    """Aligned rows below their headings; lines are not cut to the width of the terminal."""
     for number, cells in enumerate(aligned(headings, rows)):
         cells[-1] = cells[-1].rstrip()
         if number:
@@ -92,7 +92,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[st
 
 
 def bullets(heading: str, names: Sequence[str]) -> Iterator[str]:
-    """A list beneath its heading, as rostopic and rosnode have theirs."""
+    """A list below its heading, in the style of rostopic and rosnode."""
     if not names:
         yield f"{heading}: None"
         return
@@ -102,12 +102,12 @@ def bullets(heading: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def quality(word: str) -> str:
-    """How far a value can be trusted, in its colour."""
+    """A quality in its colour."""
     return click.style(word, _STATES.get(word))
 
 
 def echo_lines(lines: Iterator[str]) -> None:
-    """Print lines, those of a table or a tree."""
+    """Print the lines of a table or a tree."""
     text = "\n".join(lines)
     if text:
         click.echo(text)

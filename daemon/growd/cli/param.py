@@ -1,4 +1,4 @@
-"""`growd param`: the parameters of the running daemon."""
+"""`growd param`: read and set parameters of the running daemon."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def param() -> None:
 @output_options
 @client_options
 def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
-    """List parameters, those beneath PREFIX only if there is one."""
+    """List all parameters, or those below PREFIX."""
     list_names(daemon, "param", prefix, as_json=as_json)
 
 
@@ -46,7 +46,7 @@ def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
 @output_options
 @client_options
 def get(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
-    """Print the value of a parameter, or all values of a branch as a tree."""
+    """Print the value of a parameter, or the tree of a branch."""
     with daemon.client() as client:
         value = look_up(client, "param", name, kind=_Value).result
     if as_json:
@@ -58,16 +58,16 @@ def get(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
 @param.command("set", context_settings={"ignore_unknown_options": True})
 @name_argument("param")
 @click.argument("value")
-@click.option("-t", "--text", is_flag=True, help="VALUE is text, also where it could be JSON.")
-@click.option("--new", is_flag=True, help="Set it though no node has declared a parameter of this name.")
+@click.option("-t", "--text", is_flag=True, help="Take VALUE as text, not as JSON.")
+@click.option("--new", is_flag=True, help="Allow a name that no node has declared.")
 @output_options
 @client_options
 def set_command(
     *, daemon: DaemonOptions, name: str, value: str, text: bool, new: bool, as_json: bool
 ) -> None:
-    """Set a parameter, which growd keeps over restarts.
+    """Set a parameter. Its value persists over restarts.
 
-    VALUE is JSON (21, true, '{"a": 1}'), or else text. The value that is kept is printed.
+    VALUE is JSON (21, true, '{"a": 1}'), or else text. Prints the stored value.
     """
     with daemon.client() as client:
         body = {"value": value if text else value_of(value)}
@@ -88,9 +88,9 @@ def set_command(
 @output_options
 @client_options
 def delete(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
-    """Delete a parameter or a branch; a parameter of one of growd's nodes gets its default.
+    """Delete a parameter or a branch.
 
-    The default is printed.
+    A parameter that a node of growd has declared is set to its default, which is printed.
     """
     with daemon.client() as client:
         left = client.delete("param", name, kind=_Value).result
@@ -102,12 +102,19 @@ def delete(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
 
 @param.command()
 @prefix_argument("param")
-@click.option("-o", "--output", type=click.File("w"), default="-", metavar="FILE", help="Write to FILE.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.File("w"),
+    default="-",
+    metavar="FILE",
+    help="Write to FILE instead of standard output.",
+)
 @client_options
 def dump(*, daemon: DaemonOptions, prefix: str, output: TextIO) -> None:
     """Print parameters as JSON, for `growd param load`.
 
-    The document has a member for each parameter at or beneath PREFIX: its whole name, and its value.
+    The JSON object has a member for each parameter at or below PREFIX, with its full name and value.
     """
     with daemon.client() as client:
         found = {
@@ -121,10 +128,9 @@ def dump(*, daemon: DaemonOptions, prefix: str, output: TextIO) -> None:
 @click.argument("file", type=click.File(encoding="utf-8"))
 @client_options
 def load(*, daemon: DaemonOptions, file: TextIO) -> None:
-    """Set the parameters that `growd param dump` wrote to FILE; - is standard input.
+    """Set the parameters in FILE, as written by `growd param dump`; - is standard input.
 
-    Parameters that only growd sets (read-only ones) are skipped, and so are those that hold their value
-    already.
+    Read-only parameters, and those that have the value already, are skipped.
     """
     values = _named_values(file)
     count = skipped = 0
@@ -137,12 +143,10 @@ def load(*, daemon: DaemonOptions, file: TextIO) -> None:
             except DaemonRefusedError as error:
                 if error.code != "read_only":
                     raise DaemonRefusedError(
-                        f"{error} ({count} parameters were set before)", error.status
+                        f"{error} ({count} parameters were already set)", error.status
                     ) from None
                 skipped += 1
-    click.echo(
-        f"{count} of {len(values)} parameters were set, {skipped} are read-only; the others held their value"
-    )
+    click.echo(f"set {count} of {len(values)} parameters; {skipped} are read-only, the others were unchanged")
 
 
 def _named_values(file: TextIO) -> dict[str, Any]:
@@ -151,7 +155,7 @@ def _named_values(file: TextIO) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError(f"{file.name} is not JSON: {error}") from None
     if not isinstance(values, dict):
-        raise UsageError(f"{file.name} must hold one JSON object, with a member for each parameter")
+        raise UsageError(f"{file.name} must contain one JSON object, with a member for each parameter")
     return values
 
 

@@ -20,17 +20,17 @@ _HEADINGS: Final = ("phase", "from", "to", "variable", "unit", "repeated", "at",
 _TO_THE_RIGHT: Final = ("at", "value")
 _COLOURS: Final = ("#3b82d6", "#d97706", "#12985c", "#c2569b", "#7c5cd6", "#b8860b")
 _INK: Final = "#777778"
-_LETTERS: Final = 130  # that fit side by side over a panel
+_LETTERS: Final = 130  # that fit above a panel
 _HOUR_S: Final = 3_600.0
 _UNITS: Final = (("d", DAY_S), ("h", _HOUR_S), ("min", 60.0))
-_SHORT_S: Final = 2 * DAY_S  # up to so long the time is drawn in hours, and up to two hours in minutes
+_SHORT_S: Final = 2 * DAY_S  # shorter plans are drawn in hours, below two hours in minutes
 
 
 def table_of(plan: dict[str, Any]) -> str:
-    """A line for each set point of a plan as `growd.recipes.drawing.plan_of` gives it.
+    """A line for each set point of a plan (see `growd.recipes.drawing.plan_of`).
 
-    A phase and a variable are named once. Days count from the start of the recipe, the first is day 1.
-    Where the plan has not all set points, it ends with the last one that there is, and says so.
+    Names each phase and variable once. Days count from the start of the recipe, beginning with day 1. The
+    last line says if set points are missing.
     """
     tracks = {number: list(group) for number, group in groupby(plan["set_points"], itemgetter("phase"))}
     is_cut = plan["set_points_truncated"]
@@ -39,12 +39,12 @@ def table_of(plan: dict[str, Any]) -> str:
     lines = list(chain.from_iterable(of_phases))
     rows = columns(_HEADINGS, lines, right=_TO_THE_RIGHT)
     if is_cut:
-        rows.append(f"... cut off after {len(lines)} lines, for there are too many set points")
+        rows.append(f"... cut off after {len(lines)} lines: there are too many set points")
     return "\n".join(rows)
 
 
 def lasting(seconds: float) -> str:
-    """How long something is, or how long after something else: "41 d", "1 d 6 h", "1 min 20 s"."""
+    """A duration in words: "41 d", "1 d 6 h", "1 min 20 s"."""
     left, parts = round(seconds, 3), []
     for name, length in _UNITS:
         number, left = divmod(left, length)
@@ -55,12 +55,11 @@ def lasting(seconds: float) -> str:
 
 
 def draw(plan: dict[str, Any], file: Path, heading: str) -> None:
-    """Draw all set points over time, a panel for each variable, with the phases marked and named.
+    """Draw all set points over time, with a panel for each variable and the names of the phases.
 
-    The kind of picture is that of the file's name. Needs matplotlib; raises OSError where the file can't be
-    written, ValueError for a kind that it does not know.
+    Needs matplotlib. Raises OSError if the file can't be written, ValueError for an unknown kind of picture.
     """
-    from matplotlib.figure import Figure  # noqa: PLC0415  only for those who want a picture
+    from matplotlib.figure import Figure  # noqa: PLC0415  optional and slow
 
     series = plan["series"]
     unit, length = _unit_of_time(plan["duration"])
@@ -72,14 +71,14 @@ def draw(plan: dict[str, Any], file: Path, heading: str) -> None:
         _mark_phases(panel, plan["phases"], length)
         panel.set_xlim(0.0, plan["duration"] / length or 1.0)
     _name_phases(panels[0], plan, length)
-    more = "; cut off, for it has too many set points" if plan["truncated"] else ""
+    more = "; cut off: there are too many set points" if plan["truncated"] else ""
     panels[-1].set_xlabel(f"{unit} since the start{more}")
     picture.suptitle(heading, fontsize=11)
     picture.savefig(file, dpi=120)
 
 
 def _of_phase(phase: dict[str, Any], tracks: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """The lines of one phase, of which one without set points has one too."""
+    """The lines of one phase; a single one if it has no set points."""
     end = phase["begin"] + phase["duration"]
     first = phase["name"] or "-", _moment(phase["begin"]), _moment(end)
     if not tracks:
@@ -106,7 +105,7 @@ def _moment(seconds: float) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """Of a day: "06:30", with seconds only where there are some."""
+    """A time of day: "06:30", with seconds only if they are not 0."""
     minutes, rest = divmod(round(seconds, 3), 60.0)
     clock = f"{int(minutes // 60):02}:{int(minutes % 60):02}"
     return f"{clock}:{rest:02.0f}" if rest else clock
@@ -133,7 +132,7 @@ def _draw_line(
 
 
 def _mark_phases(panel: Axes, phases: Sequence[dict[str, Any]], length: float) -> None:
-    """Every other phase on a grey ground, with a line where it begins."""
+    """Shade every other phase, and mark the beginnings with lines."""
     for number, phase in enumerate(phases):
         begin, end = phase["begin"] / length, (phase["begin"] + phase["duration"]) / length
         if number % 2:
@@ -143,7 +142,7 @@ def _mark_phases(panel: Axes, phases: Sequence[dict[str, Any]], length: float) -
 
 
 def _name_phases(panel: Axes, plan: dict[str, Any], length: float) -> None:
-    """Above the first panel, each in the middle of its phase, where there is room for it."""
+    """Write the names above the first panel, each in the middle of its phase, where there is room."""
     for phase in plan["phases"]:
         width = phase["duration"] / plan["duration"] if plan["duration"] else 1.0
         room = int(width * _LETTERS)

@@ -1,4 +1,4 @@
-"""The command `growd run`: the daemon itself."""
+"""`growd run`: the daemon."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _log = logging.getLogger(__name__)
 
 
 @click.command()
-@click.option("--port", metavar="N", help="Port to listen on; 0 takes any free one.  [default: 5984]")
+@click.option("--port", metavar="N", help="Port to listen on; 0 for any free port.  [default: 5984]")
 @data_option
 @config_option
 @set_option
-@click.option("--speed", metavar="X", help="Run the simulated chamber X times as fast as real.")
+@click.option("--speed", metavar="X", help="Run the simulated chamber at X times real time.")
 @faults_option
-@click.option("--verbose", is_flag=True, help="Log more.")
+@click.option("--verbose", is_flag=True, help="Log debug messages too.")
 def run(
     *,
     port: str | None,
@@ -50,14 +50,14 @@ def run(
 ) -> None:
     """Run the daemon until Ctrl-C.
 
-    Without a configuration the hardware is simulated and the database is the embedded one. Before anything
-    else all outputs are driven to their safe states, also where the start then fails.
+    Without a configuration, the hardware is simulated and the database is the embedded one. All outputs are
+    driven to their safe states first, even if the start then fails.
     """
     named = {"http.port": port, "simulator.speed": speed, "simulator.faults": faults}
     given = tuple(f"{option}={value}" for option, value in named.items() if value is not None)
     to_journal = logs.set_up(verbose=verbose)
     _make_safe(load_outputs(config, settings + given), data)
-    # The rest of growd takes its time to be read, and may fail: the outputs are safe by then.
+    # Importing the rest takes time and may fail: by then the outputs are safe.
     from growd.runtime.event_loop import allow_open_files, run_on_loop  # noqa: PLC0415
     from growd.wiring.app import DEVICE_CHECKS, DOUBTS, App  # noqa: PLC0415
 
@@ -75,45 +75,45 @@ def run(
     if app.complaints:
         click.echo(f"growd has stopped, but {'; '.join(app.complaints)}", err=True)
         sys.exit(1)
-    click.echo("growd has stopped: outputs are safe, points are kept.")
+    click.echo("growd has stopped: outputs are safe, points are stored.")
 
 
 def _make_safe(config: Config | None, data: Path) -> None:
-    """The start goes on with whatever pins there are: their actuators keep trying."""
+    """A pin that fails does not prevent the start: its actuator keeps trying."""
     outcome = make_safe(config, data)
     for pin in outcome.safe:
         _log.debug("%s", pin)
     for failure in outcome.failures:
         whose = "an output of the last run" if config is None else "an output"
-        _log.error("%s could not be made safe at the start: %s", whose, failure)
+        _log.error("could not make %s safe at the start: %s", whose, failure)
     if config is None and outcome.safe:
-        _log.warning("the configuration can't be used; the outputs of the last run were made safe")
+        _log.warning("the configuration is invalid; made the outputs of the last run safe")
 
 
 def _greet(config: Config, running: Running, *, to_journal: bool) -> None:
-    """For a person at a terminal; in the journal one line, as for each event."""
+    """A greeting at a terminal; one line in the journal."""
     if to_journal:
-        _log.info("growd runs, with %s, at %s", hardware_of(config), running.address)
+        _log.info("growd is running at %s with %s", running.address, hardware_of(config))
     else:
         click.echo(_greeting(config, running))
 
 
 def _greeting(config: Config, running: Running) -> str:
-    # 0.0.0.0 and :: are addresses to listen on; nobody can type them into a browser
+    # 0.0.0.0 and :: are addresses to listen on, not to connect to
     address = running.address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     everywhere = " (and all other addresses of this machine)" if address != running.address else ""
     api = f"{address}/_{config.http.name}/api/0.0.1"
     environment = config.environment.id
     chambers = f"\n  chambers   {', '.join(config.chambers())}" if config.chamber else ""
     hardware = hardware_of(config)
-    pace = f", {config.simulator.speed:g} times as fast as real" if config.simulator.speed != 1 else ""
+    pace = f", at {config.simulator.speed:g} times real time" if config.simulator.speed != 1 else ""
     lux = "light_illuminance"
     light = f"""\
   curl -H 'Content-Type: application/json' -d '[8000]' {api}/topic/{environment}/desired/{lux}
   curl -N {api}/topic_stream/{environment}/measured/{lux}
 """
     lines = f"""
-growd runs, with {hardware}{pace}.
+growd is running with {hardware}{pace}.
 
   address    {address}{everywhere}
   API page   {address}/_{config.http.name}/

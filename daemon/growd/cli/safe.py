@@ -1,4 +1,4 @@
-"""The command `growd safe`: all outputs to their safe states, with nothing but the pins at hand."""
+"""`growd safe`: drive all outputs to their safe states, without the daemon."""
 
 from __future__ import annotations
 
@@ -28,40 +28,40 @@ if TYPE_CHECKING:
 def safe(*, data: Path, config: Path | None, settings: tuple[str, ...]) -> None:
     """Drive all outputs to their safe states, and exit.
 
-    The outputs are those of the configuration. Where it can't be used, they are those of the last run on the
-    data folder. growd must not run meanwhile: it holds the outputs, and makes them safe when it is stopped.
+    The outputs are those of the configuration or, if it is invalid, those of the last run in the data
+    folder. growd must not be running: it owns the outputs, and makes them safe when it stops.
     """
     logging.basicConfig(format="growd: %(message)s")
     configuration = load_outputs(config, settings)
     outcome = make_safe(configuration, data)
     name = str(config or "the configuration")
     if configuration is None and (outcome.safe or outcome.failures):
-        click.echo(f"growd: {name} can't be used; these are the outputs of the last run", err=True)
+        click.echo(f"growd: {name} is invalid; these are the outputs of the last run", err=True)
     for pin in outcome.safe:
         click.echo(printable(str(pin)))
     if not outcome.safe and not outcome.failures:
-        _tell_nothing_to_do(configuration, name, data)
-    _tell_failures(outcome, data)
+        _report_no_outputs(configuration, name, data)
+    _report_failures(outcome, data)
 
 
-def _tell_nothing_to_do(configuration: Config | None, name: str, data: Path) -> None:
+def _report_no_outputs(configuration: Config | None, name: str, data: Path) -> None:
     if configuration is None:
-        refuse(f"no outputs are known: {name} can't be used, and {data / FILE_NAME} names none")
+        refuse(f"no outputs are known: {name} is invalid, and {data / FILE_NAME} lists none")
     if configuration.simulator.enabled:
-        click.echo("The hardware is simulated: there is no output to make safe.")
+        click.echo("The hardware is simulated: there are no outputs to make safe.")
     else:
         click.echo("The configuration has no outputs.")
 
 
-def _tell_failures(outcome: Outcome, data: Path) -> None:
-    """Exit status 1 where an output may not be safe."""
+def _report_failures(outcome: Outcome, data: Path) -> None:
+    """Ends with status 1 if an output may not be safe."""
     for failure in outcome.failures:
         click.echo(f"growd: not safe: {printable(failure)}", err=True)
     owner = running_in(data)
     if owner is not None and (outcome.safe or outcome.failures):
         refuse(
-            f"growd runs on the data folder {data} (process {owner}) and commands these outputs; "
-            "stop it, which makes them safe: systemctl stop growd, or Ctrl-C where it was started"
+            f"growd is running in the data folder {data} (process {owner}) and owns these outputs; "
+            "stop it to make them safe: systemctl stop growd, or Ctrl-C"
         )
     if outcome.failures:
         sys.exit(1)

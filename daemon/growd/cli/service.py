@@ -1,4 +1,4 @@
-"""`growd service`: the services of the running daemon."""
+"""`growd service`: list and call services of the running daemon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from growd.cli.options import DaemonOptions
 
-_TIMEOUT_S: Final = 60.0  # what a service does at a device may take a while
+_TIMEOUT_S: Final = 60.0  # a service of a device may take a while
 
 
 class _Service(msgspec.Struct):
@@ -38,7 +38,7 @@ def service() -> None:
 @output_options
 @client_options
 def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
-    """List services, those beneath PREFIX only if there is one."""
+    """List all services, or those below PREFIX."""
     list_names(daemon, "service", prefix, as_json=as_json)
 
 
@@ -47,7 +47,7 @@ def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
 @output_options
 @client_options
 def info(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
-    """Show which node serves a service, and its arguments with their units and ranges."""
+    """Show the node and the arguments of a service, with units and ranges."""
     with daemon.client() as client:
         found = look_up(client, "service", name, kind=_Service)
         fields = service_fields(client, name)
@@ -75,7 +75,7 @@ def args_command(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
 
 
 def _complete_argument(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The arguments of the service that stands before, as NAME=."""
+    """Complete arguments as NAME=."""
     return complete_with(
         ctx, incomplete, lambda client: [f"{f.name}=" for f in service_fields(client, ctx.params["name"])]
     )
@@ -92,17 +92,17 @@ def _complete_argument(ctx: click.Context, _: click.Parameter, incomplete: str) 
     default=_TIMEOUT_S,
     show_default=True,
     metavar="SECONDS",
-    help="Wait at most so long.",
+    help="Time limit.",
 )
 @output_options
 @client_options
 def call(
     *, daemon: DaemonOptions, name: str, arguments: tuple[str, ...], timeout: float, as_json: bool
 ) -> None:
-    """Call a service, and print its answer.
+    """Call a service and print its answer.
 
-    Arguments come in order or by name, as `growd service info` tells them. A value is JSON where the argument
-    is no text: 21, true, '{"a": 1}'. The exit status is 1 where the service refuses.
+    Give the arguments in order or by name (see `growd service info`). Values are JSON (21, true,
+    '{"a": 1}'), except for text arguments. The exit status is 1 if the service refuses.
     """
     with daemon.client(timeout) as client:
         look_up(client, "service", name, kind=_Service)
@@ -111,7 +111,7 @@ def call(
     if as_json:
         print_json(answer)
     if not answer.get("success"):
-        sentence = answer.get("message") or answer.get("ERROR") or "the service refuses"
+        sentence = answer.get("message") or answer.get("ERROR") or "the service refused"
         raise DaemonRefusedError(sentence, HTTPStatus.BAD_REQUEST)
     if not as_json:
         echo_lines(tree(answer))

@@ -1,4 +1,4 @@
-"""A topic's messages as they come, also over restarts of the daemon."""
+"""The messages of a topic as a stream that reconnects after a restart of the daemon."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 RETRY_S: Final = 0.5
 _RETURNING: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-_PATIENCE: Final = 40  # refusals in a row from a daemon that has come back: its topics may come later
+_MOST_REFUSALS: Final = 40  # in a row from a restarted daemon, whose topics may come later
 
 
 class Line(msgspec.Struct):
-    """One message of a stream, or how many were left out before the next. `time` in UNIX seconds."""
+    """One message of a stream, or the number of dropped ones; `time` in UNIX seconds."""
 
     value: Any = None
     time: float = 0.0
@@ -36,10 +36,10 @@ class Line(msgspec.Struct):
 def follow(
     client: DaemonClient, topic: str, *, latest: bool, broken: Callable[[], None] | None = None
 ) -> Iterator[tuple[bytes, Line]]:
-    """Each message, as it came and decoded; with `latest` the last one first. Has no end.
+    """Each message, raw and decoded; with `latest` the latest one first. Endless.
 
-    A connection that ends is opened again: that is said once on standard error, and `broken` is called.
-    Raises `ClientError` where the first one can't be opened, or where a later one is refused for good.
+    Reconnects with one message on standard error, and calls `broken`. Raises `ClientError` if the first
+    connection fails, or a later one is refused permanently.
     """
     last = (0, 0.0)
     connect = _at_once
@@ -51,21 +51,21 @@ def follow(
             for text in lines:
                 line = _decoded(text)
                 if line.dropped:
-                    tell(f"{line.dropped} messages of {topic} were left out, as they were read too slowly")
-                elif (line.number, line.time) != last:  # the latest may be the one that was the last
+                    notify(f"dropped {line.dropped} messages of {topic}: they were read too slowly")
+                elif (line.number, line.time) != last:  # the latest may be a repetition
                     last = (line.number, line.time)
                     yield text, line
-        tell(f"growd at {client.address} has gone: waiting until it is back")
+        notify(f"lost the connection to growd at {client.address}; reconnecting")
         if broken is not None:
             broken()
-        connect = _patiently
+        connect = _retrying
 
 
 def _at_once(client: DaemonClient, path: str, stack: ExitStack) -> Iterator[bytes]:
     return stack.enter_context(client.lines(path))
 
 
-def _patiently(client: DaemonClient, path: str, stack: ExitStack) -> Iterator[bytes]:
+def _retrying(client: DaemonClient, path: str, stack: ExitStack) -> Iterator[bytes]:
     refused = 0
     while True:
         time.sleep(RETRY_S)
@@ -75,10 +75,10 @@ def _patiently(client: DaemonClient, path: str, stack: ExitStack) -> Iterator[by
             refused = 0
         except DaemonRefusedError as error:
             refused += 1
-            if error.status not in _RETURNING or refused == _PATIENCE:
+            if error.status not in _RETURNING or refused == _MOST_REFUSALS:
                 raise
         else:
-            tell("growd is back")
+            notify("reconnected")
             return lines
 
 
@@ -86,9 +86,9 @@ def _decoded(text: bytes) -> Line:
     try:
         return msgspec.json.decode(text, type=Line)
     except msgspec.DecodeError as error:
-        raise NotReachedError(f"what streams there is not growd ({error})") from None
+        raise NotReachedError(f"another program than growd streams there ({error})") from None
 
 
-def tell(sentence: str) -> None:
-    """On standard error, beside what is printed."""
+def notify(sentence: str) -> None:
+    """Print a message on standard error."""
     click.echo(f"growd: {sentence}", err=True)

@@ -1,8 +1,8 @@
-"""growd put on a machine as a service, and taken off it again, step by step.
+"""The steps that install growd as a systemd service, and remove it.
 
-`root` is the folder that has the file system of that machine, "/" for this one. A step knows whether it is
-done already, so that installing again changes nothing, and after an interruption goes on. What is installed
-is written down last. Blocking throughout.
+`root` is the folder with the file system of the machine, "/" for this one. A step knows whether it is already
+done, so an installation can be repeated and continued. The record of what is installed is written last. All
+functions block.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ PLACES: Final = {
     "growd.tmpfiles.conf": Path("etc/tmpfiles.d/growd.conf"),
     "growd.rules": Path("etc/udev/rules.d/60-growd.rules"),
 }
-"""The files of the folder systemd/, and where each belongs."""
+"""The files in systemd/, and their destinations."""
 
 WATCHDOG: Final = Path("etc/systemd/system.conf.d/growd-watchdog.conf")
-"""Where the drop-in of systemd's own configuration belongs, which only an option installs."""
+"""The drop-in for systemd's own configuration, installed on request."""
 
 PROFILE: Final = "food-computer"
 _SOURCES: Final = ("daemon", "drivers", "hw-sim", "couchdb", "systemd")
 _LOCKS: Final = tuple(f"requirements/{name}.lock" for name in ("build", "run", "pi"))
-_PI: Final = "aarch64"  # whose pins take a package that is of no use elsewhere
+_PI: Final = "aarch64"  # a Pi needs an extra package for its pins
 _WHEEL: Final = re.compile(r"growd-(?P<version>[^-]+)-.*\.whl")
 _PIP: Final = ("-I", "-m", "pip", "--no-input", "--disable-pip-version-check", "install")
 Run = Callable[[list[str]], None]
 
 
 class InstallError(Exception):
-    """It can't be done; the sentence says why."""
+    """An installation that can't be done; the message says why."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do, in words, and whether it is done already."""
+    """A step: what it does in words, and whether it is already done."""
 
     words: str
     do: Callable[[], None]
@@ -71,7 +71,7 @@ class Step:
 
 @dataclass(frozen=True)
 class InstallSource:
-    """What is installed: a checkout, or a wheel. `digest` changes with its contents."""
+    """A checkout or a wheel to install; `digest` changes with its contents."""
 
     path: Path
     version: str
@@ -82,11 +82,11 @@ class InstallSource:
         return self.path.suffix == ".whl"
 
     def unit(self, name: str) -> str:
-        """A file of the folder systemd/: that of what is installed, not of the growd that installs it."""
+        """The text of a file in systemd/ of this source."""
         return self._text(f"growd/_systemd/{name}", f"systemd/{name}")
 
     def profile(self, name: str) -> str:
-        """The configuration of that name that ships with it."""
+        """The text of a shipped configuration of this source."""
         file = f"growd/config/shipped/{name}.toml"
         return self._text(file, f"daemon/{file}")
 
@@ -97,11 +97,13 @@ class InstallSource:
                     return archive.read(packaged).decode()
             return (self.path / checked_out).read_text(encoding="utf-8")
         except (OSError, KeyError, ValueError, zipfile.BadZipFile):
-            raise InstallError(f"{self.path} lacks {packaged if self.is_wheel else checked_out}") from None
+            raise InstallError(
+                f"{self.path} does not contain {packaged if self.is_wheel else checked_out}"
+            ) from None
 
 
 def run_program(command: list[str]) -> None:
-    """Run a program. Raises `InstallError` with the last of what it said."""
+    """Run a program. Raises `InstallError` with the end of its output."""
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603  our own words
     except OSError as error:
@@ -113,7 +115,7 @@ def run_program(command: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Machine:
-    """A file system, and whether its services are in daemon."""
+    """The file system to install into, and how to run programs."""
 
     root: Path = Path("/")
     run: Run = run_program
@@ -124,7 +126,7 @@ class Machine:
         return self.root == Path("/") and Path("/run/systemd/system").is_dir()
 
     def at(self, place: Path) -> Path:
-        """Where a place of it is. Raises `InstallError` where a link leads to another file system's."""
+        """The path of a place below `root`. Raises `InstallError` if a link leads out of `root`."""
         path = self.root / place
         folder = path.parent.resolve()
         if not folder.is_relative_to(self.root.resolve()):
@@ -132,7 +134,7 @@ class Machine:
         return path
 
     def record(self) -> dict[str, Any]:
-        """What was written down by the last installation, empty where there was none."""
+        """The record of the last installation, empty if there is none."""
         try:
             found = json.loads(self.at(RECORD).read_text())
         except (OSError, ValueError):
@@ -141,14 +143,14 @@ class Machine:
 
 
 def source_at(path: Path | None) -> InstallSource:
-    """The wheel or checkout at `path`; without one the checkout that this growd runs from."""
+    """The wheel or checkout at `path`; by default the checkout of the running growd."""
     path = (Path(__file__).parents[3] if path is None else path).absolute()
     if path.suffix == ".whl":
         return _wheel(path)
     try:
         version = tomllib.loads((path / "pyproject.toml").read_text())["project"]["version"]
     except (OSError, ValueError, KeyError):
-        raise InstallError(f"{path} is neither a checkout of growd nor a wheel of it; name one") from None
+        raise InstallError(f"{path} is neither a checkout nor a wheel of growd") from None
     files = [path / "pyproject.toml", *(path / lock for lock in _LOCKS)]
     files += [file for folder in _SOURCES for file in sorted((path / folder).rglob("*")) if _counts(file)]
     digest = hashlib.sha256()
@@ -164,7 +166,7 @@ def _counts(file: Path) -> bool:
 def _wheel(path: Path) -> InstallSource:
     found = _WHEEL.fullmatch(path.name)
     if found is None:
-        raise InstallError(f"{path} is not a wheel of growd: those are called growd-VERSION-py3-none-any.whl")
+        raise InstallError(f"{path} is not a wheel of growd (growd-VERSION-py3-none-any.whl)")
     try:
         return InstallSource(path, found["version"], hashlib.sha256(path.read_bytes()).hexdigest())
     except OSError as error:
@@ -172,18 +174,18 @@ def _wheel(path: Path) -> InstallSource:
 
 
 def refuse_older(machine: Machine, source: InstallSource) -> None:
-    """Raise `InstallError` where `source` is older than what is installed, or than what has written the data.
+    """Raise `InstallError` if `source` is older than the installed version, or than the data.
 
-    The latter only tells for the growd that asks, which is the one to be installed.
+    The check of the data is right only if the running growd is the one to be installed.
     """
     installed = str(machine.record().get("version", ""))
     reasons = [*_unreadable(machine.at(DATA))]
     if installed and _number(source.version) < _number(installed):
-        reasons.insert(0, f"growd {source.version} is older than {installed}, which is installed")
+        reasons.insert(0, f"growd {source.version} is older than the installed {installed}")
     if reasons:
         raise InstallError(
-            f"{'; '.join(reasons)}. What a newer growd has written an older one does not read: it refuses "
-            "to start. With --allow-downgrade it is installed all the same"
+            f"{'; '.join(reasons)}. An older growd can't read data of a newer one, and refuses to start. "
+            "--allow-downgrade installs it anyway"
         )
 
 
@@ -205,9 +207,9 @@ def install_steps(
     with_socket: bool = False,
     with_watchdog: bool = False,
 ) -> list[Step]:
-    """What has to be done, in order. Without a `profile` that of the last time, else `PROFILE`.
+    """The steps in order. `profile` defaults to that of the last installation, else `PROFILE`.
 
-    A socket or a hardware watchdog that was asked for once stays.
+    A socket or a hardware watchdog of the last installation stays.
     """
     was = machine.record()
     with_socket |= str(SOCKET_WANTED) in was.get("files", [])
@@ -231,31 +233,28 @@ def install_steps(
     steps += _configuration(machine, text, was)
     steps += [_link(machine, place, target) for place, target in links.items()]
     steps.append(
-        _file(machine, RECORD, json.dumps(record, indent=2) + "\n", "write down what is installed in")
+        _file(machine, RECORD, json.dumps(record, indent=2) + "\n", "write the record of the installation to")
     )
     if machine.is_live:
         is_news = was.get("digest") != source.digest or not all(step.is_done() for step in steps)
         steps += [
-            _command(machine, "have systemd read its units", "systemctl", "daemon-reload"),
+            _command(machine, "reload systemd's units", "systemctl", "daemon-reload"),
             *([_watchdog_command(machine, "start")] * with_watchdog),
-            *(
-                [_command(machine, "open growd's address", "systemctl", "start", "growd.socket")]
-                * with_socket
-            ),
+            *([_command(machine, "open growd's socket", "systemctl", "start", "growd.socket")] * with_socket),
             _command(machine, "start growd", "systemctl", "restart" if is_news else "start", "growd.service"),
         ]
     return steps
 
 
 def uninstall_steps(machine: Machine, *, purge: bool) -> list[Step]:
-    """What has to be done, in order. Configuration and data stay, unless they are to be purged."""
+    """The steps in order. Configuration and data stay unless `purge`."""
     record, steps = machine.record(), []
     if record and machine.is_live:
         units = ("growd.socket", "growd.service")
         steps.append(_command(machine, "stop growd", "systemctl", "stop", *units))
     steps += [_removal(machine.at(Path(name))) for name in record.get("files", [])]
     if record and machine.is_live:
-        steps.append(_command(machine, "have systemd read its units", "systemctl", "daemon-reload"))
+        steps.append(_command(machine, "reload systemd's units", "systemctl", "daemon-reload"))
         if str(WATCHDOG) in record["files"]:
             steps.append(_watchdog_command(machine, "stop"))
     if purge:
@@ -277,7 +276,7 @@ def _program(machine: Machine, source: InstallSource, was: Mapping[str, Any]) ->
         try:
             machine.run([sys.executable, "-I", "-m", "venv", "--clear", str(home)])
         finally:
-            if was:  # that goes with the old one, but what was chosen then holds if it ends before its time
+            if was:  # --clear removed it; its choices must survive an interruption
                 _write(record, json.dumps({**was, "digest": ""}, indent=2) + "\n")
 
     def install() -> None:
@@ -287,13 +286,13 @@ def _program(machine: Machine, source: InstallSource, was: Mapping[str, Any]) ->
 
     kind = "the wheel" if source.is_wheel else "the checkout"
     return [
-        Step(f"make a virtual environment in {home}", make, is_there),
+        Step(f"create a virtual environment in {home}", make, is_there),
         Step(f"install growd {source.version} from {kind} {source.path}", install, is_there),
     ]
 
 
 def _installs(source: InstallSource) -> Iterator[Sequence[str]]:
-    """Arguments of pip. From a checkout exactly what the locks name, checked against their hashes."""
+    """Arguments for pip; from a checkout, the locked packages with their hashes."""
     if source.is_wheel:
         yield (f"{source.path}[pi]" if platform.machine() == _PI else str(source.path),)
         return
@@ -303,7 +302,7 @@ def _installs(source: InstallSource) -> Iterator[Sequence[str]]:
 
 
 def _relocate(programs: Path, root: Path) -> None:
-    """Have the programs name their interpreter as the machine will find it that `root` belongs to."""
+    """Replace the interpreter's path in programs by its path on the machine of `root`."""
     if root == Path("/"):
         return
     for program in programs.iterdir():
@@ -317,15 +316,15 @@ def _accounts(machine: Machine) -> list[Step]:
         return []
     sysusers, tmpfiles = (f"/{PLACES[f'growd.{name}.conf']}" for name in ("sysusers", "tmpfiles"))
     return [
-        _command(machine, "make the user growd and its groups", "systemd-sysusers", sysusers),
-        _command(machine, "make growd's folders", "systemd-tmpfiles", "--create", tmpfiles),
-        _command(machine, "have udev read its rules", "udevadm", "control", "--reload"),
-        _command(machine, "give growd's groups their devices", "udevadm", "trigger", "--action=change"),
+        _command(machine, "create the user growd and its groups", "systemd-sysusers", sysusers),
+        _command(machine, "create growd's folders", "systemd-tmpfiles", "--create", tmpfiles),
+        _command(machine, "reload udev's rules", "udevadm", "control", "--reload"),
+        _command(machine, "apply the udev rules to the devices", "udevadm", "trigger", "--action=change"),
     ]
 
 
 def _configuration(machine: Machine, text: str, was: Mapping[str, Any]) -> list[Step]:
-    """The file of the owner is never written over: what is newer is put beside it."""
+    """The owner's file is never overwritten; a newer one is written beside it."""
     file = machine.at(CONFIGURATION / "growd.toml")
     if not file.exists():
         return [_file(machine, CONFIGURATION / "growd.toml", text, "write the configuration")]
@@ -336,7 +335,7 @@ def _configuration(machine: Machine, text: str, was: Mapping[str, Any]) -> list[
 
     return [
         Step(f"keep the configuration {file}", lambda: None, lambda: True),
-        Step(f"put the new one that ships beside it, as {beside}", lambda: _write(beside, text), is_known),
+        Step(f"write the new shipped configuration to {beside}", lambda: _write(beside, text), is_known),
     ]
 
 
@@ -353,7 +352,7 @@ def _link(machine: Machine, place: Path, target: str) -> Step:
         path.unlink(missing_ok=True)
         path.symlink_to(target)
 
-    words = f"have {target.removeprefix('../')} started with the machine: {path}"
+    words = f"enable {target.removeprefix('../')}: {path}"
     return Step(words, make, lambda: path.is_symlink() and str(path.readlink()) == target)
 
 
@@ -372,8 +371,8 @@ def _command(machine: Machine, words: str, *command: str) -> Step:
 
 
 def _watchdog_command(machine: Machine, verb: str) -> Step:
-    """Execute systemd anew, which is when it reads its own configuration; services do not notice."""
-    words = f"have systemd {verb} feeding the hardware watchdog"
+    """Re-execute systemd, so that it reads its own configuration; services keep running."""
+    words = f"make systemd {verb} feeding the hardware watchdog"
     return _command(machine, words, "systemctl", "daemon-reexec")
 
 

@@ -1,4 +1,4 @@
-"""`growd topic`: topics of the running daemon, listed, read, published and measured."""
+"""`growd topic`: list, read, publish and measure topics of the running daemon."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from growd.cli.output import (
     table,
     tree,
 )
-from growd.cli.stream import RETRY_S, follow, tell
+from growd.cli.stream import RETRY_S, follow, notify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from growd.cli.stream import Line
 
 _REPORT_S: Final = 1.0  # between two reports of `growd topic hz`
-_QUIET_REPORTS: Final = 3  # without a message before that is said: at 1 Hz one of them is usual
-_WAITING: Final = 1_000  # arrivals that may wait for a report
+_QUIET_REPORTS: Final = 3  # without a message before a report; at 1 Hz single ones are usual
+_WAITING: Final = 1_000  # arrivals waiting for a report
 
 
 class _Topic(msgspec.Struct):
@@ -54,11 +54,13 @@ def topic() -> None:
 
 @topic.command("list")
 @prefix_argument("topic")
-@click.option("-v", "--verbose", is_flag=True, help="Types, and how many publish and subscribe.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Also print types and the number of publishers and subscribers."
+)
 @output_options
 @client_options
 def list_command(*, daemon: DaemonOptions, prefix: str, verbose: bool, as_json: bool) -> None:
-    """List topics, those beneath PREFIX only if there is one."""
+    """List all topics, or those below PREFIX."""
     if not verbose:
         list_names(daemon, "topic", prefix, as_json=as_json)
         return
@@ -76,7 +78,7 @@ def list_command(*, daemon: DaemonOptions, prefix: str, verbose: bool, as_json: 
 @output_options
 @client_options
 def info(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
-    """Show the type of a topic with its units and ranges, and who publishes and subscribes."""
+    """Show the type of a topic, units, ranges, publishers and subscribers."""
     with daemon.client() as client:
         found = look_up(client, "topic", name, kind=_Topic)
         fields = message_fields(client, name)
@@ -111,7 +113,7 @@ def type_command(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
 @output_options
 @client_options
 def find(*, daemon: DaemonOptions, wanted: str, as_json: bool) -> None:
-    """Print the topics of a message type, such as std_msgs/Float64."""
+    """Print the topics of message type TYPE, such as std_msgs/Float64."""
     with daemon.client() as client:
         names = names_of(client, "topic")
         found = [name for name in names if client.get("topic", name, kind=_Topic).type == wanted]
@@ -127,10 +129,10 @@ def find(*, daemon: DaemonOptions, wanted: str, as_json: bool) -> None:
 @output_options
 @client_options
 def echo(*, daemon: DaemonOptions, name: str, count: int | None, as_json: bool) -> None:
-    """Print messages of a topic as they come, the last one first.
+    """Print the messages of a topic, beginning with the latest.
 
-    --json prints each on one line, with its time and its quality. The command waits for a daemon that is
-    restarted, and ends with Ctrl-C (exit status 130) or after COUNT messages.
+    --json prints each on one line, with its time and quality. The command reconnects after a restart of the
+    daemon. It ends with Ctrl-C (exit status 130) or after COUNT messages.
     """
     with daemon.client() as client:
         look_up(client, "topic", name, kind=_Topic)
@@ -145,7 +147,7 @@ def echo(*, daemon: DaemonOptions, name: str, count: int | None, as_json: bool) 
 
 
 def _message(line: Line, fields: Sequence[FieldInfo]) -> str:
-    """In the form of rostopic; the unit, and a quality that is not ok, as a comment of YAML."""
+    """In the style of rostopic; the unit, and a quality other than ok, as a YAML comment."""
     value = line.value
     if not isinstance(value, dict):
         value = {fields[0].name if fields else "data": value}
@@ -162,9 +164,13 @@ def _message(line: Line, fields: Sequence[FieldInfo]) -> str:
 @name_argument("topic")
 @click.argument("values", nargs=-1, required=True, metavar="VALUE...")
 @click.option(
-    "-r", "--rate", type=click.FloatRange(min=0, min_open=True, max=1000), metavar="HZ", help="Repeat it."
+    "-r",
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True, max=1000),
+    metavar="HZ",
+    help="Repeat it at this rate.",
 )
-@click.option("--once", is_flag=True, help="Publish once, as without --rate (-1 is a value here).")
+@click.option("--once", is_flag=True, help="Publish once (the default).")
 @output_options
 @client_options
 def pub(
@@ -176,26 +182,26 @@ def pub(
     once: bool,
     as_json: bool,
 ) -> None:
-    """Publish a message, once or HZ times a second.
+    """Publish a message once, or HZ times a second.
 
-    There is a VALUE for each field of the topic's type, as `growd topic info` tells them, or one JSON array
-    of all. A value is JSON where the field is no text: 21, 21.0, true.
+    Give one VALUE for each field of the topic's type (see `growd topic info`), or one JSON array with all of
+    them. Values are JSON (21, 21.0, true), except for text fields.
 
-    With --rate it ends with Ctrl-C (exit status 130), and waits for a daemon that is restarted.
+    With --rate, the command reconnects after a restart of the daemon, and ends with Ctrl-C (exit status 130).
     """
     _refuse_options(values)
     if once and rate is not None:
-        raise click.UsageError("--once and --rate exclude each other")
+        raise click.UsageError("--once and --rate can't be used together")
     with daemon.client() as client:
         found = look_up(client, "topic", name, kind=_Topic)
         if len(values) > 1 and values[0] == found.type:
-            values = values[1:]  # fingers that know rostopic name it
+            values = values[1:]  # rostopic needs the type
         arguments = message_arguments(values, message_fields(client, name))
         answer = client.post("topic", name, arguments, kind=dict[str, Any])
         if as_json:
             print_json(answer)
         elif "hint" in answer:
-            tell(answer["hint"])
+            notify(answer["hint"])
         if rate is not None:
             _repeat(client, name, arguments, 1 / rate)
 
@@ -204,20 +210,20 @@ def pub(
 @name_argument("topic")
 @client_options
 def release(*, daemon: DaemonOptions, name: str) -> None:
-    """Take back a set point or a command by hand.
+    """Release a set point or a command that was set by hand.
 
-    NAME is a topic on desired/ or commanded/. A recipe or a controller that drives it goes on; without one
-    the output goes to its safe state.
+    NAME is a topic below desired/ or commanded/. If a recipe or a controller drives it, its value applies
+    again; otherwise the output goes to its safe state.
     """
     with daemon.client() as client:
         look_up(client, "topic", name, kind=_Topic)
         answer = client.post("topic", name, [None], kind=dict[str, Any])
     if "hint" in answer:
-        tell(answer["hint"])
+        notify(answer["hint"])
 
 
 def _refuse_options(values: Sequence[str]) -> None:
-    """A number below zero begins as an option does; anything else that does is a mistake."""
+    """Negative numbers look like options; refuse anything else that does."""
     for value in values:
         if value.startswith("-"):
             try:
@@ -227,7 +233,7 @@ def _refuse_options(values: Sequence[str]) -> None:
 
 
 def _repeat(client: DaemonClient, name: str, arguments: list[Any], interval_s: float) -> None:
-    """By a schedule that does not drift; times that have gone by meanwhile are left out."""
+    """Publish on a schedule without drift; skips times in the past."""
     due = time.monotonic()
     is_away = False
     while True:
@@ -238,19 +244,19 @@ def _repeat(client: DaemonClient, name: str, arguments: list[Any], interval_s: f
             client.post("topic", name, arguments, kind=dict[str, Any])
         except NotReachedError:
             if not is_away:
-                tell(f"growd at {client.address} has gone: waiting until it is back")
+                notify(f"lost the connection to growd at {client.address}; reconnecting")
             is_away = True
         except DaemonRefusedError as error:
             if not is_away or error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE}:
                 raise
         else:
             if is_away:
-                tell("growd is back")
+                notify("reconnected")
             is_away = False
 
 
 def _measuring(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of what measures over several messages: `window` and `count`."""
+    """The options `--window` and `--count`."""
     window = click.option(
         "-w",
         "--window",
@@ -258,7 +264,7 @@ def _measuring(command: Callable[..., None]) -> Callable[..., None]:
         default=1_000,
         show_default=True,
         metavar="COUNT",
-        help="Measure over the last COUNT messages.",
+        help="Measure over the latest COUNT messages.",
     )
     count = click.option(
         "-n", "--count", type=click.IntRange(min=2), metavar="COUNT", help="Stop after COUNT messages."
@@ -272,17 +278,18 @@ def _measuring(command: Callable[..., None]) -> Callable[..., None]:
 @output_options
 @client_options
 def hz(*, daemon: DaemonOptions, name: str, window: int, count: int | None, as_json: bool) -> None:
-    """Measure how often messages of a topic come: rate, and shortest, longest and spread of the gaps.
+    """Measure the rate of a topic: Hz; minimum, maximum and standard deviation of the intervals.
 
-    They are measured as they come here. The command ends with Ctrl-C (exit status 130) or after COUNT
-    messages.
+    Times are those of arrival here. The command ends with Ctrl-C (exit status 130) or after COUNT messages.
     """
     with daemon.client() as client:
         look_up(client, "topic", name, kind=_Topic)
-        _measure(client, name, Gaps(window), count, as_json=as_json)
+        _measure(client, name, Intervals(window), count, as_json=as_json)
 
 
-def _measure(client: DaemonClient, name: str, gaps: Gaps, count: int | None, *, as_json: bool) -> None:
+def _measure(
+    client: DaemonClient, name: str, intervals: Intervals, count: int | None, *, as_json: bool
+) -> None:
     arrivals: queue.Queue[float | ClientError | None] = queue.Queue(_WAITING)
     reader = threading.Thread(target=_read, args=(client, name, arrivals), name=f"read {name}", daemon=True)
     reader.start()
@@ -293,17 +300,17 @@ def _measure(client: DaemonClient, name: str, gaps: Gaps, count: int | None, *, 
             if isinstance(arrival, ClientError):
                 raise arrival
             came += arrival is not None
-            gaps.add(arrival)
+            intervals.add(arrival)
         if time.monotonic() >= report_due:
             quiet = 0 if came > reported else quiet + 1
             if quiet % _QUIET_REPORTS == 0:
-                _report(gaps, as_json=as_json, is_news=came > reported)
+                _report(intervals, as_json=as_json, is_news=came > reported)
             reported, report_due = came, time.monotonic() + _REPORT_S
-    _report(gaps, as_json=as_json, is_news=True)
+    _report(intervals, as_json=as_json, is_news=True)
 
 
 def _read(client: DaemonClient, name: str, arrivals: queue.Queue[float | ClientError | None]) -> None:
-    """Note when each message comes, None for a gap that is none of the topic's."""
+    """Queue the time of each message, and None after a lost connection."""
     try:
         for _ in follow(client, name, latest=False, broken=lambda: arrivals.put(None)):
             arrivals.put(time.monotonic())
@@ -311,38 +318,38 @@ def _read(client: DaemonClient, name: str, arrivals: queue.Queue[float | ClientE
         arrivals.put(error)
 
 
-class Gaps:
-    """The gaps between messages, over a window of so many messages."""
+class Intervals:
+    """The intervals between the messages of a window."""
 
     def __init__(self, window: int) -> None:
-        self._gaps: deque[float] = deque(maxlen=window - 1)
+        self._intervals: deque[float] = deque(maxlen=window - 1)
         self._last: float | None = None
 
     def add(self, arrival: float | None) -> None:
-        """A message that came at this monotonic time, in seconds; None where the connection broke."""
+        """Add a message at this monotonic time in seconds; None for a lost connection."""
         if arrival is None:
-            self._gaps.clear()
+            self._intervals.clear()
         elif self._last is not None:
-            self._gaps.append(arrival - self._last)
+            self._intervals.append(arrival - self._last)
         self._last = arrival
 
-    def told(self) -> dict[str, float] | None:
-        """Rate in Hz, gaps in seconds, and the messages they are of; None before the second message."""
-        if not self._gaps:
+    def statistics(self) -> dict[str, float] | None:
+        """Rate in Hz, intervals in seconds, number of messages; None before the second message."""
+        if not self._intervals:
             return None
-        gaps = [*self._gaps]
-        mean = math.fsum(gaps) / len(gaps)
+        intervals = [*self._intervals]
+        mean = math.fsum(intervals) / len(intervals)
         return {
             "rate_hz": 1 / mean if mean else 0.0,
-            "min_s": min(gaps),
-            "max_s": max(gaps),
-            "std_dev_s": math.sqrt(math.fsum((gap - mean) ** 2 for gap in gaps) / len(gaps)),
-            "window": len(gaps) + 1,
+            "min_s": min(intervals),
+            "max_s": max(intervals),
+            "std_dev_s": math.sqrt(math.fsum((gap - mean) ** 2 for gap in intervals) / len(intervals)),
+            "window": len(intervals) + 1,
         }
 
 
-def _report(gaps: Gaps, *, as_json: bool, is_news: bool) -> None:
-    found = gaps.told()
+def _report(intervals: Intervals, *, as_json: bool, is_news: bool) -> None:
+    found = intervals.statistics()
     if found is None or not is_news:
         if not as_json and not is_news:
             click.echo("no new messages")
@@ -361,9 +368,9 @@ def _report(gaps: Gaps, *, as_json: bool, is_news: bool) -> None:
 @output_options
 @client_options
 def bw(*, daemon: DaemonOptions, name: str, window: int, count: int | None, as_json: bool) -> None:
-    """Measure the JSON of a topic's messages: bytes a second, and mean, least and most bytes of one.
+    """Measure the bandwidth of a topic: bytes per second; mean, minimum and maximum size of a message.
 
-    The command ends with Ctrl-C (exit status 130) or after COUNT messages.
+    The sizes are those of the JSON. The command ends with Ctrl-C (exit status 130) or after COUNT messages.
     """
     arrivals: deque[tuple[float, int]] = deque(maxlen=window)
     with daemon.client() as client:
