@@ -19,7 +19,7 @@ from growd.control.topics import declare_environment
 from growd.status.status_node import StatusNode
 from growd.store.local import LocalStore
 from growd.wiring.alerts import Alerting, alerting
-from growd.wiring.app import check_config
+from growd.wiring.config_checks import check_config
 from support.checkout import ROOT
 from support.clock import ManualClock
 from support.mail import mail_server

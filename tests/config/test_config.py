@@ -6,7 +6,7 @@ import pytest
 
 from growd.config import Config, ConfigError, Sensor, load, refuse
 from growd.config.device_checks import device_inconsistencies
-from growd.wiring.app import DEVICE_CHECKS
+from growd.wiring.config_checks import DEVICE_CHECKS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from growd.config import Config, ConfigError, load
 from growd.config.lines import lines_of
 from growd.config.profiles import PROFILES, profile_path
-from growd.wiring.app import DEVICE_CHECKS, DOUBTS
+from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
 
 if TYPE_CHECKING:
     from pathlib import Path

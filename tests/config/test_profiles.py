@@ -8,7 +8,7 @@ import pytest
 from growd.cli.hardware_check import check_hardware
 from growd.config import load
 from growd.config.profiles import PROFILES, profile_path, profile_text
-from growd.wiring.app import DEVICE_CHECKS
+from growd.wiring.config_checks import DEVICE_CHECKS
 from growd.wiring.simulator import simulated_hardware
 from support.jumping import JumpingClock, answer_at_once
 

@@ -229,9 +229,9 @@ async def test_points_in_memory_are_kept_though_the_lamp_fails_at_the_end(tmp_pa
     await runs
     points = await asyncio.to_thread(kept_points, tmp_path)
     assert [p.value for p in points if p.variable == "light_illuminance" and p.is_desired] == [8_000]
-    (complaint,) = app.complaints
-    assert "GPIO 12" in complaint
-    assert "may not be safe" in complaint
+    (error,) = app.shutdown_errors
+    assert "GPIO 12" in error
+    assert "may not be safe" in error
 
 
 async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machines: list[SimulatedHardware]):
@@ -251,7 +251,7 @@ async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machi
     app.stop()
     await runs
     assert [gpio.high(pin) for pin in pins] == [0.0, 0.0, 0.0]
-    assert app.complaints == []
+    assert app.shutdown_errors == []
 
 
 async def test_a_tsl2591_that_is_configured_is_read(tmp_path: Path, machines: list[SimulatedHardware]):
@@ -520,7 +520,7 @@ async def test_relays_follow_commands_over_http_and_are_safe_when_the_program_ha
         assert (gpio.high(23), gpio.high(24)) == (0, 0)
         assert await post(client, VALVE, -1) == 400
     assert (gpio.high(23), gpio.high(24)) == (1, 1)
-    assert app.complaints == []
+    assert app.shutdown_errors == []
 
 
 async def test_a_relay_follows_the_set_point_of_its_variable(
@@ -598,7 +598,7 @@ async def test_pins_that_refuse_from_the_start_stop_nothing_else_and_are_driven_
         await switched(client, "valve", 1)
         assert machines[0].gpio.high(23) == 0
     assert machines[0].gpio.high(23) == 1
-    assert app.complaints == []
+    assert app.shutdown_errors == []
     said = [record.levelname for record in caplog.records if "valve is" in record.message]
     assert said == ["WARNING", "INFO"]
 
@@ -609,7 +609,7 @@ async def test_pins_that_refuse_to_the_end_are_told(
     app = with_relays(*refusing)
     async with serving(app) as client:
         await switched(client, "fan", 1)
-    assert sorted(app.complaints) == [
+    assert sorted(app.shutdown_errors) == [
         "the lamp's outputs may not be safe: light: GPIO 12 can't be driven: 'GPIO busy'",
         "the relay valve's outputs may not be safe: valve: GPIO 23 can't be driven: 'GPIO busy'",
     ]
@@ -629,8 +629,8 @@ def test_a_lamp_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     unplugged = threading.Event()
 
     class Telling(Hasty):
-        def _complain(self, sentence: str) -> None:
-            super()._complain(sentence)
+        def _report(self, sentence: str) -> None:
+            super()._report(sentence)
             unplugged.set()  # what hangs longer holds up the test
 
     monkeypatch.setattr("growd.wiring.chamber.DEVICE_CLOSE_S", 0.05)
@@ -673,7 +673,7 @@ async def test_a_data_folder_that_is_gone_is_a_failure_and_nothing_is_answered_a
             assert (answer.status, await answer.text()) == (503, "losing points\n")
     assert problem["is_failure"]
     assert f"the data folder {data} was deleted or moved" in problem["text"]
-    assert f"the data folder {data} was deleted or moved: what it held may be lost" in app.complaints
+    assert f"the data folder {data} was deleted or moved: what it held may be lost" in app.shutdown_errors
 
 
 def test_an_error_on_the_way_down_is_not_told_as_one_of_the_start(

@@ -6,7 +6,7 @@ import pytest
 
 from growd.config import ChamberOptions, ChannelOptions, Config, ConfigError, Light, RelayOptions, Simulator
 from growd.runtime.clock import RealClock
-from growd.wiring.app import open_configured
+from growd.wiring.hardware import open_configured
 from growd.wiring.outputs import check_lamps, light_device, relay_device
 from growd_drivers.errors import HardwareUnavailableError
 from growd_hwsim.faults import Fault

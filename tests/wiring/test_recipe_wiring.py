@@ -24,7 +24,7 @@ from growd.control.topics import declare_environment
 from growd.recipes.interpreter import check
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
-from growd.wiring.app import check_config
+from growd.wiring.config_checks import check_config
 from growd.wiring.recipes import recipe_runners
 from support.clock import ManualClock
 from support.running import running

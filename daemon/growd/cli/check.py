@@ -16,7 +16,8 @@ from growd.config import Config, ConfigError, load
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.text import printable
-from growd.wiring.app import DEVICE_CHECKS, DOUBTS, open_configured
+from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
+from growd.wiring.hardware import open_configured
 from growd_drivers.errors import DriverError
 from growd_hwsim.errors import SimulationError
 

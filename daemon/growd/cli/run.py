@@ -59,7 +59,8 @@ def run(
     _make_safe(load_outputs(config, settings + given), data)
     # Importing the rest takes time and may fail: by then the outputs are safe.
     from growd.runtime.event_loop import allow_open_files, run_on_loop  # noqa: PLC0415
-    from growd.wiring.app import DEVICE_CHECKS, DOUBTS, App  # noqa: PLC0415
+    from growd.wiring.app import App  # noqa: PLC0415
+    from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS  # noqa: PLC0415
 
     allow_open_files()
     try:
@@ -72,8 +73,8 @@ def run(
         run_on_loop(app.run(functools.partial(_greet, configuration, to_journal=to_journal)))
     except (ConfigError, StartError) as error:
         refuse(error)
-    if app.complaints:
-        click.echo(f"growd has stopped, but {'; '.join(app.complaints)}", err=True)
+    if app.shutdown_errors:
+        click.echo(f"growd has stopped, but {'; '.join(app.shutdown_errors)}", err=True)
         sys.exit(1)
     click.echo("growd has stopped: outputs are safe, points are stored.")
 

@@ -1,4 +1,4 @@
-"""What the daemon finds on the disk when it starts: its data folder, the database's files, credentials."""
+"""Credentials and certificates in files that the configuration names."""
 
 from __future__ import annotations
 
@@ -12,12 +12,6 @@ from growd.store.replication import ReplicationTrust
 
 if TYPE_CHECKING:
     from growd.config import Replication
-
-
-def couchdb_folder() -> Path:
-    """The folder `couchdb/` (design documents, the embedded server): the package's, or the checkout's."""
-    packaged = Path(__file__).parents[1] / "_couchdb"
-    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "couchdb"
 
 
 def read_credentials(

@@ -1,0 +1,50 @@
+"""The database server and the replications, built from the configuration."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from growd.store.database import Database
+from growd.store.replication import Replicator
+from growd.wiring.files import read_credentials, read_trust
+
+if TYPE_CHECKING:
+    from growd.bus import Bus
+    from growd.config import Config
+    from growd.store.local import LocalStore
+
+
+def couchdb_folder() -> Path:
+    """The folder `couchdb/` (design documents, the embedded server): the package's, or the checkout's."""
+    packaged = Path(__file__).parents[1] / "_couchdb"
+    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "couchdb"
+
+
+def configured_database(config: Config, data: Path) -> Database:
+    """The database of a daemon with this data folder. Blocking: reads credentials. Raises `ConfigError`."""
+    couchdb = config.couchdb
+    return Database(
+        files=couchdb_folder(),
+        data=data / "couchdb",
+        design_name=config.http.name,
+        url=couchdb.url,
+        credentials=read_credentials(couchdb.credentials_file),
+        prefix=couchdb.prefix,
+        node=couchdb.node,
+        client_design_documents=couchdb.client_design_documents,
+    )
+
+
+async def configured_replicator(
+    config: Config, bus: Bus, local: LocalStore, database: Database
+) -> Replicator:
+    """The replications of a database. Raises `ConfigError` for unusable credentials or certificates."""
+    options = config.replication
+    file = options.credentials_file
+    credentials = await asyncio.to_thread(read_credentials, file, "replication", is_secret=True)
+    trust = await asyncio.to_thread(read_trust, options)
+    replicator = Replicator(bus, database, options, local.device, credentials=credentials, trust=trust)
+    database.when_up(replicator.look_now)
+    return replicator

@@ -1,0 +1,78 @@
+"""The hardware and the clock that the configuration chooses: those of the machine, or simulated ones."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from typing import TYPE_CHECKING, cast
+
+from growd.config import ConfigError
+from growd.runtime.clock import AcceleratedClock, RealClock
+from growd.runtime.supervisor import Supervisor
+from growd.wiring.outputs import check_lamps
+from growd_drivers.hardware import Hardware, open_hardware
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from growd.bus import Bus
+    from growd.config import Config
+    from growd.runtime.clock import Clock
+    from growd.runtime.liveness import Liveness
+    from growd.store.local import LocalStore
+    from growd_hwsim.hardware import SimulatedHardware
+
+# Modules of the simulation are imported where they are used, so that a real chamber does not load them.
+
+
+def open_configured(config: Config, clock: Clock) -> Hardware:
+    """Open the hardware on the time of `clock`. Blocking.
+
+    Raises `HardwareUnavailableError`; `ConfigError` if this machine can not drive the lamps as configured;
+    `SimulationError` for an unusable file of the simulator.
+    """
+    if config.simulator.enabled:
+        from growd.wiring.simulator import simulated_hardware  # noqa: PLC0415
+
+        hardware: Hardware = simulated_hardware(config, clock)
+    else:
+        hardware = open_hardware(sleep=clock.sleep_blocking, monotonic=clock.monotonic)
+    try:
+        check_lamps(hardware, config)
+    except ConfigError:
+        hardware.close()
+        raise
+    return hardware
+
+
+@contextlib.asynccontextmanager
+async def opened_hardware(config: Config, bus: Bus) -> AsyncIterator[Hardware]:
+    """The hardware, open for the body. Raises what `open_configured` does."""
+    hardware = await asyncio.to_thread(open_configured, config, bus.clock)
+    try:
+        if config.simulator.enabled:
+            from growd.wiring.fault_services import FaultServices  # noqa: PLC0415
+
+            FaultServices(bus, cast("SimulatedHardware", hardware).faults)
+        yield hardware
+    finally:
+        await asyncio.to_thread(hardware.close)
+
+
+@contextlib.asynccontextmanager
+async def chosen_clock(config: Config, local: LocalStore, liveness: Liveness) -> AsyncIterator[Clock]:
+    """The clock of the machine; for simulated hardware one that may run fast and never goes back."""
+    if not config.simulator.enabled:
+        yield RealClock()
+        return
+    from growd.wiring.simulator import release_time, reserve_time, simulated_clock  # noqa: PLC0415
+
+    clock = await simulated_clock(config, local)
+    if not isinstance(clock, AcceleratedClock):
+        yield clock
+        return
+    async with Supervisor(clock, liveness) as supervisor:
+        supervisor.start("simulated time", functools.partial(reserve_time, local, clock))
+        yield clock
+    await release_time(local, clock)
