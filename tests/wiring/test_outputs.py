@@ -99,7 +99,7 @@ def test_two_channels_of_the_lamp_on_one_of_the_pwm_are_refused_where_the_machin
         ConfigError, match=r"\[light\] channel.pin: white and blue, on GPIO 12 and 18, have one"
     ):
         check_lamps(machine, Config(light=light))
-    monkeypatch.setattr("growd.wiring.app.open_hardware", lambda **_: machine)
+    monkeypatch.setattr("growd.wiring.hardware.open_hardware", lambda **_: machine)
     with pytest.raises(ConfigError, match="white and blue"):
         open_configured(Config(simulator=Simulator(enabled=False), light=light), RealClock())
     red = Light(hardware_pwm=True, channel=(ChannelOptions(name="red", pin=12),))
