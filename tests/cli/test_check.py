@@ -388,7 +388,7 @@ async def test_a_sound_configuration_is_told_with_what_it_names(tmp_path: Path):
             "co2: MH-Z19 on /dev/serial0: air_carbon_dioxide",
             "light: lamp on GPIO 12 (white): light_intensity_white",
             "fan: relay on GPIO 24, active low: air_flush_on",
-            "The configuration is sound, for the hardware of this machine.",
+            "The configuration is valid, for the hardware of this machine.",
         ],
     )
 
@@ -415,7 +415,7 @@ def test_a_doubtful_option_is_a_warning_with_its_line_and_refuses_nothing(tmp_pa
     where = f"warning: {file}:11: [interlock] ceiling_ppm: "
     expected = f"{where}30000 is far above the default of 5000; set it below 10000"
     assert (status, printed.splitlines()[0]) == (0, expected)
-    assert "The configuration is sound" in printed
+    assert "The configuration is valid" in printed
 
 
 def test_a_file_that_does_not_say_whether_the_hardware_is_simulated_is_warned_of(tmp_path: Path):
@@ -530,7 +530,7 @@ def test_the_devices_of_several_environments_are_told_with_their_environment(tmp
     )
     status, printed = said("check", "--hardware", "--config", str(file), "--faults", str(faults))
     lines = printed.splitlines()
-    assert (status, lines[-1]) == (1, "2 of 4 devices answer, of simulated hardware.")
+    assert (status, lines[-1]) == (1, "2 of 4 devices answer (simulated hardware).")
     assert lines[0].startswith("environment_1/air: SCD30 at 0x61 on I2C bus 1 answers: ")
     assert lines[1].startswith("shelf_2/air: SCD30 at 0x61 on I2C bus 3 does not answer")
     assert lines[2].startswith("shelf_2/light: GPIO 20 can't be driven: ")
@@ -596,14 +596,14 @@ def test_what_keeps_a_check_from_beginning_is_one_sentence(arguments: list[str],
 def test_the_simulated_machine_answers_and_its_faults_are_found(tmp_path: Path, jumping: None):
     status, printed = said("check", "--hardware", "--set", "light.enabled=true")
     assert status == 0, printed
-    assert printed.splitlines()[-1] == "3 of 3 devices answer, of simulated hardware."
+    assert printed.splitlines()[-1] == "3 of 3 devices answer (simulated hardware)."
     faults = tmp_path / "faults.toml"
     faults.write_text('[[fault]]\ndevice = "scd30"\nkind = "absent"\n')
     status, printed = said("check", "--hardware", "--set", "light.enabled=true", "--faults", str(faults))
     assert status == 1
     first, *_, last = printed.splitlines()
     assert first.startswith("scd30_1: SCD30 at 0x61 on I2C bus 1 does not answer")
-    assert last == "2 of 3 devices answer, of simulated hardware."
+    assert last == "2 of 3 devices answer (simulated hardware)."
 
 
 async def test_hardware_that_a_growd_has_is_not_touched():
@@ -611,4 +611,4 @@ async def test_hardware_that_a_growd_has_is_not_touched():
         settings = ("--set", f"http.port={daemon.port}", "--set", "simulator.enabled=false")
         status, printed = await asyncio.to_thread(said, "check", "--hardware", *settings)
     assert status == 1
-    assert printed.startswith(f"growd: growd runs at {daemon.origin}/_svc and has the hardware")
+    assert printed.startswith(f"growd: growd is running at {daemon.origin}/_svc and owns the hardware")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
-from growd.cli.config_files import faults_of_files, left_to_systemd
+from growd.cli.check import faults_of_files, systemd_credentials
 from growd.cli.main import main
 from growd.config import load
 
@@ -60,7 +60,7 @@ def test_the_credentials_of_systemd_are_no_fault_and_are_said(tmp_path: Path, mo
     file.write_text(TEXT.format(folder=".").replace("./", "").replace('ca_file = "ca.pem"', ""))
     config = load(file, environ={})
     assert list(faults_of_files(config)) == []
-    assert left_to_systemd(config) == ["cert.pem", "couchdb", "far", "key.pem", "mail"]
+    assert systemd_credentials(config) == ["cert.pem", "couchdb", "far", "key.pem", "mail"]
 
 
 def test_growd_check_says_both(tmp_path: Path):
@@ -72,4 +72,4 @@ def test_growd_check_says_both(tmp_path: Path):
     file.write_text("[couchdb]\nurl = 'http://x'\ncredentials_file = 'no_such_credential'\n")
     left = CliRunner().invoke(main, ["check", "--config", str(file)])
     assert left.exit_code == 0
-    assert "no_such_credential: not looked for" in left.output
+    assert "no_such_credential: not checked" in left.output

@@ -242,7 +242,7 @@ async def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     done = await exported(tmp_path / "a", "--format", "parquet")
     assert (done.exit_code, done.stderr) == (
         1,
-        "growd: Parquet needs pyarrow: pip install pyarrow, in the environment of growd\n",
+        "growd: Parquet needs pyarrow: run pip install pyarrow in growd's environment\n",
     )
 
 
@@ -275,12 +275,12 @@ async def test_another_query_is_refused_unless_it_may_begin_anew(database_server
     [
         (["--cols", "a,,b"], "must be different names"),
         (["--cols", "a,a"], "must be different names"),
-        (["--start", "yesterday"], "yesterday is no time"),
-        (["--end", "nan"], "nan is no time"),
+        (["--start", "yesterday"], "yesterday is not a time"),
+        (["--end", "nan"], "nan is not a finite time"),
         (["--format", "xml"], "'xml' is not one of"),
-        (["--every", "60"], "--every belongs to --wide"),
-        (["--wide", "--cols", "time"], "--cols does not go with --wide"),
-        (["--wide", "--category", "event"], "--wide has no place for events"),
+        (["--every", "60"], "--every needs --wide"),
+        (["--wide", "--cols", "time"], "--cols can't be used with --wide"),
+        (["--wide", "--category", "event"], "--wide can't show events"),
         (["--wide", "--every", "0.5"], "0.5 is not in the range"),
     ],
 )

@@ -1,48 +1,55 @@
-"""The command `growd check`: the configuration, and the devices that it names."""
+"""`growd check`: the configuration, the files it references and, with --hardware, the devices."""
 
 from __future__ import annotations
 
+import functools
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from growd.cli.asking import is_running
 from growd.cli.client import ClientError, DaemonClient, address_of, trusting
-from growd.cli.config_files import faults_of_files, left_to_systemd
 from growd.cli.hardware_check import check_hardware, described
 from growd.cli.options import config_option, faults_option, hardware_of, refuse, set_option
 from growd.config import Config, ConfigError, load
+from growd.config.secrets import secret_path
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.text import printable
+from growd.server.tls import CertificateError, read_pair
+from growd.wiring.alert_channels import read_trusted, secret_of
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
+from growd.wiring.files import read_credentials, read_trust
 from growd.wiring.hardware import open_configured
 from growd_drivers.errors import DriverError
 from growd_hwsim.errors import SimulationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from growd.cli.hardware_check import DeviceAnswer
+
+_SECRETS: Final = ("password_file", "secret_file", "token_file")
 
 
 @click.command()
 @config_option
 @set_option
 @faults_option
-@click.option("--hardware", is_flag=True, help="Ask each device whether it answers.")
+@click.option("--hardware", is_flag=True, help="Test whether each device answers.")
 def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None, hardware: bool) -> None:
-    """Check the configuration, and list the devices that it names.
+    """Check the configuration, and list its devices.
 
-    The files with logins, secrets and certificates that it names are read, too. With --hardware each sensor
-    is set up and read, and each output is claimed at its safe value, which it keeps. growd must not run
-    meanwhile, unless the hardware is simulated.
+    Also reads the referenced files with logins, secrets and certificates. With --hardware, each sensor is set
+    up and read, and each output is driven to its safe value. growd must not be running then, unless the
+    hardware is simulated.
     """
     given = () if faults is None else (f"simulator.faults={faults}",)
     try:
         configuration = load(
-            config, settings + given, checks=DEVICE_CHECKS, doubts=DOUBTS, warn=_tell_warning
+            config, settings + given, checks=DEVICE_CHECKS, doubts=DOUBTS, warn=_print_warning
         )
         _check_files(configuration)
         if hardware:
@@ -51,9 +58,9 @@ def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None,
         refuse(error)
     for name, sentence in described(configuration):
         click.echo(f"{name}: {sentence}")
-    for credential in left_to_systemd(configuration):
-        click.echo(f"{credential}: not looked for, as only the service sees the credentials of systemd")
-    click.echo(f"The configuration is sound, for {hardware_of(configuration)}.")
+    for credential in systemd_credentials(configuration):
+        click.echo(f"{credential}: not checked; only the service can read systemd credentials")
+    click.echo(f"The configuration is valid, for {hardware_of(configuration)}.")
 
 
 def _check_files(config: Config) -> None:
@@ -62,37 +69,81 @@ def _check_files(config: Config) -> None:
 
 
 def _all_answer(config: Config) -> bool:
-    """Ask the hardware, a line for each device. Raises what opening the hardware raises."""
+    """Test the hardware, with a line for each device. Raises the errors of opening it."""
     if not config.simulator.enabled and config.http.port:
         _check_not_running(config)
     clock = RealClock()
     hardware = open_configured(config, clock)
     try:
-        findings = run_on_loop(check_hardware(config, hardware, clock, _tell))
+        findings = run_on_loop(check_hardware(config, hardware, clock, _print_finding))
     finally:
         hardware.close()
     answering = sum(finding.answers for finding in findings)
-    click.echo(f"{answering} of {len(findings)} devices answer, of {hardware_of(config)}.")
+    click.echo(f"{answering} of {len(findings)} devices answer ({hardware_of(config)}).")
     return answering == len(findings)
 
 
-def _tell_warning(sentence: str) -> None:
+def _print_warning(sentence: str) -> None:
     click.echo(f"warning: {printable(sentence)}")
 
 
-def _tell(finding: DeviceAnswer) -> None:
+def _print_finding(finding: DeviceAnswer) -> None:
     click.echo(f"{finding.device}: {finding.sentence}")
 
 
 def _check_not_running(config: Config) -> None:
-    """Two programs at one pin would switch each other's outputs. Raises `ClientError`."""
+    """A running daemon owns the pins. Raises `ClientError` if one answers."""
     address = address_of(config.http, None, config.tls)
-    # whoever answers there; no login is sent
+    # any server; no login is sent
     tls = trusting(None, insecure=True) if address.scheme == "https" else None
     with DaemonClient(address, tls=tls) as client:
         is_there = is_running(client)
     if is_there:
         raise ClientError(
-            f"growd runs at {address} and has the hardware: `growd status` tells how its devices are; "
-            "to ask them here, stop it first"
+            f"growd is running at {address} and owns the hardware: use `growd status` to see its devices, "
+            "or stop it first"
         )
+
+
+def faults_of_files(config: Config) -> Iterator[str]:
+    """A message for each referenced file that would prevent a start. Blocking."""
+    for name, read in _reads(config):
+        if _is_credential(name):
+            continue
+        try:
+            read()
+        except (ConfigError, CertificateError) as error:
+            yield str(error)
+
+
+def systemd_credentials(config: Config) -> list[str]:
+    """The names of systemd credentials, which only the service can read."""
+    return sorted({name for name, _ in _reads(config) if _is_credential(name)})
+
+
+def _is_credential(name: str) -> bool:
+    """Whether a name has no folder and is not a file here."""
+    return bool(name) and "/" not in name and not secret_path(name).exists()
+
+
+def _reads(config: Config) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The files to read, each with its name in the configuration."""
+    couchdb, replication, tls = config.couchdb, config.replication, config.tls
+    yield couchdb.credentials_file, functools.partial(read_credentials, couchdb.credentials_file)
+    if replication.url:
+        file = replication.credentials_file
+        yield file, functools.partial(read_credentials, file, "replication", is_secret=True)
+        yield "", functools.partial(read_trust, replication)
+    if tls.certificate:
+        pair = secret_path(tls.certificate), secret_path(tls.key)
+        reading = functools.partial(read_pair, *pair)
+        yield tls.certificate, reading if not _is_credential(tls.key) else _nothing
+        yield tls.key, _nothing
+    for channel in config.notify:
+        for option in _SECRETS:
+            yield getattr(channel, option), functools.partial(secret_of, channel, option)
+        yield "", functools.partial(read_trusted, channel)  # never a systemd credential
+
+
+def _nothing() -> None:
+    """A file that is read with another one."""

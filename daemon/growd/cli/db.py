@@ -1,4 +1,4 @@
-"""The command line around the database: `growd db export` and `growd db rejected`."""
+"""`growd db`: export points, and list those that the database rejected."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _STEPS: Final = 1_000  # of a progress bar
 
 
 class _Time(click.ParamType[float]):
-    """UNIX seconds, or a date and time in ISO 8601; UTC where no zone is given."""
+    """UNIX seconds, or an ISO 8601 date and time; UTC by default."""
 
     name = "time"
 
@@ -60,16 +60,20 @@ class _Time(click.ParamType[float]):
             try:
                 moment = datetime.fromisoformat(text)
             except ValueError:
-                self.fail(f"{text} is no time: give UNIX seconds, or 2026-11-22T00:05:03Z", param, ctx)
+                self.fail(
+                    f"{text} is not a time: use UNIX seconds, or a form such as 2026-11-22T00:05:03Z",
+                    param,
+                    ctx,
+                )
             seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         if not math.isfinite(seconds):
-            self.fail(f"{text} is no time", param, ctx)
+            self.fail(f"{text} is not a finite time", param, ctx)
         return seconds
 
 
 @click.group()
 def db() -> None:
-    """Work with the database of points."""
+    """Export points, and list those that the database rejected."""
 
 
 @db.command()
@@ -80,39 +84,43 @@ def db() -> None:
     required=True,
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="The file to write; - is standard output (CSV only).",
+    help="Write to FILE; - is standard output (CSV only).",
 )
 @click.option(
     "--view",
     type=click.Choice(["by_variable", "by_timestamp"]),
     default="by_variable",
     show_default=True,
-    help="Which order the points come in.",
+    help="The order of the points.",
 )
-@click.option("--environment", metavar="ID", default="", help="Points of this environment only.")
-@click.option("--variable", metavar="NAME", default="", help="Points of this variable only.")
+@click.option("--environment", metavar="ID", default="", help="Only points of this environment.")
+@click.option("--variable", metavar="NAME", default="", help="Only points of this variable.")
 @click.option(
     "--category",
     type=click.Choice([*POINTS, *EVENTS, ALL]),
     default="measured",
     show_default=True,
-    help="Points of this category only.",
+    help="Only points of this category.",
 )
 @click.option(
-    "--recipe-marks", is_flag=True, help="Include recipe_start and recipe_end (desired, texts); all has them."
+    "--recipe-marks",
+    is_flag=True,
+    help="Include recipe_start and recipe_end (desired points with text); implied by --category all.",
 )
 @click.option(
     "--start",
     type=_Time(),
     metavar="TIME",
-    help="The first time: UNIX seconds or ISO 8601, in UTC where no zone is given (2026-11-22T10:00+01:00).",
+    help="The first time: UNIX seconds or ISO 8601 (2026-11-22T10:00+01:00), UTC by default.",
 )
 @click.option("--end", type=_Time(), metavar="TIME", help="The last time.")
 @click.option("--cols", metavar="A,B", help=f"Columns.  [default: {','.join(COLUMNS)}]")
-@click.option("--wide", is_flag=True, help="One column for each variable, one row for each step of time.")
-@click.option("--every", type=click.FloatRange(1), metavar="SECONDS", help="That step.  [default: 60]")
+@click.option("--wide", is_flag=True, help="One column per variable, one row per time step.")
+@click.option(
+    "--every", type=click.FloatRange(1), metavar="SECONDS", help="The time step of --wide.  [default: 60]"
+)
 @click.option("--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True)
-@click.option("--restart", is_flag=True, help="Begin anew, whatever is there.")
+@click.option("--restart", is_flag=True, help="Start from the beginning, even if FILE.part exists.")
 @client_options
 def export(
     *,
@@ -131,23 +139,22 @@ def export(
     restart: bool,
     daemon: DaemonOptions,
 ) -> None:
-    """Write the measured points into FILE, or those of another category, or some of them.
+    """Write the measured points to FILE, or those of another category.
 
-    They come from the configured CouchDB, or else through the running daemon. Times in FILE are UTC. What
-    came before a cut stays in FILE.part: the same command goes on there.
+    The points come from the configured CouchDB, or else from the running daemon. Times in FILE are UTC. If
+    the export is interrupted, run the same command again: it continues FILE.part.
 
-    With --wide each row has the last value of every variable at its time: a measured one for a little more
-    than the time after which growd stores it again ([store] maximum_interval_s), or until its sensor fails,
-    the others until they change. Columns of other categories are called desired/NAME, commanded/NAME and
-    quality/NAME.
+    With --wide, each row has the latest value of every variable. A measured value counts for a little longer
+    than [store] maximum_interval_s, or until its sensor fails; other values count until they change. Columns
+    of other categories are named desired/NAME, commanded/NAME and quality/NAME.
 
-    The exit status is 0 when FILE is whole; 1 where it can't be written, where another query was begun,
-    where the database refuses or where there is no such name; 2 for a wrong command line; 3 where the
-    database does not answer or broke off, so that the same command may be tried again.
+    Exit status: 0 if FILE is complete; 1 if it can't be written, if FILE.part is of another query, if the
+    database refuses, or for an unknown name; 2 for a usage error; 3 if the database does not answer or the
+    connection broke (run the command again).
     """
     _check(cols, every, category, kind, wide=wide, is_stream=str(path) == "-")
     if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
-        refuse("Parquet needs pyarrow: pip install pyarrow, in the environment of growd")
+        refuse("Parquet needs pyarrow: run pip install pyarrow in growd's environment")
     try:
         query = ExportQuery(
             "by_timestamp" if wide else view,
@@ -177,15 +184,19 @@ def export(
 @db.command()
 @click.option("--retry", is_flag=True, help="Send them again.")
 @click.option(
-    "--limit", type=click.IntRange(1, MOST_LISTED), default=100, show_default=True, help="How many."
+    "--limit",
+    type=click.IntRange(1, MOST_LISTED),
+    default=100,
+    show_default=True,
+    help="Maximum number of points.",
 )
 @json_option
 @client_options
 def rejected(*, retry: bool, limit: int, as_json: bool, daemon: DaemonOptions) -> None:
-    """List the points that the database refused, with its reasons; the oldest come first.
+    """List the points that the database rejected, with its reasons, oldest first.
 
-    They are kept aside, and hold up no others. The exit status is 0, 1 where they can't be read or sent, 3
-    where no daemon answers.
+    They are stored locally and do not block other points. Exit status: 0; 1 if they can't be read or sent;
+    3 if no daemon answers.
     """
     asked: tuple[str, dict[str, int]] = (
         ("store/retry_rejected", {}) if retry else ("store/rejected", {"limit": limit})
@@ -242,7 +253,7 @@ def _export(file: PartFile, source: PointSource, query: ExportQuery, kind: str, 
 async def _read(
     file: ExportFile, source: PointSource, query: ExportQuery, kind: str, report: Callable[[Progress], None]
 ) -> tuple[str, ...]:
-    """The columns."""
+    """Write the rows; returns the columns."""
     async with open_export(source, query) as reading:
         await (reading.to_rows if kind == "parquet" else reading.to_csv)(file, report)
         return reading.columns
@@ -251,26 +262,26 @@ async def _read(
 def _check(
     cols: str | None, every: float | None, category: str, kind: str, *, wide: bool, is_stream: bool
 ) -> None:
-    """Refuse options that exclude each other."""
+    """Refuse options that can't be used together."""
     if every is not None and not wide:
-        raise click.UsageError("--every belongs to --wide")
+        raise click.UsageError("--every needs --wide")
     if wide and cols is not None:
-        raise click.UsageError("--cols does not go with --wide, whose columns are the variables")
+        raise click.UsageError("--cols can't be used with --wide, whose columns are the variables")
     if wide and category == "event":
-        raise click.UsageError("--wide has no place for events; leave --wide out")
+        raise click.UsageError("--wide can't show events; leave out --wide")
     if is_stream and kind == "parquet":
-        raise click.UsageError("Parquet needs a file, not standard output")
+        raise click.UsageError("Parquet needs a file; standard output is not possible")
 
 
 def _carried_s(daemon: DaemonOptions) -> float:
-    """For how long a measured value counts: a tenth more than the time after which it is stored again."""
+    """How long a measured value counts: 1.1 times the longest interval between stored points."""
     store = daemon.configuration().store
     return 1.1 * max(store.rule_of(name).maximum_interval_s or 0.0 for name in ("", *store.variable))
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Progress], None]]:
-    """A bar on standard error, if that is a terminal."""
+    """A progress bar on standard error, if that is a terminal."""
     with click.progressbar(
         length=_STEPS,
         label="points",
@@ -285,7 +296,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
 
 
 def _source(daemon: DaemonOptions) -> PointSource:
-    """The database itself if one is configured, else the daemon before it. Reads the file of credentials."""
+    """The configured database, else the daemon in front of it. Reads the credentials file."""
     config = daemon.configuration()
     couchdb = config.couchdb
     names = Databases.prefixed(couchdb.prefix)
@@ -301,7 +312,7 @@ def _source(daemon: DaemonOptions) -> PointSource:
 
 
 def _query_of(query: ExportQuery, kind: str, source: PointSource) -> dict[str, str]:
-    """What must be the same for a second try to go on with the first."""
+    """The parts of the query that must be the same to continue FILE.part."""
     return {
         "--view": query.view,
         "--environment": query.environment,
@@ -320,6 +331,6 @@ def _query_of(query: ExportQuery, kind: str, source: PointSource) -> dict[str, s
 def _columns(text: str) -> tuple[str, ...]:
     columns = tuple(name.strip() for name in text.split(","))
     if not all(columns) or len(set(columns)) < len(columns):
-        sentence = f"must be different names with commas between, got {text!r}"
+        sentence = f"must be different names separated by commas, got {text!r}"
         raise click.BadParameter(sentence, param_hint="--cols")
     return columns
