@@ -10,7 +10,7 @@ import pytest
 
 from growd.api.requests import _decoded as decoded
 from growd.api.rest import Limits
-from growd.bus.params import MAX_PARAMETERS
+from growd.bus.parameter_rules import MAX_PARAMETERS
 from support.daemon import CALIBRATE, CO2, LIGHT, POSITION, START, STOP, serving
 from support.raw_http import raw_client
 from support.waiting import until

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from parameter_store import HeldStore, MemoryStore, canonical
 
-from growd.bus import params
+from growd.bus import parameter_rules, params
 from growd.bus.errors import (
     BusyError,
     CapacityError,
@@ -116,7 +116,7 @@ async def test_a_list_of_names_that_was_given_out_is_the_callers():
 
 
 async def test_the_number_of_parameters_is_limited(monkeypatch):
-    monkeypatch.setattr(params, "MAX_PARAMETERS", 4)
+    monkeypatch.setattr(parameter_rules, "MAX_PARAMETERS", 4)
     store = MemoryStore()
     tree = Parameters({"a/b": 1, "a/c": 2, "d": 3}, store)
     with pytest.raises(CapacityError, match="parameters: 4"):
@@ -549,7 +549,7 @@ async def test_a_value_that_the_store_can_not_keep_fails_alone():
 async def test_an_object_with_more_members_than_there_may_be_is_refused_before_all_are_looked_at():
     tree = Parameters()
     with pytest.raises(CapacityError):
-        await tree.set("many", {str(number): number for number in range(params.MAX_PARAMETERS + 1)})
+        await tree.set("many", {str(number): number for number in range(parameter_rules.MAX_PARAMETERS + 1)})
     assert tree.names() == []
 
 

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class Tree:
-    """Leaves by their full names, `a/b/c`; what stands beneath a name is found without a walk."""
+    """Leaves by their full names, `a/b/c`, sorted, so that those beneath a name are neighbours."""
 
     def __init__(self, leaves: Mapping[str, Any] | None = None) -> None:
         self.leaves = dict(leaves or {})
-        self._names = sorted(self.leaves)  # what is beneath a name stands together
+        self._names = sorted(self.leaves)
 
     def copy(self) -> Tree:
         copied = Tree()
@@ -48,7 +48,7 @@ class Tree:
         return subtree
 
     def leaf_above(self, name: str) -> str | None:
-        """The leaf on the way to `name`, if there is one: nothing can stand beneath it."""
+        """The leaf on the way to `name`, if there is one; `name` can't exist then."""
         while "/" in name:
             name = name.rpartition("/")[0]
             if name in self.leaves:
@@ -61,19 +61,20 @@ class Tree:
         end = bisect_left(self._names, name + chr(ord("/") + 1), begin)
         return self._names[begin:end]
 
+    def at_or_beneath(self, name: str) -> list[str]:
+        """The leaf of this name, or all leaves beneath it."""
+        return [name] if name in self.leaves else self.beneath(name)
+
     def put(self, leaf: str, value: Any) -> None:
-        """Set a leaf; nothing stands above or beneath it."""
+        """Set a leaf that has no other above or beneath it."""
         if leaf not in self.leaves:
             insort(self._names, leaf)
         self.leaves[leaf] = value
 
-    def drop(self, leaf: str) -> None:
-        del self.leaves[leaf]
-        del self._names[bisect_left(self._names, leaf)]
-
     def change(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
-        """Drop leaves, then set others."""
+        """Remove leaves, then set others."""
         for leaf in removed:
-            self.drop(leaf)
+            del self.leaves[leaf]
+            del self._names[bisect_left(self._names, leaf)]
         for leaf, value in changes.items():
             self.put(leaf, value)

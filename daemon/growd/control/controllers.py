@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus, Node
     from growd.bus.messages import Message
-    from growd.bus.params import Parameter
+    from growd.bus.parameter_rules import Parameter
     from growd.bus.topics import Subscription
 
 PERIOD_S: Final = 1.0
