@@ -261,16 +261,16 @@ async def test_what_a_node_tells_of_the_moment_is_shown_at_once_and_never_kept()
     lag = tree.declare("replication/lag", GAIN, "replication", read_only=True)
     task = asyncio.create_task(tree.set("a", 1))
     await store.begun.wait()
-    lag.tell(7)
+    lag.show(7)
     assert tree.get("replication") == {"lag": 7.0}
     store.go_on.set()
     await task
     assert (lag.value, tree.get("a")) == (7.0, 1)
     assert store.kept() == {"a": 1}
     with pytest.raises(InvalidValueError, match="gain: expected float64"):
-        lag.tell("much")
+        lag.show("much")
     tree.undeclare(lag)
-    lag.tell(8)
+    lag.show(8)
     assert tree.get("replication/lag") == 7.0
 
 

@@ -307,7 +307,7 @@ async def test_each_variable_is_told_with_what_is_wanted_and_done_and_by_whom():
         http.publisher(commanded(SHELF, "air_flush_on")).publish(1.0)
         _, printed = await asked(daemon, "--json")
         told = {each["variable"]: each for each in json.loads(printed)["variables"]}
-        override.tell(540)
+        override.show(540)
         _, printed = await asked(daemon)
         _, again = await asked(daemon, "--json")
     assert {*told} == {

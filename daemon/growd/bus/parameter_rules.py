@@ -47,7 +47,7 @@ class Parameter:
         """Set it as its node; returns when it is saved."""
         await self._tree.set(self.name, value, node=self.node)
 
-    def tell(self, value: Any) -> None:
+    def show(self, value: Any) -> None:
         """Show a value that is not saved: after a restart the default holds. Raises `InvalidValueError`.
 
         For a read-only parameter.

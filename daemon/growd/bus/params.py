@@ -162,7 +162,7 @@ class Parameters:
         return parameter
 
     def show(self, parameter: Parameter, value: Any) -> None:
-        """Change a declared leaf without saving it; see `Parameter.tell`."""
+        """Change a declared leaf without saving it; see `Parameter.show`."""
         checked = parameter.field.check(value)
         if self._rules.declared.get(parameter.name) is parameter:
             self._tree.put(parameter.name, checked)

@@ -158,7 +158,7 @@ class Controller(ABC):
         if value is None:
             self._override = None
         if self._override_left.value != round(left):
-            self._override_left.tell(round(left))
+            self._override_left.show(round(left))
         return value
 
 

@@ -134,7 +134,7 @@ class RunStatus:
         state = _IDLE if active is None else active.state()
         self._topic.publish(state)
         for name, parameter in self._live.items():
-            parameter.tell(state[name])
+            parameter.show(state[name])
 
     async def keep(self, active: ActiveRun | None) -> None:
         """Set the parameters that are kept. Raises OSError."""

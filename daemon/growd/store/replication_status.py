@@ -134,7 +134,7 @@ class ReplicationHealth:
         }
         for name, value in values.items():
             if self._parameters[name].value != value:
-                self._parameters[name].tell(value)
+                self._parameters[name].show(value)
 
     def _enter(self, state: ReplicationState) -> None:
         self.state, self._since = state, time.time()

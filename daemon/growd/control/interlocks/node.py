@@ -398,7 +398,7 @@ class Interlocks:
         for name, (value, unit) in interlock.limits.items():
             field = Field(name, Kind.FLOAT64, unit=unit, default=value)
             parameter = self.node.declare(f"{base}/{name}", field, read_only=True)
-            parameter.tell(value)  # replaces the value of an earlier configuration
+            parameter.show(value)  # replaces the value of an earlier configuration
         if interlock.reset_hint:
             self.node.serve(
                 f"{base}/reset",
