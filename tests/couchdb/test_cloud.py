@@ -42,12 +42,12 @@ needs_couchdb = pytest.mark.skipif(
 
 
 def shell_blocks() -> list[str]:
-    """The commands of the README, in their order; the first block holds what stands for the reader's own."""
+    """The commands of the README in their order. The first block sets the reader's own names."""
     return re.findall(r"^```sh\n(.*?)^```$", (CLOUD / "README.md").read_text(), re.DOTALL | re.MULTILINE)
 
 
 class Shell:
-    """One shell that runs the README's blocks, with this test's names for the reader's own."""
+    """A shell that runs the README's blocks with the names of this test."""
 
     def __init__(self, server: DatabaseServer, folder: Path) -> None:
         assert server.auth is not None
@@ -70,7 +70,7 @@ class Shell:
         return [self.own["POINTS"], self.own["EVENTS"], self.own["RECIPES"], f"points_{self.own['DEVICE']}"]
 
     async def run(self, *blocks: str) -> str:
-        """What they print; a command that fails fails the test."""
+        """Their output. A command that fails fails the test."""
         script = "\n".join(self._with_own_names(block) for block in blocks)
         words = ["sh", "-euc", script]
         done = await asyncio.to_thread(
@@ -130,7 +130,7 @@ def rows(printed: str) -> list[Any]:
 
 
 @needs_couchdb
-async def test_every_command_of_the_readme_does_what_it_says(shell: Shell, cloud: Client):
+async def test_every_command_of_the_readme_works(shell: Shell, cloud: Client):
     blocks = shell_blocks()
     assert len(blocks) == 14
     await shell.run(*blocks)
@@ -142,7 +142,7 @@ async def test_every_command_of_the_readme_does_what_it_says(shell: Shell, cloud
 
 
 async def until_resharded(cloud: Client, database: str) -> None:
-    """A database can't be deleted under a job that splits it without an error in the server's log."""
+    """Deleting a database while a job splits it would log an error in the server."""
     async with asyncio.timeout(30):
         while True:
             jobs = (await cloud("GET", "/_reshard/jobs")).json["jobs"]
@@ -196,7 +196,7 @@ async def test_indexes_give_the_newest_of_a_device_and_of_all(shell: Shell, clou
 
 
 @needs_couchdb
-async def test_an_account_of_a_device_writes_its_own_points_and_nothing_else(shell: Shell, cloud: Client):
+async def test_the_account_of_a_device_writes_its_own_points_only(shell: Shell, cloud: Client):
     password = await set_up(shell)
     device, database = shell.own["DEVICE"], f"/{shell.own['POINTS']}"
     own, foreign = points(device, 1, 2), points(PointMaker.new_device(), 3)
@@ -211,7 +211,9 @@ async def test_an_account_of_a_device_writes_its_own_points_and_nothing_else(she
         assert (await account("PUT", f"{database}/_design/x", {})).status == 403
         assert (await account("PUT", f"/{shell.own['RECIPES']}/lettuce", {"format": "simple"})).status == 403
         assert (await account("GET", f"/{shell.own['RECIPES']}/_all_docs")).status == 200
-        assert (await account("PUT", f"{database}/_local/checkpoint", {})).status == 201  # a replicator does
+        assert (
+            await account("PUT", f"{database}/_local/checkpoint", {})
+        ).status == 201  # as a replicator does
     async with client_of(cloud.url) as nobody:
         assert (await nobody("GET", f"{database}/_all_docs")).status == 401
 
@@ -232,9 +234,7 @@ async def here(database: str, database_server: DatabaseServer, tmp_path: Path) -
 
 
 @needs_couchdb
-async def test_a_device_that_is_enrolled_replicates_into_its_partition(
-    shell: Shell, cloud: Client, here: Database
-):
+async def test_an_enrolled_device_replicates_into_its_partition(shell: Shell, cloud: Client, here: Database):
     password = await set_up(shell)
     device = shell.own["DEVICE"]
     await here.couch.bulk_docs(here.names.points, points(device, *range(20)))
@@ -262,7 +262,7 @@ async def until_lag(replication: Replicator, lag: int) -> None:
 
 
 @needs_couchdb
-async def test_a_reader_reads_and_writes_nothing(shell: Shell, cloud: Client):
+async def test_a_reader_cannot_write(shell: Shell, cloud: Client):
     await set_up(shell)
     await shell.run(block_with("ask() {"), "PASSWORD=pass", block_with("users/reader.json"))
     database = f"/{shell.own['POINTS']}"
@@ -273,7 +273,7 @@ async def test_a_reader_reads_and_writes_nothing(shell: Shell, cloud: Client):
 
 
 @needs_couchdb
-async def test_in_the_other_layout_a_device_sees_its_own_database_alone(shell: Shell, cloud: Client):
+async def test_in_the_other_layout_a_device_sees_only_its_own_database(shell: Shell, cloud: Client):
     password = await set_up(shell)
     device = shell.own["DEVICE"]
     await shell.run(block_with("ask() {"), f"DEVICE={device}", block_with("design/single.json"))
@@ -295,7 +295,7 @@ async def test_in_the_other_layout_a_device_sees_its_own_database_alone(shell: S
 
 
 async def first_row(account: Client, view: str, value: float) -> dict[str, Any]:
-    """The first row, once it has this value: in a cluster a node may answer that has not got it yet."""
+    """The first row, once it has this value: a node of a cluster may answer before it has the document."""
     async with asyncio.timeout(30):
         while True:
             found = (await account("GET", view, group_level=3)).json["rows"]
@@ -304,7 +304,7 @@ async def first_row(account: Client, view: str, value: float) -> dict[str, Any]:
             await asyncio.sleep(0.05)
 
 
-def test_files_are_whole_and_named_in_the_readme():
+def test_files_are_valid_and_named_in_the_readme():
     readme = (CLOUD / "README.md").read_text()
     for file in CLOUD.rglob("*.json"):
         assert isinstance(json.loads(file.read_text()), dict)
@@ -315,9 +315,9 @@ def test_files_are_whole_and_named_in_the_readme():
 
 
 @pytest.mark.parametrize("design", ["device", "fleet", "single"])
-async def test_only_what_was_measured_or_desired_is_in_the_views(couch: Client, database: str, design: str):
+async def test_the_views_have_measured_and_desired_points_only(couch: Client, database: str, design: str):
     document = json.loads((CLOUD / "design" / f"{design}.json").read_text(encoding="utf-8"))
-    document.pop("options", None)  # the views of a partitioned database in one that is not
+    document.pop("options", None)  # this database is not partitioned
     assert (await couch("PUT", f"{database}/_design/growd", document)).status == 201
     maker = PointMaker("0123456789ab")
     made = [

@@ -36,7 +36,7 @@ POINTS = [
 
 @pytest.fixture(params=reduces(), ids=lambda builtin: "_last" if builtin else "js")
 async def points(request: pytest.FixtureRequest, couch: Client, database: str) -> str:
-    # before the design: an older growd stored commands here too, which are refused now
+    # before the design document, which refuses the commands that an older growd stored here
     await couch("POST", f"{database}/_bulk_docs", {"docs": POINTS})
     await install_design(couch, database, "environmental_data_point", has_last=request.param)
     return database
@@ -74,7 +74,7 @@ async def test_desired_points_when_the_key_asks_for_them(couch: Client, points: 
 
 
 async def test_newest_first_with_a_limit_counts_every_row(couch: Client, points: str) -> None:
-    # the request of a control panel: start and end swapped because descending; null is a row as any other
+    # the request of a control panel: start and end are swapped for descending; null is a row like others
     key = ["chamber", "measured", "air_carbon_dioxide"]
     answer = await export(
         couch, points, group_level=4, startkey=[*key, {}], endkey=key, descending=True, limit=2
@@ -109,7 +109,7 @@ async def test_all_vars_newest_first(couch: Client, points: str) -> None:
     assert answer.body == HEAD + b"1005,light_illuminance,5\r\n1003,light_illuminance,7990.5\r\n"
 
 
-async def test_no_rows_is_the_head_alone(couch: Client, points: str) -> None:
+async def test_without_rows_only_the_head_is_sent(couch: Client, points: str) -> None:
     assert (await export(couch, points, group_level=4, startkey=["x"], endkey=["x", {}])).body == HEAD
 
 
@@ -147,7 +147,7 @@ async def test_columns_made_from_a_point(couch: Client, points: str) -> None:
     assert sorted(lines) == [f"made{n:02},{cells}" for n, (_, cells) in enumerate(MADE)]
 
 
-async def test_each_variable_has_the_unit_that_growd_knows(couch: Client, points: str) -> None:
+async def test_each_variable_has_its_unit(couch: Client, points: str) -> None:
     docs = [point(f"unit-{name}", name, 1, 1) for name in VARIABLES]
     await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
     answer = await export(couch, points, reduce=False, cols=["_id", "unit"])
@@ -173,14 +173,14 @@ AWKWARD = [
     (" spaces kept ", " spaces kept "),
     ("grüße \N{SEEDLING}", "grüße \N{SEEDLING}"),
     ("", ""),
-    # what a spreadsheet would run
+    # a spreadsheet would run this
     ("=1+1", "'=1+1"),
     ("+1", "'+1"),
     ("-1", "'-1"),
     ("@SUM(A1)", "'@SUM(A1)"),
     ("\tx", "'\tx"),
     ('=HYPERLINK("x","y")', '"\'=HYPERLINK(""x"",""y"")"'),
-    # numbers and flags are written as JSON, and are never taken for a formula
+    # numbers and flags are written as JSON and are not formulas
     (-3, "-3"),
     (1e21, "1e+21"),
     (1e-7, "1e-7"),

@@ -1,4 +1,4 @@
-"""Who may write design documents into the embedded server: their functions run inside it."""
+"""Only the owner writes design documents of the embedded server, whose functions run inside it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORM = {"Content-Type": "multipart/related; boundary=q"}
 
 
 def index_of(fields: Any) -> dict[str, Any]:
-    """An index of `a` whose definition names other fields: `_find` would fail over it."""
+    """An index of `a` whose definition names other fields, on which `_find` fails."""
     options = {} if fields is None else {"def": {"fields": fields}}
     return {
         "language": "query",
@@ -93,7 +93,7 @@ async def designs(client: Client, database: str) -> list[str]:
         ("DELETE", "/_index/_design%2Fsvc/json/all", None, {}),
     ],
 )
-async def test_a_client_writes_none(  # noqa: PLR0917  the parts of a request
+async def test_a_client_cannot_write_one(  # noqa: PLR0917  the parts of a request
     stranger: Client, database: str, method: str, path: str, body: Any, headers: dict[str, str]
 ) -> None:
     rev = (await stranger("GET", f"{database}/_design/svc")).json["_rev"]
@@ -126,7 +126,7 @@ async def test_of_many_documents_only_the_design_documents_are_refused(
     assert await designs(stranger, database) == ["_design/svc"]
 
 
-async def test_a_replication_brings_none(
+async def test_a_replication_copies_none(
     stranger: Client, database: str, own_server: EmbeddedProcess
 ) -> None:
     async with client_of(own_server.url) as far:
@@ -140,16 +140,14 @@ async def test_a_replication_brings_none(
     assert await designs(stranger, database) == ["_design/svc"]
 
 
-async def test_an_index_that_is_sound_may_be_put_and_deleted(stranger: Client, database: str) -> None:
+async def test_a_valid_index_can_be_put_and_deleted(stranger: Client, database: str) -> None:
     made = await stranger("PUT", f"{database}/_design/i", INDEX)
     assert made.status == 201
     assert (await stranger("POST", f"{database}/_find", {"selector": {"a": 1}})).status == 200
     assert (await stranger("DELETE", f"{database}/_design/i?rev={made.json['rev']}")).status == 200
 
 
-async def test_an_index_holds_no_function_and_may_be_made_and_deleted(
-    stranger: Client, database: str
-) -> None:
+async def test_an_index_without_functions_can_be_created_and_deleted(stranger: Client, database: str) -> None:
     made = await stranger(
         "POST", f"{database}/_index", {"index": {"fields": ["n"]}, "ddoc": "i", "name": "n"}
     )
@@ -188,7 +186,7 @@ async def test_a_regular_expression_that_backtracks_without_end_is_answered(
 
 
 @pytest.mark.parametrize("start", ["isArray", "doc.constructor", "emit"])
-async def test_functions_find_no_way_to_the_process(own_server: EmbeddedProcess, start: str) -> None:
+async def test_functions_cannot_reach_the_process(own_server: EmbeddedProcess, start: str) -> None:
     escape = f"function (doc) {{ emit({start}.constructor('return typeof process')()); }}"
     async with client_of(own_server.url) as client:
         await client("PUT", "/db")

@@ -66,14 +66,14 @@ async def test_csv_leaves_unit_and_quality_to_measured_values(couch: Client, eve
     )
 
 
-async def test_the_filter_lets_through_what_is_asked_for(couch: Client, events: str):
+async def test_the_filter_passes_the_requested_variables(couch: Client, events: str):
     for asked, expected in (({}, {0, 1, 2, 3, 4}), ({"category": "event", "environment": "other"}, {4})):
         answer = await couch("GET", f"{events}/_changes", filter="svc/by_variable", **asked)
         assert {row["id"] for row in answer.json["results"]} == {EVENTS[number].id for number in expected}
 
 
 @pytest.mark.parametrize("category", ["measured", "desired", "", None, 7])
-async def test_what_is_measured_or_desired_is_refused(couch: Client, events: str, category: object):
+async def test_measured_and_desired_points_are_refused(couch: Client, events: str, category: object):
     document = EVENTS[0].document() | {"_id": "new", "category": category}
     answer = await couch("PUT", f"{events}/new", document)
     assert (answer.status, answer.json["reason"].partition(",")[0]) == (

@@ -39,7 +39,7 @@ POINTS = [
 
 @pytest.fixture(params=reduces(), ids=lambda builtin: "_last" if builtin else "js")
 async def points(request: pytest.FixtureRequest, couch: Client, database: str) -> str:
-    # before the design: an older growd stored commands here too, which are refused now
+    # before the design document, which refuses the commands that an older growd stored here
     answer = await couch("POST", f"{database}/_bulk_docs", {"docs": POINTS})
     await install_design(couch, database, FOLDER, has_last=request.param)
     assert [outcome["id"] for outcome in answer.json if outcome.get("ok")] == [p["_id"] for p in POINTS]
@@ -83,9 +83,7 @@ async def test_by_variable_reduces_to_the_newest_point_of_each_variable(
     }
 
 
-async def test_of_two_points_of_one_moment_the_one_with_the_later_id_is_the_newest(
-    couch: Client, points: str
-) -> None:
+async def test_of_two_points_with_one_time_the_later_id_is_the_newest(couch: Client, points: str) -> None:
     twins = [point(name, "air_carbon_dioxide", 20.25) for name in ("co2-3", "co2-0")]
     await couch("POST", f"{points}/_bulk_docs", {"docs": twins})
     answer = await couch(
@@ -98,7 +96,7 @@ async def test_of_two_points_of_one_moment_the_one_with_the_later_id_is_the_newe
 
 
 async def test_many_points_reduce_to_the_newest(couch: Client, points: str) -> None:
-    # enough for a server to reduce what it has reduced before
+    # enough rows for a rereduce
     many = [point(f"many-{n:04}", "air_temperature", n) for n in range(1500)]
     await couch("POST", f"{points}/_bulk_docs", {"docs": many})
     answer = await couch(
@@ -131,7 +129,7 @@ async def test_all_vars_has_the_rows_of_by_variable(couch: Client, points: str) 
 
 
 def test_all_vars_shares_the_index_of_by_variable() -> None:
-    # CouchDB keeps one index for views of a design document with the same map function, to the letter
+    # CouchDB keeps one index for views with exactly the same map function
     views = FILES / "design" / FOLDER / "views"
     assert (views / "all_vars/map.js").read_bytes() == (views / "by_variable/map.js").read_bytes()
 
@@ -157,7 +155,7 @@ async def test_views_show_measured_and_desired_points_only(couch: Client, points
         ({"category": "none such"}, set()),
     ],
 )
-async def test_the_filter_lets_through_what_is_asked_for(
+async def test_the_filter_passes_the_requested_variables(
     couch: Client, points: str, asked: dict[str, Any], expected: set[str]
 ) -> None:
     answer = await couch("GET", f"{points}/_changes", filter="svc/by_variable", **asked)
@@ -182,7 +180,7 @@ async def test_a_value_may_be_any_scalar(couch: Client, points: str, value: obje
         ({"timestamp": "now"}, 'timestamp must be a number, UNIX time in seconds, not "now"'),
     ],
 )
-async def test_a_malformed_point_is_refused_with_a_sentence_that_names_the_field(
+async def test_the_error_for_a_malformed_point_names_the_field(
     couch: Client, points: str, change: dict[str, Any], sentence: str
 ) -> None:
     answer = await couch("PUT", f"{points}/new", point("new", "x", 1) | change)
@@ -199,7 +197,7 @@ async def test_a_point_without_a_field_is_refused(couch: Client, points: str, fi
     assert answer.json["reason"].endswith("it is missing")
 
 
-async def test_a_refused_point_does_not_stop_those_beside_it(couch: Client, points: str) -> None:
+async def test_a_refused_point_does_not_stop_others(couch: Client, points: str) -> None:
     docs = [point("first", "x", 1), point("bad", "x", 1, value=[]), point("last", "x", 1)]
     answer = await couch("POST", f"{points}/_bulk_docs", {"docs": docs})
     assert [(outcome["id"], outcome.get("error")) for outcome in answer.json] == [

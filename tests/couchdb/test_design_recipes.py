@@ -30,14 +30,14 @@ async def recipes(couch: Client, database: str) -> str:
 
 
 @pytest.mark.parametrize("recipe", [*SOUND, FLEX | {"author": "x"}, {"format": "a later one", "anything": 1}])
-async def test_a_recipe_of_the_right_shape_or_of_another_format_is_let_in(
+async def test_valid_recipes_and_those_of_unknown_formats_are_stored(
     couch: Client, recipes: str, recipe: dict[str, Any]
 ) -> None:
     assert (await couch("PUT", f"{recipes}/r", recipe)).status == 201
 
 
 @pytest.mark.parametrize(("recipe", "pointer"), MALFORMED)
-async def test_a_malformed_recipe_is_refused_with_the_place_that_is_wrong(
+async def test_the_error_for_a_malformed_recipe_names_the_place(
     couch: Client, recipes: str, recipe: dict[str, Any], pointer: str
 ) -> None:
     answer = await couch("PUT", f"{recipes}/r", recipe)
@@ -59,7 +59,7 @@ async def test_a_malformed_recipe_is_refused_with_the_place_that_is_wrong(
         ),
     ],
 )
-async def test_the_reason_says_what_was_expected_and_what_came(
+async def test_the_error_names_the_expected_and_the_given_value(
     couch: Client, recipes: str, recipe: dict[str, Any], reason: str
 ) -> None:
     answer = await couch("PUT", f"{recipes}/r", recipe)
@@ -68,7 +68,7 @@ async def test_the_reason_says_what_was_expected_and_what_came(
 
 @pytest.fixture(scope="module")
 def made() -> list[Any]:
-    """Recipes that are sound, and many that were once.
+    """Valid recipes, and many that were damaged.
 
     It may take longer than a server keeps an idle connection, and nobody sees it closed meanwhile. As a
     fixture of the module it is done before a test connects.
@@ -78,7 +78,9 @@ def made() -> list[Any]:
     return sound + collected(mutated(older), 60) + collected(mutated(recipe_strategies.PHASED), 60)
 
 
-async def test_what_the_database_refuses_would_not_run(couch: Client, recipes: str, made: list[Any]) -> None:
+async def test_the_database_refuses_only_recipes_that_would_not_run(
+    couch: Client, recipes: str, made: list[Any]
+) -> None:
     documents = [{**recipe, "_id": f"r{number}"} for number, recipe in enumerate(filter(is_json, made))]
     results = (await couch("POST", f"{recipes}/_bulk_docs", {"docs": documents})).json
     refused = {result["id"] for result in results if result.get("error") == "forbidden"}
@@ -87,14 +89,14 @@ async def test_what_the_database_refuses_would_not_run(couch: Client, recipes: s
     assert [one["_id"] for one in documents if one["_id"] in refused and not errors(check(one))] == []
 
 
-async def test_ten_thousand_operations_are_let_in(couch: Client, recipes: str) -> None:
+async def test_ten_thousand_operations_are_stored(couch: Client, recipes: str) -> None:
     operations = [[second, "air_temperature", 20.5] for second in range(10_000)]
     answer = await couch("PUT", f"{recipes}/r", {"format": "simple", "operations": operations})
     assert answer.status == 201
 
 
 def collected(strategy: st.SearchStrategy[Any], number: int) -> list[Any]:
-    """Examples for one request; a test with fixtures of the event loop can't be run again for each."""
+    """Examples for one request, because hypothesis cannot repeat a test with asynchronous fixtures."""
     found: list[Any] = []
 
     @settings(max_examples=number)
@@ -107,7 +109,7 @@ def collected(strategy: st.SearchStrategy[Any], number: int) -> list[Any]:
 
 
 def is_json(recipe: Any) -> bool:
-    """Whether every server can read it: whole characters, and numbers that a float can hold."""
+    """Whether every server can read it: valid characters, and numbers in the range of a float."""
     try:
         text = json.dumps(recipe, allow_nan=False, ensure_ascii=False)
         text.encode()
@@ -123,14 +125,14 @@ async def test_design_documents_and_deletions_pass(couch: Client, recipes: str) 
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-async def test_the_sample_recipes_are_let_in(couch: Client, recipes: str, name: str) -> None:
+async def test_the_sample_recipes_are_stored(couch: Client, recipes: str, name: str) -> None:
     assert SAMPLES[name]["_id"] == name
     assert (await couch("PUT", f"{recipes}/{name}", SAMPLES[name])).status == 201
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_sample_recipes_ask_for_what_the_chamber_can_give(name: str) -> None:
-    """A lamp of 20 000 lux and CO2, and nothing that would have to be warned of."""
+def test_the_sample_recipes_fit_the_chamber(name: str) -> None:
+    """A lamp of 20 000 lux and CO2, without a warning."""
     reach = {"light_illuminance": (0.0, 20_000.0), "air_carbon_dioxide": (0.0, 40_000.0)}
     plan, warnings = interpret(SAMPLES[name], reach)
     assert warnings == []
@@ -138,7 +140,7 @@ def test_the_sample_recipes_ask_for_what_the_chamber_can_give(name: str) -> None
     assert plan.set_points(plan.duration, midnight)["light_illuminance"] == 0
 
 
-async def test_an_environment_is_free_but_for_its_name(couch: Client, database: str) -> None:
+async def test_an_environment_needs_only_its_name(couch: Client, database: str) -> None:
     await install_design(couch, database, "environment")
     assert (await couch("PUT", f"{database}/a", {"name": "Chamber", "x": 1})).status == 201
     assert (await couch("PUT", f"{database}/b", {"x": 1})).status == 201

@@ -79,7 +79,7 @@ async def test_doc_ids_in_the_query(node: Client, feed: str) -> None:
     assert ids((await node("GET", feed, filter="_doc_ids", doc_ids=["d2"])).json["results"]) == ["d2"]
 
 
-async def test_long_polling_answers_at_once_when_there_is_something(node: Client, feed: str) -> None:
+async def test_long_polling_answers_at_once_if_there_are_changes(node: Client, feed: str) -> None:
     assert len((await node("GET", feed, feed="longpoll")).json["results"]) == 5
 
 
@@ -92,7 +92,7 @@ async def test_long_polling_waits_for_the_next_change(node: Client, store: str, 
     assert rest["last_seq"] == 6
 
 
-async def test_long_polling_with_a_filter_sleeps_through_what_it_does_not_show(
+async def test_long_polling_ignores_changes_that_its_filter_leaves_out(
     node: Client, store: str, feed: str
 ) -> None:
     async with node.open("GET", feed, feed="longpoll", since="now", filter="d/above", bound="8") as response:
@@ -121,7 +121,7 @@ async def test_the_continuous_feed_ends_with_its_limit_and_its_timeout(node: Cli
     assert json.loads(timed) == {"last_seq": 5, "pending": 0}
 
 
-async def test_a_heart_beats_while_a_filter_lets_nothing_through(node: Client, store: str, feed: str) -> None:
+async def test_heartbeats_come_while_a_filter_passes_nothing(node: Client, store: str, feed: str) -> None:
     await write(node, store, *range(10, 110))
     async with node.open("GET", feed, filter="d/slow", heartbeat=1) as response:
         head = [await response.content.readline() for _ in range(3)]
@@ -147,13 +147,13 @@ async def test_deleting_the_database_ends_its_feeds(node: Client, store: str, fe
         assert await response.content.readline() in {b'{"last_seq":5,"pending":0}\n', b""}
 
 
-async def test_feeds_that_clients_left_are_gone(own_server: EmbeddedProcess) -> None:
+async def test_a_feed_ends_when_its_client_disconnects(own_server: EmbeddedProcess) -> None:
     async with client_of(own_server.url) as node:
         await node("PUT", "/db")
         for _ in range(30):
             async with node.open("GET", "/db/_changes", feed="continuous", heartbeat=True) as response:
                 assert response.status == 200
-        # every feed that is left would write what comes now; the log would warn of leaked listeners
+        # a remaining feed would write this change; the log would warn of leaked listeners
         async with asyncio.TaskGroup() as group:
             for n in range(30):
                 group.create_task(write(node, "/db", n), name=f"write {n}")

@@ -1,4 +1,4 @@
-"""The embedded server on a disk that is full for a while: a limit on the size of its files does the same."""
+"""The embedded server on a full disk, simulated by a limit on the size of its files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIND = ("POST", "/db/_find", {"selector": {"text": {"$gt": None}}, "limit": 1000
 
 
 def limit_files(server: EmbeddedProcess, room: int) -> None:
-    """No file of the server grows beyond the log of the database `db` and `room` bytes."""
+    """Limit the files of the server to the log of the database `db` and `room` bytes."""
     size = max(path.stat().st_size for path in server.data.glob("db/*.log"))
     _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size + room, hard))
@@ -36,7 +36,7 @@ def end_limit(server: EmbeddedProcess) -> None:
 
 
 async def acknowledged_of(node: Client, ids: list[str]) -> set[str]:
-    """Those of the documents `ids` whose writes the server acknowledges."""
+    """The documents of `ids` whose writes the server acknowledges."""
     found = set()
     for doc in ids:
         with contextlib.suppress(aiohttp.ClientError):
@@ -45,7 +45,7 @@ async def acknowledged_of(node: Client, ids: list[str]) -> set[str]:
     return found
 
 
-async def test_what_it_acknowledges_after_a_failed_write_is_kept(
+async def test_writes_acknowledged_after_a_failed_one_are_stored(
     own_server: EmbeddedProcess, tmp_path: Path
 ) -> None:
     async with client_of(own_server.url) as node:
@@ -63,10 +63,10 @@ async def test_what_it_acknowledges_after_a_failed_write_is_kept(
             after |= await acknowledged_of(node, ["again"])
             rows = (await node("GET", "/db/_all_docs")).json["rows"]
     assert {row["id"] for row in rows} >= before | after >= {"again"}
-    assert status == 1  # it had ended by itself, to open the database again
+    assert status == 1  # it ended by itself, to open the database again
 
 
-async def test_a_database_that_could_not_be_opened_is_opened_when_there_is_room(tmp_path: Path) -> None:
+async def test_a_database_that_could_not_be_opened_opens_once_the_disk_has_room(tmp_path: Path) -> None:
     with embedded_server(tmp_path) as first:
         async with client_of(first.url) as node:
             await node("PUT", "/db")
@@ -87,7 +87,7 @@ async def test_a_database_that_could_not_be_opened_is_opened_when_there_is_room(
 
 
 @pytest.mark.parametrize(("question", "name"), [(VIEW, "rows"), (FIND, "docs")])
-async def test_an_index_that_can_not_be_written_answers_with_an_error_and_later_with_all(
+async def test_an_index_that_cannot_be_written_answers_with_an_error_and_later_with_all_rows(
     own_server: EmbeddedProcess, tmp_path: Path, question: tuple[str, ...], name: str
 ) -> None:
     async with client_of(own_server.url, own_server.owner) as node:

@@ -1,4 +1,4 @@
-"""What the embedded server answers: CouchDB's HTTP, and no request that ends it."""
+"""The HTTP of the embedded server: it answers as CouchDB, and no request ends it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def put(node: Client, path: str, document: dict[str, Any]) -> str:
 @pytest.mark.parametrize("name", ["a/b", "a+b", "a$b", "a(b)", "a-b_c"])
 async def test_database_names_with_special_characters(node: Client, name: str) -> None:
     path = "/" + quote(name, safe="")
-    plain = "/ab"  # what is left of "a/b" without its slash
+    plain = "/ab"  # "a/b" without its slash
     for database in (path, plain):
         assert (await node("PUT", database)).status == 201
     await put(node, f"{path}/doc", {"here": True})
@@ -78,14 +78,14 @@ async def test_a_document_is_written_read_changed_and_deleted(node: Client, stor
 
 
 @pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "application/json"])
-async def test_a_document_is_json_whatever_its_type_says(node: Client, store: str, kind: str) -> None:
-    # `curl -X PUT -d` says that it sends a form
+async def test_a_document_is_json_with_any_content_type(node: Client, store: str, kind: str) -> None:
+    # `curl -X PUT -d` sends the type of a form
     assert (await node("PUT", f"{store}/doc", b'{"a": 1}', headers={"Content-Type": kind})).status == 201
     assert (await node("GET", f"{store}/doc")).json["a"] == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"5"])
-async def test_a_document_that_is_none_is_refused(node: Client, store: str, body: bytes) -> None:
+async def test_a_malformed_document_is_refused(node: Client, store: str, body: bytes) -> None:
     for method, path in (("PUT", f"{store}/doc"), ("POST", store)):
         assert (await node(method, path, body, headers={"Content-Type": "application/json"})).status == 400
     assert (await node("GET", store)).json["doc_count"] == 0
@@ -97,7 +97,7 @@ DEEP = "[" * 600
 @pytest.mark.parametrize(
     "text", [DEEP, '"' + DEEP, "\\" + DEEP, DEEP + "\\", "", "a\\\\", '\\"', '"\\"' + DEEP]
 )
-async def test_only_brackets_outside_of_strings_nest(node: Client, store: str, text: str) -> None:
+async def test_brackets_in_strings_do_not_count_as_nesting(node: Client, store: str, text: str) -> None:
     await put(node, f"{store}/doc", {"text": text, text: "]", "list": [[], [[]]] * 300})
     assert (await node("GET", f"{store}/doc")).json["text"] == text
     body = json.dumps({"text": text, text: 1, "list": []}).replace("[]", DEEP + "]" * 600).encode()
@@ -111,7 +111,7 @@ async def test_a_json_attachment_stays_as_it_is(node: Client, store: str) -> Non
     assert (await node("GET", f"{store}/doc/a.json")).body == b'{ "a":1 }'
 
 
-async def test_a_document_that_is_known_is_not_sent_again(node: Client, store: str) -> None:
+async def test_a_known_document_is_not_sent_again(node: Client, store: str) -> None:
     rev = await put(node, f"{store}/doc", {})
     answer = await node("GET", f"{store}/doc", headers={"If-None-Match": f'"{rev}"'})
     assert (answer.status, answer.body) == (304, b"")
@@ -134,7 +134,7 @@ async def test_location_is_the_address_that_the_client_used(node: Client, store:
     assert answer.headers["Location"] == f"https://grow.example{store}/e"
 
 
-async def test_copy_takes_content_and_attachments_along(node: Client, store: str) -> None:
+async def test_copy_includes_attachments(node: Client, store: str) -> None:
     await put(
         node, f"{store}/from", {"a": 1, "_attachments": {"t": {"data": "aGk=", "content_type": "text/plain"}}}
     )
@@ -265,14 +265,14 @@ async def test_members_of_a_document_are_its_own(node: Client, store: str, new_e
     assert [row["id"] for row in rows] == ["b"]
 
 
-async def test_local_documents_are_kept_out_of_lists_and_feeds(node: Client, store: str) -> None:
+async def test_lists_and_feeds_leave_out_local_documents(node: Client, store: str) -> None:
     await put(node, f"{store}/_local/checkpoint", {"seq": 5})
     assert (await node("GET", f"{store}/_local/checkpoint")).json["seq"] == 5
     assert (await node("GET", f"{store}/_all_docs")).json["rows"] == []
     assert (await node("GET", f"{store}/_changes")).json["results"] == []
 
 
-async def test_the_requests_of_a_replicator(node: Client, store: str) -> None:
+async def test_the_requests_of_couchdbs_replicator(node: Client, store: str) -> None:
     revisions = {"start": 2, "ids": ["2", "1"]}
     doc = {"_id": "doc", "_rev": "2-2", "n": 2, "_revisions": revisions}
     answer = await node("POST", f"{store}/_bulk_docs", {"docs": [doc], "new_edits": False})
@@ -297,7 +297,7 @@ async def test_fifty_megabytes_of_bulk_docs(node: Client, store: str) -> None:
 
 
 async def test_a_body_over_the_limit_is_refused_unread(node: Client, store: str) -> None:
-    # on a connection of its own: on that which waits for the rest of a body no other request would be heard
+    # on a connection of its own, because it still waits for the rest of the body
     headers = {"Content-Length": str(2**27), "Connection": "close"}
     answer = await node("POST", f"{store}/_bulk_docs", None, headers=headers)
     assert (answer.status, answer.json["error"]) == (413, "too_large")
@@ -356,12 +356,12 @@ async def test_views(node: Client, numbers: str, query: str, rows: list[dict[str
     assert (await node("GET", f"{numbers}/_design/d/_view/{view}?{parameters}")).json["rows"] == rows
 
 
-async def test_a_view_is_asked_by_post_as_well(node: Client, numbers: str) -> None:
+async def test_a_view_can_be_read_by_post(node: Client, numbers: str) -> None:
     answer = await node("POST", f"{numbers}/_design/d/_view/n", {"keys": [1]}, reduce=False)
     assert [row["id"] for row in answer.json["rows"]] == ["d1"]
 
 
-async def test_a_view_sees_what_was_written_before(node: Client, numbers: str) -> None:
+async def test_a_view_has_the_latest_writes(node: Client, numbers: str) -> None:
     view = f"{numbers}/_design/d/_view/n"
     assert (await node("GET", view)).json["rows"][0]["value"]["count"] == 5
     rev = await put(node, f"{numbers}/d5", {"n": 5})
@@ -407,9 +407,7 @@ async def test_a_list_function_sets_status_and_headers(node: Client, numbers: st
         ("d1/__proto__", 404),
     ],
 )
-async def test_what_can_not_be_answered_is_an_error_in_couchdbs_form(
-    node: Client, numbers: str, path: str, status: int
-) -> None:
+async def test_errors_have_couchdbs_form(node: Client, numbers: str, path: str, status: int) -> None:
     answer = await node("GET", f"{numbers}/{path.replace('[', '%5B')}")
     assert answer.status == status
     assert set(answer.json) >= {"error", "reason"}
@@ -463,7 +461,7 @@ TAKE_BODIES = [
 ]
 
 
-async def test_no_malformed_body_ends_the_server_or_is_its_own_failure(own_server: EmbeddedProcess) -> None:
+async def test_no_malformed_body_ends_the_server_or_answers_500(own_server: EmbeddedProcess) -> None:
     async with client_of(own_server.url) as node:
         await node("PUT", "/db")
         await put(node, "/db/_design/d", VIEWS)
@@ -481,7 +479,7 @@ async def test_no_malformed_body_ends_the_server_or_is_its_own_failure(own_serve
 
 
 @pytest.mark.parametrize("path", ["/_utils", "/_config", "/_node/_local", "/_users", "/db/_temp_view"])
-async def test_what_is_not_wanted_is_not_there(node: Client, path: str) -> None:
+async def test_endpoints_of_express_pouchdb_are_switched_off(node: Client, path: str) -> None:
     assert (await node("GET", path)).status == 404
     assert (await node("PUT", path, {})).status in {400, 404}
 
@@ -498,7 +496,7 @@ async def test_an_endless_validation_function_is_ended(tmp_path: Path) -> None:
             await put(node, "/db/doc", {"endless": False})
 
 
-async def test_a_new_validation_function_holds_at_once(node: Client, store: str) -> None:
+async def test_a_new_validation_function_takes_effect_at_once(node: Client, store: str) -> None:
     await put(node, f"{store}/a", {})
     refuse = "function (doc, old) { throw(old ? {forbidden: 'once only'} : {unauthorized: 'no'}); }"
     rev = await put(node, f"{store}/_design/d", {"validate_doc_update": refuse})
@@ -510,7 +508,7 @@ async def test_a_new_validation_function_holds_at_once(node: Client, store: str)
     await put(node, f"{store}/b", {})
 
 
-async def test_a_rewritten_path_says_where_the_page_is(node: Client, store: str) -> None:
+async def test_the_error_for_a_rewrite_names_the_page(node: Client, store: str) -> None:
     for path in ("_rewrite", "_rewrite/", "_rewrite/style.css"):
         answer = await node("GET", f"{store}/_design/app/{path}")
         assert (answer.status, answer.json["error"]) == (501, "not_implemented")

@@ -1,4 +1,4 @@
-"""The embedded server as a process: its start, its end, its lock, what it leaves on the disk."""
+"""The embedded server as a process: start, end, lock, files."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ async def ended(server: EmbeddedProcess) -> int:
     return await asyncio.to_thread(server.process.wait)
 
 
-async def test_it_says_who_it_is_and_that_it_is_up(node: Client) -> None:
+async def test_it_names_itself_and_reports_that_it_is_up(node: Client) -> None:
     welcome = (await node("GET", "/")).json
     assert welcome["couchdb"] == "Welcome"
     assert welcome["vendor"]["name"] == "growd embedded"
-    assert welcome["version"].startswith("0.")  # never taken for a CouchDB with its features
+    assert welcome["version"].startswith("0.")  # not a version of CouchDB
     assert len(welcome["uuid"]) == 32
     assert (await node("GET", "/_up")).json["status"] == "ok"
 
@@ -73,7 +73,7 @@ def close_stdin(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("end", [subprocess.Popen.terminate, interrupt, close_stdin])
-async def test_open_feeds_do_not_keep_it_from_ending(
+async def test_it_ends_while_feeds_are_open(
     own_server: EmbeddedProcess, end: Callable[[subprocess.Popen[str]], None]
 ) -> None:
     async with client_of(own_server.url) as node:
@@ -88,9 +88,7 @@ async def test_open_feeds_do_not_keep_it_from_ending(
             assert await ended(own_server) == 0
 
 
-async def test_a_write_under_way_is_finished_before_the_end_and_it_keeps_its_id(
-    own_server: EmbeddedProcess, tmp_path: Path
-) -> None:
+async def test_it_finishes_an_open_write_before_it_ends(own_server: EmbeddedProcess, tmp_path: Path) -> None:
     async with client_of(own_server.url) as node:
         uuid = (await node("GET", "/")).json["uuid"]
         await node("PUT", "/db")
@@ -110,7 +108,7 @@ async def until_changed(node: Client, database: str) -> None:
     await node("GET", f"{database}/_changes", feed="longpoll", heartbeat=True)
 
 
-async def test_what_it_acknowledged_and_its_id_survive_being_killed_and_its_lock_does_not(
+async def test_acknowledged_writes_survive_a_kill_and_its_lock_does_not(
     own_server: EmbeddedProcess, tmp_path: Path
 ) -> None:
     acknowledged: list[str] = []
@@ -135,7 +133,7 @@ async def test_what_it_acknowledged_and_its_id_survive_being_killed_and_its_lock
 
 
 async def is_refused(data: Path, cwd: Path) -> None:
-    """A second one on the same data."""
+    """A second server with the same data folder is refused."""
     with start_node("--data", str(data), cwd=cwd, stderr=subprocess.PIPE) as second:
         out, err = await asyncio.to_thread(second.communicate)
     assert (out, second.returncode) == ("", 1)

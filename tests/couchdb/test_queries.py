@@ -1,4 +1,4 @@
-"""Lists, views and bulk reads: the same rows from either server, and the same queries refused."""
+"""Lists, views and bulk reads: embedded server and CouchDB answer the same."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("path", REFUSED)
-async def test_a_query_that_makes_no_sense_is_refused(couch: Client, filled: str, path: str) -> None:
+async def test_an_invalid_query_is_refused(couch: Client, filled: str, path: str) -> None:
     answer = await couch("GET", f"{filled}/{quote(path, safe='?&=/')}")
     assert answer.status == 400
     assert answer.json["error"] in {"query_parse_error", "bad_request"}
@@ -129,7 +129,7 @@ async def test_several_queries_in_one_request(
 
 
 @pytest.mark.parametrize("body", [{}, {"queries": 5}])
-async def test_several_queries_that_are_none(couch: Client, filled: str, body: dict[str, Any]) -> None:
+async def test_malformed_queries_are_refused(couch: Client, filled: str, body: dict[str, Any]) -> None:
     for path in (ALL, SUMS):
         assert (await couch("POST", f"{filled}/{path}/queries", body)).status == 400
 
@@ -192,9 +192,7 @@ async def test_missing_revisions(couch: Client, filled: str) -> None:
         ("PATCH", "a"),
     ],
 )
-async def test_a_method_that_an_endpoint_does_not_have(
-    couch: Client, filled: str, method: str, path: str
-) -> None:
+async def test_an_unknown_method_answers_405(couch: Client, filled: str, method: str, path: str) -> None:
     answer = await couch(method, f"{filled}/{path}", {} if method == "PUT" else None)
     assert (answer.status, answer.json["error"]) == (405, "method_not_allowed")
     assert method not in answer.headers["Allow"]
@@ -224,7 +222,7 @@ async def test_settings_can_be_read(couch: Client, database: str) -> None:
         ("GET", f"{SUMS}?startkey=1&endkey_docid=a"),
     ],
 )
-async def test_what_the_embedded_server_lacks_it_says(
+async def test_the_embedded_server_names_what_it_does_not_have(
     node: Client, store: str, method: str, path: str
 ) -> None:
     await node("PUT", f"{store}/_design/d", DESIGN)
@@ -245,7 +243,7 @@ SAME_KEY = [{"_id": name, "n": n} for name, n in (("a", 1), ("b", 2), ("c", 2), 
         ("startkey=2&startkey_docid=c&skip=1&limit=1", ["d"]),
         ("startkey=2&startkey_docid=c&descending=true", ["c", "b", "a"]),
         ("startkey=2&startkey_docid=cc&descending=true&endkey=2", ["c", "b"]),
-        ("startkey=1.5&startkey_docid=z", ["b", "c", "d", "e"]),  # it matters at equal keys only
+        ("startkey=1.5&startkey_docid=z", ["b", "c", "d", "e"]),  # only matters for equal keys
         ("startkey_docid=c", ["a", "b", "c", "d", "e"]),
     ],
 )

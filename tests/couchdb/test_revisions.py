@@ -1,4 +1,4 @@
-"""Nothing is overwritten or deleted without its revision: the embedded server and CouchDB answer alike."""
+"""A change needs the revision of its document, in the embedded server and in CouchDB."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_document_is_deleted_only_with_its_revision(
     assert (await couch("GET", database)).json["doc_count"] == 0
 
 
-async def test_the_revision_may_come_as_if_match(couch: Client, database: str) -> None:
+async def test_if_match_names_the_revision(couch: Client, database: str) -> None:
     path = f"{database}/doc"
     rev = await put(couch, path, {"n": 1})
     changed = await couch("PUT", path, {"n": 2}, headers={"If-Match": f'"{rev}"'})
@@ -53,7 +53,7 @@ async def test_the_revision_may_come_as_if_match(couch: Client, database: str) -
     assert (await couch("DELETE", path)).json == {"error": "not_found", "reason": "deleted"}
 
 
-async def test_what_is_not_there_can_not_be_deleted(couch: Client, database: str) -> None:
+async def test_a_missing_document_cannot_be_deleted(couch: Client, database: str) -> None:
     for name in ("doc", "_design/d", "_local/d", "doc/file"):
         assert (await couch("DELETE", f"{database}/{name}")).status == 404
 
@@ -66,9 +66,7 @@ async def test_a_local_document_is_deleted_without_its_revision(couch: Client, d
 
 @pytest.mark.parametrize("rev", ["junk", ""])
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-async def test_a_revision_that_is_none_is_refused(
-    couch: Client, database: str, method: str, rev: str
-) -> None:
+async def test_a_malformed_revision_is_refused(couch: Client, database: str, method: str, rev: str) -> None:
     await put(couch, f"{database}/doc", {"n": 1})
     body = {"n": 2} if method == "PUT" else None
     for query, headers in (({"rev": rev}, {}), ({}, {"If-Match": rev})):
@@ -113,7 +111,7 @@ async def test_the_id_is_the_one_in_the_path(couch: Client, database: str) -> No
     assert [row["id"] for row in (await couch("GET", f"{database}/_all_docs")).json["rows"]] == ["doc"]
 
 
-async def test_a_replicated_revision_is_stored_as_it_comes(couch: Client, database: str) -> None:
+async def test_a_replicated_revision_is_stored_unchanged(couch: Client, database: str) -> None:
     await put(couch, f"{database}/doc", {"n": 1})
     answer = await couch("PUT", f"{database}/doc", {"_rev": "1-abc"}, new_edits=False)
     assert (answer.status, answer.json) == (201, {"ok": True, "id": "doc", "rev": "1-abc"})
@@ -138,7 +136,7 @@ async def test_an_attachment_changes_only_with_the_revision_of_its_document(
     assert list((await couch("GET", path)).json["_attachments"]) == ["other"]
 
 
-async def test_an_attachment_that_is_not_there(couch: Client, database: str) -> None:
+async def test_a_missing_attachment_is_not_found(couch: Client, database: str) -> None:
     rev = await put(couch, f"{database}/doc", {"n": 1})
     assert (await couch("DELETE", f"{database}/doc/none", rev=rev)).status == 404
     assert (await put_text(couch, f"{database}/new/a.txt", b"a", rev=UNKNOWN)).status == 409

@@ -1,4 +1,4 @@
-"""The whole daemon, its points in a database far away: what a configuration is enough for."""
+"""The whole daemon copies its points to another server, from the configuration alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def far(database_server: DatabaseServer) -> AsyncIterator[tuple[Couch, str]]:
-    """The far server, and the name of a new database there."""
+    """The other server, and the name of a new database there."""
     name = f"cloud_{secrets.token_hex(6)}"
     async with aiohttp.ClientSession() as session:
         couch = Couch(session, database_server.url, credentials=database_server.auth)
@@ -34,7 +34,9 @@ async def far(database_server: DatabaseServer) -> AsyncIterator[tuple[Couch, str
 
 
 @pytest.mark.replication
-async def test_points_of_a_chamber_arrive_far_away(tmp_path: Path, far: tuple[Couch, str], database_server):
+async def test_the_points_of_a_chamber_arrive_at_the_other_server(
+    tmp_path: Path, far: tuple[Couch, str], database_server
+):
     couch, name = far
     login = tmp_path / "login"
     login.write_text("\n".join(database_server.auth or ("nobody", "asks")))
@@ -54,7 +56,7 @@ async def test_points_of_a_chamber_arrive_far_away(tmp_path: Path, far: tuple[Co
     async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE_S):
         rows, state = [], ""
         while len(rows) < 3 or state != "running":
-            await asyncio.sleep(0.1)  # in another process, of which nobody hears
+            await asyncio.sleep(0.1)  # another process, without notifications
             rows = await couch.all_docs(name)
             state = (await asked(client, f"{api}/param/replication/points/state"))["result"]
         node = await asked(client, f"{api}/node/replication")
@@ -68,7 +70,7 @@ async def asked(client: aiohttp.ClientSession, url: str) -> Any:
         return json.loads(await answer.read())
 
 
-async def test_credentials_that_others_can_read_stop_the_start(tmp_path: Path):
+async def test_credentials_readable_for_others_prevent_the_start(tmp_path: Path):
     login = tmp_path / "login"
     login.write_text("grower\npassword\n")
     login.chmod(0o644)

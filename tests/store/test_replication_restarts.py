@@ -1,4 +1,4 @@
-"""When growd begins a replication anew, against a scheduler that says what the test wants."""
+"""When growd restarts a replication, with a scripted stand-in of CouchDB's scheduler."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ FIRST, SECOND = 30_000, 30_001
 
 
 class Scheduler:
-    """A server with one `_replicator` document, whose job is in the state that the test names.
+    """A server with one `_replicator` document, whose job has the state that the test sets.
 
-    It is the far side too, which answers `far` to whoever asks for the database.
+    It is also the other server, which answers requests for its database with the status `far`.
     """
 
     def __init__(self) -> None:
@@ -35,13 +35,13 @@ class Scheduler:
         self.info: Any = {"error": "{worker_died,\n    <0.1.0>}"}
         self.far = 200
         self.lag = 0
-        self.growing: str | None = None  # the figure in `info` that grows with each look
+        self.growing: str | None = None  # the counter in `info` that grows with each check
         self.documents: dict[str, dict[str, Any]] = {}
         self.written: list[int] = []  # the connection_timeout of each document
-        self.conflicts = 0  # so many documents are not taken, for somebody else was faster
+        self.conflicts = 0  # this many writes are answered with a conflict
         self.looks = 0
         self.looked = asyncio.Event()
-        self.meanwhile: Callable[[], None] = lambda: None  # called once, in the midst of a look
+        self.meanwhile: Callable[[], None] = lambda: None  # called once, during a check
         self.url = ""
 
     async def __aenter__(self) -> Self:
@@ -57,7 +57,7 @@ class Scheduler:
         await self._runner.cleanup()
 
     async def after_looks(self, number: int) -> None:
-        """Return once growd has asked the scheduler so often more."""
+        """Wait until growd has asked the scheduler this many times more."""
         end = self.looks + number
         async with asyncio.timeout(20):
             while self.looks < end:
@@ -113,7 +113,7 @@ async def replicating(scheduler: Scheduler, folder: Path, **pace: float) -> Asyn
             yield replication
 
 
-async def test_a_job_waits_while_the_far_side_is_away_and_is_begun_anew_when_it_is_back(scheduler, tmp_path):
+async def test_a_job_restarts_when_the_other_server_is_back(scheduler, tmp_path):
     scheduler.far = 503
     async with replicating(scheduler, tmp_path, first_restart_s=1_000) as replication:
         await scheduler.after_looks(5)
@@ -130,7 +130,7 @@ async def test_a_job_waits_while_the_far_side_is_away_and_is_begun_anew_when_it_
         assert (status.failures, status.restarts) == (1, 1)
 
 
-async def test_a_job_that_crashes_with_its_far_side_there_is_begun_anew_when_that_is_due(scheduler, tmp_path):
+async def test_a_crashing_job_restarts_after_growing_pauses(scheduler, tmp_path):
     async with replicating(
         scheduler, tmp_path, first_restart_s=1_000, longest_restart_s=1_000
     ) as replication:
@@ -138,7 +138,7 @@ async def test_a_job_that_crashes_with_its_far_side_there_is_begun_anew_when_tha
         assert scheduler.written == [FIRST]
         (status,) = replication.statuses()
         assert status.last_error == "replicator: {worker_died, <0.1.0>}"
-        replication.look_now()  # the database here has come up, which ends all pauses
+        replication.look_now()  # the local database has come up, which ends all pauses
         await scheduler.after_looks(5)
         assert scheduler.written == [FIRST, SECOND]
     scheduler.documents.clear()
@@ -148,7 +148,7 @@ async def test_a_job_that_crashes_with_its_far_side_there_is_begun_anew_when_tha
         assert scheduler.written[:4] == [FIRST, SECOND, FIRST, SECOND]
 
 
-async def test_a_database_that_comes_up_in_the_midst_of_a_look_is_looked_at_again(scheduler, tmp_path):
+async def test_a_database_that_comes_up_during_a_check_causes_another_check(scheduler, tmp_path):
     scheduler.state, scheduler.info = "running", {"docs_written": 7, "through_seq": 3}
     async with replicating(scheduler, tmp_path) as replication:
         replication._pace = ReplicationPace(look_s=3_600.0)
@@ -157,10 +157,10 @@ async def test_a_database_that_comes_up_in_the_midst_of_a_look_is_looked_at_agai
         await scheduler.after_looks(2)
 
 
-async def test_a_job_that_runs_and_brings_nothing_is_begun_anew(scheduler, tmp_path, caplog):
+async def test_a_running_job_without_progress_restarts(scheduler, tmp_path, caplog):
     scheduler.state, scheduler.info = "running", {"docs_written": 7, "through_seq": 3}
     async with replicating(scheduler, tmp_path, hang_s=0.0) as replication:
-        assert scheduler.written == [FIRST]  # there is nothing to bring
+        assert scheduler.written == [FIRST]  # there is nothing to copy
         scheduler.lag = 2
         await scheduler.after_looks(5)
         assert scheduler.written[:2] == [FIRST, SECOND]
@@ -172,7 +172,7 @@ async def test_a_job_that_runs_and_brings_nothing_is_begun_anew(scheduler, tmp_p
 
 
 @pytest.mark.parametrize("count", ["docs_written", "revisions_checked"])
-async def test_a_job_that_works_on_is_left_alone_however_long_it_takes(scheduler, tmp_path, count):
+async def test_a_job_with_progress_is_not_restarted(scheduler, tmp_path, count):
     scheduler.state, scheduler.lag, scheduler.growing = "running", 2, count
     scheduler.info = {"docs_written": 7, "revisions_checked": 7, "through_seq": 3}
     async with replicating(scheduler, tmp_path, hang_s=0.0):
@@ -181,7 +181,7 @@ async def test_a_job_that_works_on_is_left_alone_however_long_it_takes(scheduler
 
 
 @pytest.mark.parametrize("state", ["failed", "completed"])
-async def test_a_job_that_has_ended_is_begun_anew(scheduler, tmp_path, state):
+async def test_a_job_that_ended_restarts(scheduler, tmp_path, state):
     scheduler.state, scheduler.info = state, {"error": "no such thing"}
     async with replicating(scheduler, tmp_path, first_restart_s=0.01, longest_restart_s=0.01) as replication:
         await scheduler.after_looks(5)
@@ -190,7 +190,7 @@ async def test_a_job_that_has_ended_is_begun_anew(scheduler, tmp_path, state):
         assert status.last_error == "replicator: no such thing"
 
 
-async def test_a_job_that_nobody_knows_is_begun_anew_and_that_is_no_failure(scheduler, tmp_path):
+async def test_a_lost_job_restarts_without_a_failure(scheduler, tmp_path):
     scheduler.state = scheduler.info = None
     async with replicating(scheduler, tmp_path, first_restart_s=0.01, longest_restart_s=0.01) as replication:
         await scheduler.after_looks(5)
@@ -199,15 +199,13 @@ async def test_a_job_that_nobody_knows_is_begun_anew_and_that_is_no_failure(sche
         assert (status.state, status.failures) == ("starting", 0)
 
 
-async def test_running_is_not_believed_before_the_job_has_figures_and_the_far_side_answers(
-    scheduler, tmp_path
-):
+async def test_running_needs_counters_and_an_answer_of_the_other_server(scheduler, tmp_path):
     scheduler.state, scheduler.info, scheduler.far = "running", None, 401
     async with replicating(scheduler, tmp_path) as replication:
         (status,) = replication.statuses()
         assert (status.state, "401" in status.last_error) == ("failing", True)
         scheduler.info = {"docs_written": 0, "doc_write_failures": 3, "through_seq": 0}
-        await scheduler.after_looks(5)  # a login that was refused is not tried again so soon
+        await scheduler.after_looks(5)  # a refused login is not tried again so soon
         assert replication.statuses()[0].state == "failing"
     scheduler.far = 200
     scheduler.info = None
@@ -220,9 +218,7 @@ async def test_running_is_not_believed_before_the_job_has_figures_and_the_far_si
     assert scheduler.written == [FIRST]
 
 
-async def test_a_replication_that_is_not_wanted_goes_though_its_document_changes_meanwhile(
-    scheduler, tmp_path, caplog
-):
+async def test_an_unconfigured_replication_is_deleted_despite_conflicts(scheduler, tmp_path, caplog):
     caplog.set_level("INFO", "growd")
     async with replicating(scheduler, tmp_path):
         assert len(scheduler.documents) == 1

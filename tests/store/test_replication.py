@@ -1,7 +1,7 @@
-"""Replication with real databases on both sides.
+"""Replication between real databases.
 
-The far side is a second embedded server; the CouchDB that GROWD_TEST_COUCHDB_CLOUD names; or, where only
-GROWD_TEST_COUCHDB is given, other databases of that one.
+The other server is a second embedded server, the CouchDB of GROWD_TEST_COUCHDB_CLOUD, or with only
+GROWD_TEST_COUCHDB the same CouchDB.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CERTIFICATE = (
 )
 QUICK = ReplicationPace(look_s=0.1, probe_s=0.3, first_restart_s=0.2, longest_restart_s=1.0)
 
-PATIENCE_S = 150.0  # a CouchDB begins a replication that has ended anew after a minute and a half at worst
+PATIENCE_S = 150.0  # CouchDB restarts a failed replication after up to a minute and a half
 pytestmark = pytest.mark.timeout(PATIENCE_S + 30)
 
 
@@ -66,7 +66,7 @@ def far_server(
 
 
 class Site:
-    """A device with its database server, and one far away. Each test has databases of its own."""
+    """A device with its database server, and another server. Each test has its own databases."""
 
     def __init__(self, database: Database, far: Couch, far_server: DatabaseServer) -> None:
         self.database = database
@@ -81,7 +81,7 @@ class Site:
     def replication(
         self, *, url: str = "", device: str = "", database: Database | None = None, **options: Any
     ) -> Replicator:
-        """Points only, unless `recipes` is given; far databases as they are, unless named."""
+        """Points only by default, into the databases of this test."""
         parts = {"credentials": self.far_server.auth, "trust": None, "pace": QUICK}
         parts |= {name: options.pop(name) for name in list(options) if name in parts}
         options = {
@@ -95,18 +95,18 @@ class Site:
         return Replicator(Bus(RealClock()), database or self.database, wanted, device, **parts)
 
     async def add(self, *values: float, environment: str = "environment_1", device: str = "") -> list[str]:
-        """Points of these values; their ids."""
+        """Store points with these values. Returns their ids."""
         maker = PointMaker(device or self.device)
         made = [maker.make(environment, "air_humidity", value, 1.7e9, is_desired=False) for value in values]
         await self.here.bulk_docs(self.database.names.points, [point.document() for point in made])
         return [point.id for point in made]
 
     async def arrived(self) -> dict[str, str]:
-        """The revisions of all documents in the far database of points, by their ids."""
+        """The revisions of all documents in the other database of points, by id."""
         return {row["id"]: row["value"]["rev"] for row in await self.far.all_docs(self.points)}
 
     async def documents(self) -> dict[str, Any]:
-        """This device's documents in `_replicator`, by what they are called after its name."""
+        """This device's documents in `_replicator`, by the last part of their ids."""
         prefix = f"growd-{self.device}-"
         rows = await self.here.all_docs(
             "_replicator", startkey=prefix, endkey=prefix + "~", include_docs=True
@@ -114,7 +114,7 @@ class Site:
         return {row["id"].removeprefix(prefix): row["doc"] for row in rows}
 
     async def change(self, **members: Any) -> None:
-        """Write into the document of the points, as if somebody did."""
+        """Change the document of the points, as somebody else might do."""
         document = (await self.documents())["points"]
         assert await self.here.put("_replicator", document | members) is not None
 
@@ -165,14 +165,14 @@ async def opened(url: str, server: DatabaseServer, folder: Path, prefix: str = "
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Ask again and again: the far side tells nobody when something has arrived."""
+    """Poll, because the other server reports no arrivals."""
     async with asyncio.timeout(PATIENCE_S):
         while not await holds():  # noqa: ASYNC110  it is in another process
             await asyncio.sleep(0.05)
 
 
 async def until_state(replication: Replicator, state: str, **members: Any) -> None:
-    """Until it is so, and told in the parameters, which come a moment later."""
+    """Wait for a state, also in the parameters, which are updated a moment later."""
     parameters = replication.node._bus.parameters
 
     async def holds() -> bool:
@@ -190,7 +190,7 @@ def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.message for record in caplog.records if record.name.endswith("replication_status")]
 
 
-async def test_points_arrive_and_nothing_else_does(site: Site):
+async def test_only_points_are_copied(site: Site):
     names = site.database.names
     await site.here.put(names.points, {"_id": "_design/svc", "views": {}})
     made = await site.add(1, 2, 3)
@@ -210,7 +210,7 @@ async def holds_all(site: Site, ids: list[str]) -> bool:
     return {*ids} <= (await site.arrived()).keys()
 
 
-async def test_an_outage_is_told_with_its_lag_and_all_arrives_once_when_it_is_over(site: Site, caplog):
+async def test_an_outage_is_reported_with_its_lag_and_all_points_arrive_once_after_it(site: Site, caplog):
     caplog.set_level(logging.INFO)
     async with Line(site.far_server.url) as line:
         replication = site.replication(url=line.url)
@@ -241,7 +241,7 @@ async def test_an_outage_is_told_with_its_lag_and_all_arrives_once_when_it_is_ov
     assert end.startswith(f"replication of points to {line.url}/{site.points} is running again after ")
 
 
-async def test_only_the_environments_that_are_named_go_and_count(site: Site):
+async def test_only_configured_environments_are_copied_and_counted(site: Site):
     replication = site.replication(environments=("a", "b"))
     async with in_tasks(replication):
         made = [*await site.add(1, environment="a"), *await site.add(2, environment="b")]
@@ -270,7 +270,7 @@ async def test_two_devices_with_the_same_environment_share_a_database(site: Site
     assert sum(other in point for point in made) == 20
 
 
-async def test_a_change_of_the_settings_is_found_at_the_next_start(site: Site):
+async def test_a_changed_configuration_takes_effect_at_the_next_start(site: Site):
     async def documents_with(holds: Callable[[dict[str, Any]], bool], **options: Any) -> dict[str, Any]:
         async with in_tasks(site.replication(**options)):
             await until(lambda: are_there(site, holds))
@@ -307,7 +307,7 @@ async def are_there(site: Site, holds: Callable[[dict[str, Any]], bool]) -> bool
     return holds(await site.documents())
 
 
-async def test_documents_of_others_are_left_alone(site: Site):
+async def test_documents_of_others_are_not_changed(site: Site):
     ids = [f"somebody-{site.device}", f"growd-{site.device}-mine", f"growd-{site.device}-points"]
     others: list[dict[str, Any]] = [
         {"_id": name, "source": "http://127.0.0.1:9/a", "target": f"http://127.0.0.1:9/{place}"}
@@ -333,7 +333,7 @@ async def test_documents_of_others_are_left_alone(site: Site):
 
 
 @pytest.mark.parametrize("change", [{"_deleted": True}, {"selector": {"environment": "other"}}])
-async def test_a_document_that_is_gone_or_changed_is_made_anew(site: Site, change: dict[str, Any]):
+async def test_a_deleted_or_changed_document_is_written_again(site: Site, change: dict[str, Any]):
     replication = site.replication()
     async with in_tasks(replication):
         await until_state(replication, "running")
@@ -371,13 +371,13 @@ async def test_a_replication_that_couchdb_gave_up_is_started_again(site: Site, d
             await site.here.put("_replicator", present | {"_deleted": True})
 
 
-def test_a_job_that_fails_again_and_again_is_begun_anew_less_and_less_often():
+def test_pauses_between_restarts_grow():
     pauses = [ReplicationPace().pause_s(writes) for writes in (0, 1, 2, 50)]
     for pause, longest in zip(pauses, (30, 60, 120, 3_600), strict=True):
         assert longest / 2 <= pause <= longest
 
 
-async def test_recipes_come_down_and_stay_there(site: Site):
+async def test_recipes_are_copied_down_only(site: Site):
     names = site.database.names
     await site.far.put(site.recipes, {"_id": "lettuce", "format": "simple"})
     await site.far.put(site.recipes, {"_id": "_design/far", "views": {}})
@@ -398,7 +398,7 @@ async def is_gone(couch: Couch, database: str, document_id: str) -> bool:
     return await couch.get(database, document_id) is None
 
 
-async def test_recipes_go_both_ways(site: Site):
+async def test_recipes_are_copied_in_both_directions(site: Site):
     names = site.database.names
     await site.far.put(site.recipes, {"_id": "lettuce", "format": "simple"})
     await site.here.put(names.recipes, {"_id": "mine", "format": "simple"})
@@ -412,7 +412,7 @@ async def has_both(couch: Couch, name: str) -> bool:
     return [row["id"] for row in await couch.all_docs(name)] == ["lettuce", "mine"]
 
 
-async def test_a_database_that_is_not_there_is_named(site: Site):
+async def test_a_missing_remote_database_is_named(site: Site):
     replication = site.replication(points_database=f"{site.points}_x")
     async with in_tasks(replication):
         await until_state(replication, "failing")
@@ -425,7 +425,7 @@ async def test_a_database_that_is_not_there_is_named(site: Site):
             await site.far.delete(f"{site.points}_x")
 
 
-async def test_a_wrong_password_is_told_and_not_shown(site: Site):
+async def test_a_wrong_password_is_reported_without_the_password(site: Site):
     if site.far_server.auth is None:
         pytest.skip("the embedded database asks for no credentials")
     user = f"nobody-{site.device}"
@@ -438,7 +438,9 @@ async def test_a_wrong_password_is_told_and_not_shown(site: Site):
     assert "pass-phrase" not in str(information)
 
 
-async def test_the_database_here_may_come_and_go(site: Site, database_server, tmp_path, caplog, monkeypatch):
+async def test_the_local_database_may_go_down_and_come_up(
+    site: Site, database_server, tmp_path, caplog, monkeypatch
+):
     caplog.set_level(logging.INFO)
     lost = asyncio.Event()
     usual = _JobWatch.local_failed
@@ -452,7 +454,7 @@ async def test_the_database_here_may_come_and_go(site: Site, database_server, tm
             await line.down()
             async with in_tasks(replication):
                 await lost.wait()
-                assert lines_of(caplog) == []  # it may be on its way up
+                assert lines_of(caplog) == []  # it may be starting
                 await line.up()
                 await until_state(replication, "running")
                 await line.down()
@@ -463,7 +465,7 @@ async def test_the_database_here_may_come_and_go(site: Site, database_server, tm
                 await until_state(replication, "running")
 
 
-async def test_an_embedded_database_that_comes_up_at_another_port_replicates_on(
+async def test_an_embedded_database_continues_after_a_restart_on_another_port(
     site: Site, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("growd.store.replication._STARTING_S", 0.1)
@@ -495,7 +497,7 @@ async def has_moved(database: Database, before: set[str | None]) -> bool:
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Path:
-    """An authority of our own, `ca.pem`, and the certificate of localhost that it signed, `cert.pem`."""
+    """A private authority, `ca.pem`, and its certificate of localhost, `cert.pem`."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl makes the certificates, and is not installed")
@@ -506,7 +508,7 @@ def authority(tmp_path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("own_settings")
-async def test_a_certificate_is_believed_where_the_configuration_says_so(site: Site, authority: Path):
+async def test_only_a_configured_authority_is_trusted(site: Site, authority: Path):
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_side.load_cert_chain(authority / "cert.pem", authority / "key.pem")
     file = str(authority / "ca.pem")
@@ -540,7 +542,7 @@ async def test_a_certificate_is_believed_where_the_configuration_says_so(site: S
             )
 
 
-async def test_the_lag_is_exact_while_it_is_small_and_an_upper_bound_else(site: Site, monkeypatch):
+async def test_a_small_lag_is_exact_and_a_large_one_an_upper_bound(site: Site, monkeypatch):
     (job,) = configured_jobs(
         Replication(url="http://far", recipes="off", events="off", environments=("a",)),
         site.database.names,
@@ -556,7 +558,7 @@ async def test_the_lag_is_exact_while_it_is_small_and_an_upper_bound_else(site: 
     assert await lag.measure(site.here, site.here, {}) == 6
 
 
-async def test_what_follows_and_concerns_nobody_is_no_lag(site: Site):
+async def test_changes_that_the_selector_leaves_out_are_no_lag(site: Site):
     (job,) = configured_jobs(
         Replication(url="http://far", recipes="off", events="off", environments=("a",)),
         site.database.names,
