@@ -8,9 +8,13 @@ import sys
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
+from growd.cli.main import main as growd
+from growd.config import load
 from growd.variables import VARIABLES
+from growd_hwsim.faults import load_faults
 from support.checkout import ROOT
 from support.program import PATIENCE_S, home_on, started
 
@@ -57,6 +61,38 @@ def test_every_relative_link_points_to_a_file_and_a_heading(page: Path):
 def test_the_index_lists_every_page():
     linked = set(re.findall(r"\]\(([\w.-]+\.md)", (DOCS / "README.md").read_text(encoding="utf-8")))
     assert {page.name for page in DOCS.glob("*.md")} - {"README.md"} == linked
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_example_of_a_configuration_is_valid(page: Path, tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    for example in re.findall(
+        r"^```toml\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    ):
+        file.write_text(example, encoding="utf-8")
+        if "[[fault]]" in example:
+            load_faults(file)
+        else:
+            load(file)
+
+
+def test_every_command_in_the_documentation_exists():
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page.name != "CHANGELOG.md")
+    blocks = "".join(re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    command = r"growd ([a-z]+)(?: ([a-z]+))?(?![,:])"
+    used = {
+        *re.findall(rf"`{command}", text),
+        *re.findall(rf"^(?:\$ )?(?:\S+bin/)?{command}", blocks, re.MULTILINE),
+    }
+    assert [names for names in used if not _exists(names)] == []
+    assert len(used) > 30
+
+
+def _exists(names: tuple[str, str]) -> bool:
+    command = growd.get_command(click.Context(growd), names[0])
+    if isinstance(command, click.Group) and names[1]:
+        command = command.get_command(click.Context(command), names[1])
+    return command is not None
 
 
 def test_the_readme_fits_on_one_page():
