@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor
 from growd.control.calibration import UNKNOWN, Calibration, Correction, steady_reading
-from growd_hwsim.chips.scd30 import INSTANT, SimulatedScd30
+from growd_hwsim.chips.scd30 import SimulatedScd30
 from growd_hwsim.faults import Fault
 from support.jumping import rigged
 from support.memory import ShortMemory
@@ -37,7 +37,7 @@ class Stage:
         self.client = self.bus.node("client")
         for chip in rig.machine.chips.values():
             if isinstance(chip, SimulatedScd30):
-                chip.response_s = INSTANT
+                chip.follow_at_once()
 
     async def advance(self, seconds):
         await self.clock.advance(seconds)

@@ -16,7 +16,6 @@ from growd.bus.messages import Quality
 from growd.cli.status_table import variable_table
 from growd.config import ChamberOptions, Config, Light, RelayOptions, Sensor
 from growd.status.status_node import StatusNode
-from growd_hwsim.chips.scd30 import INSTANT
 from growd_hwsim.faults import Fault
 from support.jumping import rigged
 from support.memory import ShortMemory
@@ -124,7 +123,7 @@ class TestCarbonDioxideCeiling:
         caplog.set_level(logging.INFO, "growd")
         async with stage(chamber()) as on:
             on.change(valve_flow_l_min=2.0)
-            on.machine.scd30.response_s = INSTANT
+            on.machine.scd30.follow_at_once()
             await on.clock.advance(KNOWN_S)
             async with with_events(on) as told:
                 on.want(VALVE_ON, 1)

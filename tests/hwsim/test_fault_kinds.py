@@ -21,7 +21,6 @@ from growd_drivers.pwm_light import PwmLight
 from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
 from growd_drivers.tsl2591 import Tsl2591
-from growd_hwsim.chips.scd30 import INSTANT
 from growd_hwsim.fault_kinds import ADDRESS, BUS
 from growd_hwsim.faults import BUS_TIMEOUT_S, Fault
 from growd_hwsim.hardware import WiredChip, Wiring
@@ -308,7 +307,7 @@ def test_a_saturated_chip_gives_its_full_scale(bench, kind, device):
 
 
 def test_the_rest_of_an_scd30s_measurement_stays_as_it_is(bench):
-    bench.machine.scd30.response_s = INSTANT
+    bench.machine.scd30.follow_at_once()
     bench.faults.inject(Fault("saturated", "scd30"))
     with suppress(OutOfRangeError):
         bench.read(CHIPS[0])

@@ -6,14 +6,13 @@ lags (response times) from the SCD30 datasheet, section 1.
 
 from __future__ import annotations
 
-import math
 import random
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd_hwsim.chamber import Air
-from growd_hwsim.chip import Measurement
+from growd_hwsim.chip import INSTANT, AirCell, Measurement
 from growd_hwsim.i2c import FAULTS, I2CSlave, NoAcknowledgeError
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ _ANSWER_AFTER_S = 0.003  # "a delay of more than 3 ms between write and read"
 MAXIMUM_CO2_PPM = 40_000.0
 RESPONSE_S = Air(20.0, 10.0, 8.0)
 """Response times (63 % of a step) in s of CO2, temperature ("> 10 s") and humidity: datasheet, section 1."""
-INSTANT = Air(0.0, 0.0, 0.0)
-"""The response of a sensor that follows the air at once."""
 _ARGUMENT_RANGES = {
     START_CONTINUOUS: (700, 1400),
     INTERVAL: (2, 1800),
@@ -117,11 +114,8 @@ class SimulatedScd30(I2CSlave):
         memory: Scd30Memory | None = None,
     ) -> None:
         super().__init__()
-        self.response_s = response_s
-        self._cell: Air | None = None
-        self._cell_at = 0.0
+        self._cell = AirCell(air, monotonic, response_s)
         self.memory = memory or Scd30Memory()
-        self._air = air
         self._monotonic = monotonic
         self._noise = random.Random(f"scd30 {seed}")  # noqa: S311  noise, not secrets
         self._error_ppm = error_ppm
@@ -129,7 +123,7 @@ class SimulatedScd30(I2CSlave):
 
     def follow_at_once(self) -> None:
         """Have no lag."""
-        self.response_s = INSTANT
+        self._cell.response_s = INSTANT
 
     def power_cycle(self) -> None:
         """Lose and regain power: the memory stays, and a measurement that ran goes on from its start."""
@@ -205,7 +199,7 @@ class SimulatedScd30(I2CSlave):
 
     def _recalibrate(self, reference_ppm: int) -> None:
         self.memory.forced_recalibration_ppm = reference_ppm
-        self.memory.calibration_ppm = reference_ppm - self._air_in_cell().carbon_dioxide_ppm - self._error_ppm
+        self.memory.calibration_ppm = reference_ppm - self._cell.air().carbon_dioxide_ppm - self._error_ppm
 
     def _begin(self) -> None:
         self._due = self._monotonic() + self.memory.interval_s
@@ -219,17 +213,8 @@ class SimulatedScd30(I2CSlave):
         self._due += interval * ((now - self._due) // interval + 1)
         self._ready = True
 
-    def _air_in_cell(self) -> Air:
-        """The air in the sensor now; that around it is taken to have been the same since the last look."""
-        now, air = self._monotonic(), self._air()
-        cell = air if self._cell is None else self._cell
-        parts = zip(cell, air, self.response_s, strict=True)
-        self._cell = Air(*(_followed(old, new, now - self._cell_at, lag) for old, new, lag in parts))
-        self._cell_at = now
-        return self._cell
-
     def _measured(self) -> bytes:
-        air = self._air_in_cell()
+        air = self._cell.air()
         offset_degc = self.memory.temperature_offset / 100
         ppm = air.carbon_dioxide_ppm + self._error_ppm + self.memory.calibration_ppm + self._jitter(3.0, 10.0)
         temperature = air.temperature_degc - offset_degc + self._jitter(0.03, 0.1)
@@ -240,11 +225,6 @@ class SimulatedScd30(I2CSlave):
 
     def _jitter(self, deviation: float, limit: float) -> float:
         return min(max(self._noise.gauss(0.0, deviation), -limit), limit)
-
-
-def _followed(value: float, target: float, seconds: float, lag_s: float) -> float:
-    """`value` after it has followed `target` for so long through a first-order lag."""
-    return target if lag_s <= 0 else value + (target - value) * -math.expm1(-seconds / lag_s)
 
 
 def _decoded(data: bytes) -> tuple[int, int | None]:
