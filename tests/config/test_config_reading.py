@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from growd.config import Config, ConfigError, load
 from growd.config.lines import lines_of
 from growd.config.profiles import PROFILES, profile_path
+from growd.device_kinds import SENSOR_KINDS
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ ceiling_pmm = 4000
 name = "x"
 """
 
+KINDS = ", ".join(f'"{kind}"' for kind in sorted(SENSOR_KINDS))
+
 
 TWO_SENSORS = """\
 [[sensor]]
@@ -81,7 +84,7 @@ def test_all_that_is_wrong_is_told_at_once_with_its_line(tmp_path: Path):
         "2: [http] prot: unknown option; is it port?",
         "3: [http] host: must be text that is not empty, got 5",
         "6: [light] gamma: must be a number from 0.2 to 5, got 'bright'",
-        '17: [sensor] gas.kind: must be one of "bh1750", "mhz16", "mhz19", "scd30", "tsl2591", got \'scd31\'',
+        f"17: [sensor] gas.kind: must be one of {KINDS}, got 'scd31'",
         "25: [relay] name: valve is given 2 times",
         (
             "26: [relay] pin: environment_1/valve and environment_1/valve are both on GPIO 23; "

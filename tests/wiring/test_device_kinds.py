@@ -1,0 +1,129 @@
+"""The table of device kinds: each entry fits its driver, its simulated chip and the configuration."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pkgutil import resolve_name
+
+import pytest
+
+from growd.config import Config, ConfigError, RelayOptions, Sensor, Simulator, load
+from growd.device_kinds import SENSOR_KINDS, SWITCH_KINDS, with_article
+from growd.variables import VARIABLES
+from growd.wiring.sensors import SensorDevice, open_sensor
+from growd.wiring.simulator import simulated_hardware
+from growd_hwsim.chip import SENSORS
+from growd_hwsim.faults import Fault
+from support.machine import SleepingTime
+
+ON_I2C = [name for name, kind in SENSOR_KINDS.items() if kind.addresses]
+CALIBRATED = [name for name, kind in SENSOR_KINDS.items() if kind.calibrations]
+
+
+class Clock(SleepingTime):
+    def sleep_blocking(self, seconds: float) -> None:
+        self.sleep(seconds)
+
+    def time(self) -> float:
+        return self.monotonic()
+
+
+def sensor_of(name: str, **options) -> Sensor:
+    place = {} if SENSOR_KINDS[name].addresses else {"port": "/dev/serial0"}
+    return Sensor(name="it", kind=name, **place, **options)
+
+
+@pytest.fixture
+def opened():
+    machines = []
+
+    def open_one(sensor: Sensor):
+        clock = Clock()
+        machine = simulated_hardware(Config(sensor=(sensor,), simulator=Simulator(enabled=True)), clock)
+        machines.append(machine)
+        return machine, clock
+
+    yield open_one
+    for machine in machines:
+        machine.close()
+
+
+@pytest.mark.parametrize("name", SENSOR_KINDS)
+def test_a_sensor_measures_its_variables_in_the_simulated_chamber(name, opened):
+    sensor = sensor_of(name)
+    machine, clock = opened(sensor)
+    device = SensorDevice(machine, sensor)
+    if SENSOR_KINDS[name].warm_up_s or SENSOR_KINDS[name].measurement_interval_s:
+        with pytest.raises(RuntimeError):  # sets it up
+            device.read()
+        clock.sleep(SENSOR_KINDS[name].warm_up_s + 5)
+    reading = device.read()
+    assert set(reading) == set(device.variables) <= set(VARIABLES)
+    for variable, value in reading.items():
+        assert VARIABLES[variable].minimum <= value <= VARIABLES[variable].maximum
+
+
+@pytest.mark.parametrize("name", ON_I2C)
+def test_every_address_of_a_sensor_can_be_used(name, opened):
+    for address in SENSOR_KINDS[name].addresses:
+        machine, _ = opened(sensor_of(name, address=address))
+        assert list(machine.chips) == [(1, address)]
+    module = sys.modules[resolve_name(SENSOR_KINDS[name].driver).__module__]
+    assert SENSOR_KINDS[name].addresses[0] == module.ADDRESS
+
+
+@pytest.mark.parametrize("name", SENSOR_KINDS)
+def test_every_fault_of_a_chip_can_be_injected_by_the_name_of_the_kind(name):
+    assert SENSORS[name].faults
+    for kind in SENSORS[name].faults:
+        Fault(kind, name, amount=1.0 if kind in ("noise", "drift") else None)
+
+
+@pytest.mark.parametrize("name", SENSOR_KINDS)
+def test_a_driver_takes_the_options_of_its_kind(name, opened):
+    driver = resolve_name(SENSOR_KINDS[name].driver)
+    taken = set(inspect.signature(driver).parameters)
+    assert {option for option in SENSOR_KINDS[name].options if option != "port"} <= taken
+    machine, _ = opened(sensor_of(name))
+    assert isinstance(open_sensor(machine, sensor_of(name)), driver)
+
+
+@pytest.mark.parametrize("name", CALIBRATED)
+def test_the_calibrations_of_a_sensor_are_methods_of_its_driver_with_its_limits(name):
+    kind, driver = SENSOR_KINDS[name], resolve_name(SENSOR_KINDS[name].driver)
+    module = sys.modules[driver.__module__]
+    for calibration in kind.calibrations:
+        assert callable(getattr(driver, calibration.method))
+        if calibration.reference_range_ppm:
+            least, most = calibration.reference_range_ppm
+            known = {
+                getattr(module, limit, None) for limit in ("MINIMUM_REFERENCE_PPM", "MINIMUM_SPAN_PPM")
+            } | {getattr(module, "MAXIMUM_REFERENCE_PPM", None), max(getattr(module, "RANGES_PPM", (0,)))}
+            assert {least, most} <= known
+        else:
+            assert calibration.reference_ppm == module.ZERO_POINT_PPM
+    assert kind.warm_up_s == getattr(module, "WARM_UP_S", 0.0)
+
+
+@pytest.mark.parametrize("variable", SWITCH_KINDS)
+def test_a_relay_moves_its_part_of_the_simulated_chamber(variable, opened):
+    relay = RelayOptions(name="relay", pin=5, variable=variable)
+    machine = simulated_hardware(Config(relay=(relay,)), Clock())
+    assert machine.wiring.relays[5].moves == SWITCH_KINDS[variable].simulated
+    machine.close()
+
+
+def test_an_unknown_kind_is_refused_with_the_list_of_kinds(tmp_path):
+    file = tmp_path / "growd.toml"
+    file.write_text('[[sensor]]\nname = "it"\nkind = "dht22"\n')
+    known = ", ".join(f'"{kind}"' for kind in sorted(SENSOR_KINDS))
+    with pytest.raises(ConfigError) as caught:
+        load(file, environ={})
+    assert str(caught.value) == f"{file}:3: [sensor] it.kind: must be one of {known}, got 'dht22'"
+
+
+def test_names_of_parts_are_spelled_out():
+    assert [with_article(part) for part in ("SCD30", "BH1750", "TSL2591", "MH-Z19")] == [
+        *("an SCD30", "a BH1750", "a TSL2591", "an MH-Z19"),
+    ]
