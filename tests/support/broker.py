@@ -22,7 +22,7 @@ USER, PASSWORD = "grower", "secret"
 
 
 class _Broker(Broker):
-    """One that leaves no connection of a client behind that was cut off."""
+    """A broker that leaves no connection of a disconnected client behind."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(config)
@@ -45,7 +45,7 @@ class _Broker(Broker):
 async def broker(
     folder: Path, *, tls: bool = False, login: bool = False, port: int = 0
 ) -> AsyncIterator[int]:
-    """The port of a broker; with `login` only USER may come in."""
+    """The port of a broker; with `login` only USER may connect."""
     logging.getLogger("amqtt").setLevel(logging.CRITICAL)
     logging.getLogger("transitions").setLevel(logging.CRITICAL)
     held = ExitStack()

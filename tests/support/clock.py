@@ -1,4 +1,4 @@
-"""A clock that stands still until the test moves it."""
+"""A clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from growd.runtime.worker import Worker
 
-SETTLED_AFTER = 10_000  # rounds of the loop; code that is still busy then runs in a circle
+SETTLED_AFTER = 10_000  # rounds of the loop; code that is still busy then never rests
 
 
 class Sleepers:
-    """What clocks of tests have in common: the time, and who sleeps until when."""
+    """What the clocks of tests share: the time, and the sleepers with their wake-up times."""
 
     def __init__(self, time: float) -> None:
         self._now = 1_000.0
@@ -51,7 +51,7 @@ class Sleepers:
 
 
 class _Timer:
-    """A callback that waits for its time, as a future does; to cancel it takes the loop no turn."""
+    """A callback that waits for its time; cancelling it needs no turn of the loop."""
 
     def __init__(self, callback: Callable[[], object]) -> None:
         self._callback = callback
@@ -71,8 +71,8 @@ class _Timer:
 class ManualClock(Sleepers):
     """A `growd.runtime.clock.Clock` whose time moves only by `await advance(seconds)`.
 
-    Sleepers wake in the order of their time, and the loop settles after each: what they do is done before
-    time goes on. Calls in the watched workers count as part of it.
+    Sleepers wake in the order of their times, and the loop settles after each of them. Calls in watched
+    workers are part of that.
     """
 
     def __init__(self, time: float = 1_700_000_000.0) -> None:
@@ -86,34 +86,34 @@ class ManualClock(Sleepers):
         await self._new_sleeper(seconds)
 
     def sleep_blocking(self, seconds: float) -> None:
-        """Takes no time: a thread can't wait for the test to move the clock while the test waits for it."""
+        """Return at once: the test that moves the clock may be waiting for this thread."""
 
     def watch(self, worker: Worker) -> None:
-        """Let settling wait for the calls in this worker. Not for one that a test makes hang."""
+        """Let `settle` wait for calls in this worker; not for a worker that a test lets hang."""
         self._workers.append(worker)
 
     def unwatch(self, worker: Worker) -> None:
         self._workers.remove(worker)
 
     def step(self, seconds: float) -> None:
-        """Step wall time, as NTP does; monotonic time stays."""
+        """Step the wall time, as NTP does; monotonic time stays."""
         self._offset += seconds
 
     async def advance(self, seconds: float) -> None:
-        """Move time forward and let everything that falls due in it happen, in order."""
+        """Move time forward and let everything happen that falls due, in order."""
         end = self._now + seconds
         await self.settle()
         while self._sleepers and self._sleepers[0][0] <= end:
             due, _, wake = heapq.heappop(self._sleepers)
             if wake.done():
-                continue  # cancelled: nobody sleeps there any more
+                continue  # cancelled
             self._now = max(self._now, due)
             wake.set_result(None)
             await self.settle()
         self._now = end
 
     async def settle(self) -> None:
-        """Let the loop and the watched workers run until nothing is left to do at this moment."""
+        """Let the loop and the watched workers run until they are idle."""
         await self._drain()
         for _ in range(3):  # an answer from a worker may lead to a next call
             for worker in self._workers:
@@ -121,9 +121,9 @@ class ManualClock(Sleepers):
                 await self._drain()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Let the loop run until `condition` holds, with time standing still."""
+        """Let the loop run until `condition` holds, without moving time."""
         async with asyncio.timeout(10):
-            while not condition():  # noqa: ASYNC110  it is any condition, with no event of its own
+            while not condition():  # noqa: ASYNC110  no event announces it
                 await asyncio.sleep(0)
 
     async def _drain(self) -> None:

@@ -27,7 +27,7 @@ FILES = Path(__file__).parents[2] / "couchdb"
 @dataclass(frozen=True)
 class Answer:
     status: int
-    headers: Mapping[str, str]  # whatever the case of their names
+    headers: Mapping[str, str]  # case-insensitive
     body: bytes
 
     @property
@@ -36,7 +36,7 @@ class Answer:
 
 
 class Client:
-    """Requests to one server, their paths and queries as they are given."""
+    """Sends requests to one server, with unchanged paths and queries."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self.session = session
@@ -63,7 +63,7 @@ class Client:
         headers: dict[str, str] | None = None,
         **query: Any,
     ) -> Any:
-        """The response while it comes: an asynchronous context manager. Query values are written as JSON."""
+        """A streamed response, as an asynchronous context manager. Query values are encoded as JSON."""
         is_bytes = isinstance(body, bytes)
         content = body if is_bytes or body is None else io.BytesIO(json.dumps(body).encode())
         default = {} if is_bytes else {"Content-Type": "application/json"}
@@ -93,5 +93,5 @@ async def install_design(couch: Client, database: str, folder: str, *, has_last:
 
 
 def reduces() -> list[bool]:
-    """Whether to use the built-in `_last`: CouchDB is tested without and with it."""
+    """Whether to use CouchDB's built-in `_last`; tests run with and without it."""
     return [False, True] if COUCHDB_ADDRESS in os.environ else [False]

@@ -1,4 +1,4 @@
-"""A daemon as clients see it, without hardware and database: a real bus behind a real HTTP server."""
+"""A daemon without hardware and database: a real bus behind a real HTTP server."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ TOPICS = {
 START = "environment_1/start_recipe"
 STOP = "environment_1/stop_recipe"
 CALIBRATE = "sensors/scd30/calibrate"
-NAMES = ("x", "h", "growd")  # under which the tests ask
+NAMES = ("x", "h", "growd")  # of the reserved segment, used by tests
 
 
 class MemoryStore:
-    """Keeps parameters, or refuses to while `broken`."""
+    """Stores parameters; refuses while `broken`."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Any] = {}
@@ -67,7 +67,7 @@ class MemoryStore:
 
 
 class Database:
-    """Stands where the gateway does, and notes what reaches it."""
+    """Takes the place of the gateway, and records the requests."""
 
     def __init__(self) -> None:
         self.targets: list[str] = []
@@ -78,7 +78,7 @@ class Database:
 
 
 class Runner:
-    """The recipe runner's services, and a calibration with an argument of each type."""
+    """The services of the recipe runner, and a calibration with an argument of each type."""
 
     def __init__(self, bus: Bus) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
@@ -116,7 +116,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer, read to its end."""
+    """A whole answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -129,7 +129,7 @@ class Answer:
 
 @dataclass
 class Daemon:
-    """The parts, and a client of them."""
+    """The parts of the daemon, and an HTTP client."""
 
     bus: Bus
     api: Api
@@ -158,21 +158,21 @@ class Daemon:
         return f"http://127.0.0.1:{self.port}"
 
     def url(self, path: str) -> URL:
-        """The address of a path beneath the API's prefix, sent as it stands."""
+        """The address of a path below the API's prefix, sent unchanged."""
         return URL(f"{self.origin}{self.api.prefix}{path}", encoded=True)
 
     async def ask(self, method: str, path: str, **options: Any) -> Answer:
-        """Send a request; `json`, `data` and `headers` as aiohttp takes them."""
+        """Send a request with aiohttp's `json`, `data` and `headers`."""
         async with self.session.request(method, self.url(path), **options) as response:
             return Answer(response.status, response.headers, await response.read())
 
     async def post(self, path: str, body: str | bytes, **headers: str) -> Answer:
-        """Send a body that is declared JSON, whatever it holds."""
+        """Send a body with the content type of JSON."""
         sent = {"Content-Type": "application/json", **headers}
         return await self.ask("POST", path, data=body, headers=sent)
 
     def state(self) -> dict[str, Any]:
-        """All that a request could have changed."""
+        """Everything that a request can change."""
         topics = [self.bus.topics.get(name) for name in self.bus.topics.names()]
         return {
             "parameters": {name: self.bus.parameters.get(name) for name in self.bus.parameters.names()},

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from growd.proxy.gateway import DatabaseAnswer
     from support.raw_http import Peer
 
-POINTS = "points"  # what the database is called where the test makes it up
+POINTS = "points"  # the name of the database if the test plays it
 LIST = "_design/svc/_list/csv"
 TEXTS = [
     "",
@@ -52,7 +52,7 @@ EXTRAS = [{"b": [1.0, -0.0, "x\u2028\n"], "10": 1e21, "2": {}}, [], {}, [None]]
 
 
 class Noting(Gateway):
-    """A gateway that notes what was handed on as it came, and which pages were asked for."""
+    """A gateway that records which requests and pages it passed to the database."""
 
     def __init__(self, upstream: str, stall_limit: float) -> None:
         super().__init__(lambda: upstream, stall_limit=stall_limit)
@@ -70,7 +70,7 @@ class Noting(Gateway):
 
 
 class NotingExports(Exports):
-    """Tells when a request was answered to its end, or broken off."""
+    """Reports when an answer was sent completely, or cut."""
 
     def __init__(self, gateway: Noting, database: str, building: Building | None) -> None:
         super().__init__(gateway, [database], "svc", building)
@@ -102,7 +102,7 @@ async def front_door(
     building: Building | None = None,
     policy: WebPolicy | None = None,
 ) -> AsyncIterator[Door]:
-    """The daemon's server before the database server at `upstream`, whose points are in `database`."""
+    """The daemon's server in front of `upstream`, whose points are in `database`."""
     bus = Bus(RealClock(), Parameters(store=MemoryStore()))
     gateway = Noting(upstream, stall_limit)
     guard = Guard(policy or WebPolicy(hosts=NAMES))
@@ -120,7 +120,7 @@ async def front_door(
 
 
 def random_points(seed: int, number: int = 60) -> list[dict[str, Any]]:
-    """Points of all kinds, several of them with the same key."""
+    """Points of all kinds, some with equal keys."""
     chance = random.Random(seed)
     return [_random_point(chance, n) for n in range(number)]
 
@@ -148,7 +148,7 @@ def _random_point(chance: random.Random, number: int) -> dict[str, Any]:
 
 @dataclass
 class MadeUpView:
-    """Plays the database on connections of the test: a view of rows, page by page.
+    """Plays the database: a view with rows, page by page.
 
     `heads` are those of the requests so far.
     """
@@ -165,11 +165,11 @@ class MadeUpView:
             pass
 
     async def answer(self, peer: Peer, number: int) -> None:
-        """Answer the request of this number, from 1."""
+        """Answer request `number`, counted from 1."""
         await peer.send(page_answer(self.page(self.heads[-1])))
 
     def page(self, head: bytes) -> list[dict[str, Any]]:
-        """The rows that a request asks for."""
+        """The requested rows."""
         query = parse_qs(urlsplit(head.split(b" ")[1].decode()).query)
         start = 0
         if "startkey" in query:
@@ -179,7 +179,7 @@ class MadeUpView:
 
 
 def row(number: int, key: Any = None, **fields: Any) -> dict[str, Any]:
-    """A row of a view, of a point with this number for its timestamp and its value."""
+    """A row of a view; the point has this number as its timestamp and value."""
     value = {"_id": f"p{number:06}", "timestamp": number, "variable": "x", "value": number, **fields}
     return {"id": value["_id"], "key": ["e", number] if key is None else key, "value": value}
 

@@ -1,7 +1,6 @@
-"""A proxy between growd and its database that breaks what passes: cut, late, twice, in part, or otherwise.
+"""A proxy between growd and its database that cuts, delays, repeats or damages requests and answers.
 
-It relays bytes as they are, so that it can break off at any of them. Each request is answered as the next
-fault of a schedule says.
+It relays bytes unchanged, so it can stop at any byte. A schedule of faults decides about each request.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _NO_BODY: Final = re.compile(rb"HTTP/1\.1 (1\d\d|204|304) ")
 
 
 class EndedError(Exception):
-    """The connection is broken off."""
+    """The connection was cut."""
 
 
 class Exchange:
-    """One request of the client, and what becomes of it."""
+    """One request of the client, and what a fault does with it."""
 
     def __init__(self, proxy: FaultProxy, connection: _Connection, request: bytes) -> None:
         self.request = request
@@ -44,14 +43,14 @@ class Exchange:
         return self.request.split(b" ", 2)[1].decode()
 
     async def hand_on(self) -> bytes:
-        """Give the whole request to the database; its answer."""
+        """Send the whole request to the database: the answer."""
         reader, writer = await self._connection.far()
         writer.write(self.request)
         await writer.drain()
         return await read_message(reader)
 
     async def hand_on_unheard(self, length: int) -> None:
-        """Give so many of its bytes to the database, and break off."""
+        """Send `length` bytes of the request to the database, and cut the connection."""
         _, writer = await self._connection.far()
         writer.write(self.request[:length])
         await writer.drain()
@@ -62,28 +61,27 @@ class Exchange:
         await self._connection.writer.drain()
 
     def answer_again(self, data: bytes) -> None:
-        """Have this come once more: in answer to the next request on this connection."""
+        """Send this once more, before the answer to the next request on this connection."""
         self._connection.owed = data
 
     async def client_gone(self) -> None:
-        """Wait until the client has given up."""
+        """Wait until the client has closed the connection."""
         async with asyncio.timeout(PATIENCE_S):
             with suppress(OSError):
                 while await self._connection.reader.read(65_536):
                     pass
 
     def break_off(self) -> None:
-        """Close both sides; the client's with a reset or in order, as it falls."""
+        """Close both sides; the client's at random with a reset."""
         if self.random.random() < 0.5:
             self._connection.writer.transport.abort()
         raise EndedError
 
 
 class FaultProxy:
-    """Stands before the server at `url`, on a port of its own, with a schedule of faults drawn by `seed`.
+    """A proxy to the server at `url`, with a random schedule of faults.
 
-    `seen` counts requests by the name of what was done to them. From `calm()` to `storm()` all
-    are served.
+    `seen` counts requests by the name of their fault. Between `calm()` and `storm()` there are no faults.
     """
 
     def __init__(self, url: str, faults: Iterable[Fault], *, seed: int, share: float = 0.5) -> None:
@@ -91,7 +89,7 @@ class FaultProxy:
         self.far = (parts.hostname, parts.port)
         self.random = random.Random(seed)
         self.seen: Counter[str] = Counter()
-        self.watch: Callable[[str, Exchange], None] = lambda *_: None  # called with each fault as it comes
+        self.watch: Callable[[str, Exchange], None] = lambda *_: None  # called with each fault
         self._port = 0
         self._faults = self._drawn(list(faults), share)
         self._schedule = self._faults
@@ -116,22 +114,22 @@ class FaultProxy:
         await asyncio.gather(*self._open, return_exceptions=True)
 
     def calm(self) -> None:
-        """No faults any more."""
+        """Stop the faults."""
         self._schedule = itertools.repeat(served)
 
     def storm(self) -> None:
-        """The faults go on."""
+        """Continue with faults."""
         self._schedule = self._faults
 
     async def until(self, number: int) -> None:
-        """Wait until so many requests came in all."""
+        """Wait until `number` requests have come in total."""
         async with asyncio.timeout(PATIENCE_S):
             while self.seen.total() < number:
                 self._passed.clear()
                 await self._passed.wait()
 
     def _drawn(self, faults: list[Fault], share: float) -> Iterator[Fault]:
-        """Each fault as often as the others, in an order without an end."""
+        """An endless random order in which all faults are equally frequent."""
         deck: list[Fault] = []
         while True:
             if self.random.random() >= share:
@@ -156,19 +154,19 @@ class FaultProxy:
                 self._passed.set()
                 await fault(exchange)
         except (OSError, EOFError, EndedError, asyncio.CancelledError):
-            pass  # this connection ends, whatever ended it
+            pass  # only this connection ends
         finally:
             self._open.discard(task)
             connection.close()
 
 
 class _Connection:
-    """The client's connection, and the one to the database that is made for it when it is needed."""
+    """The client's connection, and its connection to the database, made on demand."""
 
     def __init__(self, proxy: FaultProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
-        self.owed = b""  # an answer that was given already and comes again before the next one
+        self.owed = b""  # an answer that is repeated before the next one
         self._proxy = proxy
         self._far: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
@@ -178,7 +176,7 @@ class _Connection:
         return self._far
 
     async def pay(self) -> None:
-        """Give what is owed."""
+        """Send the owed answer."""
         owed, self.owed = self.owed, b""
         self.writer.write(owed)
         await self.writer.drain()
@@ -190,7 +188,7 @@ class _Connection:
 
 
 async def read_message(reader: asyncio.StreamReader) -> bytes:
-    """A whole request or answer as it came; nothing where the other side has closed."""
+    """A whole request or answer, unchanged; empty if the other side has closed."""
     try:
         head = await reader.readuntil(_HEAD_END)
     except asyncio.IncompleteReadError:
@@ -214,7 +212,7 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 def body_of(answer: bytes) -> bytes:
-    """The body of an answer, whole, in whatever form it came."""
+    """The body of an answer, without chunks."""
     head, _, rest = answer.partition(_HEAD_END)
     if not re.search(rb"(?i)\r\ntransfer-encoding: *chunked", head):
         return rest
@@ -228,13 +226,13 @@ def body_of(answer: bytes) -> bytes:
 
 
 def answer_of(status: bytes, body: bytes, length: int | None = None, more: bytes = b"") -> bytes:
-    """An answer of JSON that says it is so long."""
+    """An answer with a JSON body; `length` is the Content-Length if it differs from the body's."""
     size = len(body) if length is None else length
     head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n"
     return head % (status, size, more) + body
 
 
-# What can become of a request.
+# --- Faults
 
 
 async def served(exchange: Exchange) -> None:
@@ -250,7 +248,7 @@ async def cut_in_the_request(exchange: Exchange) -> None:
 
 
 async def cut_behind_the_request(exchange: Exchange) -> None:
-    """The database has it all, and may be in the midst of it."""
+    """The database has the whole request, and may be executing it."""
     await exchange.hand_on_unheard(len(exchange.request))
 
 
@@ -266,14 +264,14 @@ async def cut_in_the_answer(exchange: Exchange) -> None:
 
 
 async def answer_late(exchange: Exchange) -> None:
-    """Stored, but the client has given up before it was told."""
+    """Answer after the client has given up."""
     answer = await exchange.hand_on()
     await exchange.client_gone()
     await exchange.answer(answer)
 
 
 async def request_late(exchange: Exchange) -> None:
-    """It reaches the database when the client has given up and may have sent it again."""
+    """Send the request to the database after the client has given up."""
     await exchange.client_gone()
     await exchange.hand_on()
 
@@ -284,27 +282,27 @@ async def answer_twice(exchange: Exchange) -> None:
 
 
 async def answer_again_later(exchange: Exchange) -> None:
-    """Once more when the client has read the first and asks for something else."""
+    """Repeat the answer when the client sends its next request."""
     answer = await exchange.hand_on()
     await exchange.answer(answer)
     exchange.answer_again(answer)
 
 
 async def half_the_rows(exchange: Exchange) -> None:
-    """Whole JSON that tells of half the documents."""
+    """Valid JSON with half of the documents."""
     answer = json.loads(body_of(await exchange.hand_on()))
     rows = answer[: len(answer) // 2] if isinstance(answer, list) else {}
     await exchange.answer(answer_of(b"201 Created", json.dumps(rows).encode()))
 
 
 async def half_a_body(exchange: Exchange) -> None:
-    """Said to be as long as it is: half of the JSON."""
+    """Half of the JSON, with a matching length."""
     body = body_of(await exchange.hand_on())
     await exchange.answer(answer_of(b"201 Created", body[: len(body) // 2]))
 
 
 async def half_of_what_was_said(exchange: Exchange) -> None:
-    """Said to be whole, and then no more comes."""
+    """The length of the whole body, but only half of it."""
     body = body_of(await exchange.hand_on())
     await exchange.answer(answer_of(b"201 Created", body[: len(body) // 2], len(body)))
     exchange.break_off()
@@ -329,7 +327,7 @@ async def broken_chunks(exchange: Exchange) -> None:
 
 
 def status(line: str) -> list[Fault]:
-    """This status instead of the answer: with the request handed on, and without."""
+    """This status instead of the answer, without and with the request sent to the database."""
     answer = answer_of(line.encode(), b'{"error":"some_error","reason":"of the proxy"}')
 
     async def instead(exchange: Exchange) -> None:
@@ -369,4 +367,4 @@ UNWELL: Final[list[Fault]] = [
 ]
 REFUSALS: Final[list[Fault]] = [*status("401 Unauthorized"), *status("412 Precondition Failed")]
 HARMLESS: Final = frozenset({served.__name__, answer_twice.__name__, answer_again_later.__name__})
-"""What the client can't tell from an answer of a database that is well, at the moment."""
+"""Faults that look like the answer of a healthy database."""

@@ -1,8 +1,7 @@
-"""growd as a program whose loops can be frozen: `python freezing.py ARGUMENT...`.
+"""growd with loops that can be frozen: `python freezing.py ARGUMENT...`.
 
-At SIGUSR1 what the next of `LOOPS` waits for does not come, until the next SIGUSR1; after the last of them
-all go on. The patience with one that is frozen is cut, so that a test need not wait for minutes; that with no
-other is. SIGUSR2 holds up the event loop, and all with it, for good.
+Each SIGUSR1 freezes the next of `LOOPS` and releases the previous one. The patience with the frozen loop is
+shortened, so that a test need not wait for minutes. SIGUSR2 blocks the event loop for good.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from growd.runtime.liveness import Heartbeat
 from growd.store.couch import Couch
 from growd.store.outbox import Outbox
 
-PATIENCE_S = 1.0  # more than any of the loops takes between two signs of life, at ten times the speed
+PATIENCE_S = 1.0  # longer than any loop takes between two beats, at ten times the speed
 LOOPS: dict[
     str, tuple[Any, str, str]
 ] = {  # the call that does not return, and what its heartbeats are called
@@ -33,7 +32,7 @@ LOOPS: dict[
 
 
 class Freezer:
-    """Prepares it from outside, in the classes that growd is made of."""
+    """Replaces the calls of `LOOPS` by calls that can be frozen."""
 
     def __init__(self) -> None:
         self._frozen = ""

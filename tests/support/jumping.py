@@ -1,4 +1,4 @@
-"""A plant whose time jumps from one event to the next: weeks pass in seconds, through real drivers."""
+"""A chamber whose time jumps from one event to the next: weeks pass in seconds, with real drivers."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from growd_hwsim.faults import Faults
     from growd_hwsim.hardware import SimulatedHardware
 
-LOOK_S = 0.002  # real seconds between two looks at what does not tell, such as a call that begins to hang
-MOST_SKIPPED = 100  # rounds of the loop without a look at its sockets: what comes there is not kept waiting
-ANSWERED_S = 60.0  # real seconds in which the kernel has surely passed on what was sent
+LOOK_S = 0.002  # real seconds between two checks of conditions without an event, such as a call that hangs
+MOST_SKIPPED = 100  # rounds of the loop without a check of its sockets
+ANSWERED_S = 60.0  # real seconds; the kernel passes on sent bytes sooner
 START = 1_700_000_000.0
 
 
 class JumpingClock(Sleepers):
-    """A `growd.runtime.clock.Clock` whose time jumps to the next sleeper when there is nothing left to do.
+    """A `growd.runtime.clock.Clock` whose time jumps to the next sleeper when all is idle.
 
-    There is something to do while the event loop is busy, or a call is in a watched worker and that does not
-    hang. A driver's sleep takes no real time: it moves the clock.
+    All is idle when the event loop is, and each call in a watched worker has ended or hangs. A driver's sleep
+    moves the clock and takes no real time.
     """
 
     def __init__(self, time: float = START) -> None:
@@ -51,7 +51,7 @@ class JumpingClock(Sleepers):
         self._end = 0.0
         self._reached: asyncio.Future[None] | None = None
         self.grain_s = 0.0
-        """Sleepers who are due so soon after another wake with it, a little late: fewer turns of the loop."""
+        """Sleepers that are due within this time wake together, a little late: fewer turns of the loop."""
 
     async def sleep(self, seconds: float) -> None:
         await self._new_sleeper(seconds)
@@ -65,42 +65,42 @@ class JumpingClock(Sleepers):
         self._offset += seconds
 
     def watch(self, worker: Worker, faults: Faults) -> None:
-        """Let no time pass while a call is in this worker, unless one of the faults lets it hang."""
+        """Let no time pass during a call in this worker, unless a fault lets the call hang."""
         self._calls.append(_Calls(worker, faults))
 
     async def advance(self, seconds: float) -> None:
-        """Let everything happen that falls due in the next seconds, in order."""
+        """Move time forward and let everything happen that falls due, in order."""
         end = self._now + seconds
         await self._reach(end)
         with self._lock:
             self._now = max(self._now, end)
 
     async def until(self, condition: Callable[[], bool], *, within: float) -> float:
-        """Let time pass until `condition` holds, `within` seconds at most; how many it took."""
+        """Let time pass until `condition` holds: the seconds it took, `within` at most."""
         began = self._now
         await self.settle()
         while not condition():
             if self._now - began > within:
-                raise AssertionError(f"what was waited for did not come within {within:g} s")
+                raise AssertionError(f"the condition did not hold within {within:g} s")
             await self.advance(1.0)
         return self._now - began
 
     async def settle(self) -> None:
-        """Let the loop and the workers run until nothing is left to do at this moment."""
+        """Let the loop and the workers run until they are idle."""
         await self._reach(-math.inf)
 
     def is_busy(self) -> bool:
-        """Whether a worker has something to do, and does it."""
+        """Whether a worker is executing a call that does not hang."""
         return any(calls.are_at_work() for calls in self._calls)
 
     def jump(self) -> bool:
-        """Go on to what falls due next, as the loop has nothing to do; False where time may not pass."""
+        """Jump to the next sleeper, as the loop is idle; False if time must not pass."""
         if self._reached is None or self.is_busy():
             return False
         woken, last = 0, self._end
         while self._sleepers and self._sleepers[0][0] <= last:
             due, _, wake = heapq.heappop(self._sleepers)
-            if not wake.done():  # else cancelled: nobody sleeps there any more
+            if not wake.done():  # else cancelled
                 with self._lock:
                     self._now = max(self._now, due)
                 wake.set_result(None)
@@ -120,11 +120,10 @@ class JumpingClock(Sleepers):
 
 
 class _Calls:
-    """The calls of a worker, carried out by the event loop's thread wherever none can hang.
+    """The calls of a worker, executed by the event loop's thread if none of them can hang.
 
-    So a call takes no turns of threads, and each run has the same order. What it does counts as done in the
-    worker's thread. While a fault is armed that lets calls hang, they go to that thread, as they do without
-    this, and so does what follows until the thread has carried out all that it was given.
+    This avoids switches between threads, and each run has the same order. While a fault is armed that lets
+    calls hang, calls go to the worker's thread as usual, until that thread has executed all of them.
     """
 
     def __init__(self, worker: Worker, faults: Faults) -> None:
@@ -134,7 +133,7 @@ class _Calls:
         self._thread_calls = worker._calls
         self._waiting = 0
         self._under_way = 1
-        worker.submit(int).add_done_callback(self._came_back)  # behind what the thread has to do already
+        worker.submit(int).add_done_callback(self._came_back)  # after the calls that the thread already has
         self.get = self._thread_calls.get
         worker._calls = self  # type: ignore[assignment]
 
@@ -146,7 +145,7 @@ class _Calls:
         self._loop.call_soon(self._begin, call)
 
     def are_at_work(self) -> bool:
-        """Whether one is, and does not hang; a thread that was left behind has to end, too, if it can."""
+        """Whether a call is executing and does not hang; abandoned threads that can end must end first."""
         threads = self._worker._left_behind
         if self._under_way and not self._faults.hangs(self._worker._thread):
             return True
@@ -168,7 +167,7 @@ class _Calls:
         return any(armed.fault.kind == "hang" for armed in self._faults._armed)
 
     def _hand_over(self, call: _Call) -> None:
-        """To the thread, or the next one if that is left behind; followed by what tells that it is done."""
+        """Pass the call to the thread or its successor, followed by a call that reports its end."""
         self._under_way += 1
         told = call.followed_by(int)
         told.future.add_done_callback(self._came_back)
@@ -181,7 +180,7 @@ class _Calls:
 
 @contextmanager
 def _acting_as(thread: threading.Thread) -> Iterator[None]:
-    """Count as another thread, in which no event loop runs. All others stay who they are."""
+    """Pretend to be another thread, in which no event loop runs."""
     loop, identity, own = asyncio.get_running_loop(), threading.get_ident, threading.get_ident()
     asyncio._set_running_loop(None)
     threading.get_ident = lambda: (thread.ident or own) if identity() == own else identity()
@@ -193,9 +192,9 @@ def _acting_as(thread: threading.Thread) -> Iterator[None]:
 
 
 class _Selector:
-    """The selector of a loop whose time jumps: where the loop would wait for what comes, time goes on.
+    """The selector of a loop whose time jumps: instead of waiting, the loop moves the clock.
 
-    Workers wake the loop through a queue and not through its socket, which takes half of the real time.
+    Workers wake the loop through a queue instead of its socket, which halves the real time.
     """
 
     def __init__(self, loop: Any, clock: JumpingClock) -> None:
@@ -212,11 +211,11 @@ class _Selector:
         del self._loop._write_to_self
 
     def _wake(self) -> None:
-        if _thread.get_ident() != self._loop._thread_id:  # a thread of its own can't wait meanwhile
+        if _thread.get_ident() != self._loop._thread_id:  # the loop's own thread is not waiting
             self._woken.put(None)
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        if timeout == 0 and self._skipped < MOST_SKIPPED:  # the loop has more to do
+        if timeout == 0 and self._skipped < MOST_SKIPPED:  # the loop is busy
             self._skipped += 1
             return []
         if timeout != 0:
@@ -233,13 +232,13 @@ class _Selector:
 
 
 class _Line(uart.PseudoTerminal):
-    """A serial line whose chip answers in the thread that asks: no turns of threads."""
+    """A serial line whose chip answers in the calling thread, without switches between threads."""
 
     coming = 0
-    """Bytes that the chip has sent and nobody has read."""
+    """Bytes that the chip has sent and that are still unread."""
 
     def start(self) -> None:
-        """There is nothing to start."""
+        """Start nothing: this line needs no thread."""
 
     def close(self) -> None:
         os.close(self._stop)
@@ -247,10 +246,10 @@ class _Line(uart.PseudoTerminal):
             self._hang_up()
 
     def pass_on(self, count: int) -> None:
-        """Let the chip hear so many bytes that were sent, and answer."""
+        """Let the chip receive `count` bytes, and answer."""
         while count > 0 and not self.hung_up.is_set():
             heard = self._read()
-            count -= len(heard) or count  # at another speed it is noise
+            count -= len(heard) or count  # noise, at another speed
             pieces = self._answers(heard)
             if pieces is None:
                 self._hang_up()
@@ -260,7 +259,7 @@ class _Line(uart.PseudoTerminal):
 
 
 class _Port:
-    """A real serial port, which is only asked for bytes that come: its time limit passes at once."""
+    """A real serial port that is only asked for bytes that come, so that timeouts take no real time."""
 
     def __init__(self, port: SerialLike, line: _Line) -> None:
         self._port = port
@@ -272,7 +271,7 @@ class _Port:
         return written
 
     def read(self, size: int = 1) -> bytes:
-        if not self._line.hung_up.is_set():  # else it says so
+        if not self._line.hung_up.is_set():  # else the port reports it
             size = min(size, self._line.coming)
         data = self._port.read(size) if size else b""
         self._line.coming -= len(data)
@@ -287,7 +286,7 @@ class _Port:
         self._port.close()
 
     def _drain(self) -> None:
-        """Take what is on its way in the kernel, which would come after a reset."""
+        """Read the bytes that are still in the kernel and would come after a reset."""
         if not self._line.hung_up.is_set():
             self._port.read(self._line.coming)
         self._line.coming = 0
@@ -295,18 +294,18 @@ class _Port:
 
 def _opened(ports: uart.SerialPorts, place: str, baud: int, _timeout_s: float) -> SerialLike:
     """The port at a place, as `SerialPorts.open` opens it."""
-    port: Any = ports.open(place, baud, ANSWERED_S)  # what comes is read, on a busy machine too
+    port: Any = ports.open(place, baud, ANSWERED_S)  # long enough also on a busy machine
     return _Port(port, next(line for line in ports._lines.values() if line.path == port.port))
 
 
 def answer_at_once(machine: SimulatedHardware) -> None:
-    """Let no real time pass on serial lines, where a busy machine may take longer than the time limits."""
+    """Let no real time pass on serial lines, since a busy machine may exceed the time limits."""
     machine.serial_ports.line = _Line
     machine._open_serial = functools.partial(_opened, machine.serial_ports)
 
 
 class Rig:
-    """A plant on simulated hardware, on a clock that jumps."""
+    """A chamber on simulated hardware, with a clock that jumps."""
 
     def __init__(self, config: Config, memory: ShortMemory | None = None) -> None:
         self.config = config
@@ -326,7 +325,7 @@ class Rig:
         return self.bus.topics.get(f"{self.config.environment.id}/{topic}").last
 
     def device(self, node: str) -> dict[str, Any]:
-        """What a node of the environment tells of its device."""
+        """The state of a device, as its node reports it."""
         information = self.bus.find_node(f"{self.config.environment.id}/{node}").information()
         device: dict[str, Any] = information["device"]
         return device
@@ -334,7 +333,7 @@ class Rig:
 
 @asynccontextmanager
 async def rigged(config: Config, memory: ShortMemory | None = None) -> AsyncIterator[Rig]:
-    """Run the plant of a configuration around the body; `memory` is what its interlocks remember."""
+    """Run the chamber of a configuration around the body; `memory` is that of its interlocks."""
     rig = Rig(config, memory)
     selector = _Selector(asyncio.get_running_loop(), rig.clock)
     try:

@@ -1,4 +1,4 @@
-"""What this process holds, read from /proc."""
+"""Threads, sockets and children of this process, read from /proc."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Holdings:
         return cls(frozenset(threading.enumerate()), frozenset(open_sockets()), frozenset(child_processes()))
 
     def more_than(self, before: Holdings) -> list[str]:
-        """What is held now and was not before; the loop's own executor threads end with the loop."""
+        """What is held now and was not held before; the loop's executor threads end with the loop."""
         new = [thread for thread in self.threads - before.threads if not thread.name.startswith("asyncio_")]
         for thread in new:
             if thread.name.startswith("asyncio-waitpid"):
-                thread.join(10)  # it has told the loop that its child ended, and ends a moment after that
+                thread.join(10)  # it has reported its child's end, and ends soon
         threads = [thread.name for thread in new if thread.is_alive()]
         return [
             *(f"thread {name}" for name in threads),
@@ -34,7 +34,7 @@ class Holdings:
 
 
 def open_sockets() -> set[str]:
-    """The sockets that this process holds, by inode."""
+    """The sockets of this process, by inode."""
     links = set()
     for entry in Path("/proc/self/fd").iterdir():
         try:
@@ -47,7 +47,7 @@ def open_sockets() -> set[str]:
 
 
 def child_processes() -> set[int]:
-    """Children of this process that still run (or were not waited for)."""
+    """Children of this process that run or were not waited for."""
     lists = Path("/proc/self/task").glob("*/children")
     return {int(child) for children in lists for child in _read(children).split()}
 
@@ -56,4 +56,4 @@ def _read(file: Path) -> str:
     try:
         return file.read_text()
     except OSError:
-        return ""  # the thread ended meanwhile
+        return ""  # the thread has ended

@@ -1,4 +1,4 @@
-"""What a store process said before it was killed, held against what it left behind."""
+"""Compares what a store process reported before it was killed with what the database has."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Point = tuple[str, Any]  # variable and value, which no two points of a test have in common
+Point = tuple[str, Any]  # variable and value, unique among the points of a test
 
 
 class Ledger:
-    """Takes the words of `tests/store/killed_writer.py`, of all its lives, and checks what can be checked.
+    """Collects the reports of all lives of `tests/store/killed_writer.py`, and checks them.
 
-    A promise is a state (the run, the parameters) that is changed in steps, one at a time: after a kill the
-    last one that was acknowledged must be there, or the one that was begun after it.
+    A promise is a state (the run, the parameters) that changes in steps. After a kill the last acknowledged
+    step must be there, or the one that was begun after it.
     """
 
     def __init__(self) -> None:
         self.made: dict[str, Point] = {}
         self.acknowledged: set[str] = set()
-        self.undone: set[Point] = set()  # of steps that a kill has undone
+        self.undone: set[Point] = set()  # of steps that a kill undid
         self.promises = 0  # acknowledged steps
-        self._lives: list[list[str]] = []  # the ids that each life made, in order
+        self._lives: list[list[str]] = []  # the ids of each life, in order
         self._ids: dict[Point, str] = {}
         self._kept: dict[str, Any] = {}
         self._begun: dict[str, tuple[Any, Point | None]] = {}
@@ -52,7 +52,7 @@ class Ledger:
         self._keep(point)
 
     def _take_found(self, promise: str, state: Any) -> None:
-        """What a new life found, before it changed anything."""
+        """The state that a new life found at its start."""
         begun, point = self._begun.pop(promise, (None, None))
         if state == self._kept.get(promise):
             self.undone |= {point} if point else set()
@@ -65,29 +65,29 @@ class Ledger:
         raise AssertionError(f"a kill damaged a file: {sentence}")
 
     def _keep(self, point: Point | None) -> None:
-        """A step is kept: so is its point."""
+        """The point of a stored step is stored, too."""
         if point:
             self.acknowledged.add(self._ids[point])
 
     def check(self, changes: Iterable[dict[str, Any]]) -> None:
-        """`changes` are the rows of the database's `_changes`, with documents, in their order."""
+        """Check the rows of the database's `_changes`, with documents, in order."""
         documents = [row["doc"] for row in changes if not row["id"].startswith("_design/")]
         stored = {document["_id"]: (document["variable"], document["value"]) for document in documents}
         assert len(stored) == len(documents)
-        assert stored.items() <= self.made.items(), "something is there that was never made"
+        assert stored.items() <= self.made.items(), "the database has a point that was never made"
         lost = self.acknowledged - stored.keys()
         assert not lost, (
             f"{len(lost)} of {len(self.acknowledged)} acknowledged points are lost: {self._described(lost)}"
         )
         assert {document["_rev"].partition("-")[0] for document in documents} <= {"1"}, (
-            "one was written twice"
+            "a point was written twice"
         )
-        assert not self.undone & set(stored.values()), "a step was undone, but its point is there"
+        assert not self.undone & set(stored.values()), "a step was undone, but its point is stored"
         self._check_order(stored)
         self._check_no_gaps(stored)
 
     def _described(self, ids: set[str]) -> list[tuple[Point, str]]:
-        """Some of these points, each with its life and its place among those that the life made."""
+        """Some of these points, each with its life and its number within the life."""
         places = {
             point_id: f"{place} of {len(made)} in life {life}"
             for life, made in enumerate(self._lives, 1)
@@ -104,7 +104,7 @@ class Ledger:
             assert values == sorted(values), f"points of {variable} overtook each other"
 
     def _check_no_gaps(self, stored: dict[str, Point]) -> None:
-        """What a kill took of a variable are the last points that were made, and none in the middle."""
+        """A kill may only lose the last points of a variable, none in the middle."""
         for ids in self._lives:
             gone: set[str] = set()
             for point_id in ids:

@@ -1,4 +1,4 @@
-"""The line to a server, which a test takes down and up; with TLS towards the clients where that is asked."""
+"""A connection to a server that a test can interrupt; with TLS towards the clients if requested."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Line(StandIn):
             finally:
                 far_writer.transport.abort()
         except* OSError:
-            pass  # this connection ends, whatever ended it
+            pass  # only this connection ends
         finally:
             writer.transport.abort()
 
@@ -44,5 +44,5 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     while chunk := await reader.read(65_536):
         writer.write(chunk)
         await writer.drain()
-    with suppress(OSError, NotImplementedError):  # TLS has no half of a connection
+    with suppress(OSError, NotImplementedError):  # TLS can't close one direction
         writer.write_eof()

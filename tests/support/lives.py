@@ -1,4 +1,4 @@
-"""Lives of `tests/store/killed_writer.py`: begun, listened to, and killed at a moment that a test chooses."""
+"""Runs `tests/store/killed_writer.py`, reads what it reports, and kills it at a chosen moment."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _FOR_THE_LEDGER = frozenset({"made", "kept", "begin", "did", "found", "notice"})
 
 @dataclass(frozen=True)
 class Job:
-    """What a life is to do. Its database is at `url`, or, where `node` is named, it runs an embedded one."""
+    """The task of one life. Its database is at `url`; with `node` it starts an embedded one."""
 
     folder: str
     databases: tuple[str, ...]
     url: str = ""
     auth: tuple[str, str] | None = None
     node: str = ""
-    prepare: bool = True  # whether it sets up the database
+    prepare: bool = True  # whether to set up the database
     pace: float = 0.0  # seconds between two steps of a writer
-    steps: int | None = None  # of each writer, after which it ships all and ends; None: it goes on
+    steps: int | None = None  # of each writer, before it ships all points and ends; None: endless
 
 
 class Lives:
-    """Hands out jobs, one life at a time, and writes down in `ledger` what each said."""
+    """Starts one life at a time, and records in `ledger` what it reports."""
 
     def __init__(self, program: asyncio.subprocess.Process) -> None:
         self.ledger = Ledger()
-        self.nodes: list[int] = []  # the embedded servers that the life at present has started
+        self.nodes: list[int] = []  # the embedded servers of the current life
         self._program = program
         self._count = 0
         self._process = 0
@@ -51,52 +51,52 @@ class Lives:
         self._left: list[Any] = []
 
     async def begin(self, job: Job) -> None:
-        """Begin a life; it has its process when this returns, and nothing else."""
+        """Start a life; its process exists when this returns."""
         assert self._program.stdin is not None
         self._count += 1
         self._status = None
         self.nodes.clear()
         self.ledger.begin_life()
-        # the same number of digits for all that is counted from here
+        # so that all numbers have the same number of digits
         line = json.dumps(asdict(job) | {"first": 1_000_000_000 + self._count * 1_000_000})
         self._program.stdin.write(line.encode() + b"\n")
         await self.until("process")
 
     async def until(self, *words: str, times: int = 1) -> None:
-        """Listen until one of these words was said so often, or the life has ended."""
+        """Read until one of these words came `times` times, or the life has ended."""
         async with asyncio.timeout(PATIENCE_S):
             while times and self._status is None:
                 times -= await self._listen() in words
 
     async def until_promised(self, times: int) -> None:
-        """Listen until so much was acknowledged, or the life has ended."""
+        """Read until `times` acknowledgements came, or the life has ended."""
         await self.until(*_PROMISED, times=times)
 
     async def listen(self, seconds: float) -> None:
-        """Listen for so long at most: a moment to kill at that no word of the life tells of."""
+        """Read for `seconds` at most: a moment between two reports."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._status is None:
                     await self._listen()
 
     async def kill(self) -> None:
-        """`kill -9`, and all that was said until then."""
+        """`kill -9`, and read the last reports."""
         assert self._status is None, f"it ended by itself, with {self._status}"
         os.kill(self._process, signal.SIGKILL)
         await self.end(-signal.SIGKILL)
 
     async def end(self, status: int = 0) -> None:
-        """Hear all until the end, and hold its exit status to this."""
+        """Read until the end, and check the exit status."""
         await self.until("ended")
         assert self._status == status
 
     async def end_well(self) -> None:
-        """Hear all until the end: it has shipped all."""
+        """Read until the end, and check that all points were shipped."""
         await self.end()
         assert self._left == [0, None], f"points and fault at the end: {self._left}"
 
     def kill_node(self) -> None:
-        """`kill -9` of the embedded server that was started last, unless it left by itself with its life."""
+        """`kill -9` of the newest embedded server, unless it has ended with its life."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.nodes[-1], signal.SIGKILL)
 

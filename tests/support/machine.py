@@ -1,4 +1,4 @@
-"""A simulated machine on a time that passes only while someone sleeps."""
+"""A simulated machine whose time passes only during sleeps."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class SleepingTime:
-    """`sleep` and `monotonic` for drivers and simulated chips alike; takes no real time."""
+    """`sleep` and `monotonic` for drivers and simulated chips; sleeping takes no real time."""
 
     def __init__(self, now: float = 5_000.0) -> None:
         self.now = now
 
     def advance(self, seconds: float) -> None:
-        """What a test calls: time passes."""
+        """Let time pass."""
         self.now += seconds
 
     def sleep(self, seconds: float) -> None:
-        """What a driver calls."""
+        """Let time pass, as drivers call it."""
         self.advance(seconds)
 
     def monotonic(self) -> float:
@@ -33,7 +33,7 @@ class SleepingTime:
 
 
 def simulated(time: SleepingTime, *, daylight_lux: float = 0.0, **options: Any) -> SimulatedHardware:
-    """A machine in a chamber without daylight, unless asked for."""
+    """A machine in a chamber, without daylight by default."""
     chamber = SimulatedChamber(time.monotonic, ChamberParameters(daylight_lux=daylight_lux))
     return open_simulated(chamber, sleep=time.sleep, monotonic=time.monotonic, **options)
 
@@ -45,4 +45,4 @@ def until(condition: Callable[[], bool]) -> None:
         if condition():
             return
         never.wait(0.001)
-    raise AssertionError("what was waited for did not come")
+    raise AssertionError("the condition did not hold in time")

@@ -1,4 +1,4 @@
-"""A real mail server, with or without TLS and login, that can also be unkind."""
+"""A real mail server, with or without TLS and login, that can refuse and stall."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USER, PASSWORD = "grower", "pässword"
 
 
 class Mailbox:
-    """What arrived, and how the server behaves.
+    """The received messages, and how the server behaves.
 
     `refusal` answers each message or recipient, where it is set; with `hang_up` the connection is cut in the
     middle of a message, and with `silent` nothing is answered to it.
@@ -43,7 +43,7 @@ class Mailbox:
         self._news = asyncio.Event()
 
     async def arrived(self, number: int) -> list[EmailMessage]:
-        """Wait until so many messages have arrived in all."""
+        """Wait until `number` messages have arrived in total."""
         async with asyncio.timeout(40):
             while len(self.messages) < number:
                 self._news.clear()
@@ -56,7 +56,7 @@ class Mailbox:
         assert isinstance(data, LoginPassword)
         self.logins.append((data.login, data.password))
         is_known = (data.login, data.password) == (USER.encode(), PASSWORD.encode())
-        return AuthResult(success=is_known, handled=is_known)  # else aiosmtpd answers for it
+        return AuthResult(success=is_known, handled=is_known)  # else aiosmtpd answers
 
     async def handle_RCPT(  # noqa: N802  the name that aiosmtpd calls
         self, server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
@@ -89,7 +89,7 @@ class Mailbox:
 async def mail_server(
     security: str = "none", *, login: bool = False, port: int = 0
 ) -> AsyncIterator[Mailbox]:
-    """A mail server on this machine: with "starttls", "tls" or "none"; with `login` only USER may send."""
+    """A mail server: with "starttls", "tls" or "none"; with `login` only USER may send."""
     box = Mailbox()
     options: dict[str, Any] = {"hostname": "localhost"}
     if security == "starttls":
@@ -104,7 +104,7 @@ async def mail_server(
 
     def protocol() -> SMTP:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # it does not see that the listener has TLS
+            warnings.simplefilter("ignore", UserWarning)  # aiosmtpd does not see that the listener has TLS
             protocols.append(SMTP(box, **options))
         return protocols[-1]
 

@@ -1,4 +1,4 @@
-"""Recipes of a wrong shape, each with the place that is wrong: refused by growd, schema and database."""
+"""Malformed recipes with the place of the error; growd, schema and database refuse them."""
 
 from __future__ import annotations
 

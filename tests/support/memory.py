@@ -1,4 +1,4 @@
-"""A memory of interlocks that lasts as long as a test."""
+"""A memory of interlocks for one test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class ShortMemory:
-    """Keeps states as JSON text, as the local file does; or, when told to, neither gives nor takes any."""
+    """Stores states as JSON text, as the local file does. Refuses both directions while `fails` is set."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""An outbox on a local file of its own, opened and closed."""
+"""An outbox with its own local file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports that are a test's own while nobody listens on them."""
+"""Ports that are reserved for a test before a server listens on them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def held_port() -> Iterator[int]:
-    """A port of 127.0.0.1 on which connections are refused until a server of the test takes it.
+    """A port of 127.0.0.1 that refuses connections until a server of the test listens on it.
 
-    A port that is only looked up and let go may be another test's server a moment later, which then gets the
-    connections of this one. A socket that is bound with SO_REUSEADDR and does not listen keeps it: the kernel
-    gives it to nobody who asks for any port, and to servers that ask for it with SO_REUSEADDR (socket(7)).
+    A bound socket with SO_REUSEADDR reserves it: the kernel does not hand it out as a free port, but servers
+    that request it with SO_REUSEADDR get it (socket(7)).
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,7 @@
-"""Power cuts: a record of all that a program writes to the disk, and what a cut may have left of it.
+"""Power cuts: a record of all writes to the disk, and the states in which a cut may leave the files.
 
-What SQLite writes is recorded in a VFS of its own (sqlite.org/vfs.html), put before the usual one of the very
-library that Python's module has loaded; what goes into the log, around its `BlockFile`.
+A VFS in front of SQLite's own records what SQLite writes (sqlite.org/vfs.html). `RecordedBlocks` records the
+log of points.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Entry = tuple[Any, ...]
 
 
 class Record:
-    """What happened, in order: what was written, what is on the disk for sure, and what was promised."""
+    """Writes, syncs and promises, in order."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -52,7 +52,7 @@ class Record:
 
 
 class RecordedBlocks:
-    """A `BlockFile`, each write recorded before it is done and as synced after."""
+    """A `BlockFile` that records each write before it happens, and a sync after it."""
 
     def __init__(self, path: Path, size: int, record: Record) -> None:
         self._file = BlockFile.open(path, size)
@@ -109,7 +109,7 @@ class _Methods(ctypes.Structure):  # sqlite3_io_methods, version 3 (sqlite.org/c
 
 
 class RecordingVfs:
-    """The usual VFS, but for writes, which are recorded. There is one for the life of the process."""
+    """SQLite's usual VFS, which records writes. One exists for the life of the process."""
 
     def __init__(self, record: Record) -> None:
         library = sqlite_library()
@@ -125,7 +125,7 @@ class RecordingVfs:
         library.sqlite3_vfs_register(ctypes.byref(self._vfs), 1)
 
     def _open(self, vfs: int, name: int | None, file: int, flags: int, out: int) -> int:
-        # the pointer as it came: SQLite keeps parameters behind the name
+        # the unchanged pointer: SQLite stores parameters behind the name
         status: int = self._usual.open(vfs, name, file, flags, out)
         if status == 0 and name:
             self._names[file] = _name_at(name)
@@ -167,7 +167,7 @@ class RecordingVfs:
 
 
 def sqlite_library() -> ctypes.CDLL:
-    """The SQLite that `_sqlite3` has loaded. OSError where it is not a library of its own."""
+    """The library that `_sqlite3` has loaded; OSError if SQLite is linked statically."""
     import _sqlite3  # noqa: PLC0415, F401  it is loaded with it
 
     lines = Path("/proc/self/maps").read_text().splitlines()
@@ -182,7 +182,7 @@ def _name_at(pointer: int) -> str:
 
 
 class Disk:
-    """What is on the disk for sure, and what has been written since and may be there or not."""
+    """The synced state of the files, and the later writes that a cut may lose."""
 
     def __init__(self) -> None:
         self._sure: dict[str, bytes | None] = {}
@@ -208,7 +208,7 @@ class Disk:
                 del since[:end]
 
     def after_cut(self, kind: str, chance: random.Random) -> dict[str, bytes]:
-        """The files as a cut may leave them: with `none`, `all`, `some first` or `any` of what is not sure.
+        """The files after a cut: with `none`, `all`, `some first` or `any` of the unsynced writes.
 
         The last write of each file that came through is torn, but for `all`.
         """
@@ -228,13 +228,13 @@ def _chosen(entries: list[Entry], kind: str, chance: random.Random) -> list[Entr
         return entries
     if kind == "some first":
         chosen = entries[: chance.randint(1, len(entries))]
-    else:  # data may be written in any order; sizes and names are not
+    else:  # only data may be written in any order
         chosen = [entry for entry in entries if entry[0] != "write" or chance.random() < 0.5]
     return [*chosen[:-1], *_torn(chosen[-1], chance)] if chosen else []
 
 
 def _torn(entry: Entry, chance: random.Random) -> Iterator[Entry]:
-    """A prefix of it, to the end of some sector."""
+    """A prefix that ends at a sector boundary."""
     if entry[0] != "write":
         yield entry
         return

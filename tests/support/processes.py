@@ -1,4 +1,4 @@
-"""Other processes of this machine."""
+"""Finds processes of this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def child_with(argument: str) -> int:
-    """The process, among all, whose command line has this argument."""
+    """The id of the process whose command line has this argument."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):

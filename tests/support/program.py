@@ -31,7 +31,7 @@ PATIENCE_S = 40.0  # for a machine that is busy with other tests
 
 @dataclass
 class Program:
-    """A growd that runs: its address, what it printed, and its process."""
+    """A running growd: its address, its output so far, and its process."""
 
     process: asyncio.subprocess.Process
     address: str
@@ -42,7 +42,7 @@ class Program:
         return f"{self.address}/_svc/api/0.0.1"
 
     async def until_there(self, path: str, headers: Mapping[str, str] | None = None) -> None:
-        """Wait for a document of its database, which may take longer than the greeting waits for it."""
+        """Wait for a document of its database; the greeting may come before the database is ready."""
         async with aiohttp.ClientSession(headers=headers) as session, asyncio.timeout(PATIENCE_S):
             while True:
                 async with session.get(f"{self.address}/{path}") as answer:
@@ -51,7 +51,7 @@ class Program:
                 await asyncio.sleep(0.1)
 
     async def end(self, number: signal.Signals) -> tuple[int, str]:
-        """Send a signal; the exit status and the last of what it prints."""
+        """Send a signal; the exit status and the remaining output."""
         self.process.send_signal(number)
         assert self.process.stdout is not None
         rest = await asyncio.wait_for(self.process.stdout.read(), PATIENCE_S)
@@ -60,7 +60,7 @@ class Program:
 
 @contextmanager
 def heeding_hangups() -> Iterator[None]:
-    """This process and those that it starts do not ignore SIGHUP, though `nohup` may have begun it."""
+    """Do not ignore SIGHUP in this process and its children, even under `nohup`."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         yield
@@ -72,7 +72,7 @@ def heeding_hangups() -> Iterator[None]:
 async def started(
     data: Path, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[Program]:
-    """Start growd on a free port and wait for its greeting; killed in the end if it still runs."""
+    """Start growd on a free port and wait for its greeting. Kills it at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
         str(GROWD), "run", "--port", "0", "--data", str(data), *arguments,
         stdout=asyncio.subprocess.PIPE,
@@ -94,7 +94,7 @@ async def started(
 
 
 async def failed(*arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Run growd with arguments that it must refuse: its exit status and all that it printed."""
+    """Run growd with arguments that it must refuse: the exit status and the whole output."""
     process = await asyncio.create_subprocess_exec(
         str(GROWD), *arguments,
         stdout=asyncio.subprocess.PIPE,
@@ -107,17 +107,17 @@ async def failed(*arguments: str, environment: Mapping[str, str] | None = None) 
 
 
 def said(*arguments: str) -> tuple[int, str]:
-    """The same of growd in this process, which has read its modules; what would be a traceback is raised.
+    """Run growd in this process: the exit status and the output. Unexpected exceptions are raised.
 
-    `run` needs a test that is no coroutine: it has an event loop of its own, in the main thread. Other
-    commands may be called in a thread.
+    `run` starts an event loop in the main thread, so the test must not be a coroutine. Other commands may
+    run in a thread.
     """
     result = CliRunner().invoke(main, arguments, prog_name="growd", catch_exceptions=False)
     return result.exit_code, result.output
 
 
 def processes_that_name(path: Path) -> list[str]:
-    """The command lines of all processes in which this path stands."""
+    """The command lines of all processes that contain this path."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -132,19 +132,19 @@ def processes_that_name(path: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Home:
-    """Where a program keeps its points: a prefix of its own on the database server of the tests."""
+    """The databases of one program: a prefix on the database server of the tests."""
 
     server: DatabaseServer
     prefix: str
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The `settings` for a command line."""
+        """The `settings` as arguments of a command line."""
         return tuple(argument for setting in self.settings for argument in ("--set", setting))
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """What makes growd use it; without a prefix growd starts an embedded database of its own."""
+        """The options that select the prefix; without a prefix growd starts its own embedded database."""
         if not self.prefix:
             return ()
         user, password = self.server.auth or ("", "")
@@ -154,7 +154,7 @@ class Home:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a client sends to be let in."""
+        """The login of a client of the database."""
         auth = self.server.auth
         return {"Authorization": aiohttp.encode_basic_auth(*auth)} if auth else {}
 
@@ -173,9 +173,9 @@ class Home:
 
 @asynccontextmanager
 async def home_on(server: DatabaseServer, *, shared: bool = False) -> AsyncIterator[Home]:
-    """A home whose databases are deleted in the end.
+    """Databases for one program, deleted at the end.
 
-    Where the server is an embedded one growd starts its own, unless it is to go without that: `shared`.
+    With an embedded server growd starts its own database, unless it is `shared`.
     """
     prefix = f"test_{uuid.uuid4().hex[:8]}_" if shared or not server.is_embedded else ""
     home = Home(server, prefix)

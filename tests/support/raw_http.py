@@ -1,4 +1,4 @@
-"""HTTP over bare sockets: what is sent and received is seen byte for byte."""
+"""HTTP over bare sockets, byte for byte."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Peer:
         await self.writer.drain()
 
     async def head(self) -> bytes:
-        """Up to and with the empty line."""
+        """The bytes up to and including the empty line."""
         return await self.reader.readuntil(b"\r\n\r\n")
 
     async def exactly(self, count: int) -> bytes:
@@ -49,13 +49,13 @@ class Peer:
             await self.writer.wait_closed()
 
     def reset(self) -> None:
-        """Close at once, unsent bytes dropped."""
+        """Reset the connection."""
         self.writer.transport.abort()
 
 
 @dataclass(frozen=True)
 class RawAnswer:
-    """An answer as it came. `headers` hold name and value in their order; `body` has no framing."""
+    """An answer. `headers` has names and values in order; `body` is without framing."""
 
     status_line: bytes
     headers: list[tuple[bytes, bytes]]
@@ -73,14 +73,14 @@ class RawAnswer:
 
 
 class RawClient(Peer):
-    """A client that sends what it is given and takes answers apart on its own."""
+    """A client that sends raw bytes and parses answers itself."""
 
     @classmethod
     async def connect(cls, port: int, host: str = "127.0.0.1", context: ssl.SSLContext | None = None) -> Self:
         return cls(*await asyncio.open_connection(host, port, limit=READ_LIMIT, ssl=context))
 
     async def answer(self, method: str = "GET") -> RawAnswer:
-        """The next answer, read to its end; `asyncio.IncompleteReadError` if it breaks off."""
+        """The next whole answer; `asyncio.IncompleteReadError` if it is cut."""
         status_line, headers = take_apart(await self.head())
         found = RawAnswer(status_line, headers, b"")
         if method == "HEAD" or found.status in {204, 304} or found.status < 200:
@@ -96,7 +96,7 @@ class RawClient(Peer):
         return await self.reader.read(-1)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The chunks of a body one by one, until the last."""
+        """The chunks of a body, one by one."""
         while size := int(await self.until(b"\r\n"), 16):
             data = await self.exactly(size + 2)
             assert data.endswith(b"\r\n")
@@ -105,7 +105,7 @@ class RawClient(Peer):
 
 
 def take_apart(head: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
-    """First line, and the headers in their order."""
+    """The first line, and the headers in order."""
     first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     fields = [line.partition(b":") for line in lines]
     return first, [(name, value.strip()) for name, _, value in fields]
@@ -115,7 +115,7 @@ def take_apart(head: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
 async def raw_client(
     port: int, host: str = "127.0.0.1", context: ssl.SSLContext | None = None
 ) -> AsyncIterator[RawClient]:
-    """A client, over TLS if it has a `context`."""
+    """A client, with TLS if `context` is given."""
     client = await RawClient.connect(port, host, context)
     try:
         yield client
@@ -124,7 +124,7 @@ async def raw_client(
 
 
 class RawUpstream(StandIn):
-    """A server that plays `script` on each connection; `peers` are the connections so far."""
+    """A server that runs `script` for each connection; `peers` are the connections so far."""
 
     def __init__(self, script: Callable[[Peer], Awaitable[None]]) -> None:
         super().__init__(self._play, limit=READ_LIMIT)
@@ -137,7 +137,7 @@ class RawUpstream(StandIn):
 
 
 def answering(*answers: bytes) -> Callable[[Peer], Awaitable[None]]:
-    """A script: read a head, send the next answer, and so on; then wait for the close."""
+    """A script that answers each request with the next answer, and then waits for the close."""
 
     async def script(peer: Peer) -> None:
         for answer in answers:

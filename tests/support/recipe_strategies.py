@@ -1,4 +1,4 @@
-"""Recipes for property tests, sound and spoilt, and what tests ask of findings."""
+"""Valid and invalid recipes for property tests, and helpers for findings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
 NAMED = ("air_temperature", "air_humidity", "light_illuminance", "air_flush_on")
-VALUES = tuple(number / 4 for number in range(5))  # in the range of each of those, and exact
+VALUES = tuple(number / 4 for number in range(5))  # in the range of each variable, and exact
 TIMES = tuple(number / 4 for number in range(97))  # exact in every unit of a second or more
 CLOCK = tuple(f"{number // 4:02}:{15 * (number % 4):02}" for number in range(96))
 SHAPES: tuple[dict[str, str], ...] = ({}, {"to_next": "hold"}, {"to_next": "ramp"}, {"to_next": "sine"})
@@ -47,7 +47,7 @@ GARBAGE = st.recursive(
 
 @st.composite
 def mutated(draw: DrawFn, recipes: SearchStrategy[dict[str, Any]]) -> Any:
-    """A recipe that was sound until somebody changed, added or took away one thing or three."""
+    """A valid recipe with one to three members changed, added or removed."""
     recipe = draw(recipes)
     for _ in range(draw(st.integers(1, 3))):
         holders = [holder for holder in _holders(recipe) if holder]
@@ -68,7 +68,7 @@ def mutated(draw: DrawFn, recipes: SearchStrategy[dict[str, Any]]) -> Any:
 
 
 def _of_all(*choices: Sequence[Any]) -> SearchStrategy[int]:
-    """One of each of these, in one number for `_taken`: a number is drawn in a third of the time of three."""
+    """One element of each, encoded in one number for `_taken`, since drawing one number is faster."""
     return st.integers(0, math.prod(map(len, choices)) - 1)
 
 
@@ -84,7 +84,7 @@ _EDGE = (TIMES, VALUES, (False, True))
 
 
 def _made_spans(numbers: list[int], turn: int) -> list[dict[str, Any]]:
-    """Of each edge its time, the value from there on, and whether there is a gap; the last one has none."""
+    """For each edge its time, the value from there on, and whether there is a gap; not after the last."""
     edges = sorted(_taken(number, *_EDGE) for number in numbers)
     last = edges[-1][0]
     spans = [
@@ -96,7 +96,7 @@ def _made_spans(numbers: list[int], turn: int) -> list[dict[str, Any]]:
     return turned[::-1] if turn % 2 else turned
 
 
-# without overlaps, with gaps, not in the order of time
+# without overlaps, with gaps, unsorted
 _SPANS = st.builds(
     _made_spans,
     st.lists(_of_all(*_EDGE), min_size=2, max_size=6, unique_by=lambda number: number % len(TIMES)),
@@ -135,7 +135,7 @@ def _phase(draw: DrawFn) -> dict[str, Any]:
 
 @st.composite
 def _points(draw: DrawFn, times: Sequence[Any]) -> list[dict[str, Any]]:
-    """Set points at different times, in any order."""
+    """Set points at different times, unsorted."""
     point = (times, VALUES, SHAPES)
     numbers = st.lists(_of_all(*point), min_size=1, max_size=4, unique_by=lambda number: number % len(times))
     return [
@@ -162,7 +162,7 @@ PHASED = (
 
 
 def findings(recipe: Any) -> list[tuple[str, str]]:
-    """Severity and place of all that is to be said."""
+    """Severity and place of each finding."""
     return [(finding.severity.value, finding.pointer) for finding in check(recipe)]
 
 
@@ -171,7 +171,7 @@ def in_range(variable: str) -> SearchStrategy[float]:
 
 
 def at_pointer(document: Any, pointer: str) -> Any:
-    """What is at a JSON pointer (RFC 6901); raises LookupError where there is nothing."""
+    """The value at a JSON pointer (RFC 6901); LookupError if there is none."""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         document = document[int(name)] if isinstance(document, list) else document[name]
@@ -179,7 +179,7 @@ def at_pointer(document: Any, pointer: str) -> Any:
 
 
 def _holders(value: Any) -> Iterator[Any]:
-    """Each object and array in it, it among them."""
+    """Each object and array in a value, including itself."""
     if isinstance(value, (dict, list)):
         yield value
         for inner in value.values() if isinstance(value, dict) else value:

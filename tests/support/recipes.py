@@ -1,4 +1,4 @@
-"""A recipe runner on a bus, with what outlives a restart of it."""
+"""A recipe runner on a bus, with the state that survives its restart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BEGAN = 1_700_000_000.0
 
 
 class MemoryJournal:
-    """A journal as the store gives one, with its records in a list; `broken` refuses like a full disk."""
+    """A journal with its records in a list; while `broken` it refuses writes, as on a full disk."""
 
     def __init__(self):
         self.run = None
@@ -35,7 +35,7 @@ class MemoryJournal:
         self.documents = []
         self.progressed = 0
         self.broken = False
-        self.hold = None  # an event that whoever writes waits for
+        self.hold = None  # an event for which each write waits
 
     async def load(self):
         self._check()
@@ -68,7 +68,7 @@ class MemoryJournal:
 
 
 class MemorySetPoints:
-    """Set points by hand as the store keeps them: as JSON."""
+    """Manual set points, stored as JSON as in the real store."""
 
     def __init__(self):
         self.text = "{}"
@@ -86,7 +86,7 @@ class MemorySetPoints:
 
 
 class Chamber:
-    """What outlives a restart (recipes, journal, parameters), and the runner of the moment."""
+    """Recipes, journal and parameters, which survive a restart, and the current runner."""
 
     def __init__(self):
         self.clock = ManualClock(BEGAN)
@@ -141,7 +141,7 @@ class Chamber:
         return answer
 
     async def post(self, variable, value, who="anna"):
-        """What the API does with `[value]`; what it answers as its hint."""
+        """Publish `[value]` as the API does; returns the hint of the answer."""
         name = f"e/desired/{variable}"
         message = self.client.publish_arguments(name, [value])
         words = await self.bus.topics.get(name).keeper(message, who)

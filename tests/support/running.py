@@ -1,4 +1,4 @@
-"""Running parts as the supervisor does: each in a named task that is cancelled in the end."""
+"""Runs parts as the supervisor does: each in a named task that is cancelled at the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Runnable(Protocol):
 
 @asynccontextmanager
 async def in_tasks(*parts: Runnable) -> AsyncIterator[None]:
-    """Run the parts around the body; one that ended with an error raises it at the end."""
+    """Run the parts around the body. Raises the error of a part at the end."""
     tasks = [asyncio.create_task(part.run(), name=f"running {type(part).__name__}") for part in parts]
     try:
         yield
@@ -33,7 +33,7 @@ async def in_tasks(*parts: Runnable) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def running(clock: ManualClock, *parts: Runnable) -> AsyncIterator[None]:
-    """Run the parts on a clock that the test moves, settled before the body."""
+    """Run the parts with a clock that the test moves; they are idle when the body starts."""
     async with in_tasks(*parts):
         await clock.settle()
         yield

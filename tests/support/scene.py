@@ -1,4 +1,4 @@
-"""A small chamber of which one part is struck by a fault, and what was seen and stored meanwhile."""
+"""A small chamber in which a fault strikes one device, and a record of what was seen and stored."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ VALVE, WHITE_PIN, VALVE_PIN = "air_carbon_dioxide_valve_on", 12, 21
 FIRST_LUX, THEN_LUX = 8_000.0, 6_000.0
 FULL_LUX = 20_000.0
 UNHINDERED = InterlockOptions(valve_open_s=86_400, dose_s=3_600, no_rise_open_s=86_400, light_off_degc=85)
-"""Limits that a valve which is open for hours does not reach."""
+"""Limits that a valve does not reach in hours."""
 
 INTERVAL_S = 2.0
 STEADY_S = 60.0
-"""After which all is well and the lamp trimmed, but for a sensor that warms up."""
+"""Time until all devices are ok and the lamp is trimmed, without the warm-up of sensors."""
 
 LAG_S = 20.0
-"""Within which the filter has come up with a step of the light."""
+"""Time in which the filter follows a step of the light."""
 
-_VALVE_FLOW_L_MIN = 0.002  # that the air changes by less than 1 ppm/s, whether the valve is open or not
-_ACCURACIES: dict[str, Callable[[float], float]] = {  # of the worst of the sensors, by their data sheets
+_VALVE_FLOW_L_MIN = 0.002  # so the air changes by less than 1 ppm/s
+_ACCURACIES: dict[str, Callable[[float], float]] = {  # of the least accurate sensor (data sheets)
     "air_carbon_dioxide": lambda ppm: 50 + 0.05 * ppm,
     "air_temperature": lambda degc: 0.4 + 0.023 * abs(degc - 25),
     "air_humidity": lambda _: 3.0,
@@ -48,14 +48,14 @@ _ACCURACIES: dict[str, Callable[[float], float]] = {  # of the worst of the sens
 
 
 def sensor(kind: str, name: str = "air", **options: Any) -> Sensor:
-    """A sensor of that kind where it usually is: on bus 1, or on its serial line."""
+    """A sensor at its usual place: bus 1, or its serial line."""
     ports = {"mhz19": "/dev/serial0", "mhz16": "/dev/ttyUSB*"}
     chosen = {"interval_s": INTERVAL_S, "port": ports.get(kind), **options}
     return Sensor(name=name, kind=kind, **chosen)
 
 
 def chamber_of(*sensors: Sensor, needs_sensor: bool = False, **options: Any) -> Config:
-    """These sensors, a lamp, and a CO2 valve that needs to know the air."""
+    """A chamber with these sensors, a lamp and a CO2 valve."""
     return Config(
         sensor=sensors,
         light=Light(needs_sensor=needs_sensor, full_scale_lux=FULL_LUX),
@@ -67,7 +67,7 @@ def chamber_of(*sensors: Sensor, needs_sensor: bool = False, **options: Any) -> 
 
 @dataclass(frozen=True)
 class Moment:
-    """What was to be seen at a time: of each device its state, of each variable the two qualities."""
+    """The state of each device and the qualities of each variable at one time."""
 
     at: float
     states: dict[str, str]
@@ -82,7 +82,7 @@ _at = attrgetter("at")
 
 
 class Scene:
-    """A rig that is looked at each second. All times in seconds of its clock."""
+    """A rig that is observed each second. All times are seconds of its clock."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -99,34 +99,34 @@ class Scene:
         return self.rig.clock.monotonic()
 
     def want(self, variable: str, value: float) -> None:
-        """Set what is desired, as a client does."""
+        """Publish a set point, as a client does."""
         self._client.publish_arguments(f"{ENVIRONMENT}/desired/{variable}", [value])
 
     def device(self, name: str) -> dict[str, Any]:
-        """What the node of a device tells of it."""
+        """The state of a device, as its node reports it."""
         return self.rig.device(self._nodes[name])
 
     def strike(self, fault: Fault) -> None:
-        """Let a fault be, from now on."""
+        """Inject a fault."""
         self.rig.machine.faults.inject(fault)
 
     async def clear(self) -> None:
-        """End all faults, and let what hung return."""
+        """End all faults, and let hanging calls return."""
         faults = self.rig.machine.faults
         faults.clear()
         async with asyncio.timeout(10):
-            while faults.hanging:  # noqa: ASYNC110  a thread, with no event of its own
+            while faults.hanging:  # noqa: ASYNC110  no event announces it
                 await asyncio.sleep(0)
 
     async def watch(self, seconds: float) -> None:
-        """Let so much time pass, and note what is to be seen."""
+        """Let time pass, and record each second."""
         end = self.now + seconds
         while self.now < end:
             await self.rig.clock.advance(min(1.0, end - self.now))
             self.moments.append(self._moment())
 
     async def until(self, condition: Callable[[Moment], bool], *, within: float) -> float:
-        """Let time pass until `condition` holds of a moment; how many seconds that took."""
+        """Let time pass until `condition` holds: the seconds it took."""
         began = self.now
         while True:
             await self.watch(1.0)
@@ -141,7 +141,7 @@ class Scene:
         return self.moments[first : bisect_right(self.moments, end, key=_at)]
 
     def stored(self, variable: str, begin: float, end: float) -> list[DataPoint]:
-        """The points of what was measured between two times."""
+        """The points of a measured variable between two times."""
         return [
             point
             for point in self.points
@@ -151,14 +151,14 @@ class Scene:
         ]
 
     def time_of(self, point: DataPoint) -> float:
-        """When it was measured, on the scene's clock."""
+        """The time of the measurement on the scene's clock."""
         return point.timestamp - self.rig.clock.time() + self.now
 
     def false_points(self, begin: float = 0.0, end: float = float("inf")) -> list[DataPoint]:
-        """The points, since all was steady, that are further from the truth than a sensor's accuracy.
+        """The points since `steady_at` that differ from the truth by more than a sensor's accuracy.
 
-        The truth is that of the last `LAG_S`, for sensor and filter come from there; after a gap, which the
-        filter bridges while it is not longer than `Filter.stale_after_s`, that from `LAG_S` before the gap.
+        They are compared with the truth of the last `LAG_S`, since sensor and filter lag; after a gap that
+        the filter bridges (`stale_after_s`), from `LAG_S` before the gap.
         """
         bridged_s = self.rig.config.filter.stale_after_s
         false = []
@@ -204,7 +204,7 @@ class Scene:
 
 
 class _Kept:
-    """An outbox that keeps what is added."""
+    """An outbox that collects the points."""
 
     def __init__(self, points: list[DataPoint]) -> None:
         self.add = points.append
@@ -212,7 +212,7 @@ class _Kept:
 
 @asynccontextmanager
 async def steady_scene(config: Config) -> AsyncIterator[Scene]:
-    """A scene in which all devices are well, the valve is open and the lamp at `FIRST_LUX`."""
+    """A scene with all devices ok, the valve open and the lamp at `FIRST_LUX`."""
     async with rigged(config) as rig:
         chamber = rig.machine.chamber
         chamber.parameters = dataclasses.replace(chamber.parameters, valve_flow_l_min=_VALVE_FLOW_L_MIN)

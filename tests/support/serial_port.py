@@ -1,4 +1,4 @@
-"""How long tests wait on a serial port, in real seconds, without counting on how fast this machine is."""
+"""Serial ports whose timeouts do not depend on the speed of this machine."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from growd_drivers.serial_line import SerialLine
 
-PATIENT_S = 20.0  # for what does come
-HASTY_S = 0.01  # for what never comes
+PATIENT_S = 20.0  # for bytes that come
+HASTY_S = 0.01  # for bytes that never come
 
 
 class Impatient:
-    """A port that waits until an answer has begun, and then not for more than is there."""
+    """A port that waits for the first byte of an answer, and then reads only what is there."""
 
     def __init__(self, port) -> None:
         self._port = port
@@ -28,11 +28,11 @@ class Impatient:
 
     @classmethod
     def on(cls, line: SerialLine) -> None:
-        """Make the open port of a line impatient."""
+        """Use short timeouts on the open port of a line."""
         line._port = cls(line._port)
 
     @classmethod
     def off(cls, line: SerialLine) -> None:
-        """Make it patient again."""
+        """Use long timeouts again."""
         line._port = line._port._port
         line._port.timeout = PATIENT_S

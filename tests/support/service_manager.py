@@ -1,4 +1,4 @@
-"""Stands where systemd does: starts a program, hears what it says, and restarts it when it falls silent."""
+"""A stand-in for systemd: starts a program, reads its notifications, and restarts it when they stop."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Notified:
         return said
 
     async def until(self, wanted: Callable[[str], bool]) -> str:
-        """The next one that is as wanted."""
+        """The next datagram that matches."""
         async with asyncio.timeout(PATIENCE_S):
             while not wanted(said := await self.next()):
                 pass
             return said
 
     def forget(self) -> None:
-        """Drop what the process before has said."""
+        """Drop the notifications of the previous process."""
         while True:
             try:
                 self._socket.recv(4096)
@@ -88,7 +88,7 @@ class Manager:
         self._reader: asyncio.Task[None]
 
     async def start(self) -> None:
-        """Start it and wait until it is ready, as `systemctl start` does."""
+        """Start the program and wait until it is ready, as `systemctl start` does."""
         interval = str(round(self._watchdog_s * 1e6))
         variables = {"NOTIFY_SOCKET": self.notified.address, "WATCHDOG_USEC": interval}
         self.notified.forget()
@@ -110,21 +110,21 @@ class Manager:
         await ready
 
     async def until_starved(self) -> None:
-        """Wait until no WATCHDOG=1 comes in time."""
+        """Wait until a WATCHDOG=1 is overdue."""
         async with asyncio.timeout(PATIENCE_S):
             while await self._is_fed():
                 pass
 
     async def until_killed(self) -> int:
-        """Wait until no WATCHDOG=1 comes in time; abort it then as systemd does. The exit status."""
+        """Wait until a WATCHDOG=1 is overdue, and abort the program as systemd does: the exit status."""
         await self.until_starved()
         for number in (signal.SIGABRT, signal.SIGCONT):
-            with suppress(ProcessLookupError):  # the first may have ended it
+            with suppress(ProcessLookupError):  # it may have ended already
                 os.kill(self.process.pid, number)  # `send_signal` would take its exit status from asyncio
         return await self._ended()
 
     async def until_printed(self, pattern: str) -> str:
-        """The first line that matches."""
+        """The first line of the log that matches."""
         async with asyncio.timeout(PATIENCE_S):
             while not (found := [line for line in self.lines if re.search(pattern, line)]):
                 self._printed.clear()
@@ -132,7 +132,7 @@ class Manager:
             return found[0]
 
     async def stop(self) -> int:
-        """As `systemctl stop` does; the exit status."""
+        """Stop the program as `systemctl stop` does: the exit status."""
         self.process.terminate()
         return await self._ended()
 
@@ -169,7 +169,7 @@ class Manager:
 async def managed(
     *command: str, watchdog_s: float, listening: Sequence[socket.socket] = ()
 ) -> AsyncIterator[Manager]:
-    """A manager of this program, which is killed in the end."""
+    """A manager of this program, which is killed at the end."""
     manager = Manager(*command, watchdog_s=watchdog_s, listening=listening)
     try:
         await manager.start()

@@ -1,4 +1,4 @@
-"""Servers of tests' own, which leave nothing behind."""
+"""A TCP server for tests, which leaves no task and no socket behind."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ READ_LIMIT = 2**16
 
 
 class StandIn:
-    """Listens on a port of 127.0.0.1 and has `serve` play on each connection, over TLS where `tls` is given.
+    """Listens on a port of 127.0.0.1 and runs `serve` for each connection; with TLS if `tls` is given.
 
-    A connection that `serve` leaves open stays so until `down`, which ends all of them: asyncio's own server
-    leaves them to themselves. `connections` have come so far.
+    Connections stay open until `down` ends them. `connections` counts them.
     """
 
     def __init__(self, serve: Serve, tls: ssl.SSLContext | None = None, *, limit: int = READ_LIMIT) -> None:
@@ -50,13 +49,13 @@ class StandIn:
             await self.down()
 
     async def up(self) -> None:
-        """Listen, on the same port each time."""
+        """Listen, always on the same port."""
         self._server = await asyncio.start_server(
             self._accept, "127.0.0.1", self.port, ssl=self._tls, limit=self._limit
         )
 
     async def down(self) -> None:
-        """Refuse connections and break off those that are open. Raises what `serve` found to be wrong."""
+        """Refuse connections and cut open ones. Raises assertions that failed in `serve`."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -78,7 +77,7 @@ class StandIn:
         await asyncio.gather(*self._tasks)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._server is None:  # it came while this went down
+        if self._server is None:  # it came during `down`
             writer.transport.abort()
             return
         self.connections += 1

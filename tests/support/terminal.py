@@ -1,4 +1,4 @@
-"""A command of the terminal: in this process, or in one of its own, as fingers start it."""
+"""Runs commands of the terminal, in this process or in a new one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLAIN = ("GROWD_USER", "GROWD_PASSWORD", "NO_COLOR")
 
 @dataclass(frozen=True)
 class Printed:
-    """How a command ended."""
+    """The exit status and output of a command."""
 
     status: int
     out: str
@@ -35,7 +35,7 @@ class Printed:
 
 @asynccontextmanager
 async def begun(*arguments: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A command that runs, with pipes for both outputs; killed in the end if it still does."""
+    """A running command with pipes for both outputs; killed at the end if it still runs."""
     usual = {name: value for name, value in os.environ.items() if name not in _PLAIN}
     process = await asyncio.create_subprocess_exec(
         str(GROWD),
@@ -55,7 +55,7 @@ async def begun(*arguments: str, **environment: str) -> AsyncIterator[asyncio.su
 
 
 async def typed(*arguments: str, **environment: str) -> Printed:
-    """Run a command to its end, in a thread of this process: one of its own would read all modules again."""
+    """Run a command in a thread of this process, which has imported all modules already."""
     runner = CliRunner(env={**dict.fromkeys(_PLAIN), **environment})
     done = await asyncio.to_thread(runner.invoke, main, arguments, prog_name="growd")
     if done.exception is not None and not isinstance(done.exception, SystemExit):
@@ -64,7 +64,7 @@ async def typed(*arguments: str, **environment: str) -> Printed:
 
 
 async def launched(*arguments: str, **environment: str) -> Printed:
-    """Run a command to its end in a process of its own."""
+    """Run a command in a new process."""
     async with begun(*arguments, **environment) as process:
         out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
         assert process.returncode is not None
@@ -72,6 +72,6 @@ async def launched(*arguments: str, **environment: str) -> Printed:
 
 
 async def line_of(stream: asyncio.StreamReader | None) -> str:
-    """The next line that a command prints."""
+    """The next line of output."""
     assert stream is not None
     return (await asyncio.wait_for(stream.readline(), PATIENCE_S)).decode()

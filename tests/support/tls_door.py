@@ -1,4 +1,4 @@
-"""A door in front of a server, with TLS that the server has not; its certificate is in the folder `tls`."""
+"""A proxy that adds TLS to a server. Its certificate is in the folder `tls`."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ CA_FILE = TLS / "ca.pem"
 
 
 def server_context() -> ssl.SSLContext:
-    """That of a server with the certificate."""
+    """The TLS context of a server with the certificate."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(TLS / "server.pem", TLS / "server.key")
     return context
 
 
 def client_context() -> ssl.SSLContext:
-    """That of a client that believes the certificate's authority."""
+    """The TLS context of a client that trusts the certificate."""
     return ssl.create_default_context(cafile=CA_FILE)
 
 
 @asynccontextmanager
 async def tls_door_to(port: int) -> AsyncIterator[int]:
-    """The port of a door that passes everything on to `port` of this machine."""
+    """The port of a TLS proxy to `port` of this machine."""
     async with door_to(port, server_context()) as door:
         yield door
 
@@ -40,7 +40,7 @@ async def tls_door_to(port: int) -> AsyncIterator[int]:
 async def door_to(
     port: int, context: ssl.SSLContext | None = None, change: Callable[[bytes], bytes] = bytes
 ) -> AsyncIterator[int]:
-    """The same, also without TLS; `change` gets each part of the answers."""
+    """The port of a proxy to `port`, with TLS if `context` is given; `change` maps parts of answers."""
 
     async def enter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, ssl.SSLError):

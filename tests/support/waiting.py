@@ -1,4 +1,4 @@
-"""Waiting for what is told by no event."""
+"""Waiting for conditions that no event announces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE_S: Final = 40.0  # for a machine that is busy with other tests
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let others go on until it is so. `TimeoutError` after `PATIENCE_S`."""
+    """Let other tasks run until `condition` holds; `TimeoutError` after `PATIENCE_S`."""
     async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110  it is told by no event
+        while not condition():  # noqa: ASYNC110  no event announces it
             await asyncio.sleep(0)
