@@ -1,7 +1,7 @@
-"""The daemon's one local file: points on their way, parameters and small state, in SQLite.
+"""growd.sqlite3, the local file of the daemon: points that wait, parameters and small states.
 
 A commit is on the disk when it returns: write-ahead log with `synchronous=FULL`, which syncs the log at each
-commit (https://www.sqlite.org/pragma.html#pragma_synchronous). Since each sync costs a card a block or more,
+commit (https://www.sqlite.org/pragma.html#pragma_synchronous). Each sync costs a card a block or more, so
 writes that come while a commit is under way share the next one.
 """
 
@@ -34,7 +34,7 @@ _MAX_PENDING: Final = 1000
 _TABLES: Final = ("waiting", "rejected", "parameters", "state")
 _DEVICE: Final = "device"
 _LOST: Final = "lost"
-"""Keys of states of this file itself."""
+"""Keys of states about the file itself."""
 
 _POINTS: Final = """
 CREATE TABLE waiting (number INTEGER PRIMARY KEY, point TEXT NOT NULL);
@@ -49,14 +49,14 @@ CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 
 def newer_schema(path: Path) -> str:
-    """A sentence where the file at `path` was written by a newer growd, "" where not. Blocking."""
+    """A sentence if a newer growd has written the file at `path`, else "". Blocking."""
     if not path.exists():
         return ""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return _newer(path, connection)
     except sqlite3.Error:
-        return ""  # it is for the start to say what is wrong with it
+        return ""  # the start reports the error
 
 
 def _newer(path: Path, connection: sqlite3.Connection) -> str:
@@ -68,10 +68,10 @@ def _newer(path: Path, connection: sqlite3.Connection) -> str:
 
 
 class LocalStore:
-    """An open local file. Make one with `await LocalStore.open(path)` and `await close()` it.
+    """The open local file. Make one with `await LocalStore.open(path)`, and `await close()` it.
 
-    `notices` says, for a person, what was found damaged when it was opened and what was saved of it. `lost`
-    says why something may be missing that was kept, since this file or an earlier start; "" if nothing is.
+    `notices` are sentences about damage found at the opening, and what was saved. `lost` is the reason why
+    saved data may be missing, since this start or an earlier one; "" if there is none.
     """
 
     def __init__(self, path: Path, worker: Worker, connection: sqlite3.Connection, opened: _Opened) -> None:
@@ -92,7 +92,7 @@ class LocalStore:
     async def open(cls, path: Path) -> LocalStore:
         """Open the file, or make it. `LocalStoreError` if it can't be used, also for a newer schema.
 
-        A damaged file is set aside, and what can be read of it is taken over into a new one.
+        A damaged file is quarantined, and its readable rows are copied into a new one.
         """
         worker = Worker("sqlite")
         try:
@@ -103,7 +103,7 @@ class LocalStore:
         return cls(path, worker, connection, opened)
 
     async def close(self) -> None:
-        """Commit what waits, then close the file. Nothing can be written any more."""
+        """Commit the writes that wait, then close the file."""
         self._closed = True
         self._arrived.set()
         await asyncio.wait([self._committer])
@@ -113,12 +113,11 @@ class LocalStore:
     async def write(
         self, function: Callable[[sqlite3.Connection], T], committed: Callable[[T], None] | None = None
     ) -> T:
-        """Run `function(connection)` in the file's thread; return once what it wrote is on the disk.
+        """Run `function(connection)` in the file's thread; return once its changes are on the disk.
 
-        Writes take effect in the order of their calls. One that raises is undone by itself; its neighbours
-        in the same commit stand. Raises `LocalStoreError` when SQLite can't (disk full, read-only).
-        `committed(result)` is called on the loop after the commit, also when whoever awaits this was
-        cancelled while it was under way.
+        Writes take effect in the order of their calls. A write that raises is undone alone; the others in the
+        same commit hold. Raises `LocalStoreError` for errors of SQLite (disk full, read-only).
+        `committed(result)` is called on the loop after the commit, even if the caller was cancelled.
         """
         await self._room.acquire()
         if self._closed:
@@ -138,32 +137,32 @@ class LocalStore:
         return await self._worker.run(_translated, self.path, function, self._connection)
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Run `function(*arguments)` in the file's thread, for a file beside it. Raises what that does."""
+        """Run `function(*arguments)` in the file's thread, for a file beside it. Raises what it raises."""
         return await self._worker.run(function, *arguments)
 
     async def parameters(self) -> dict[str, Any]:
-        """All parameters that were saved, by name."""
+        """All saved parameters, by name."""
         rows = await self.read(lambda file: file.execute("SELECT name, value FROM parameters").fetchall())
         return {name: json.loads(value) for name, value in rows}
 
     @property
     def is_gone(self) -> bool:
-        """The file was deleted or moved, as the last look or commit found. Nothing that is written lasts."""
+        """Whether the file was deleted or moved, as the last look or commit found; writes are lost then."""
         return self._presence.is_gone
 
     async def look(self) -> None:
-        """Look whether the file is there still."""
+        """Check whether the file still exists; see `is_gone`."""
         await asyncio.to_thread(self._presence.look)
 
     async def state(self, key: str, default: Any = None) -> Any:
-        """A small thing to remember, or `default`."""
+        """A saved state, or `default`."""
         row = await self.read(
             lambda file: file.execute("SELECT value FROM state WHERE key = ?", (key,)).fetchone()
         )
         return default if row is None else json.loads(row[0])
 
     async def save_state(self, key: str, value: Any) -> None:
-        """Remember a small thing; it is on the disk when this returns."""
+        """Save a state; it is on the disk when this returns."""
         text = to_json(value)
         await self.write(lambda file: file.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, text)))
 
@@ -181,10 +180,10 @@ class LocalStore:
         outcomes: list[Any]
         try:
             outcomes = await self._worker.run(_commit_together, self._presence, self._connection, functions)
-        except Exception as error:  # noqa: BLE001  it belongs to those who wait, whatever it is
+        except Exception as error:  # noqa: BLE001  the callers get it
             outcomes = [error] * len(writes)
         for write, outcome in zip(writes, outcomes, strict=True):
-            write.settle(outcome)
+            write.finish(outcome)
 
 
 class _Write:
@@ -200,16 +199,16 @@ class _Write:
         self.future = future
         self.committed = committed
 
-    def settle(self, outcome: Any) -> None:
-        """Give the outcome to whoever waits, or the error of `committed`, which must not end the commits."""
+    def finish(self, outcome: Any) -> None:
+        """Give the outcome to the caller, or the error of `committed`, which must not end the committer."""
         if self.committed and not isinstance(outcome, Exception):
             try:
                 self.committed(outcome)
-            except Exception as error:  # noqa: BLE001  a mistake of the caller, whatever it is
-                _log.exception("a write is committed, but what follows it failed")
+            except Exception as error:  # noqa: BLE001  an error of the caller
+                _log.exception("a write was committed, but its callback failed")
                 outcome = error
         if self.future.done():
-            return  # whoever waited was cancelled
+            return  # the caller was cancelled
         if isinstance(outcome, Exception):
             self.future.set_exception(outcome)
         else:
@@ -217,7 +216,7 @@ class _Write:
 
 
 class _Opened(NamedTuple):
-    """What was found when the file was opened; see `LocalStore`."""
+    """Findings at the opening; see `LocalStore`."""
 
     device: str
     lost: str
@@ -230,7 +229,7 @@ def _open(path: Path) -> tuple[sqlite3.Connection, _Opened]:
     new = _name_of_new(path)
     if new.exists() and not path.exists():
         _translated(path, new.rename, path)
-        notices.append(f"{path} was damaged; a power cut came between setting it aside and this new one")
+        notices.append(f"{path} was damaged; a power cut interrupted its replacement by this new one")
     damage = _translated(path, _damage_of, path)
     if damage:
         notices.append(_translated(path, _replace, path, damage))
@@ -243,7 +242,7 @@ def _open(path: Path) -> tuple[sqlite3.Connection, _Opened]:
         connection.close()
         raise
     if is_new and lost:
-        notices.append(f"{lost}: parameters and states begin anew")
+        notices.append(f"{lost}: parameters and states start empty")
     return connection, _Opened(device, lost, notices, presence)
 
 
@@ -257,7 +256,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _text(data: bytes) -> str:
-    """As it was written; where a bad card changed it, none at all would hold up all that is behind."""
+    """Text that a bad card has changed must not block the rows behind it."""
     return data.decode(errors="replace")
 
 
@@ -265,15 +264,15 @@ def _damage_of(path: Path) -> str:
     if not path.exists():
         return ""
     if 0 < path.stat().st_size < SMALLEST:
-        return "it ends within its header"  # SQLite would take it for a new one
+        return "it ends within its header"  # SQLite would treat it as empty
     with closing(_connect(path)) as connection:
         return find_damage(connection)
 
 
 def _replace(path: Path, damage: str) -> str:
-    """Set a damaged file aside and put a new one in its place, with what can be read; says so.
+    """Quarantine a damaged file and put a new one with its readable rows in its place; a notice about it.
 
-    The new one is whole before it takes that place: a power cut meanwhile loses nothing.
+    The new one is complete before that: a power cut meanwhile loses nothing.
     """
     new, copy = _name_of_new(path), path.with_name(f"{path.name}.copy")
     new.unlink(missing_ok=True)
@@ -289,7 +288,7 @@ def _replace(path: Path, damage: str) -> str:
     copy.unlink(missing_ok=True)
     sync_folder(path.parent)
     kept = set_aside(path)
-    new.rename(path)  # `_open` does it where a power cut comes before
+    new.rename(path)  # after a power cut before this, `_open` does it
     sync_folder(path.parent)
     numbers = ", ".join(f"{number} of {table}" for table, number in saved.items())
     return f"{path} was damaged ({damage}); it is kept as {kept}, and this was saved of it: {numbers}"
@@ -300,7 +299,7 @@ def _name_of_new(path: Path) -> Path:
 
 
 def _take_over(connection: sqlite3.Connection, damaged: Path, table: str) -> int:
-    """Copy what can be used of a damaged file's table; how many rows."""
+    """Copy the usable rows of a table of a damaged file; how many."""
     columns = len(connection.execute(f"PRAGMA table_info({table})").fetchall())
     rows = (row for row in salvage(damaged, table) if len(row) == columns and _is_usable(table, row))
     statement = f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * columns)})"  # noqa: S608  our own names
@@ -308,7 +307,7 @@ def _take_over(connection: sqlite3.Connection, damaged: Path, table: str) -> int
 
 
 def _is_usable(table: str, row: tuple[Any, ...]) -> bool:
-    """Whether its second column holds what it has to: the JSON of a point, or of any value."""
+    """Whether the second column holds JSON: of a point, or of any value."""
     try:
         point_from_json(row[1]) if table in {"waiting", "rejected"} else json.loads(row[1])
     except (ValueError, TypeError):
@@ -329,21 +328,21 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> bool:
             _upgrade_from_1(connection)
         else:
             _create(connection)
-            for trace in (LOG_NAME, "couchdb"):  # of an earlier run in this folder
+            for trace in (LOG_NAME, "couchdb"):  # an earlier run used this folder
                 if path.with_name(trace).exists():
                     _note_loss(connection, f"{path.name} was missing or empty beside {trace}")
         connection.execute("COMMIT")
-        sync_folder(path.parent)  # the journal of the change to WAL is gone for good: it would undo all
+        sync_folder(path.parent)  # or the journal of the change to WAL may come back, and undo all
     return version == 0
 
 
 def _note_loss(connection: sqlite3.Connection, reason: str) -> None:
-    """For good, since a later start may be the first that asks."""
+    """Saved, since a later start may be the first to need it."""
     connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (_LOST, to_json(reason)))
 
 
 def _known_of(connection: sqlite3.Connection) -> tuple[str, str]:
-    """The id of the device, drawn now if the file has none, and why something may be lost."""
+    """The id of the device, made now if the file has none, and why data may be missing."""
     rows = dict(connection.execute("SELECT key, value FROM state WHERE key IN (?, ?)", (_DEVICE, _LOST)))
     if _DEVICE not in rows:
         rows[_DEVICE] = to_json(PointMaker.new_device())
@@ -358,7 +357,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def _upgrade_from_1(connection: sqlite3.Connection) -> None:
-    """Version 1 kept whole documents."""
+    """Version 1 stored whole documents."""
     waiting = connection.execute("SELECT document FROM waiting ORDER BY sequence").fetchall()
     rejected = connection.execute("SELECT id, document, reason, rejected_at FROM rejected").fetchall()
     for statement in ("DROP TABLE waiting", "DROP TABLE rejected", *filter(str.strip, _POINTS.split(";"))):
@@ -380,7 +379,7 @@ def _point_of(text: str) -> str:
 
 
 def _translated(path: Path, function: Callable[..., T], *arguments: Any) -> T:
-    """Call `function`; what SQLite or the disk raises becomes `LocalStoreError`."""
+    """Call `function`; errors of SQLite or the disk become `LocalStoreError`."""
     try:
         return function(*arguments)
     except LocalStoreError:
@@ -401,11 +400,14 @@ def _run_in_transaction(
 ) -> list[Any]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        outcomes = [_run_in_savepoint(presence.path, connection, function) for function in functions]
+        if len(functions) == 1:
+            outcomes = [functions[0](connection)]
+        else:
+            outcomes = [_run_in_savepoint(presence.path, connection, function) for function in functions]
         presence.check()
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite ends it by itself on some errors, a full disk among them
+        if connection.in_transaction:  # SQLite ends it itself on some errors, such as a full disk
             connection.execute("ROLLBACK")
         raise
     return outcomes
