@@ -128,7 +128,7 @@ async def test_a_parameter_that_can_not_be_kept_changes_nothing_and_says_so(path
     keeper = ParameterKeeper(local)
     await keeper.save({"a": 1}, [])
     await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
-    with pytest.raises(NotKeptError, match="could not be kept"):
+    with pytest.raises(NotKeptError, match="could not be saved"):
         await keeper.save({"b": 2}, ["a"])
     await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
     assert await local.parameters() == {"a": 1}

@@ -1,4 +1,4 @@
-"""A file of fixed size that is written in whole blocks, each on the disk when the write returns."""
+"""A file of fixed size, written in whole blocks, each on the disk when the write returns."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SECTORS: Final = (512, 4096)
-"""What disks and cards take as their smallest write: 512 bytes nearly always, 4096 on some."""
+"""The smallest writes of disks and cards: 512 bytes nearly always, 4096 on some."""
 
 _PIECE: Final = 64 * 1024
 
 
 class Presence:
-    """Whether the file that is open is still the one at `path`.
+    """Whether the open file is still the one at `path`.
 
-    The kernel lets a program write to a file that was deleted, or whose folder was moved away. All calls
-    block, for one stat(2).
+    The kernel lets a program write to a file that was deleted, or whose folder was moved. Every call blocks,
+    for one stat(2).
     """
 
     def __init__(self, path: Path) -> None:
         self.is_gone = False
-        """As `look` found it last."""
+        """As the last `look` found."""
         self.path = path
         self._file = path.stat()
 
     def look(self) -> bool:
-        """Whether it is."""
+        """Check it."""
         try:
             self.is_gone = not os.path.samestat(self.path.stat(), self._file)
         except OSError:
@@ -39,19 +39,18 @@ class Presence:
         return not self.is_gone
 
     def check(self) -> None:
-        """Raise FileNotFoundError where it is not."""
+        """Raise FileNotFoundError if it is not."""
         if not self.look():
             raise FileNotFoundError("it was deleted or moved while growd runs")
 
 
 class BlockFile:
-    """The file at `path`, made of zeros if it was not there, grown to `size` bytes if it was smaller.
+    """The file at `path`, made of zeros if it did not exist, grown to `size` bytes if it was smaller.
 
-    Writes go past the page cache (O_DIRECT, open(2)) and are synced (O_DSYNC): a block of 512 bytes costs the
-    card 512 bytes, where a page of the cache would cost 4096 or more. The place for them is taken when the
-    file is made, so a full disk stops no write, and the file system has nothing of its own to write down.
-    Where a file system knows no direct writes (tmpfs), they are synced only. Every call blocks; OSError when
-    the disk can't.
+    Writes bypass the page cache (O_DIRECT, open(2)) and are synced (O_DSYNC): a block of 512 bytes costs the
+    card 512 bytes, while a page of the cache would cost 4096 or more. The space is allocated when the file is
+    made, so a full disk prevents no write, and the file system has no metadata to write. On file systems
+    without direct writes (tmpfs), they are synced only. Every call blocks, and raises OSError.
     """
 
     def __init__(self, path: Path, descriptor: int, size: int, block: int) -> None:
@@ -59,7 +58,7 @@ class BlockFile:
         self.presence = Presence(path)
         self.block = block
         self._descriptor = descriptor
-        self._buffer = mmap.mmap(-1, size)  # memory at the start of a page, as direct writes want it
+        self._buffer = mmap.mmap(-1, size)  # aligned to a page, as direct writes require
 
     @classmethod
     def open(cls, path: Path, size: int) -> Self:
@@ -75,13 +74,13 @@ class BlockFile:
         return cls(path, open_own(path, os.O_RDWR | os.O_DSYNC), size, _SECTORS[0])
 
     def read(self) -> bytes:
-        """All of it."""
+        """The whole content."""
         if os.preadv(self._descriptor, [self._buffer], 0) != self.size:
             raise OSError(f"the file is shorter than its {self.size} bytes")
         return bytes(self._buffer)
 
     def write(self, number: int, data: bytes) -> None:
-        """Write `data` at the block of that number; the rest of its last block becomes zeros."""
+        """Write `data` at a block; the rest of its last block becomes zeros."""
         self.presence.check()
         length = -(-len(data) // self.block) * self.block
         self._buffer[:length] = data.ljust(length, b"\0")
@@ -96,14 +95,14 @@ class BlockFile:
 
 
 def _make(path: Path, size: int) -> int:
-    """See that the file is there with its full size, and say how large it is."""
+    """Make the file in its full size, if needed; its size."""
     descriptor = open_own(path, os.O_RDWR | os.O_CREAT)
     try:
         present = os.fstat(descriptor).st_size // _SECTORS[-1] * _SECTORS[-1]
         if present >= size:
             return present
         end = present
-        while end < size:  # a disk that is nearly full takes less than it is given, before it takes none
+        while end < size:  # a nearly full disk writes less than it is given
             end += os.pwrite(descriptor, bytes(min(_PIECE, size - end)), end)
         os.fsync(descriptor)
     finally:
@@ -113,7 +112,7 @@ def _make(path: Path, size: int) -> int:
 
 
 def open_own(path: Path, flags: int) -> int:
-    """A descriptor of a regular file at `path`; never of what a link there leads to. Raises OSError."""
+    """A descriptor of the regular file at `path`; links are refused. Raises OSError."""
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -127,7 +126,7 @@ def open_own(path: Path, flags: int) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Put a new name on the disk, which syncing the file alone need not do (fsync(2))."""
+    """Sync a new name; syncing the file may not be enough (fsync(2))."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,10 +1,7 @@
-"""What growd sets up in the database at start. Safe to repeat, and nothing is opened to anybody.
+"""Sets up the database: databases, design documents from files, sample recipes. Safe to repeat.
 
-Databases, design documents made from files, and two sample recipes on the first start.
-
-What is left alone: `_security`. Apache CouchDB 3 makes new databases readable and writable by server
-admins only (docs.couchdb.org/en/3.5.x/config/couchdb.html, `default_security`); who else gets in is for the
-owner to say, and a program that widened it behind their back would undo their choice at each start.
+`_security` is not touched. Apache CouchDB 3 lets only server admins read and write new databases
+(docs.couchdb.org/en/3.5.x/config/couchdb.html, `default_security`); its owner admits others.
 """
 
 from __future__ import annotations
@@ -28,14 +25,14 @@ _log = logging.getLogger(__name__)
 
 _APACHE: Final = "The Apache Software Foundation"
 _BUILT_IN_LAST_SINCE: Final = (3, 5)
-# A node that was never told to set itself up lacks them, and logs so for ever
-# (docs.couchdb.org/en/3.5.x/setup/single-node.html). Both are closed to all but admins by themselves.
+# A node without a finished setup lacks them, and keeps logging that
+# (docs.couchdb.org/en/3.5.x/setup/single-node.html). Only admins have access to them.
 _SYSTEM_DATABASES: Final = ("_users", "_replicator")
 
 
 @dataclass(frozen=True, slots=True)
 class Databases:
-    """What the databases are called."""
+    """The names of the databases."""
 
     points: str = "environmental_data_point"
     recipes: str = "recipes"
@@ -45,11 +42,11 @@ class Databases:
 
     @classmethod
     def prefixed(cls, prefix: str) -> Databases:
-        """The usual names, all beginning with this."""
+        """The usual names with a prefix."""
         return cls(*(prefix + name for name in cls().names_by_folder().values()))
 
     def names_by_folder(self) -> dict[str, str]:
-        """The name of each database by the folder that its design documents are in."""
+        """The name of each database by the folder of its design documents."""
         return {
             "environmental_data_point": self.points,
             "recipes": self.recipes,
@@ -66,12 +63,10 @@ async def bootstrap(
     databases: Databases | None = None,
     on_made: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Bring the server to what growd and its clients expect; `files` is the folder `couchdb/`.
+    """Set up the server; `files` is the folder `couchdb/`.
 
-    `on_made` gets the name of each database as soon as it is made.
-
-    A recipe that the user deleted stays deleted: samples are written only with a new database. Raises
-    `CouchError` when the server does not let it, `DesignFileError` when a file can't be used.
+    `on_made` gets the name of each new database. Samples are written only into a new database, so a recipe
+    that a user deleted stays deleted. Raises `CouchError`, or `DesignFileError` if a file can't be used.
     """
     databases = databases or Databases()
     server = await couch.server()
@@ -93,7 +88,7 @@ async def bootstrap(
 def supports_last(server: Document) -> bool:
     """Whether the server has the reduce `_last`: Apache CouchDB 3.5 and later (release notes of 3.5.0).
 
-    Judged by vendor and version, for PouchDB Server gives a version of its own.
+    Checks vendor and version, since PouchDB Server has versions of its own.
     """
     numbers = re.match(r"(\d+)\.(\d+)", str(server.get("version", "")))
     if not numbers or not _is_apache(server):
@@ -101,8 +96,8 @@ def supports_last(server: Document) -> bool:
     return (int(numbers[1]), int(numbers[2])) >= _BUILT_IN_LAST_SINCE
 
 
-def read_design(folder: Path, design_name: str, has_last: bool) -> Document | None:  # noqa: FBT001  a fact
-    """The design document in `folder`, or None if there is no such folder. Blocking.
+def read_design(folder: Path, design_name: str, has_last: bool) -> Document | None:  # noqa: FBT001
+    """The design document in `folder`, None if there is no such folder. Blocking.
 
     `views/<name>/map.js`, beside it `reduce.js` and `reduce.builtin` (taken where the server has `_last`);
     `lists/<name>.js`, `filters/<name>.js`, `validate_doc_update.js`, `options.json`.
@@ -132,8 +127,8 @@ async def _make_system_databases(couch: Couch) -> None:
             if not await couch.exists(database) and await couch.create(database):
                 _log.info("made the system database %s", database)
         except CouchRefusedError as error:
-            # growd may run with an account that sees only its own databases
-            _log.debug("did not look after the system database %s: %s", database, error)
+            # the account of growd may see only its own databases
+            _log.debug("could not check the system database %s: %s", database, error)
 
 
 async def _write_design(couch: Couch, database: str, design: Document) -> None:
@@ -143,8 +138,8 @@ async def _write_design(couch: Couch, database: str, design: Document) -> None:
         return
     document = design | {"_rev": revision} if revision else design
     if await couch.put(database, document) is None:
-        # Somebody wrote it in this very moment; the next start compares again.
-        _log.warning("%s in %s was changed by somebody else meanwhile", design["_id"], database)
+        # another client wrote it just now; the next start compares again
+        _log.warning("%s in %s was changed by another client meanwhile", design["_id"], database)
     else:
         _log.info("wrote %s into %s", design["_id"], database)
 
@@ -161,7 +156,7 @@ async def _write_samples(couch: Couch, database: str, folder: Path) -> None:
             _log.info("wrote the sample recipe %s", recipe_id)
 
 
-def _read_view(folder: Path, has_last: bool) -> dict[str, str]:  # noqa: FBT001  a fact, not a switch
+def _read_view(folder: Path, has_last: bool) -> dict[str, str]:  # noqa: FBT001
     view = {"map": _read(folder / "map.js")}
     reduce = _read_if_there(folder / "reduce.builtin") if has_last else None
     reduce = reduce or _read_if_there(folder / "reduce.js")

@@ -1,8 +1,4 @@
-"""The few calls that growd makes to the database, over HTTP.
-
-Written for Apache CouchDB 3.5 (https://docs.couchdb.org/en/3.5.x/api/), and served as well by PouchDB
-Server's express module.
-"""
+"""A small HTTP client for Apache CouchDB 3.5 (https://docs.couchdb.org/en/3.5.x/api/) and PouchDB Server."""
 
 from __future__ import annotations
 
@@ -36,11 +32,10 @@ _UNREADABLE: Final = object()
 class Couch:
     """A client of one database server.
 
-    `base_url` is an address or a callable that gives the present one, None while there is none (a child
-    that is being restarted). Credentials are sent as Basic (RFC 7617); those in the address
-    (`http://user:password@host`) are used when none are given apart, and are never shown.
-    Every call raises `CouchUnavailableError` (no whole answer, 408, 429, 5xx) or `CouchRefusedError` (other
-    answers that are not 2xx).
+    `base_url` is an address, or a callable that gives the present one (None while the server restarts).
+    `credentials` are sent as Basic (RFC 7617), or else those in the address (`http://user:password@host`),
+    which are never shown. Every call raises `CouchUnavailableError` (no complete answer, 408, 429, 5xx) or
+    `CouchRefusedError` (other answers that are not 2xx).
     """
 
     def __init__(
@@ -59,11 +54,11 @@ class Couch:
         self._max_answer = max_answer
 
     async def server(self) -> Document:
-        """GET /: who answers; see docs.couchdb.org/en/3.5.x/api/server/common.html."""
+        """GET /: vendor and version (docs.couchdb.org/en/3.5.x/api/server/common.html)."""
         return _object(await self._request("GET", "/"))
 
     async def exists(self, database: str) -> bool:
-        """Whether there is a database of this name (GET /{db})."""
+        """GET /{db}: whether this database exists."""
         try:
             await self._request("GET", _path(database))
         except CouchRefusedError as error:
@@ -73,7 +68,7 @@ class Couch:
         return True
 
     async def create(self, database: str) -> bool:
-        """PUT /{db}: True if it was made now, False if it was there."""
+        """PUT /{db}: True if it was made, False if it existed."""
         try:
             await self._request("PUT", _path(database))
         except CouchRefusedError as error:
@@ -106,17 +101,16 @@ class Couch:
         return str(_object(answer).get("rev", ""))
 
     async def bulk_docs(self, database: str, documents: Sequence[Document]) -> dict[str, Document]:
-        """POST /{db}/_bulk_docs: what became of each document, by `_id`.
+        """POST /{db}/_bulk_docs: the outcome of each document, by `_id`, since servers differ in the order.
 
-        An outcome holds `ok` and `rev`, or `error` and `reason`. By id and not by place, because servers
-        differ in the order. An answer that does not tell of each document is no answer.
+        An outcome has `ok` and `rev`, or `error` and `reason`. An answer that lacks an outcome is an error.
         """
         answer = await self._request("POST", _path(database, "_bulk_docs"), body={"docs": list(documents)})
         rows = answer if isinstance(answer, list) else []
         outcomes = {row["id"]: row for row in rows if isinstance(row, dict) and "id" in row}
         missing = [document["_id"] for document in documents if document["_id"] not in outcomes]
         if missing:
-            raise CouchUnavailableError(f"the database's answer tells nothing of {len(missing)} documents")
+            raise CouchUnavailableError(f"the database's answer has no outcome for {len(missing)} documents")
         return outcomes
 
     async def view(self, database: str, design: str, view: str, **query: Any) -> list[Document]:
@@ -143,7 +137,7 @@ class Couch:
         return _object(await self._request("POST", path, query=query, body={"selector": selector}))
 
     async def scheduled(self, document_id: str) -> Document | None:
-        """GET /_scheduler/docs/_replicator/{docid}: how that replication is; None if it is not known yet."""
+        """GET /_scheduler/docs/_replicator/{docid}: its state; None if it is unknown yet."""
         try:
             path = _path("_scheduler", "docs", "_replicator", document_id)
             return _object(await self._request("GET", path))
@@ -153,7 +147,7 @@ class Couch:
             raise
 
     async def active_tasks(self) -> list[Document]:
-        """GET /_active_tasks: what the server is at in the background."""
+        """GET /_active_tasks: what the server does in the background."""
         answer = await self._request("GET", "/_active_tasks")
         return [task for task in answer if isinstance(task, dict)] if isinstance(answer, list) else []
 

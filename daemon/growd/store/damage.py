@@ -1,4 +1,4 @@
-"""What becomes of a file that is damaged: it is set aside, and what can be read of it is saved."""
+"""Damaged files: finding damage, quarantine, and reading what is left of an SQLite file."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
-# SQLITE_ERROR is what a file whose header says it is of an unknown format gives to a PRAGMA.
+# A PRAGMA gives SQLITE_ERROR for a file whose header has an unknown format.
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 _PRIMARY: Final = 0xFF  # of an extended error code (sqlite.org/rescode.html)
 _BESIDE: Final = ("", "-wal", "-shm")
-"""What SQLite keeps beside its file (sqlite.org/tempfiles.html); the log belongs to it."""
+"""Suffixes of the files beside an SQLite file (sqlite.org/tempfiles.html)."""
 
 SMALLEST: Final = 512
-"""Bytes of the smallest file that holds anything: a page is no smaller (sqlite.org/fileformat2.html)."""
+"""Bytes of the smallest file with content: one page (sqlite.org/fileformat2.html)."""
 
-_STEP: Final = 8  # fewer rows than a page holds, but for rows that are large
+_STEP: Final = 8  # fewer rows than a page holds, except for large rows
 _STEPS: Final = 2**13
 _LAST: Final = 2**62  # numbers of rows end before
 
 
 def set_aside(path: Path, *, copy: bool = False) -> Path:
-    """Give the file at `path`, and what SQLite keeps beside it, a name that says it is damaged.
+    """Rename the file at `path`, and those beside it, to `<name>.damaged-<time>`; the new path.
 
-    With `copy` the file itself stays. The new path. Raises OSError.
+    With `copy` the file itself stays. Raises OSError.
     """
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     kept = path.with_name(f"{path.name}.damaged-{stamp}")
@@ -49,9 +49,9 @@ def set_aside(path: Path, *, copy: bool = False) -> Path:
 
 
 def find_damage(file: sqlite3.Connection) -> str:
-    """What is wrong with an open file, empty if nothing is (sqlite.org/pragma.html#pragma_quick_check).
+    """The damage of an open file, "" if there is none (sqlite.org/pragma.html#pragma_quick_check).
 
-    Raises sqlite3.Error where it can't be told: it is locked, or the disk does not let it be read.
+    Raises sqlite3.Error if the check is impossible: the file is locked, or the disk can't be read.
     """
     try:
         finding: str = file.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -63,7 +63,7 @@ def find_damage(file: sqlite3.Connection) -> str:
 
 
 def has_schema(path: Path) -> bool:
-    """Whether a damaged file still says where its tables are."""
+    """Whether the schema of a damaged file can be read."""
     try:
         with closing(sqlite3.connect(path)) as file:
             return bool(file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
@@ -74,31 +74,31 @@ def has_schema(path: Path) -> bool:
 def with_head_of(new: Path, damaged: Path, copy: Path) -> Path:
     """A copy of a damaged file with the first page of a new one, whose tables begin at the same pages.
 
-    That page holds the header and the schema, and no row (sqlite.org/fileformat2.html). Raises OSError.
+    That page has the header and the schema, and no rows (sqlite.org/fileformat2.html). Raises OSError.
     """
     shutil.copyfile(damaged, copy)
     head = bytearray(new.read_bytes())
     page = int.from_bytes(head[16:18], "big")
-    head[28:32] = (damaged.stat().st_size // page).to_bytes(4, "big")  # the pages that there are
+    head[28:32] = (damaged.stat().st_size // page).to_bytes(4, "big")  # the number of pages
     with copy.open("r+b") as file:
         file.write(head[:page])
     return copy
 
 
 def salvage(path: Path, table: str) -> Iterator[Row]:
-    """The rows of a table in a damaged file, as many as can be read; some may come twice."""
+    """The readable rows of a table in a damaged file; some may come twice."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as file:
         yield from _around_gaps(file, table) if _is_numbered(file, table) else _from_both_ends(file, table)
 
 
 def _is_numbered(file: sqlite3.Connection, table: str) -> bool:
-    """Whether it has an integer for its key: then it can be asked for what stands behind a gap."""
+    """Whether its key is an integer: then the rows behind a gap can be asked for."""
     columns = file.execute(f"PRAGMA table_info({table})").fetchall()
     return any(kind == "INTEGER" and key for _, _, kind, _, _, key in columns)
 
 
-# What is read one row at a time is so because the module sqlite3 looks one row ahead: where that one can't be
-# read, it does not hand out the one before it.
+# Some rows are read one at a time: the module sqlite3 reads one row ahead, and if that row can't be read, it
+# does not return the one before it.
 
 
 def _from_both_ends(file: sqlite3.Connection, table: str) -> Iterator[Row]:
@@ -139,8 +139,8 @@ def _around_gaps(file: sqlite3.Connection, table: str) -> Iterator[Row]:
 def _behind_gap(first: int, next_row: Callable[[int], Row | None]) -> int | None:
     """The first number, from `first` on, whose next row can be read; None if there is none.
 
-    The steps are shorter than what a page holds, so that no whole page between two damaged ones is missed,
-    and get longer where so much is damaged that it is a page of the tree and not of the rows.
+    The steps are shorter than a page, so that no sound page between two damaged ones is missed. They get
+    longer once the damage is so large that it must be an inner page of the tree.
     """
 
     def is_readable(number: int) -> bool:

@@ -1,4 +1,4 @@
-"""JSON as the store keeps it: compact, and able to hold whatever a document may hold."""
+"""JSON of the store: compact, for any value that a document may hold."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _points_decoder: Final = msgspec.json.Decoder(list[DataPoint])
 
 
 def to_json(value: Any) -> str:
-    """Compact JSON; NaN and infinity raise ValueError, for JSON has neither.
+    """Compact JSON; NaN and infinity raise ValueError.
 
-    Half a surrogate pair, which a document may hold as an escape, stays an escape: it is no text for SQLite.
+    Half a surrogate pair, which a document may hold as an escape, stays an escape: SQLite can't store it.
     """
     try:
         text = msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError):  # half a pair, or an integer of more than 64 bits
         return _encode(value)
-    return _encode(value) if "null" in text else text  # msgspec writes NaN so, and the slow way refuses it
+    return _encode(value) if "null" in text else text  # msgspec writes NaN as null; the slow way refuses it
 
 
 def point_to_json(point: DataPoint) -> str:
-    """A point as the array of its fields; its value was checked when it was made."""
+    """A point as the array of its fields."""
     try:
         return msgspec.json.encode(point).decode()
     except (ValueError, OverflowError):
@@ -38,7 +38,7 @@ def point_to_json(point: DataPoint) -> str:
 
 
 def point_from_json(text: str) -> DataPoint:
-    """The point of `point_to_json`. ValueError if it is none."""
+    """The point from `point_to_json`. ValueError if it is none."""
     try:
         return _point_decoder.decode(text)
     except msgspec.MsgspecError:
@@ -46,7 +46,7 @@ def point_from_json(text: str) -> DataPoint:
 
 
 def points_from_json(texts: Sequence[str]) -> list[DataPoint]:
-    """The points of `point_to_json`, fast where they are many. ValueError if one of them is none."""
+    """Points from `point_to_json`, decoded together. ValueError if one of them is none."""
     try:
         return _points_decoder.decode(f"[{','.join(texts)}]")
     except msgspec.MsgspecError:

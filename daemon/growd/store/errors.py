@@ -1,4 +1,4 @@
-"""What can go wrong between a data point and the database. Each error carries its data."""
+"""Errors of the store. Each carries its data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class StoreError(Exception):
 
 
 class InvalidPointError(StoreError, ValueError):
-    """A data point that can't be one: `field` names the member, `value` is what it was given."""
+    """An invalid data point: `field` names the member, `value` is its value."""
 
     def __init__(self, field: str, reason: str, value: object) -> None:
         super().__init__(f"data point: {field} {reason}, got {value!r}")
@@ -22,17 +22,17 @@ class LocalStoreError(StoreError, OSError):
 
 
 class LogFullError(StoreError):
-    """The log of new points has no room: those it holds have to go elsewhere first."""
+    """The log of new points has no room until its points move to growd.sqlite3."""
 
 
 class CouchError(StoreError):
-    """Base of what can go wrong with the database."""
+    """Base of the errors of the database."""
 
 
 class CouchUnavailableError(CouchError, ConnectionError):
-    """The database did not answer, or not in a way that settles anything: trying again may help.
+    """The database gave no usable answer: trying again may help.
 
-    `status` is None when no whole answer came: refused, reset, timed out, half an answer.
+    `status` is None without a complete answer: refused, reset, timed out, cut off.
     """
 
     def __init__(self, sentence: str, status: int | None = None) -> None:
@@ -41,7 +41,7 @@ class CouchUnavailableError(CouchError, ConnectionError):
 
 
 class CouchRefusedError(CouchError, RuntimeError):
-    """The database answered that it will not: `status` is 4xx, `error` and `reason` are its own words."""
+    """The database refused the request: `status` is 4xx, `error` and `reason` are from its answer."""
 
     def __init__(self, sentence: str, status: int, error: str, reason: str) -> None:
         super().__init__(sentence)
@@ -51,7 +51,7 @@ class CouchRefusedError(CouchError, RuntimeError):
 
 
 class DesignFileError(StoreError, ValueError):
-    """A file that design documents or sample recipes are made from is missing or can't be read."""
+    """A source file of design documents or sample recipes is missing or can't be read."""
 
 
 class EmbeddedDatabaseError(StoreError, RuntimeError):
@@ -59,7 +59,7 @@ class EmbeddedDatabaseError(StoreError, RuntimeError):
 
 
 class PageError(StoreError):
-    """The database answered with something else than the page of a view that it was asked for."""
+    """The database's answer is not the page of a view that was asked for."""
 
 
 class PageTooLargeError(StoreError):
@@ -67,4 +67,4 @@ class PageTooLargeError(StoreError):
 
 
 class PartFileError(StoreError):
-    """A file can't be written, or not gone on with; the sentence says why and what to do."""
+    """A file can't be written or resumed; the message says why, and what to do."""

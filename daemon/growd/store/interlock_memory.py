@@ -1,7 +1,7 @@
-"""What the interlocks remember over restarts: in the local store, and in a small file of its own beside it.
+"""States of the interlocks, saved in growd.sqlite3 and in a small file beside it.
 
-The newer of the two counts, so no damage to one of them turns back what happened, nor does a lost write-ahead
-log. Where what is left can't be known to be the newest, it counts as lost.
+The newer of the two counts, so that damage to one of them, or a lost write-ahead log, does not bring an old
+state back. If the newest state can't be determined, it counts as lost.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from growd.store.local import LocalStore
 
 FILE_NAME: Final = "interlocks.json"
-_MOST_BYTES: Final = 1_000_000  # far more than there ever are: a link may lead to what never ends
+_MOST_BYTES: Final = 1_000_000  # far more than the file ever has
 
 _Kept = tuple[int, Any]
-"""How many times a state was saved before, and the state."""
+"""How many times a state was saved, and the state."""
 
 
 class InterlockMemory:
@@ -34,17 +34,16 @@ class InterlockMemory:
         self._path = local.path.with_name(FILE_NAME)
         self._reading = asyncio.Lock()
         self._writing = asyncio.Lock()
-        self._found: dict[str, _Kept] | None = None  # in the file at the start; None: it could not be used
+        self._found: dict[str, _Kept] | None = None  # in the file at the start; None: unusable
         self._damage = ""
         self._is_read = False
         self._states: dict[str, _Kept] = {}
-        self._numbers: dict[str, int] = {}  # the highest of each state, also of one that is lost
+        self._numbers: dict[str, int] = {}  # the highest number of each state, also if it is lost
 
     async def state(self, key: str, default: Any = None) -> Any:
-        """What was saved last, or `default` where nothing ever was.
+        """The saved state, or `default` if there was never one.
 
-        Raises ValueError with the reason where it is lost, OSError or `LocalStoreError` where it can't be
-        read.
+        Raises ValueError with the reason if it is lost, OSError or `LocalStoreError` if it can't be read.
         """
         async with self._reading:
             if not self._is_read:
@@ -64,7 +63,7 @@ class InterlockMemory:
         return newest[1]
 
     async def save_state(self, key: str, value: Any) -> None:
-        """Save it in both places; it is on the disk when this returns. Raises as `state`."""
+        """Save a state in both places; it is on the disk when this returns. Raises as `state`."""
         async with self._writing:
             number = self._numbers.get(key, 0) + 1
             states = {**self._states, key: (number, value)}
@@ -73,7 +72,7 @@ class InterlockMemory:
             await self._local.save_state(key, {"number": number, "value": value})
 
     def _why_lost(self, in_store: _Kept | None) -> str:
-        """Why a state that is not in the file may have been there, or newer than in the store; "" if not."""
+        """Why the file may have had a state, or a newer one than the store; "" if it had none."""
         if self._damage:
             return f"{self._path.name} {self._damage}"
         if in_store is not None:
@@ -86,7 +85,7 @@ def _number(kept: _Kept) -> int:
 
 
 def _of_row(row: Any) -> _Kept:
-    """A state in the local store; one without a number is from before there was the file."""
+    """A state in growd.sqlite3; without a number it is from a growd that had no file."""
     if isinstance(row, dict) and isinstance(number := row.get("number"), int) and "value" in row:
         return number, row["value"]
     return 0, row
@@ -98,7 +97,7 @@ def _encoded(states: dict[str, _Kept]) -> bytes:
 
 
 def _read(path: Path) -> tuple[dict[str, _Kept] | None, str]:
-    """The states in the file, None where there is no sound one; what is wrong with it. Raises OSError."""
+    """The states in the file, None without a sound file; and its damage. Raises OSError."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         return None, "is not a regular file"
     content = read_regular(path, _MOST_BYTES)

@@ -1,4 +1,4 @@
-"""Which recipe runs, and set points by hand, kept in the local file."""
+"""The run of a recipe and the set points of clients, saved in the local file."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 ROW_S: Final = 3600.0
-"""So old may the row be that the notes belong to, in monotonic seconds: a damaged log costs no more."""
+"""Monotonic seconds between rows with the place, which a damaged log costs at most."""
 
 _PLACE: Final = ("elapsed", "seen", "lasted", "monotonic")
 _SERIAL: Final = "serial"
 
 
 class RunJournal:
-    """The recipe runner's journal of one environment.
+    """The journal of the recipe runner of one environment.
 
-    Two rows: the whole run, with its recipe, written at the start; and all but the recipe, written when more
-    than time has changed it, and each hour. The recipe may be large, and a card is spared what does not
-    change. In between the place goes into the log of points as a note, which costs next to nothing. A note
-    belongs to the row whose `serial` it has, and counts as long as that row is the newest.
+    It has two rows: the whole run with its recipe, written at the start; and the run without the recipe,
+    written each hour and when more than the time has changed. The recipe may be large, and does not change.
+    In between, the place goes into the log of points as a note, which costs next to nothing. A note belongs
+    to the row with the same `serial`, and holds while that row is the newest.
 
     `written` is called when a document of a run waits for the database (see `RunDocuments`).
     """
@@ -50,10 +50,10 @@ class RunJournal:
         self._written = written
         self._run_key = f"{environment}/recipe_run"
         self._progress_key = f"{environment}/recipe_progress"
-        self._row: dict[str, Any] = {}  # as it was written last in this life
+        self._row: dict[str, Any] = {}  # the last one that was written since the start
 
     async def load(self) -> dict[str, Any] | None:
-        """The run that was kept last, as far as it is known to have come; None if there is none."""
+        """The last saved run, with its latest saved progress; None if there is none."""
         run: dict[str, Any] | None = await self._local.state(self._run_key)
         progress = await self._local.state(self._progress_key)
         if not run or not progress:
@@ -64,13 +64,13 @@ class RunJournal:
         return {**run, **progress}
 
     def new_run_id(self, time: float) -> str:
-        """An id for a run that starts at this UNIX time; no other has it, on no device."""
+        """An id for a run that starts at this UNIX time, unique over all devices."""
         return self._maker.new_id(time)
 
     async def commit(
         self, run: dict[str, Any] | None, variable: str, value: str, time: float, document: dict[str, Any]
     ) -> None:
-        """Keep the run (None clears it), add its point and its document, in one durable transaction.
+        """Save the run (None deletes it), its point and its document, in one durable transaction.
 
         Raises OSError.
         """
@@ -79,7 +79,7 @@ class RunJournal:
         def write(file: sqlite3.Connection) -> None:
             file.execute("DELETE FROM state WHERE key = ?", (self._progress_key,))
             _put(file, self._run_key, run)
-            if document["_id"]:  # a run that an older growd began has none
+            if document["_id"]:  # the run of an older growd has none
                 _put(file, DOCUMENT_KEY + document["_id"], document)
 
         self._row = {}
@@ -87,13 +87,13 @@ class RunJournal:
         self._written()
 
     async def progress(self, run: dict[str, Any]) -> None:
-        """Keep all of the run but its recipe. Raises OSError.
+        """Save the run without its recipe. Raises OSError.
 
-        It is on the disk when this returns. Where only time has moved the run since it was kept last, its
-        place is noted and comes onto the disk with the next points.
+        It is on the disk when this returns. If only the time has changed, the place becomes a note, and is
+        written with the next points.
         """
         come = {name: value for name, value in run.items() if name != "recipe"}
-        if self._is_moved_by_time_alone(come):
+        if self._has_only_time_changed(come):
             place = [self._row[_SERIAL], *(come[name] for name in _PLACE)]
             if self._outbox.note(self._environment, place):
                 return
@@ -101,7 +101,7 @@ class RunJournal:
         await self._local.write(lambda file: _put(file, self._progress_key, row))
         self._row = row
 
-    def _is_moved_by_time_alone(self, come: dict[str, Any]) -> bool:
+    def _has_only_time_changed(self, come: dict[str, Any]) -> bool:
         row = self._row
         rest = {name: value for name, value in come.items() if name not in _PLACE}
         is_same = rest == {name: row[name] for name in row if name not in {*_PLACE, _SERIAL}}
@@ -109,19 +109,19 @@ class RunJournal:
 
 
 class SetPointKeeper:
-    """The set points by hand of one environment, in one row of the local file. Raises OSError."""
+    """The set points of clients in one environment, in one row of the local file. Raises OSError."""
 
     def __init__(self, local: LocalStore, environment: str) -> None:
         self._local = local
         self._key = f"{environment}/set_points"
 
     async def load(self) -> dict[str, Any]:
-        """Those that were saved last, by variable."""
+        """The saved set points, by variable."""
         kept = await self._local.state(self._key, {})
         return kept if isinstance(kept, dict) else {}
 
     async def save(self, set_points: dict[str, Any]) -> None:
-        """Keep these and no others; they are on the disk when this returns."""
+        """Save these in place of the others; they are on the disk when this returns."""
         await self._local.save_state(self._key, set_points)
 
 

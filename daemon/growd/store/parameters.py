@@ -1,4 +1,4 @@
-"""Parameters, kept in the local file across restarts."""
+"""Parameters, saved in the local file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class ParameterKeeper:
-    """The bus's `ParameterStore`: on the disk when `save` returns."""
+    """The `ParameterStore` of the bus: parameters are on the disk when `save` returns."""
 
     def __init__(self, local: LocalStore) -> None:
         self._local = local
 
     async def save(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
-        """Keep and forget in one commit. Raises `NotKeptError`; then nothing has changed."""
+        """Save and delete in one commit. Raises `NotKeptError`; then nothing has changed."""
 
         def write(file: sqlite3.Connection) -> None:
             file.executemany("DELETE FROM parameters WHERE name = ?", ((name,) for name in removed))
@@ -32,4 +32,4 @@ class ParameterKeeper:
         try:
             await self._local.write(write)
         except LocalStoreError as error:
-            raise NotKeptError(f"the parameter could not be kept: {error}") from error
+            raise NotKeptError(f"the parameter could not be saved: {error}") from error

@@ -1,4 +1,4 @@
-"""What is told of each run of a recipe for good: a document, kept here until the database has it."""
+"""The permanent record of each recipe run, a `recipe_run` document, until the database has it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from growd.store.local import LocalStore
 
 DOCUMENT_KEY: Final = "document of a run/"
-"""Begins the name of each row with a document that waits, in the table of small things to remember. No
-environment has such an id."""
+"""Prefix of the states that hold waiting documents. No environment has such an id."""
 
 FIRST_RETRY_S: Final = 5.0
 LONGEST_RETRY_S: Final = 600.0
@@ -28,10 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 class RunDocuments:
-    """Brings the `recipe_run` documents that `RunJournal` left in the local file into the database.
+    """Writes the `recipe_run` documents that `RunJournal` saved into the database.
 
-    A run has one document, written at its start and again at its end. What the database has is what was kept
-    last: another revision of it there is followed, and its content replaced.
+    A run has one document, written at its start and again at its end. The last saved version replaces any
+    revision in the database.
     """
 
     def __init__(
@@ -49,23 +48,23 @@ class RunDocuments:
         self._database = database
         self._prepare = prepare
         self._wake = asyncio.Event()
-        self._wake.set()  # some may wait since the last time
+        self._wake.set()  # some may wait from before
 
     def look_now(self) -> None:
-        """There is a new one, or the database is there again."""
+        """There is a new document, or the database is up again."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Bring what waits, each time that something does, until cancelled."""
+        """Write waiting documents until cancelled."""
         delay, is_logged = FIRST_RETRY_S, False
         while True:
             await self._wake.wait()
             self._wake.clear()
             try:
-                await self._bring_all()
+                await self._write_all()
             except StoreError as error:
                 if not is_logged:
-                    _log.warning("the record of a recipe's run waits for the database: %s", error)
+                    _log.warning("the record of a recipe run waits for the database: %s", error)
                 is_logged = True
                 retry = self._clock.call_later(delay, self._wake.set)
                 await self._wake.wait()
@@ -74,22 +73,22 @@ class RunDocuments:
             else:
                 delay, is_logged = FIRST_RETRY_S, False
 
-    async def _bring_all(self) -> None:
+    async def _write_all(self) -> None:
         waiting = await self._local.read(_waiting)
         if waiting:
             await self._prepare()
         refusal: CouchRefusedError | None = None
         for key, text in waiting:
             try:
-                await self._bring(json.loads(text))
-            except CouchRefusedError as error:  # it stays; those behind it need not
+                await self._write(json.loads(text))
+            except CouchRefusedError as error:  # it waits; the others are still written
                 refusal = error
             else:
-                await self._local.write(functools.partial(_forget, key=key, text=text))
+                await self._local.write(functools.partial(_delete, key=key, text=text))
         if refusal is not None:
             raise refusal
 
-    async def _bring(self, document: dict[str, Any]) -> None:
+    async def _write(self, document: dict[str, Any]) -> None:
         """Raises `CouchError`."""
         present = await self._couch.get(self._database, document["_id"])
         revision = {"_rev": present["_rev"]} if present else {}
@@ -101,10 +100,10 @@ class RunDocuments:
 
 
 class CouchConflictError(CouchError, RuntimeError):
-    """Somebody else wrote the document at the same moment."""
+    """Another client wrote the document at the same moment."""
 
     def __init__(self, document_id: str) -> None:
-        super().__init__(f"{document_id} was changed by somebody else meanwhile")
+        super().__init__(f"{document_id} was changed by another client meanwhile")
 
 
 def _waiting(file: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -112,6 +111,6 @@ def _waiting(file: sqlite3.Connection) -> list[tuple[str, str]]:
     return file.execute(query, (len(DOCUMENT_KEY), DOCUMENT_KEY)).fetchall()
 
 
-def _forget(file: sqlite3.Connection, *, key: str, text: str) -> None:
-    """Unless it has changed since it was read."""
+def _delete(file: sqlite3.Connection, *, key: str, text: str) -> None:
+    """Delete it, unless it has changed since it was read."""
     file.execute("DELETE FROM state WHERE key = ? AND value = ?", (key, text))
