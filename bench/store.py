@@ -219,7 +219,7 @@ async def _bytes_with_a_recipe(folder: Path) -> float:
         await outbox.flush()
         number += 1
         if number % BATCH == 0:
-            await outbox.mark_stored(await outbox.next_batch(BATCH))
+            await outbox.mark_delivered(await outbox.next_batch(BATCH))
     written = process.written() - before
     await outbox.close()
     await local.close()

@@ -375,7 +375,7 @@ class Soak:
                 self.stored[variable] += 1
                 since = time - self.rig.clock.time() + self.now()
                 assert self.truth.is_met(variable, value, time), (document, self.story(since))
-        await self._outbox.mark_stored(batch)
+        await self._outbox.mark_delivered(batch)
 
     def check_recoveries(self, day: int) -> None:
         """A device is ok outside its faults, and within its time after them."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from growd.runtime.clock import RealClock
-from growd.store import outbox as outbox_module
+from growd.store import point_log
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
 from growd.store.embedded import EmbeddedDatabase
@@ -185,9 +185,9 @@ async def live(job: dict[str, Any]) -> None:
         await _end(tasks)
         await outbox.flush()
         while await shipper.drain(DRAIN_S):
-            tell("left", outbox.depth(), shipper.fault)
+            tell("left", outbox.undelivered, shipper.fault)
             await asyncio.sleep(0.05)
-        tell("left", outbox.depth(), shipper.fault)
+        tell("left", outbox.undelivered, shipper.fault)
 
 
 def _embedded(job: dict[str, Any]) -> EmbeddedDatabase | None:
@@ -237,7 +237,7 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
 
 def serve() -> None:
     """Fork a life for each job, and wait for its end."""
-    outbox_module.LOG_BYTES = LOG_BYTES  # type: ignore[misc]
+    point_log.LOG_BYTES = LOG_BYTES  # type: ignore[misc]
     gc.freeze()
     for line in sys.stdin:
         process = os.fork()

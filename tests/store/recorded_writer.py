@@ -14,9 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from growd.runtime.clock import RealClock
-from growd.store import block_file
+from growd.store import block_file, point_log
 from growd.store import local as local_module
-from growd.store import outbox as outbox_module
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
@@ -66,7 +65,7 @@ class Life:
         points = await self._outbox.next_batch(self._chance.randint(1, 60))
         refused = points.pop()
         self._record.note("storing", [point.id for point in points])
-        await self._outbox.mark_stored(points)
+        await self._outbox.mark_delivered(points)
         await self._outbox.reject(refused, "refused")
 
     async def _change_parameters(self, step: int) -> None:
@@ -93,10 +92,10 @@ class Life:
 async def main(folder: Path) -> None:
     record, chance = Record(), random.Random(5)
     vfs = RecordingVfs(record)
-    outbox_module.LOG_BYTES = LOG_BYTES
+    point_log.LOG_BYTES = LOG_BYTES
     opened = functools.partial(RecordedBlocks, record=record)
     block_file.sync_folder = local_module.sync_folder = record.sync_folder
-    outbox_module.BlockFile = SimpleNamespace(open=opened)  # type: ignore[misc, assignment]
+    point_log.BlockFile = SimpleNamespace(open=opened)  # type: ignore[misc, assignment]
     for steps in (range(45), range(45, 80), range(80, 90)):
         local = await LocalStore.open(folder / "growd.sqlite3")
         record.note("is", local.device)

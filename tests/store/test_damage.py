@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.store import waiting
+from growd.store import point_tables
 from growd.store.damage import salvage
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
@@ -39,8 +39,10 @@ def path(tmp_path: Path) -> Path:
 async def whole(path: Path) -> bytes:
     """A file with points, parameters and state in it."""
     local = await LocalStore.open(path)
-    await local.write(lambda file: waiting.insert(file, POINTS, waiting.RowNumbers(file)))
-    await local.write(lambda file: [waiting.set_aside(file, point, "why", 1.0) for point in POINTS[:50]])
+    await local.write(lambda file: point_tables.insert(file, POINTS, point_tables.RowNumbers(file)))
+    await local.write(
+        lambda file: [point_tables.insert_rejected(file, point, "why", 1.0) for point in POINTS[:50]]
+    )
     await ParameterKeeper(local).save(PARAMETERS, [])
     await local.save_state("run", {"of": "a recipe"})
     await local.close()
@@ -62,7 +64,7 @@ async def found(path: Path) -> tuple[list[str], set[str], dict[str, Any]]:
     """What is told at the start, the points and the parameters that are there; it is usable besides."""
     local = await LocalStore.open(path)
     try:
-        points = await local.read(lambda file: waiting.oldest(file, 1000))
+        points = await local.read(lambda file: point_tables.oldest(file, 1000))
         numbers = [number for number, _ in points]
         assert numbers == sorted(set(numbers))
         parameters = await local.parameters()
@@ -122,7 +124,7 @@ async def test_pages_between_damaged_ones_are_saved_too(path, whole, pages):
 async def test_a_row_whose_text_was_changed_holds_up_nobody(path):
     made = POINTS[:5]
     local = await LocalStore.open(path)
-    await local.write(lambda file: waiting.insert(file, made, waiting.RowNumbers(file)))
+    await local.write(lambda file: point_tables.insert(file, made, point_tables.RowNumbers(file)))
     for number, text in ((2, b'["\xff\xfe'), (4, b"no point")):
         await local.write(
             lambda file, number=number, text=text: file.execute(
@@ -131,7 +133,7 @@ async def test_a_row_whose_text_was_changed_holds_up_nobody(path):
         )
     async with opened(local, ManualClock()) as outbox:
         assert [entry.id for entry in await outbox.next_batch(10)] == [made[n].id for n in (0, 2, 4)]
-        assert (outbox.depth(), outbox.dropped) == (3, 2)
+        assert (outbox.undelivered, outbox.dropped) == (3, 2)
     await local.close()
 
 
@@ -151,7 +153,7 @@ async def test_a_power_cut_while_a_file_is_replaced_loses_nothing(path, whole, m
         raise OSError("the power is gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr("growd.store.local.set_aside", cut)
+        patched.setattr("growd.store.local.quarantine_file", cut)
         with pytest.raises(LocalStoreError, match="the power is gone"):
             await LocalStore.open(path)
     notices, points, _ = await found(path)
@@ -215,7 +217,7 @@ async def test_a_damaged_log_is_told_of_once_and_what_can_be_read_of_it_is_kept(
         assert [entry.id for entry in await outbox.next_batch(10)] == [p.id for p in made if p is not made[2]]
     async with opened_at(path, clock) as outbox:
         assert outbox.notices == []
-        assert outbox.depth() == 5
+        assert outbox.undelivered == 5
     (kept,) = log.parent.glob("points.log.damaged-*")
     assert await asyncio.to_thread(kept.read_bytes) == content
 
@@ -258,7 +260,7 @@ async def test_where_nothing_can_be_set_aside_that_is_said(path, monkeypatch, fa
         return
     async with opened_at(path, clock) as outbox:
         assert "no copy of it could be made: No space left" in outbox.notices[0]
-        assert outbox.depth() == 2
+        assert outbox.undelivered == 2
 
 
 def make_version_1(path: Path, documents: list[str]) -> None:

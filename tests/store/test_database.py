@@ -181,7 +181,7 @@ async def test_what_the_validation_refuses_is_set_aside_and_the_rest_is_stored(
     for _ in range(10):  # a validation that crashes may pass next time: a few tries
         if await shipper.drain(20) == 0:
             break
-    assert outbox.waiting == 0
+    assert outbox.sendable == 0
     rows = await couch.all_docs(databases.points, startkey="0", endkey="9", include_docs=True)
     assert [row["doc"]["value"] for row in rows] == [1, 2, 3, 4]
     reasons = {aside.point.value: aside.reason for aside in await outbox.rejected()}
@@ -201,7 +201,7 @@ async def test_the_shipper_makes_the_database_when_it_is_gone(couch, databases, 
     await couch.delete(databases.points)
     await add_durably(outbox, [point(2)])
     running = asyncio.create_task(shipper.run(), name="shipper")
-    await ManualClock().until(lambda: outbox.depth() == 0)
+    await ManualClock().until(lambda: outbox.undelivered == 0)
     running.cancel()
     await asyncio.wait([running])
     assert await couch.get(databases.points, "_design/svc") is not None

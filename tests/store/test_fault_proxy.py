@@ -113,7 +113,7 @@ class Store:
         answer = await client("GET", f"/{self.names.points}/_changes", include_docs=True)
         self.ledger.check(answer.json["results"])
         assert self.shipper.fault is None
-        assert self.outbox.depth() == 0
+        assert self.outbox.undelivered == 0
         assert self.untold == []
 
 
@@ -167,10 +167,13 @@ async def test_whatever_the_line_does_all_is_stored_once_and_in_order(
             await rig.write_through_faults(REQUESTS)
             assert {fault.__name__ for fault in faults} <= rig.proxy.seen.keys()
         await rig.ship_all()
-        assert rig.outbox.set_aside == rig.outbox.dropped == 0
+        assert rig.outbox.rejected_count == rig.outbox.dropped == 0
         await rig.check(client)
     said = [record.getMessage() for record in caplog.records if record.name == "growd.store.shipper"]
-    assert {sentence.split(",")[0] for sentence in said} == {"points wait", "the database takes points again"}
+    assert {sentence.split(",")[0] for sentence in said} == {
+        "points wait",
+        "the database stores points again",
+    }
     assert not any("\n" in sentence or rig.proxy.url in sentence for sentence in said)
 
 

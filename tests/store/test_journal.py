@@ -107,7 +107,7 @@ async def test_what_goes_with_a_point_fails_with_it(path):
     with pytest.raises(LocalStoreError, match="no_such_table"):
         await outbox.add_with(point, half)
     assert await local.state("half") is None
-    assert (outbox.depth(), await outbox.next_batch(10)) == (0, [])
+    assert (outbox.undelivered, await outbox.next_batch(10)) == (0, [])
     await outbox.close()
     await local.close()
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.runtime.liveness import STORE_S, Liveness
-from growd.store import thinning, waiting
+from growd.store import point_tables, thinning
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
@@ -61,7 +61,7 @@ async def outbox(local: LocalStore) -> AsyncIterator[Outbox]:
 @pytest.fixture
 def small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """16 blocks: full after 15 frames, or when one frame has 4 KB."""
-    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 8192)
+    monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 8192)
 
 
 class FaultyBlocks(BlockFile):
@@ -79,7 +79,7 @@ class FaultyBlocks(BlockFile):
 
 @pytest.fixture
 def blocks(monkeypatch: pytest.MonkeyPatch) -> type[FaultyBlocks]:
-    monkeypatch.setattr("growd.store.outbox.BlockFile", FaultyBlocks)
+    monkeypatch.setattr("growd.store.point_log.BlockFile", FaultyBlocks)
     monkeypatch.setattr(FaultyBlocks, "error", None)
     monkeypatch.setattr(FaultyBlocks, "writes", 0)
     return FaultyBlocks
@@ -99,7 +99,7 @@ def in_log(path: Path) -> list[Any]:
 def in_file(path: Path) -> list[Any]:
     """Likewise, in the local file."""
     with closing(sqlite3.connect(path)) as file:
-        return [point.value for _, point in waiting.oldest(file, 1_000_000)]
+        return [point.value for _, point in point_tables.oldest(file, 1_000_000)]
 
 
 async def set_query_only(local: LocalStore, state: str) -> None:
@@ -113,11 +113,11 @@ async def test_points_come_out_in_the_order_they_went_in_and_stay_until_marked(o
     assert await values(outbox, 3) == [5, 3, 4]
     batch = await outbox.next_batch(3)
     assert [entry.document for entry in batch] == [point.document() for point in made[:3]]
-    await outbox.mark_stored([batch[0], batch[2]])
+    await outbox.mark_delivered([batch[0], batch[2]])
     assert await values(outbox) == [3, 1, 2]
-    assert (outbox.depth(), outbox.waiting, outbox.unsaved) == (3, 3, 0)
-    await outbox.mark_stored([batch[0]])  # once more, as after an answer that got lost
-    assert outbox.depth() == 3
+    assert (outbox.undelivered, outbox.sendable, outbox.unsaved) == (3, 3, 0)
+    await outbox.mark_delivered([batch[0]])  # once more, as after an answer that got lost
+    assert outbox.undelivered == 3
 
 
 async def test_added_points_are_written_together_each_second(local, path, blocks):
@@ -125,15 +125,15 @@ async def test_added_points_are_written_together_each_second(local, path, blocks
     async with opened(local, clock) as outbox, in_tasks(outbox):
         for value in range(10):
             outbox.add(point(value))
-        assert (outbox.depth(), outbox.unsaved) == (10, 10)
+        assert (outbox.undelivered, outbox.unsaved) == (10, 10)
         await clock.advance(0.9)
         assert blocks.writes == 0
         await clock.advance(0.2)
-        await clock.until(lambda: outbox.waiting == 10)
+        await clock.until(lambda: outbox.sendable == 10)
         assert await asyncio.to_thread(in_log, path) == list(range(10))
         outbox.add(point(10))
         await clock.advance(1.1)
-        await clock.until(lambda: outbox.waiting == 11)
+        await clock.until(lambda: outbox.sendable == 11)
         assert blocks.writes == 2
     assert await asyncio.to_thread(in_file, path) == []
 
@@ -159,14 +159,14 @@ async def test_after_a_clean_close_what_waited_is_found_and_nothing_is_sent_agai
     async with opened_at(path, clock) as outbox:
         await add_durably(outbox, [point(value) for value in range(100)])  # too many for the log
         await add_durably(outbox, [point(value) for value in range(100, 110)])
-        await outbox.mark_stored(await outbox.next_batch(40))
-        await outbox.mark_stored((await outbox.next_batch(100))[60:65])
+        await outbox.mark_delivered(await outbox.next_batch(40))
+        await outbox.mark_delivered((await outbox.next_batch(100))[60:65])
     async with opened_at(path, clock) as outbox:
-        assert (outbox.depth(), outbox.waiting, outbox.added.is_set()) == (65, 65, True)
+        assert (outbox.undelivered, outbox.sendable, outbox.added.is_set()) == (65, 65, True)
         assert await values(outbox) == [*range(40, 100), *range(105, 110)]
-        await outbox.mark_stored(await outbox.next_batch(100))
+        await outbox.mark_delivered(await outbox.next_batch(100))
     async with opened_at(path, clock) as outbox:
-        assert (outbox.depth(), outbox.added.is_set()) == (0, False)
+        assert (outbox.undelivered, outbox.added.is_set()) == (0, False)
 
 
 async def test_after_a_crash_only_what_no_frame_released_yet_is_sent_again(path, blocks):
@@ -174,9 +174,9 @@ async def test_after_a_crash_only_what_no_frame_released_yet_is_sent_again(path,
     async with opened_at(path, clock) as outbox:
         for value in range(10):
             await add_durably(outbox, [point(value)])
-        await outbox.mark_stored(await outbox.next_batch(4))
+        await outbox.mark_delivered(await outbox.next_batch(4))
         await add_durably(outbox, [point(10)])  # its frame says that four may go
-        await outbox.mark_stored(await outbox.next_batch(3))
+        await outbox.mark_delivered(await outbox.next_batch(3))
         assert await asyncio.to_thread(in_log, path) == list(range(4, 11))
         blocks.error = errno.EIO  # nor does closing say more
     blocks.error = None
@@ -189,7 +189,7 @@ async def test_what_was_moved_is_not_there_twice_after_a_crash(path, small_log, 
     async with opened_at(path, clock) as outbox:
         for value in range(15):
             await add_durably(outbox, [point(value)])
-        outbox._empty_log = lambda: asyncio.sleep(0)  # the power goes before
+        outbox._append_released = lambda: asyncio.sleep(0)  # the power goes before
         await add_durably(outbox, [point(15)])
         assert await asyncio.to_thread(in_file, path) == list(range(16))
         blocks.error = errno.EIO
@@ -197,7 +197,7 @@ async def test_what_was_moved_is_not_there_twice_after_a_crash(path, small_log, 
     assert await asyncio.to_thread(in_log, path) == list(range(15))
     async with opened_at(path, clock) as outbox:
         assert await values(outbox) == list(range(16))
-        assert outbox.depth() == 16
+        assert outbox.undelivered == 16
         await add_durably(outbox, [point(16)])
         assert await values(outbox) == list(range(17))
 
@@ -212,11 +212,11 @@ async def test_a_log_that_is_full_moves_into_the_file_at_once_and_order_is_kept(
         assert await values(outbox, 20) == list(range(20))
         moved = await asyncio.to_thread(in_file, path)
         assert moved + await asyncio.to_thread(in_log, path) == list(range(60))
-        assert outbox.depth() == 60
+        assert outbox.undelivered == 60
         assert 45 <= len(moved) == 16 * statements.count("COMMIT")
         while batch := await outbox.next_batch(7):
-            await outbox.mark_stored(batch)
-        assert (outbox.depth(), await asyncio.to_thread(in_file, path)) == (0, [])
+            await outbox.mark_delivered(batch)
+        assert (outbox.undelivered, await asyncio.to_thread(in_file, path)) == (0, [])
 
 
 async def test_what_is_too_large_for_the_log_goes_into_the_file_behind_what_was_there(outbox, path):
@@ -243,17 +243,17 @@ async def test_a_rejected_point_is_set_aside_with_its_reason_and_can_be_sent_aga
             (1, "forbidden: no such variable"), (3, "forbidden: once more"),
         ]  # fmt: skip
         assert {one.rejected_at for one in aside} == {1_700_000_000.0}
-        assert (outbox.depth(), outbox.set_aside) == (2, 2)
+        assert (outbox.undelivered, outbox.rejected_count) == (2, 2)
     async with opened(local, clock) as outbox:
-        assert outbox.set_aside == 2
+        assert outbox.rejected_count == 2
         outbox.added.clear()
         assert await outbox.retry_rejected() == 2
-        assert (outbox.set_aside, outbox.depth(), outbox.added.is_set()) == (0, 4, True)
+        assert (outbox.rejected_count, outbox.undelivered, outbox.added.is_set()) == (0, 4, True)
         assert await outbox.rejected() == []
 
 
 async def test_what_is_set_aside_is_bounded_and_the_oldest_goes(local, monkeypatch):
-    monkeypatch.setattr(waiting, "MOST_REJECTED", 3)
+    monkeypatch.setattr(point_tables, "MOST_REJECTED", 3)
     clock = ManualClock()
     async with opened(local, clock) as outbox:
         await add_durably(outbox, [point(value) for value in range(5)])
@@ -262,7 +262,7 @@ async def test_what_is_set_aside_is_bounded_and_the_oldest_goes(local, monkeypat
             await outbox.reject(entry, "why")
         assert [one.point.value for one in await outbox.rejected()] == [2, 3, 4]
         assert [one.point.value for one in await outbox.rejected(1)] == [2]
-        assert (outbox.set_aside, outbox.dropped, outbox.depth()) == (3, 2, 0)
+        assert (outbox.rejected_count, outbox.dropped, outbox.undelivered) == (3, 2, 0)
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EIO])
@@ -275,15 +275,15 @@ async def test_while_the_disk_takes_nothing_points_leave_from_memory(local, bloc
         outbox.added.clear()
         for value in range(1, 4):
             outbox.add(point(value))
-        assert (outbox.depth(), outbox.waiting, outbox.unsaved) == (4, 1, 3)
+        assert (outbox.undelivered, outbox.sendable, outbox.unsaved) == (4, 1, 3)
         await clock.advance(3)
         assert outbox.fault == f"points.log: {os.strerror(error)}"
-        assert (outbox.waiting, outbox.added.is_set()) == (4, True)
+        assert (outbox.sendable, outbox.added.is_set()) == (4, True)
         batch = await outbox.next_batch(10)
         assert [entry.point.value for entry in batch] == [0, 1, 2, 3]
-        await outbox.mark_stored(batch[:3])
+        await outbox.mark_delivered(batch[:3])
         assert await values(outbox) == [3]
-        await outbox.mark_stored(batch[3:])
+        await outbox.mark_delivered(batch[3:])
         await clock.advance(3)
         assert outbox.fault  # nothing was written that would show otherwise
         blocks.error = None
@@ -319,8 +319,8 @@ async def test_a_full_disk_stops_no_point_of_the_log_and_no_point_is_lost_when_t
             outbox.add(point(15))
             with pytest.raises(LocalStoreError, match=r"full|disk I/O"):
                 await outbox.flush()
-            assert (outbox.depth(), outbox.unsaved, await values(outbox)) == (16, 1, list(range(16)))
-            await outbox.mark_stored(await outbox.next_batch(5))
+            assert (outbox.undelivered, outbox.unsaved, await values(outbox)) == (16, 1, list(range(16)))
+            await outbox.mark_delivered(await outbox.next_batch(5))
             await add_durably(outbox, [point(16)])  # there is room in the log again
             assert (outbox.fault, await values(outbox)) == (None, list(range(5, 17)))
         for value in range(17, 40):
@@ -337,15 +337,15 @@ async def test_memory_is_bounded_series_are_thinned_before_anything_is_dropped(l
         for value in range(1, 20_000):
             outbox.add(point(value))
             assert outbox.unsaved <= 1000
-        assert (outbox.dropped, outbox.depth()) == (0, outbox.unsaved)
-        assert outbox.thinned + outbox.depth() == 20_050
+        assert (outbox.dropped, outbox.undelivered) == (0, outbox.unsaved)
+        assert outbox.thinned + outbox.undelivered == 20_050
         found = await values(outbox)
         assert (found[0], found[-1]) == (0, 19_999)
         assert {point.value for point in special} <= set(found)
         for number in range(3000):
             outbox.add(point(f"more {number}", 3e4))
         assert outbox.unsaved <= 1000
-        assert outbox.thinned + outbox.dropped + outbox.depth() == 23_050
+        assert outbox.thinned + outbox.dropped + outbox.undelivered == 23_050
         assert (await values(outbox))[-1] == "more 2999"
         assert outbox.dropped >= 2000
         blocks.error = None
@@ -359,14 +359,14 @@ async def test_what_the_database_has_makes_room_in_memory_first(local, blocks):
         with pytest.raises(LocalStoreError):
             await add_durably(outbox, [point(value) for value in range(20)])
         batch = await outbox.next_batch(20)
-        await outbox.mark_stored(batch[1:15])
-        assert (outbox.depth(), outbox.unsaved) == (6, 6)
+        await outbox.mark_delivered(batch[1:15])
+        assert (outbox.undelivered, outbox.unsaved) == (6, 6)
         outbox.add(point(20))
         assert (outbox.thinned, outbox.dropped) == (0, 0)
-        assert (await values(outbox), outbox.depth()) == ([0, *range(15, 21)], 7)
+        assert (await values(outbox), outbox.undelivered) == ([0, *range(15, 21)], 7)
         blocks.error = None
         await outbox.flush()
-        assert (await values(outbox), outbox.depth()) == ([0, *range(15, 21)], 7)
+        assert (await values(outbox), outbox.undelivered) == ([0, *range(15, 21)], 7)
 
 
 async def test_what_makes_room_in_memory_while_it_is_sent_is_counted_once(local, blocks):
@@ -378,11 +378,11 @@ async def test_what_makes_room_in_memory_while_it_is_sent_is_counted_once(local,
         sent = await outbox.next_batch(20)
         outbox.add(point(20))
         assert outbox.thinned > 0
-        await outbox.mark_stored(sent)
-        assert (await values(outbox), outbox.depth(), outbox.unsaved) == ([20], 1, 1)
+        await outbox.mark_delivered(sent)
+        assert (await values(outbox), outbox.undelivered, outbox.unsaved) == ([20], 1, 1)
         blocks.error = None
         await outbox.flush()
-        assert (await values(outbox), outbox.depth(), outbox.waiting) == ([20], 1, 1)
+        assert (await values(outbox), outbox.undelivered, outbox.sendable) == ([20], 1, 1)
 
 
 async def test_a_file_that_another_program_holds_is_waited_for(local, path, small_log):
@@ -410,7 +410,7 @@ async def test_a_flush_that_is_cut_short_loses_nothing(outbox):
     await asyncio.wait([flush])
     await outbox.flush()
     assert await values(outbox) == [1]
-    assert outbox.waiting == 1
+    assert outbox.sendable == 1
 
 
 async def test_a_process_killed_in_the_middle_of_writing_has_kept_every_acknowledged_point(path):
@@ -419,12 +419,12 @@ async def test_a_process_killed_in_the_middle_of_writing_has_kept_every_acknowle
         async with opened_at(path, ManualClock()) as outbox:
             found = await outbox.next_batch(100_000)
             by_id = {entry.id: entry for entry in found}
-            assert len(by_id) == len(found) == outbox.waiting
+            assert len(by_id) == len(found) == outbox.sendable
             assert acknowledged <= by_id.keys()
             for variable in ("variable_0", "variable_1", "variable_2"):
                 order = [entry.point.value for entry in found if entry.point.variable == variable]
                 assert order == list(range(len(order)))
-            await outbox.mark_stored(found)
+            await outbox.mark_delivered(found)
 
 
 async def write_until_killed(path: Path, acks: int) -> set[str]:
@@ -463,10 +463,10 @@ async def test_each_variable_stays_in_its_order_whatever_is_written_meanwhile(lo
     shipped: dict[str, list[int]] = defaultdict(list)
     async with opened(local, ManualClock()) as outbox:
         adding = asyncio.create_task(add_many(outbox, 400), name="adding")
-        while not adding.done() or outbox.depth():
+        while not adding.done() or outbox.undelivered:
             batch = await outbox.next_batch(25)
             await asyncio.sleep(0)
-            await outbox.mark_stored(batch)
+            await outbox.mark_delivered(batch)
             for entry in batch:
                 shipped[entry.point.variable].append(entry.point.value)
         await adding
@@ -481,7 +481,7 @@ async def test_what_moves_while_the_file_is_read_is_not_overtaken(outbox, local,
     async def read_before_more_comes(function: Any) -> Any:
         rows = await usual(function)
         monkeypatch.setattr(local, "read", usual)
-        await outbox._move_into_file(list(outbox._saved))
+        await outbox._move_into_file(list(outbox._logged.values()))
         await add_durably(outbox, [point(value) for value in range(6, 9)])
         return rows
 
@@ -489,7 +489,7 @@ async def test_what_moves_while_the_file_is_read_is_not_overtaken(outbox, local,
     await add_durably(outbox, [point(value) for value in range(1, 6)])
     monkeypatch.setattr(local, "read", read_before_more_comes)
     first = await outbox.next_batch(100)
-    await outbox.mark_stored(first)
+    await outbox.mark_delivered(first)
     assert [entry.point.value for entry in first] + await values(outbox) == list(range(9))
 
 
@@ -518,7 +518,7 @@ async def test_a_move_that_is_cut_short_and_done_all_the_same_is_not_done_twice(
         gate.set()
         await asyncio.wait([again, holding])
         found = await values(outbox)
-        assert (len(found), outbox.depth()) == (21, 21)
+        assert (len(found), outbox.undelivered) == (21, 21)
         assert len(await asyncio.to_thread(in_file, path)) == 21
 
 
@@ -535,9 +535,11 @@ async def test_what_is_deleted_twice_takes_no_point_with_it_that_came_between(ou
     """Two that tell the file of the same rows, and a point between them, all in one commit."""
     await outbox.add_with(point(1), lambda _: None)
     sent = await outbox.next_batch(10)
-    await asyncio.gather(outbox.mark_stored(sent), outbox.add_with(point(2), lambda _: None), outbox.flush())
+    await asyncio.gather(
+        outbox.mark_delivered(sent), outbox.add_with(point(2), lambda _: None), outbox.flush()
+    )
     assert await values(outbox) == [2]
-    assert outbox.depth() == 1
+    assert outbox.undelivered == 1
 
 
 async def test_rows_from_before_the_start_are_deleted_twice_and_take_no_point_with_them_either(local):
@@ -546,10 +548,10 @@ async def test_rows_from_before_the_start_are_deleted_twice_and_take_no_point_wi
     async with opened(local, ManualClock()) as outbox:
         sent = await outbox.next_batch(10)
         await asyncio.gather(
-            outbox.mark_stored(sent), outbox.add_with(point(2), lambda _: None), outbox.flush()
+            outbox.mark_delivered(sent), outbox.add_with(point(2), lambda _: None), outbox.flush()
         )
         assert await values(outbox) == [2]
-        assert outbox.depth() == 1
+        assert outbox.undelivered == 1
 
 
 # The budget of the file
@@ -574,17 +576,17 @@ async def test_near_its_budget_the_file_is_thinned_and_all_that_matters_stays(lo
         looked_at.append(len(points))
         return thinning.thinned(points, width)
 
-    monkeypatch.setattr(waiting, "thinned", counted)
-    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)  # 500 points are too many for it
+    monkeypatch.setattr(point_tables, "thinned", counted)
+    monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)  # 500 points are too many for it
     made = list(season(15_000))
     async with opened(local, ManualClock(), buffer=len(made), budget=1) as outbox:
         await add_durably(outbox, made)
-        assert await local.read(waiting.bytes_used) <= 900_000
+        assert await local.read(point_tables.bytes_used) <= 900_000
         assert outbox.thinned > 20_000
         assert outbox.dropped == 0
-        rows = await local.read(waiting.count)
+        rows = await local.read(point_tables.count)
         left = [entry.point for entry in await outbox.next_batch(len(made))]
-        assert outbox.depth() == len(left) == len(made) - outbox.thinned
+        assert outbox.undelivered == len(left) == len(made) - outbox.thinned
         assert rows + len(await asyncio.to_thread(in_log, path)) == len(left)
     assert sum(looked_at) < 3 * len(made)
     kept = set(left)
@@ -600,32 +602,32 @@ async def test_near_its_budget_the_file_is_thinned_and_all_that_matters_stays(lo
 
 
 async def test_where_thinning_gives_no_room_the_oldest_are_dropped_and_counted(local, monkeypatch, caplog):
-    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
+    monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     made = [point(value, 1e9 + value, "air_temperature", is_desired=True) for value in range(6000)]
     async with opened(local, ManualClock(), buffer=len(made), budget=0.2) as outbox:
         await add_durably(outbox, made)
-        assert await local.read(waiting.bytes_used) <= 180_000
+        assert await local.read(point_tables.bytes_used) <= 180_000
         assert outbox.dropped > 3000
-        assert outbox.depth() + outbox.dropped == 6000
+        assert outbox.undelivered + outbox.dropped == 6000
         assert await values(outbox) == list(range(outbox.dropped, 6000))
-    assert caplog.text.count("the oldest are dropped") == 1
+    assert caplog.text.count("dropping the oldest") == 1
 
 
 async def test_a_row_that_holds_no_point_does_not_stop_the_thinning(local, monkeypatch):
-    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
+    monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     async with opened(local, ManualClock(), buffer=10_000, budget=0.2) as outbox:
         await add_durably(outbox, [point(value, 1e9 + value) for value in range(1000)])
         await local.write(lambda file: file.execute("UPDATE waiting SET point = 'x' WHERE number % 100 = 0"))
         await add_durably(outbox, [point(value, 1e9 + value) for value in range(1000, 5000)])
         assert outbox.fault is None
         assert outbox.dropped == 10
-        assert outbox.depth() == len(await values(outbox)) == 5000 - outbox.dropped - outbox.thinned
+        assert outbox.undelivered == len(await values(outbox)) == 5000 - outbox.dropped - outbox.thinned
 
 
 async def test_thinning_that_takes_hours_is_no_standstill(local, monkeypatch):
     """As that of a season on a slow card, which begins anew with each start."""
-    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
-    now, thin, stuck = [0.0], waiting.thin, []
+    monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
+    now, thin, stuck = [0.0], point_tables.thin, []
     clock, liveness = ManualClock(), Liveness(monotonic=lambda: now[0])
 
     def slow(*arguments: Any) -> tuple[int, int]:
@@ -633,8 +635,8 @@ async def test_thinning_that_takes_hours_is_no_standstill(local, monkeypatch):
         stuck.extend(liveness.stuck())
         return thin(*arguments)
 
-    monkeypatch.setattr(waiting, "CHUNK", 100)
-    monkeypatch.setattr(waiting, "thin", slow)
+    monkeypatch.setattr(point_tables, "CHUNK", 100)
+    monkeypatch.setattr(point_tables, "thin", slow)
     async with (
         opened(local, clock, buffer=10_000, budget=0.1, liveness=liveness) as outbox,
         in_tasks(outbox),
@@ -649,11 +651,11 @@ async def test_thinning_that_takes_hours_is_no_standstill(local, monkeypatch):
 
 
 async def test_what_else_the_file_holds_may_be_more_than_the_budget(local, monkeypatch):
-    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
+    monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     await local.save_state("recipe", "x" * 100_000)
     async with asyncio.timeout(30), opened(local, ManualClock(), buffer=10_000, budget=0.05) as outbox:
         await add_durably(outbox, [point(value, 1e9 + value) for value in range(2000)])
-        assert outbox.depth() == 2000 - outbox.dropped - outbox.thinned
+        assert outbox.undelivered == 2000 - outbox.dropped - outbox.thinned
         await add_durably(outbox, [point(1)])
         assert outbox.fault is None
 
@@ -669,41 +671,41 @@ async def test_a_row_whose_type_a_bad_card_changed_is_read_all_the_same(local):
 
 
 async def test_what_was_refused_goes_before_what_the_database_has_not_seen(local, monkeypatch):
-    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
+    monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     async with opened(local, ManualClock(), buffer=10_000, budget=0.4) as outbox:
         await add_durably(outbox, [point(value, 1e9 + value, "t", is_desired=True) for value in range(1500)])
         for entry in await outbox.next_batch(1500):
             await outbox.reject(entry, "x" * 200)
-        assert outbox.set_aside == 1500
+        assert outbox.rejected_count == 1500
         made = [point(value, 2e9 + value, "t", is_desired=True) for value in range(1500)]
         await add_durably(outbox, made)
-        assert outbox.set_aside < 1500
-        assert outbox.dropped == 1500 - outbox.set_aside
-        assert outbox.depth() == 1500
-        assert outbox.set_aside == len(await outbox.rejected(2000))
+        assert outbox.rejected_count < 1500
+        assert outbox.dropped == 1500 - outbox.rejected_count
+        assert outbox.undelivered == 1500
+        assert outbox.rejected_count == len(await outbox.rejected(2000))
 
 
 async def test_what_the_database_got_while_it_was_dropped_takes_no_later_point_with_it(local, monkeypatch):
-    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 8192)
+    monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 8192)
     async with opened(local, ManualClock(), buffer=10_000, budget=0.05) as outbox:
         await outbox.add_with(point(1, variable="restart", category="event"), lambda _: None)
         sent = await outbox.next_batch(10)
         await local.write(
-            waiting.drop_oldest, outbox._count_gone
+            point_tables.drop_oldest, outbox._count_deleted
         )  # near the budget, while `sent` is under way
         await outbox.add_with(point(2), lambda _: None)
-        await outbox.mark_stored(sent)
+        await outbox.mark_delivered(sent)
         assert await values(outbox) == [2]
-        assert outbox.depth() == 1
+        assert outbox.undelivered == 1
 
 
 async def test_what_is_thinned_while_it_is_sent_is_counted_once(local, monkeypatch):
     """Or the count would say that nothing is left in the file while there is, and nobody would look."""
-    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 65536)
+    monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     async with opened(local, ManualClock(), buffer=10_000, budget=0.2) as outbox:
         await add_durably(outbox, [point(value, 1e9 + value) for value in range(1500)])
         sent = await outbox.next_batch(500)
         await add_durably(outbox, [point(value, 1e9 + value) for value in range(1500, 4000)])
         assert outbox.thinned > 500
-        await outbox.mark_stored(sent)
-        assert outbox.depth() == len(await values(outbox))
+        await outbox.mark_delivered(sent)
+        assert outbox.undelivered == len(await values(outbox))

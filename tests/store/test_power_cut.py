@@ -64,7 +64,7 @@ class Promised:
         refused = [entry.point for entry in await outbox.rejected()]
         found = {point.id: point for point in (*waiting, *refused)}
         assert len(found) == len(waiting) + len(refused)
-        assert (len(waiting), len(refused)) == (outbox.depth(), outbox.set_aside)
+        assert (len(waiting), len(refused)) == (outbox.undelivered, outbox.rejected_count)
         assert self.points.items() <= found.items()
         measured = [point for point in waiting if not point.is_desired]
         assert all(self.maybe[point.id] == point for point in measured)
@@ -124,7 +124,7 @@ async def test_whenever_the_power_goes_what_was_promised_is_there_once(tmp_path,
         sqlite_library()
     except OSError as error:
         pytest.skip(str(error))
-    monkeypatch.setattr("growd.store.outbox.LOG_BYTES", 16 * 1024)
+    monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 16 * 1024)
     chance, kinds = random.Random(3), itertools.cycle(KINDS)
     entries = await record_of(tmp_path)
     barriers = 0

@@ -49,7 +49,7 @@ class Rig:
         await self.clock.settle()
 
     async def until_shipped(self) -> None:
-        await self.clock.until(lambda: self.outbox.depth() == 0)
+        await self.clock.until(lambda: self.outbox.undelivered == 0)
 
     def stored(self) -> list[float]:
         return [self.server.stored[point_id]["value"] for point_id in self.server.writes]

@@ -78,7 +78,7 @@ class Rig:
         """The points that were added, without their ids."""
         await self.outbox.flush()
         batch = await self.outbox.next_batch(1000)
-        await self.outbox.mark_stored(batch)
+        await self.outbox.mark_delivered(batch)
         return [
             {key: member for key, member in waiting.document.items() if key != "_id"} for waiting in batch
         ]

@@ -20,7 +20,7 @@ from faulty_server import (
 )
 
 from growd.runtime.liveness import SHIPPING_S, Liveness
-from growd.store import waiting
+from growd.store import point_tables
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
 from growd.store.points import DataPoint, PointMaker
@@ -65,7 +65,7 @@ class Rig:
             await self.until_shipped(shipper)
 
     async def until_shipped(self, shipper: Shipper) -> None:
-        await self.clock.until(lambda: self.outbox.depth() == 0 and shipper.fault is None)
+        await self.clock.until(lambda: self.outbox.undelivered == 0 and shipper.fault is None)
 
     def written(self) -> list[float]:
         return [self.server.stored[point_id]["value"] for point_id in self.server.writes]
@@ -119,7 +119,7 @@ async def test_nobody_listening_for_a_while(rig):
         await rig.clock.until(lambda: shipper.fault is not None)
         assert "no answer from the database" in shipper.fault
         await add_durably(rig.outbox, points(range(5, 8)))
-        assert rig.outbox.depth() == 8
+        assert rig.outbox.undelivered == 8
         await rig.server.start()
         await rig.until_shipped(shipper)
     assert rig.written() == list(range(8))
@@ -133,8 +133,8 @@ async def test_a_failure_is_logged_once_and_the_recovery_once(rig, caplog):
     await rig.ship_all(rig.shipper())
     lines = [record.message for record in caplog.records if record.name == "growd.store.shipper"]
     assert len(lines) == 2
-    assert lines[0].startswith("points wait, the database does not take them: the database answered POST")
-    assert lines[1].startswith("the database takes points again, after ")
+    assert lines[0].startswith("points wait, the database does not store them: the database answered POST")
+    assert lines[1].startswith("the database stores points again, after ")
 
 
 async def test_one_bad_document_is_set_aside_and_holds_up_nobody(rig):
@@ -385,10 +385,10 @@ async def test_a_fault_of_the_local_file_is_survived(rig):
         await add_durably(rig.outbox, points(range(3, 5)))
         shipper.ship_now()
         await rig.until_shipped(shipper)
-        assert await local.read(waiting.count) == 3
+        assert await local.read(point_tables.count) == 3
         await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
         await rig.outbox.flush()
-        assert (rig.outbox.file_fault, await local.read(waiting.count)) == (None, 0)
+        assert (rig.outbox.file_fault, await local.read(point_tables.count)) == (None, 0)
     assert rig.written() == [0, 1, 2, 3, 4]
 
 
@@ -402,12 +402,13 @@ async def test_a_refusal_that_can_not_be_written_holds_up_nobody_and_is_made_up_
     shipper = rig.shipper(max_batch=2)
     async with in_tasks(shipper):
         await rig.clock.until(lambda: rig.written() == [0, 2, 3, 5])
-        await rig.clock.until(lambda: len(rig.outbox._refused) == 2)
-        assert rig.outbox.set_aside == 0
+        await rig.clock.until(lambda: len(rig.outbox._rejections) == 2)
+        assert rig.outbox.rejected_count == 0
         await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
         await rig.outbox.flush()
     assert {one.point.value for one in await rig.outbox.rejected()} == {1, 4}
-    assert (rig.outbox.depth(), rig.outbox.set_aside, await local.read(waiting.count)) == (0, 2, 0)
+    assert (rig.outbox.undelivered, rig.outbox.rejected_count) == (0, 2)
+    assert await local.read(point_tables.count) == 0
 
 
 async def test_a_refusal_that_can_not_be_written_keeps_nobody_busy(rig, monkeypatch):
@@ -424,14 +425,14 @@ async def test_a_refusal_that_can_not_be_written_keeps_nobody_busy(rig, monkeypa
 
     monkeypatch.setattr(rig.outbox, "next_batch", next_batch)
     async with in_tasks(rig.shipper(batch=1)):
-        await rig.clock.until(lambda: len(rig.outbox._refused) == 3 and rig.outbox.file_fault)
+        await rig.clock.until(lambda: len(rig.outbox._rejections) == 3 and rig.outbox.file_fault)
         await rig.clock.settle()
-        assert (rig.outbox.depth(), rig.outbox.waiting) == (3, 0)
+        assert (rig.outbox.undelivered, rig.outbox.sendable) == (3, 0)
         await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
         await rig.outbox.flush()
         await add_durably(rig.outbox, points(range(3, 5)))
-        await rig.clock.until(lambda: rig.outbox.depth() == 0)
-    assert (rig.written(), rig.outbox.set_aside) == ([3, 4], 3)
+        await rig.clock.until(lambda: rig.outbox.undelivered == 0)
+    assert (rig.written(), rig.outbox.rejected_count) == ([3, 4], 3)
 
 
 class Time:
@@ -457,7 +458,7 @@ async def test_a_database_that_is_away_for_days_and_one_with_nothing_to_take_are
             await rig.clock.until(lambda tries=tries: shipper._failures >= tries)
             assert liveness.stuck() == []
             time.now += SHIPPING_S / 2
-        assert rig.outbox.depth() == 3
+        assert rig.outbox.undelivered == 3
 
 
 async def test_a_database_that_can_not_be_prepared_for_days_is_no_standstill(rig):
@@ -489,7 +490,7 @@ async def test_a_backlog_that_takes_hours_is_no_standstill(rig, monkeypatch):
     monkeypatch.setattr(rig.couch, "bulk_docs", slow)
     await add_durably(rig.outbox, points(range(20)))
     async with in_tasks(rig.shipper(liveness=liveness, batch=2, max_batch=2)):
-        await rig.clock.until(lambda: not rig.outbox.depth())
+        await rig.clock.until(lambda: not rig.outbox.undelivered)
     assert time.now == 10 * SHIPPING_S / 2
     assert stuck == []
 

@@ -78,7 +78,7 @@ async def test_what_the_database_refuses_is_listed_and_sent_again_when_asked(tmp
         points = [MAKER.make("environment_1", "air_humidity", value, 1e9 + value) for value in range(10)]
         await add_durably(rig.outbox, points)
         async with in_tasks(rig.shipper):
-            await rig.until(lambda: rig.outbox.depth() == 0)
+            await rig.until(lambda: rig.outbox.undelivered == 0)
             assert (await rig.told())["rejected"] == 1
             assert (
                 "1 point refused by the database: see `growd db rejected`" in (await rig.asked("status"))[1]
@@ -89,13 +89,13 @@ async def test_what_the_database_refuses_is_listed_and_sent_again_when_asked(tmp
             assert printed.splitlines()[0].endswith(
                 "environment_1/air_humidity = 7: forbidden: no such variable"
             )
-            assert printed.splitlines()[1] == "1 point set aside"
+            assert printed.splitlines()[1] == "1 rejected point"
             _, printed = await rig.asked("db", "rejected", "--json")
             (one,) = json.loads(printed)
             assert one["point"] == points[7].document()
             rig.server.refuse = {}
             assert await rig.asked("db", "rejected", "--retry") == (0, "1 point sent again\n")
-            await rig.until(lambda: rig.outbox.depth() == 0)
+            await rig.until(lambda: rig.outbox.undelivered == 0)
             assert (await rig.told())["rejected"] == 0
             assert rig.server.stored.keys() == {point.id for point in points}
 

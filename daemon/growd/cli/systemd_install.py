@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.runtime.atomic_file import write_atomically
 from growd.store.local import newer_schema
-from growd.store.outbox import newer_log
-from growd.store.point_log import LOG_NAME
+from growd.store.point_log import LOG_NAME, newer_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

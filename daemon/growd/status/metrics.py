@@ -201,7 +201,7 @@ def _of_store(status: Status) -> Iterator[Metric]:
     gauges = (
         ("outbox_points", "Points that are not in the database yet.", store.waiting),
         ("outbox_unsaved_points", "Those of them that are in memory only.", store.unsaved),
-        ("rejected_points", "Points that the database refused, set aside.", store.rejected),
+        ("rejected_points", "Points that the database refused.", store.rejected),
         ("shipping_failing", "Whether the database takes no points.", bool(store.shipping)),
         ("saving_failing", "Whether the disk takes no points.", bool(store.saving)),
     )

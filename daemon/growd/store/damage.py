@@ -29,7 +29,7 @@ _STEPS: Final = 2**13
 _LAST: Final = 2**62  # numbers of rows end before
 
 
-def set_aside(path: Path, *, copy: bool = False) -> Path:
+def quarantine_file(path: Path, *, copy: bool = False) -> Path:
     """Rename the file at `path`, and those beside it, to `<name>.damaged-<time>`; the new path.
 
     With `copy` the file itself stays. Raises OSError.

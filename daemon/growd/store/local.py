@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from growd.runtime.worker import Worker
 from growd.store.block_file import Presence, sync_folder
-from growd.store.damage import SMALLEST, find_damage, has_schema, salvage, set_aside, with_head_of
+from growd.store.damage import SMALLEST, find_damage, has_schema, quarantine_file, salvage, with_head_of
 from growd.store.encoding import point_from_json, point_to_json, to_json
 from growd.store.errors import LocalStoreError
 from growd.store.point_log import LOG_NAME
@@ -287,7 +287,7 @@ def _replace(path: Path, damage: str) -> str:
         connection.execute("COMMIT")
     copy.unlink(missing_ok=True)
     sync_folder(path.parent)
-    kept = set_aside(path)
+    kept = quarantine_file(path)
     new.rename(path)  # after a power cut before this, `_open` does it
     sync_folder(path.parent)
     numbers = ", ".join(f"{number} of {table}" for table, number in saved.items())

@@ -1,4 +1,4 @@
-"""Points that were dropped for want of room: counted over restarts, and recorded as an event."""
+"""Dropped points: counted over restarts, and recorded as events."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from growd.store.outbox import Outbox
 
 EACH_S: Final = 600.0
-"""At most one event in this time; and points count as being lost for so long after the last one."""
+"""Seconds between two events, and how long `is_losing` holds after the last loss."""
 
 _KEY: Final = "dropped_points"
 _log = logging.getLogger(__name__)
 
 
 class Losses:
-    """Counts what the outbox drops. `record` is called with a sentence, to be stored as an event."""
+    """Counts dropped points; `record` stores a sentence as an event."""
 
     def __init__(
         self, outbox: Outbox, local: LocalStore, clock: Clock, record: Callable[[str], None]
@@ -33,9 +33,9 @@ class Losses:
         self._local = local
         self._clock = clock
         self._record = record
-        self._before = 0  # dropped in earlier lives
-        self._recorded = 0  # of those in this life
-        self._lost_since: float | None = None  # monotonic, of the last one that was noticed
+        self._before = 0  # dropped before this start
+        self._recorded = 0  # of those since this start
+        self._lost_since: float | None = None  # monotonic, of the last loss
 
     @property
     def total(self) -> int:
@@ -54,7 +54,7 @@ class Losses:
         return self._local.is_gone or (ago is not None and ago < EACH_S)
 
     async def load(self) -> None:
-        """Take over what was counted before. Raises `LocalStoreError`."""
+        """Read the number from before. Raises `LocalStoreError`."""
         self._before, self.last_at = await self._local.state(_KEY, (0, 0.0))
 
     async def run(self) -> None:
@@ -63,18 +63,18 @@ class Losses:
             await self._outbox.lost.wait()
             self._outbox.lost.clear()
             self._lost_since, self.last_at = self._clock.monotonic(), self._clock.time()
-            self._tell()
+            self._record_event()
             await self._save()
             await self._clock.sleep(EACH_S)
 
     async def finish(self) -> None:
-        """Record what was dropped since the last event."""
+        """Record the points that were dropped since the last event."""
         if self._outbox.dropped > self._recorded:
             self.last_at = self._clock.time()
-            self._tell()
+            self._record_event()
             await self._save()
 
-    def _tell(self) -> None:
+    def _record_event(self) -> None:
         number = self._outbox.dropped - self._recorded
         self._recorded = self._outbox.dropped
         self._record(f"{counted(number, 'point')} dropped for want of room")
@@ -83,4 +83,4 @@ class Losses:
         try:
             await self._local.save_state(_KEY, (self.total, self.last_at))
         except LocalStoreError as error:
-            _log.warning("the number of lost points can't be kept: %s", error)
+            _log.warning("could not save the number of lost points: %s", error)

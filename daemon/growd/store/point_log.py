@@ -1,34 +1,37 @@
-"""The log of new points: where they are safe until the database has them, for one block of the card.
+"""The log of new points, which makes them durable for one block of the card.
 
 A ring of frames in a file of fixed size (`BlockFile`). Each `append` writes one frame, in place and at once:
 
     magic   length  number  first   released  crc32   payload, JSON lines
     4 bytes u32     u64     u64     u64       u32     `length` bytes, one point in each line, then the note
 
-All little-endian. `number` counts frames, `first` is the sequence number of the first point, and points up to
-`released` need not be kept any more: the database has them, or another file. What is released thus costs no
-write of its own. A frame is whole when its CRC-32 (of header and payload) holds; one that a power cut tore
-was not acknowledged, and is written over. Frames of earlier rounds are told by their numbers.
+All little-endian. `number` counts frames, and `first` is the sequence number of the first point. Points up to
+`released` are not needed any more: they are delivered, or in growd.sqlite3. Releasing them thus costs no
+write of its own. A frame is valid if its CRC-32 (of header and payload) matches; a frame that a power cut
+tore was not acknowledged, and is overwritten. Frame numbers distinguish the rounds of the ring.
 
-What follows the last line is the note: a short text that is as new as the newest frame and costs no write of
-its own. The place of a recipe stands there.
+The note follows the last line: a short text as new as the newest frame. It holds the place of a recipe.
 
-Behind each frame a block stays free: when the log is full, what is released can still be said there.
+Behind each frame a block stays free, so that a full log can still take a frame that releases points.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 from zlib import crc32
 
+from growd.store.block_file import BlockFile, open_own
+from growd.store.damage import quarantine_file
 from growd.store.encoding import points_from_json
-from growd.store.errors import LogFullError
+from growd.store.errors import LocalStoreError, LogFullError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from growd.store.points import DataPoint
 
@@ -36,17 +39,18 @@ _HEADER: Final = struct.Struct("<4sIQQQ")
 _CRC: Final = struct.Struct("<I")
 _SECTOR: Final = 512  # the smallest block that any disk has
 _MAGIC: Final = b"gLOG"
-"""Format 1. A later one has its digit in place of the G, and header and check as they are here."""
+"""Format 1. A later format has its digit in place of the G, and the same header and check."""
 
 FORMAT: Final = 1
 LOG_NAME: Final = "points.log"
+LOG_BYTES: Final = 1024 * 1024
 _OVERHEAD: Final = _HEADER.size + _CRC.size
 MOST_NOTE: Final = _SECTOR - _OVERHEAD
-"""Bytes of a note: a frame without points has to fit into one block with it."""
+"""Bytes of a note, so that a frame with it and without points fits into one block."""
 
 
 class Blocks(Protocol):
-    """What the log needs of a `BlockFile`."""
+    """The part of `BlockFile` that the log uses."""
 
     size: int
     block: int
@@ -76,10 +80,10 @@ class _Frame:
 
 
 class PointLog:
-    """An open log. `recovered` holds the points of before, by their sequence numbers, in order.
+    """An open log. `recovered` holds the points that were not released, by sequence number, in order.
 
-    `note` is that of the newest frame. `damage` says in a sentence what of the points can't be read, and is
-    empty where all can. Blocking.
+    `note` is that of the newest frame. `damage` is a phrase about points that can't be read, empty if all
+    can. Every call blocks.
     """
 
     def __init__(self, file: Blocks) -> None:
@@ -105,11 +109,11 @@ class PointLog:
         return self._last
 
     def append(self, points: Sequence[str], released: int | None, note: str = "") -> int:
-        """Write these points, as `point_to_json` has them; the sequence number of the first.
+        """Make points (from `point_to_json`) durable; the sequence number of the first.
 
-        They are on the disk when this returns. `released` is the number up to which no point is needed any
-        more, None for all there are. `note` has no line break and up to `MOST_NOTE` bytes. OSError if the
-        disk can't; `LogFullError` if there is no room; then nothing has changed.
+        `released` is the number up to which points are not needed any more, None for all. `note` has no line
+        break and up to `MOST_NOTE` bytes. Raises OSError, or `LogFullError` if there is no room; then nothing
+        has changed.
         """
         first = self._last + 1
         released = self._last if released is None else released
@@ -119,7 +123,7 @@ class PointLog:
         if place is None and released > self._released:
             free = self._place_for(end, released)
             if free is not None:
-                self._write(free, first, 0, released, end)  # what is released may be written over only now
+                self._write(free, first, 0, released, end)  # released points may be overwritten only now
                 place = self._place_for(payload, released)
         if place is None:
             raise LogFullError(f"the log has no room for {len(payload)} bytes more")
@@ -128,7 +132,7 @@ class PointLog:
         return first
 
     def close(self, released: int | None, note: str = "") -> None:
-        """Keep what is released by now, so that the next start need not look after it again, and the note."""
+        """Write the note and what is released by now, so that the next start does not send it again."""
         try:
             if (self._last if released is None else released) > self._released or note != self.note:
                 self.append([], released, note)
@@ -136,10 +140,10 @@ class PointLog:
             self._file.close()
 
     def _place_for(self, payload: bytes, released: int) -> int | None:
-        """The block where the next frame goes; None while points that must be kept are in its way.
+        """The block for the next frame, None if points that are not released are in its way.
 
-        Or if no block would be free behind it once points up to `released` need not be kept: in a log that
-        is full to the last block no frame could ever say so.
+        Also None if no block would stay free behind it once points up to `released` are released: in a log
+        that is full to the last block, no frame could release anything.
         """
         while self._frames and self._frames[0].last <= self._released:
             self._frames.popleft()
@@ -155,7 +159,7 @@ class PointLog:
 
     def _write(self, place: int, first: int, points: int, released: int, payload: bytes) -> None:
         number = self._next_number
-        self._next_number += 1  # also if this fails: it may be on the disk all the same, and not the newest
+        self._next_number += 1  # also if this fails: the frame may be on the disk all the same
         header = _HEADER.pack(_MAGIC, len(payload), number, first, released)
         self._file.write(place, header + _CRC.pack(crc32(payload, crc32(header))) + payload)
         last = first + points - 1
@@ -170,7 +174,7 @@ class PointLog:
 
 
 def _frames(data: bytes, block: int) -> Iterator[tuple[_Frame, bytes]]:
-    """All whole frames, of whatever round, as they lie, and their payloads."""
+    """All valid frames of any round, in the order of the file, and their payloads."""
     for start in range(0, len(data) - _SECTOR + 1, _SECTOR):  # the folder may have come from another disk
         if data[start : start + len(_MAGIC)] != _MAGIC:
             continue
@@ -184,8 +188,8 @@ def _frames(data: bytes, block: int) -> Iterator[tuple[_Frame, bytes]]:
             yield _Frame(number, place, end - place, first, last, released), payload
 
 
-def newer_format(data: bytes) -> int | None:
-    """The format of a log that a newer growd has written, None where it is one of this."""
+def _newer_format(data: bytes) -> int | None:
+    """The format of a log that a newer growd has written, else None."""
     for start in range(0, len(data) - _SECTOR + 1, _SECTOR):
         magic, length, *_ = _HEADER.unpack_from(data, start)
         if magic[:3] == _MAGIC[:3] and magic[3:].isdigit():
@@ -198,5 +202,47 @@ def newer_format(data: bytes) -> int | None:
 
 
 def _numbered(frame: _Frame, payload: bytes) -> Iterator[tuple[int, DataPoint]]:
-    points = points_from_json(payload.decode().split("\n")[:-1])  # a line may hold what Python takes for one
+    points = points_from_json(payload.decode().split("\n")[:-1])  # not splitlines: a point may hold U+2028
     return zip(range(frame.first, frame.last + 1), points, strict=True)
+
+
+def newer_log(path: Path) -> str:
+    """A sentence if a newer growd has written the log at `path`, else "". Blocking."""
+    try:
+        with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
+            version = _newer_format(file.read())
+    except OSError:
+        return ""  # it does not exist, or the start reports the error
+    if version is None:
+        return ""
+    return f"{path} was written by a newer growd: its format is {version}, this growd knows up to {FORMAT}"
+
+
+def open_log(path: Path) -> tuple[PointLog, list[str]]:
+    """The log at `path`, and notices about damage. Raises `LocalStoreError`."""
+    if newer := newer_log(path):
+        raise LocalStoreError(newer)
+    try:
+        try:
+            log = _log_at(path)
+        except ValueError as error:
+            kept = quarantine_file(path)
+            return _log_at(path), [f"{path} can't be read ({error}); it is kept as {kept}"]
+    except OSError as error:
+        raise LocalStoreError(f"{path} can't be opened: {error.strerror or error}") from error
+    if not log.damage:
+        return log, []
+    try:
+        kept_as = f"it is kept as {quarantine_file(path, copy=True)}"
+    except OSError as error:
+        kept_as = f"no copy of it could be made: {error.strerror or error}"
+    return log, [f"{path} was damaged: {log.damage}; {kept_as}"]
+
+
+def _log_at(path: Path) -> PointLog:
+    file = BlockFile.open(path, LOG_BYTES)
+    try:
+        return PointLog(file)
+    except BaseException:
+        file.close()
+        raise

@@ -1,4 +1,4 @@
-"""Ships points from the outbox into the database, in batches, and outlives whatever the database does."""
+"""Sends points from the outbox to the database, in batches, through outages of the database."""
 
 from __future__ import annotations
 
@@ -26,34 +26,33 @@ _log = logging.getLogger(__name__)
 _NOT_FOUND: Final = 404
 _SERVER_ERROR: Final = 500
 _REFUSED: Final = frozenset({401, 403, _NOT_FOUND})  # a database, and not a document in it
-# A whole batch answered so may be the fault of one document in it: JSON that the database can't take, and a
-# document or body too large (docs.couchdb.org/en/3.5.x/config/couchdb.html, `max_document_size`).
+# One document may be the cause if a whole batch gets one of these: JSON that the database does not accept, or
+# a document or body that is too large (docs.couchdb.org/en/3.5.x/config/couchdb.html, `max_document_size`).
 _ABOUT_CONTENT: Final = frozenset({400, 413})
-# What CouchDB says of one document when it is not the document's fault (fabric_doc_update.erl).
+# Errors that CouchDB gives for one document, and that have another cause (fabric_doc_update.erl).
 _TRANSIENT: Final = frozenset({"internal_server_error", "timeout"})
-CATCH_UP_S: Final = 0.5  # for which a reader waits for what is not in the database yet
+CATCH_UP_S: Final = 0.5  # how long a reader waits for points that are not in the database yet
 
 _ATTEMPTS: Final = 3  # answers 500 in a row before the documents are suspected, not the server
 _MAX_SUSPECTS: Final = 8  # documents refused alone, with none stored, before the server is suspected
 
 
 class Shipper:
-    """Takes points out of the outbox, oldest first, and puts them into the database with `_bulk_docs`.
+    """Sends the points of the outbox, oldest first, with `_bulk_docs`.
 
-    A batch leaves when `batch` points wait or the oldest has waited `max_age` seconds of the clock, for each
-    batch costs the card the same few blocks, whatever is in it. While somebody reads the points (`reading`)
-    it leaves after `watched_age` seconds. What piled up leaves in batches of `max_batch`. `prepare` (the
-    bootstrap) runs before the first batch, and again when the database is gone. Back-off is in real seconds,
-    for the far side is real.
+    A batch leaves when `batch` points wait or the oldest has waited `max_age` seconds of the clock: a batch
+    costs the card the same few blocks, whatever its size. While a client reads the points (`reading`), it
+    leaves after `watched_age` seconds. After an outage, batches have `max_batch` points. `prepare` (the
+    bootstrap) runs before the first batch, and again if the database is gone. Pauses after failures are in
+    real seconds.
 
-    What becomes of a document: `ok`, or `conflict` under its own fixed `_id` (an earlier try whose answer got
-    lost): forgotten. Refused: set aside with the reason. When a whole batch is refused for what may be in it,
-    it is halved until the document is found, and that one is set aside only once the same server took
-    another: a server that takes nothing is unwell, and all points wait.
+    A document with the outcome `ok` is delivered, and so is one with `conflict`: its `_id` is fixed, so an
+    earlier try has stored it. A refused document is rejected with the reason. If a whole batch is refused for
+    what one document may have caused, it is halved until that document is found. That one is rejected once
+    the server has stored another; a server that stores nothing is faulty, and all points wait.
 
-    Measured and desired points go into `database`, those of another category into `events`. Where the server
-    takes the first and refuses growd the second (the account may not make it or write to it), what belongs
-    there is set aside and holds up no point.
+    Measured and desired points go into `database`, the other categories into `events`. If the server stores
+    the former and refuses growd access to `events`, the points for `events` are rejected and delay no other.
     """
 
     def __init__(
@@ -73,14 +72,14 @@ class Shipper:
         first_backoff: float = 1.0,
         max_backoff: float = 60.0,
     ) -> None:
-        self.fault: str | None = None  # why nothing can be shipped at present
-        self.failing_since = 0.0  # UNIX seconds of the clock; 0 while all goes well
-        self.shipped = 0  # points that the database has said that it has
+        self.fault: str | None = None  # why points can't be sent at present
+        self.failing_since = 0.0  # UNIX seconds of the clock; 0 without a fault
+        self.delivered = 0  # points
         self._couch = couch
         self._outbox = outbox
         self._clock = clock
         self._liveness = liveness or Liveness()
-        self._advanced: Callable[[], None] = lambda: None
+        self._beat: Callable[[], None] = lambda: None
         self._is_resting = False
         self._database = database
         self._events = events
@@ -90,7 +89,7 @@ class Shipper:
         self._max_age = max_age
         self._watched_age = watched_age
         self._readers = 0
-        self._oldest_since: float | None = None  # since when some point waits
+        self._oldest_since: float | None = None  # since when a point waits
         self._caught_up = asyncio.Event()
         self._first_backoff = first_backoff
         self._max_backoff = max_backoff
@@ -104,66 +103,66 @@ class Shipper:
         self._wake = asyncio.Event()
 
     def reconfigure(self, *, batch: int, max_batch: int, max_age: float, watched_age: float) -> None:
-        """Go by other numbers from now on; what is due by them leaves."""
+        """Change batch sizes and ages; batches that are due by them leave."""
         self._batch, self._max_batch = batch, max_batch
         self._max_age, self._watched_age = max_age, watched_age
         self._outbox.added.set()
 
     async def run(self) -> None:
-        """Ship until cancelled. Points that wait from before leave at once."""
+        """Send until cancelled. Points that wait from before leave at once."""
         with self._liveness.heartbeat("shipper", SHIPPING_S, lambda: self._is_resting) as heart:
-            self._advanced = heart.beat
+            self._beat = heart.beat
             while True:
                 await self._rest()
                 self._is_due = False
                 self._wake.clear()
-                while not await self._ship_waiting():
+                while not await self._send_waiting():
                     await self._back_off()
 
     async def _rest(self) -> None:
-        """Until something is due, which may never be."""
+        """Return when a batch is due."""
         self._is_resting = True
         try:
             await self._until_due()
         finally:
             self._is_resting = False
-            self._advanced()
+            self._beat()
 
     async def drain(self, deadline: float) -> int:
-        """Ship what waits, for at most `deadline` real seconds; how many are left. Call it after `run`.
+        """Send waiting points for at most `deadline` real seconds; how many are left. Call it after `run`.
 
-        Best effort: what is left is on the disk and leaves after the next start.
+        The rest is on the disk and leaves after the next start.
         """
         try:
             async with asyncio.timeout(deadline):
-                await self._ship_waiting()
+                await self._send_waiting()
         except TimeoutError:
-            waiting = counted(self._outbox.waiting, "point")
-            _log.info("in the outbox until the next start: %s", waiting)
-        return self._outbox.waiting
+            waiting = counted(self._outbox.sendable, "point")
+            _log.info("%s in the outbox until the next start", waiting)
+        return self._outbox.sendable
 
     def ship_now(self) -> None:
-        """Ship what waits without waiting for more."""
+        """Send the waiting points without waiting for more."""
         self._is_due = True
         self._outbox.added.set()
 
     def retry_now(self) -> None:
-        """End a back-off at once: the database is known to be there again."""
+        """End the pause after a failure: the database is up again."""
         self._wake.set()
 
     @contextlib.asynccontextmanager
-    async def reading(self, begins_now: bool = False) -> AsyncIterator[None]:  # noqa: FBT001, FBT002  a fact
-        """Somebody reads the points, and is to see all that was measured until `watched_age` seconds ago.
+    async def reading(self, begins_now: bool = False) -> AsyncIterator[None]:  # noqa: FBT001, FBT002
+        """A client reads the points, and must see those that are older than `watched_age` seconds.
 
-        Begins once the database has what is older, and no later than after `CATCH_UP_S` real seconds. What a
-        feed that `begins_now` is to see leaves only once it has had that time to begin.
+        Enters once they are delivered, at the latest after `CATCH_UP_S` real seconds. For a feed that
+        `begins_now`, they leave only after that time, so that the feed sees them arrive.
         """
         self._readers += 1
         due: asyncio.TimerHandle | None = None
         if begins_now:
             due = asyncio.get_running_loop().call_later(CATCH_UP_S, self._outbox.added.set)
         else:
-            self._outbox.added.set()  # those that wait are due sooner from now on
+            self._outbox.added.set()  # the waiting points are due sooner now
         try:
             if not begins_now and self._is_behind(self._watched_age) and self.fault is None:
                 self._caught_up.clear()
@@ -180,12 +179,12 @@ class Shipper:
         if self._is_due:
             return
         added = self._outbox.added
-        while not self._outbox.waiting:
+        while not self._outbox.sendable:
             self._oldest_since = None
             added.clear()
             await added.wait()
         self._oldest_since = self._clock.monotonic()
-        while self._outbox.waiting < self._batch and not self._is_due:
+        while self._outbox.sendable < self._batch and not self._is_due:
             age = min(self._watched_age, self._max_age) if self._readers else self._max_age
             left = self._oldest_since + age - self._clock.monotonic()
             if left <= 0:
@@ -198,20 +197,20 @@ class Shipper:
                 timer.cancel()
 
     def _is_behind(self, age: float) -> bool:
-        """Whether some point has waited for so long."""
+        """Whether a point has waited for so long."""
         since = self._oldest_since
         return since is not None and self._clock.monotonic() - since >= age
 
-    async def _ship_waiting(self) -> bool:
-        """Ship all that waits. False, and `fault` says why, if that did not go."""
+    async def _send_waiting(self) -> bool:
+        """Send all waiting points. False if that failed; `fault` says why."""
         try:
             await self._prepare_once()
             while batch := await self._outbox.next_batch(self._max_batch):
-                await self._ship_batch(batch)
+                await self._send_batch(batch)
         except StoreError as error:
-            self._note_failure(error)
+            self._report_failure(error)
             return False
-        self._note_success()
+        self._report_success()
         self._oldest_since = None
         self._caught_up.set()
         return True
@@ -222,7 +221,7 @@ class Shipper:
         try:
             await self._prepare()
         except CouchRefusedError as error:
-            # An account that may write points but not set up the server is enough where all is set up.
+            # An account without the right to set up the server is enough if all is set up.
             if str(error) != self._refusal:
                 _log.warning("can't set up the database: %s", error)
             self._refusal = str(error)
@@ -230,37 +229,37 @@ class Shipper:
             self._refusal = ""
         self._prepared = True
 
-    async def _ship_batch(self, batch: list[WaitingPoint]) -> None:
-        """Each point into its database; the measured and desired ones first."""
+    async def _send_batch(self, batch: list[WaitingPoint]) -> None:
+        """Send each point to its database; the measured and desired ones first."""
         events = [waiting for waiting in batch if waiting.point.category]
         points = [waiting for waiting in batch if not waiting.point.category]
-        took_points = await self._ship(points) if points else False
+        stored_points = await self._deliver(points) if points else False
         if not events:
             return
         try:
-            await self._ship(events, any_stored=took_points)
+            await self._deliver(events, any_stored=stored_points)
         except CouchRefusedError as error:
             is_missing = error.status == _NOT_FOUND
-            if not took_points or error.status not in _REFUSED or (is_missing and not self._refusal):
+            if not stored_points or error.status not in _REFUSED or (is_missing and not self._refusal):
                 raise
-            _log.warning("%d commands, qualities and events are set aside: %s", len(events), error)
+            _log.warning("%d commands, qualities and events were rejected: %s", len(events), error)
             for event in events:
                 await self._outbox.reject(event, str(error))
 
-    async def _ship(self, points: list[WaitingPoint], *, any_stored: bool = False) -> bool:
-        """Send points of one database. Whether it has stored some, or the server has (`any_stored`)."""
+    async def _deliver(self, points: list[WaitingPoint], *, any_stored: bool = False) -> bool:
+        """Send points of one database. Whether the server has stored any, now or before (`any_stored`)."""
         try:
             outcomes = await self._send(points)
         except CouchError as error:
-            # One answer 500 is the server's trouble more often than a document's.
+            # One answer 500 has its cause more often in the server than in a document.
             if not _may_be_content(error) or 0 < self._server_errors < _ATTEMPTS:
                 raise
-            return await self._ship_in_parts(points, any_stored=any_stored)
-        return await self._settle(points, outcomes) or any_stored
+            return await self._deliver_in_parts(points, any_stored=any_stored)
+        return await self._take_outcomes(points, outcomes) or any_stored
 
     async def _send(self, points: list[WaitingPoint]) -> dict[str, Document]:
-        """Points that all belong into one database."""
-        self._advanced()
+        """The outcome of each point, by `_id`; all belong into one database."""
+        self._beat()
         database = self._events if points[0].point.category else self._database
         try:
             outcomes = await self._couch.bulk_docs(database, [point.document for point in points])
@@ -275,8 +274,8 @@ class Shipper:
         self._server_errors = 0
         return outcomes
 
-    async def _ship_in_parts(self, points: list[WaitingPoint], *, any_stored: bool) -> bool:
-        """Halve the batch until the documents that it is refused for stand alone; set them aside."""
+    async def _deliver_in_parts(self, points: list[WaitingPoint], *, any_stored: bool) -> bool:
+        """Halve the batch until the documents that cause the refusal are found; reject them."""
         parts = deque(_halves(points))
         suspects: list[WaitingPoint] = []
         while parts:
@@ -294,75 +293,75 @@ class Shipper:
                     raise
             else:
                 any_stored = True
-                await self._settle(part, outcomes)
+                await self._take_outcomes(part, outcomes)
         for point in suspects:
-            await self._ship_suspect(point)
+            await self._retry_suspect(point)
         return any_stored
 
-    async def _ship_suspect(self, point: WaitingPoint) -> None:
-        """Once more alone, now that the server took others: it may have been unwell a moment before."""
+    async def _retry_suspect(self, point: WaitingPoint) -> None:
+        """Send it once more, now that the server has stored others: the fault may have passed."""
         try:
             outcomes = await self._send([point])
         except CouchError as error:
             if not _may_be_content(error):
                 raise
-            await self._set_aside(point, str(error))
+            await self._reject(point, str(error))
         else:
-            await self._settle([point], outcomes)
+            await self._take_outcomes([point], outcomes)
 
-    async def _settle(self, points: list[WaitingPoint], outcomes: dict[str, Document]) -> bool:
-        """Forget what is stored and set aside what is refused; whether any is stored."""
+    async def _take_outcomes(self, points: list[WaitingPoint], outcomes: dict[str, Document]) -> bool:
+        """Mark stored points as delivered and reject refused ones; whether any is stored."""
         stored = [point for point in points if _is_stored(outcomes[point.id])]
         refused = [point for point in points if not _is_stored(outcomes[point.id])]
-        await self._outbox.mark_stored(stored)
-        self.shipped += len(stored)
+        await self._outbox.mark_delivered(stored)
+        self.delivered += len(stored)
         for point in stored:
             self._transient.pop(point.id, None)
-        unsettled = 0
+        undecided = 0
         for point in refused:
-            if self._is_settled(point, outcomes[point.id], any_stored=bool(stored)):
-                await self._set_aside(point, _reason(outcomes[point.id]))
+            if self._is_final(point, outcomes[point.id], any_stored=bool(stored)):
+                await self._reject(point, _reason(outcomes[point.id]))
             else:
-                unsettled += 1
-        if unsettled:
-            raise CouchUnavailableError(f"the database could not store {unsettled} of {len(points)} points")
-        self._note_success()
+                undecided += 1
+        if undecided:
+            raise CouchUnavailableError(f"the database could not store {undecided} of {len(points)} points")
+        self._report_success()
         return bool(stored)
 
-    def _is_settled(self, point: WaitingPoint, outcome: Document, *, any_stored: bool) -> bool:
-        """Whether a refusal is for good. One that may pass is, after a few tries in which others passed."""
+    def _is_final(self, point: WaitingPoint, outcome: Document, *, any_stored: bool) -> bool:
+        """Whether a refusal is final. A transient one is, after a few tries in which others were stored."""
         if not _is_transient(outcome):
             return True
         self._transient[point.id] += any_stored
         return self._transient[point.id] >= _ATTEMPTS
 
-    async def _set_aside(self, point: WaitingPoint, reason: str) -> None:
+    async def _reject(self, point: WaitingPoint, reason: str) -> None:
         _log.warning("the database refused the point %s: %s", point.id, reason)
         await self._outbox.reject(point, reason)
         self._transient.pop(point.id, None)
 
     async def _back_off(self) -> None:
         delay = min(self._max_backoff, self._first_backoff * 2 ** min(self._failures - 1, 30))
-        # Half of it at random, so that many devices do not all knock at the same moment.
+        # Half of it is random, so that many devices do not all try at the same moment.
         delay *= random.uniform(0.5, 1)  # noqa: S311  no secret
-        self._advanced()
+        self._beat()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay):
                 await self._wake.wait()
-        self._wake.clear()  # and not before it waits: the database may have come while it was tried
+        self._wake.clear()  # only now: the database may have come up during the try
 
-    def _note_failure(self, error: StoreError) -> None:
+    def _report_failure(self, error: StoreError) -> None:
         if self.fault is None:
             self._failing_since = time.monotonic()
             self.failing_since = self._clock.time()
-            _log.warning("points wait, the database does not take them: %s", error)
+            _log.warning("points wait, the database does not store them: %s", error)
         self.fault = str(error)
         self._failures += 1
 
-    def _note_success(self) -> None:
+    def _report_success(self) -> None:
         if self.fault is not None:
             seconds = time.monotonic() - self._failing_since
-            _log.warning("the database takes points again, after %.0f s", seconds)
+            _log.warning("the database stores points again, after %.0f s", seconds)
         self.fault = None
         self.failing_since = 0.0
         self._failures = 0
@@ -374,7 +373,7 @@ def _halves(points: list[WaitingPoint]) -> list[list[WaitingPoint]]:
 
 
 def _may_be_content(error: CouchError) -> bool:
-    """Whether one document may be the cause of the whole answer."""
+    """Whether one document may be the cause of the answer."""
     if isinstance(error, CouchRefusedError):
         return error.status in _ABOUT_CONTENT
     return isinstance(error, CouchUnavailableError) and error.status == _SERVER_ERROR

@@ -1,4 +1,4 @@
-"""The store on the bus: how it fares, and what an operator can ask of it."""
+"""The node `store` on the bus: its state, and services for rejected points."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _LISTED = (*SUCCESS, Field("results", Kind.JSON, default=[]))
 
 
 class StoreStatus(msgspec.Struct, frozen=True):
-    """The state of the way of points into the database.
+    """Counts of points, and what is wrong. Times are UNIX seconds.
 
-    Points: `waiting` are not in the database yet, `unsaved` of them in memory only; `thinned` and `dropped`
-    were removed for want of room since growd started, and `shipped` went into the database; `rejected` were
-    refused by it. `dropped_ever` counts over restarts; `dropped_at` is when the last one was dropped (UNIX
-    seconds, 0 for never), `lost_ago_s` the same in seconds, None if none was in this run. `is_losing`: within
-    the last ten minutes, or the data folder is gone. `saving` and `shipping` give the reason why points can
-    not be saved or sent, empty while they can; `since` is when shipping began to fail (UNIX seconds, 0 if it
-    does not). `notices` lists what was damaged at the start.
+    `waiting` points are not delivered yet; `unsaved` of them are not durable. Since the start, `thinned` and
+    `dropped` points went for want of room, and `shipped` points were delivered. The database refused
+    `rejected` points. `dropped_ever` counts over restarts; `dropped_at` is the time of the last one, 0 for
+    never, `lost_ago_s` its age, None if there was none in this run. `is_losing` holds for ten minutes after a
+    loss, and while the data folder is gone. `saving` and `shipping` say why points can't be made durable or
+    sent, "" if they can; `since` is when sending failed first, 0 if it works. `notices` are about damage that
+    was found at the start.
     """
 
     waiting: int
@@ -78,29 +78,29 @@ class StoreNode:
             self._list_rejected,
             arguments=(_LIMIT,),
             reply=_LISTED,
-            doc="Points that the database refused, each with the reason and when that was.",
+            doc="Rejected points, each with the reason and the time.",
         )
         self.node.serve(
             "store/retry_rejected",
             "growd/RetryRejected",
             self._retry_rejected,
-            doc="Send the points that the database refused once more.",
+            doc="Send rejected points again.",
         )
 
     def status(self) -> StoreStatus:
-        """As it is now."""
+        """The present state."""
         outbox, shipper = self._outbox, self._shipper
         return StoreStatus(
-            waiting=outbox.depth(),
+            waiting=outbox.undelivered,
             unsaved=outbox.unsaved,
             thinned=outbox.thinned,
             dropped=outbox.dropped,
-            rejected=outbox.set_aside,
+            rejected=outbox.rejected_count,
             saving=outbox.fault or outbox.file_fault or "",
             shipping=shipper.fault or "",
             since=shipper.failing_since,
             notices=self._notices,
-            shipped=shipper.shipped,
+            shipped=shipper.delivered,
             dropped_ever=self._losses.total,
             dropped_at=self._losses.last_at,
             lost_ago_s=self._losses.lost_ago_s,
@@ -116,14 +116,14 @@ class StoreNode:
             {"point": one.point.document(), "reason": one.reason, "rejected_at": one.rejected_at}
             for one in found
         ]
-        held = self._outbox.set_aside
-        return {"success": True, "message": f"{counted(held, 'point')} set aside", "results": listed}
+        number = self._outbox.rejected_count
+        return {"success": True, "message": f"{counted(number, 'rejected point')}", "results": listed}
 
     async def _retry_rejected(self) -> dict[str, Any]:
         try:
             number = await self._outbox.retry_rejected()
         except LocalStoreError as error:
             return {"success": False, "message": str(error)}
-        _log.info("%s that the database refused is sent again", counted(number, "point"))
+        _log.info("sending %s again", counted(number, "rejected point"))
         self._shipper.ship_now()
         return {"success": True, "message": f"{counted(number, 'point')} sent again"}
