@@ -26,8 +26,7 @@ from growd.config.profiles import profile_path
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
-from growd.store.outbox import LOG_BYTES, Outbox
-from growd.store.point_log import LOG_NAME, PointLog
+from growd.store.point_log import LOG_BYTES, LOG_NAME, PointLog
 from growd.wiring.app import App, Running
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+    from growd.store.outbox import Outbox
     from growd.store.points import DataPoint
     from support.database import DatabaseServer
 
