@@ -242,7 +242,7 @@ def _explained(chip: int, channel: int = 0) -> Iterator[None]:
         sentences = {
             errno.ENOENT: f"there is no {name}: have dtoverlay=pwm-2chan in config.txt, or another chip of "
             "those in /sys/class/pwm",
-            errno.EACCES: f"{name} may not be written: add the user growd runs as to the group gpio, "
+            errno.EACCES: f"{name} may not be written: add growd's user to the group gpio, "
             "which udev gives it to on Raspberry Pi OS",
             errno.ENODEV: f"{name} has no channel {channel}",
             errno.EBUSY: f"channel {channel} of {name} is in use in the kernel: is it that of the fan?",

@@ -236,5 +236,5 @@ def _why_not_opened(number: int, error: OSError) -> str:
     if error.errno == errno.ENOENT:
         return f"I2C bus {number} is not there (no /dev/i2c-{number}): switch I2C on with raspi-config"
     if error.errno in {errno.EACCES, errno.EPERM}:
-        return f"I2C bus {number} can't be opened: add the user growd runs as to the group i2c"
+        return f"I2C bus {number} can't be opened: add growd's user to the group i2c"
     return f"I2C bus {number} can't be opened: {error.strerror or error}"

@@ -170,7 +170,7 @@ class SerialLine:
                 "the serial port on with raspi-config",
             )
         if error.errno in {errno.EACCES, errno.EPERM}:
-            return self._unavailable("can't be opened: add the user growd runs as to the group dialout")
+            return self._unavailable("can't be opened: add growd's user to the group dialout")
         if error.errno in {errno.EAGAIN, errno.EBUSY}:
             return self._unavailable("can't be opened: another program uses the port")
         return self.failed(error.errno, f"can't be opened: {error.strerror or error}")

@@ -303,10 +303,7 @@ class ForbiddenGpio(SimulatedGpio):
 async def test_pins_that_may_not_be_reached_are_a_matter_of_a_group(error: Exception):
     found = await findings(Config(sensor=(), light=WHITE), refusing(gpio=ForbiddenGpio(error)))
     assert not found["light"].answers
-    assert (
-        "add the user growd runs as to the group gpio: `sudo usermod -aG gpio USER`"
-        in found["light"].sentence
-    )
+    assert "add growd's user to the group gpio: `sudo usermod -aG gpio USER`" in found["light"].sentence
 
 
 async def test_a_pin_that_another_program_holds_is_told_and_the_others_are_driven():
@@ -316,7 +313,7 @@ async def test_a_pin_that_another_program_holds_is_told_and_the_others_are_drive
     assert found["light"] == DeviceAnswer(
         "light",
         False,
-        "GPIO 12 can't be driven: 'GPIO busy'; another program drives it, such as a growd that runs",
+        "GPIO 12 can't be driven: 'GPIO busy'; another program drives it, such as a running growd",
     )
     assert found["fan"].answers
 

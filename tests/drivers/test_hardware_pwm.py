@@ -199,7 +199,7 @@ def test_udev_is_not_waited_for_longer_than_a_second():
             {"chips": {2: 4}},
             r"there is no pwmchip0: have dtoverlay=pwm-2chan in config\.txt, or another chip",
         ),
-        ({"may_export": False}, "pwmchip0 may not be written: add the user growd runs as to the group gpio"),
+        ({"may_export": False}, "pwmchip0 may not be written: add growd's user to the group gpio"),
         ({"in_use": [(0, 0)]}, "channel 0 of pwmchip0 is in use in the kernel: is it that of the fan"),
         ({"is_refused": lambda _pin: True}, "pwmchip0: Input/output error"),
     ],

@@ -366,7 +366,7 @@ def test_the_line_is_the_hardwares_and_closes_with_it():
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (errno.EACCES, "add the user growd runs as to the group dialout"),
+        (errno.EACCES, "add growd's user to the group dialout"),
         (errno.EAGAIN, "another program uses the port"),
     ],
 )

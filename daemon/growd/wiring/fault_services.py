@@ -1,4 +1,4 @@
-"""Services of the simulator: faults at run time, for whoever wants to see what growd does."""
+"""Services of the simulator: inject and clear faults while growd runs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ARGUMENTS = (
-    Field("kind", Kind.STRING, max_length=32, doc="what fails; see growd_hwsim.faults"),
+    Field("kind", Kind.STRING, max_length=32, doc="what fails; see docs/faults.md"),
     Field("device", Kind.STRING, max_length=256, doc="a kind of sensor, or a place such as i2c-1 or gpio-18"),
     Field("at", Kind.FLOAT64, 0, unit="s", default=0.0, doc="from now"),
-    Field("for", Kind.FLOAT64, 0, unit="s", default=0.0, doc="how long; 0 is until it is cleared"),
+    Field("for", Kind.FLOAT64, 0, unit="s", default=0.0, doc="how long; 0: until it is cleared"),
     Field("probability", Kind.FLOAT64, 0, 1, default=1.0, doc="of each message"),
-    Field("seed", Kind.INT64, default=0, doc="of the dice"),
-    Field("amount", Kind.FLOAT64, default=0.0, doc="of noise, and of drift in an hour; 0 where it has none"),
+    Field("seed", Kind.INT64, default=0, doc="of the random generator"),
+    Field("amount", Kind.FLOAT64, default=0.0, doc="of noise, or of drift in an hour; 0 for other kinds"),
 )
 MOST_FAULTS = 1_000
 _ZERO_IS_NONE = {"for", "amount"}
 _DEVICE = Field(
-    "device", Kind.STRING, max_length=256, default="", doc="as the fault names it; all without it"
+    "device", Kind.STRING, max_length=256, default="", doc="the device of the faults; default: all"
 )
 
 _SIMULATED = {
@@ -40,9 +40,9 @@ _SIMULATED = {
 
 
 class FaultServices:
-    """`simulator/inject_fault` and `simulator/clear_faults`; the node lists the faults.
+    """The services `simulator/inject_fault` and `simulator/clear_faults`. Their node lists the faults.
 
-    It warns, in `growd status`, that the hardware is simulated.
+    It also warns in `growd status` that the hardware is simulated.
     """
 
     def __init__(self, bus: Bus, faults: Faults) -> None:
@@ -53,7 +53,7 @@ class FaultServices:
             "growd/InjectFault",
             self._inject,
             arguments=_ARGUMENTS,
-            doc="Let a part of the simulated machine fail, as an entry of a faults file does.",
+            doc="Inject a fault into the simulated machine, as an entry of a faults file does.",
             is_administrative=True,
         )
         self.node.serve(
@@ -61,7 +61,7 @@ class FaultServices:
             "growd/ClearFaults",
             self._clear,
             arguments=(_DEVICE,),
-            doc="Take faults away.",
+            doc="Clear faults.",
             is_administrative=True,
         )
         self.node.describe("hardware", lambda: "simulated")

@@ -1,10 +1,10 @@
-"""The outputs of the chamber: how each is opened as the configuration says, and what it is to the daemon."""
+"""Lamps and relays as configured: how each is opened, checked and closed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from growd.config import ConfigError
+from growd.config import ConfigError, chambers_of
 from growd_drivers.errors import DriverError
 from growd_drivers.hardware_pwm import HardwarePwmGpio, channels_on
 from growd_drivers.pwm_light import PwmLight
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class Closable(Protocol):
-    """What every driver of outputs has."""
+    """A driver of outputs."""
 
     def close(self) -> None:
-        """Leave the outputs safe. Raises `DriverError` where they may not be."""
+        """Leave the outputs safe. Raises `DriverError` if they may not be."""
 
 
 D = TypeVar("D", bound=Closable)
 
 
 class OutputDevice(Generic[D]):
-    """A driver of outputs that is opened at its first use, and at the next one where that failed.
+    """A driver of outputs that is opened at its first use, or at a later one if that failed.
 
-    So an output whose pin is refused stops nothing else, and is there when the pin is. Blocking; its worker
-    thread calls it. `name` is for a person.
+    So a refused pin affects no other output. Blocking; the output's worker thread calls it. `name` is for
+    people.
     """
 
     def __init__(self, name: str, open_driver: Callable[[], D]) -> None:
@@ -43,44 +43,44 @@ class OutputDevice(Generic[D]):
         self._is_used = False
 
     def use(self) -> D:
-        """The driver, whose outputs are safe when it is new. Raises `DriverError`."""
+        """The driver. A new one has made its outputs safe. Raises `DriverError`."""
         self._is_used = True
         if self._driver is None:
             self._driver = self._open()
         return self._driver
 
     def close(self) -> None:
-        """Leave the outputs safe, if they were ever used. Raises `DriverError` where they may not be."""
+        """Leave the outputs safe, if they were used. Raises `DriverError` if they may not be."""
         if self._is_used:
             self.use().close()
 
 
 def check_lamps(hardware: Hardware, settings: config.Config) -> None:
-    """No two channels of lamps are on one channel of the PWM chip, which depends on the model. Blocking.
+    """Raise `ConfigError` if two lamp channels share one PWM channel on this model. Blocking.
 
-    Raises `ConfigError` with both names. A chip that is not there is for `light_device` to find.
+    A missing PWM chip is ignored here; the lamp reports it when it is opened.
     """
     taken: dict[tuple[int, int], tuple[str, int]] = {}
-    for environment, chamber in settings.chambers().items():
-        light = chamber.light
+    for chamber in chambers_of(settings):
+        light = chamber.options.light
         try:
             places = _pwm_places(hardware, light) if light.enabled else {}
         except DriverError:
             continue
         for channel in light.channel:
             place = places.get(channel.pin)
-            name = settings.device(environment, channel.name)
+            name = chamber.device(channel.name)
             if place in taken:
                 other, pin = taken[place]
                 both = f"{other} and {name}, on GPIO {pin} and {channel.pin},"
-                where = f"{settings.place(environment, 'light')} channel.pin"
+                where = f"{settings.place(chamber.environment, 'light')} channel.pin"
                 raise ConfigError(f"{where}: {both} have one PWM between them on this machine")
             if place is not None:
                 taken[place] = name, channel.pin
 
 
 def light_device(hardware: Hardware, light: config.Light) -> OutputDevice[PwmLight]:
-    """The lamp."""
+    """The lamp of a chamber."""
     return OutputDevice(
         "the lamp",
         lambda: PwmLight(
@@ -96,7 +96,7 @@ def light_device(hardware: Hardware, light: config.Light) -> OutputDevice[PwmLig
 
 
 def lamp_gpio(hardware: Hardware, light: config.Light) -> GpioLike:
-    """What drives the lamp's pins. Raises `DriverError` where the PWM chip is not there."""
+    """The GPIO object for the pins of the lamp. Raises `DriverError` if the PWM chip is missing."""
     if light.switched:
         return SwitchedGpio(hardware.gpio)
     places = _pwm_places(hardware, light)
@@ -106,7 +106,7 @@ def lamp_gpio(hardware: Hardware, light: config.Light) -> GpioLike:
 
 
 def _pwm_places(hardware: Hardware, light: config.Light) -> dict[int, tuple[int, int]]:
-    """PWM chip and channel of those of the lamp's pins that are dimmed by hardware. Raises `DriverError`."""
+    """PWM chip and channel of each lamp pin with hardware PWM. Raises `DriverError`."""
     if not light.hardware_pwm:
         return {}
     places = channels_on(light.pwm_chip, hardware.pwm_files)
@@ -128,15 +128,15 @@ def relay_device(hardware: Hardware, relay: config.RelayOptions) -> OutputDevice
 
 
 def advice_for_pin(error: Exception) -> str:
-    """What to do about a pin that was refused, "" where that is not known.
+    """What to do about a refused pin, "" if that is not known.
 
-    The GPIO packages have no errors by which to tell: RPi.GPIO names /dev/mem, lgpio the gpiochip.
+    The GPIO packages have no error classes for it: RPi.GPIO names /dev/mem, lgpio the gpiochip.
     """
     text = str(error.__cause__ or error)
     if "busy" in text:
-        return "another program drives it, such as a growd that runs"
+        return "another program drives it, such as a running growd"
     if "gpiochip" in text or "/dev/mem" in text or isinstance(error.__cause__, PermissionError):
-        return f"add the user growd runs as to the group gpio: {joining('gpio')}"
+        return f"add growd's user to the group gpio: {joining('gpio')}"
     return ""
 
 

@@ -1,10 +1,7 @@
-"""Output pins driven safe before growd starts, and after it has ended in whatever way.
+"""Drives output pins to their safe levels before growd starts, and after it has ended for any reason.
 
-That needs the configuration, or a small file with the outputs of the last run, and nothing else: no lock, no
-database, no network. So a start does it first, and `growd safe` does nothing else.
-
-The file stands in the data folder, is read without the folder's lock, and belongs to the folder, not to a
-configuration: whoever ran last on this folder drove those pins. Two growd on one machine have two folders.
+This needs only the configuration, or else a small file in the data folder with the outputs of the last run:
+no lock, no database, no network. A start does it first; `growd safe` does only this.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Meta
 
+from growd.config import chambers_of
 from growd.config.base import Pin  # noqa: TC001  msgspec reads it
 from growd.runtime.atomic_file import read_regular, write_atomically
 from growd.wiring.outputs import advice_for_pin
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from growd.config import Config, Light, RelayOptions
+    from growd.config import Chamber, Config
     from growd_drivers.gpio import GpioModule
     from growd_drivers.hardware_pwm import PwmFiles
 
@@ -40,10 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class SafePin(msgspec.Struct, frozen=True):
-    """An output pin (BCM), and the level (0 or 1) at which what is on it is safe.
-
-    A lamp dimmed by hardware has the number of its PWM chip.
-    """
+    """An output pin (BCM) and its safe level (0 or 1); with hardware PWM also the number of the PWM chip."""
 
     device: str
     pin: Pin
@@ -55,9 +50,9 @@ class SafePin(msgspec.Struct, frozen=True):
 
 
 class LastRun(msgspec.Struct):
-    """The real outputs of the last growd on a data folder, and whether a simulated one has run since.
+    """The outputs of the last run with real hardware, and whether a simulated run came after it.
 
-    `check` is the CRC-32 of both, for a damaged number would be another pin.
+    `check` is the CRC-32 of both: a damaged number would be another pin.
     """
 
     outputs: list[SafePin] = []
@@ -65,44 +60,41 @@ class LastRun(msgspec.Struct):
     check: int = 0
 
     def sum(self) -> int:
-        """What `check` has to be."""
+        """The right value of `check`."""
         return crc32(msgspec.json.encode((self.outputs, self.is_simulated)))
 
 
 @dataclass
 class Outcome:
-    """Which pins were driven to their safe level, and a sentence for each that was not."""
+    """The pins that were driven to their safe levels, and a sentence for each that was not."""
 
     safe: list[SafePin] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
 
 def safe_pins(config: Config) -> list[SafePin]:
-    """The real outputs of all environments, valves and fans first; none where the hardware is simulated."""
+    """The outputs of all environments, valves and fans first; none with simulated hardware."""
     if config.simulator.enabled:
         return []
-    return [
-        pin
-        for environment, chamber in config.chambers().items()
-        for pin in (*_relays(config, environment, chamber.relay), *_lamp(config, environment, chamber.light))
-    ]
+    return [pin for chamber in chambers_of(config) for pin in (*_relays(chamber), *_lamp(chamber))]
 
 
-def _lamp(config: Config, environment: str, light: Light) -> Iterator[SafePin]:
+def _lamp(chamber: Chamber) -> Iterator[SafePin]:
+    light = chamber.options.light
     chip = light.pwm_chip if light.hardware_pwm and not light.switched else None
     for channel in light.channel if light.enabled else ():
-        name = config.device(environment, f"light {channel.name}")
+        name = chamber.device(f"light {channel.name}")
         yield SafePin(name, channel.pin, int(light.inverted), chip)
 
 
-def _relays(config: Config, environment: str, relays: tuple[RelayOptions, ...]) -> Iterator[SafePin]:
-    for relay in relays:
+def _relays(chamber: Chamber) -> Iterator[SafePin]:
+    for relay in chamber.options.relay:
         is_high = (relay.safe == "on") == (relay.active == "high")
-        yield SafePin(config.device(environment, relay.name), relay.pin, int(is_high))
+        yield SafePin(chamber.device(relay.name), relay.pin, int(is_high))
 
 
 def last_run(data: Path) -> LastRun:
-    """What is written down of it; no outputs, and logged, where that can't be read. Blocking."""
+    """The saved outputs. If the file can't be read, log it and return none. Blocking."""
     try:
         content = read_regular(data / FILE_NAME, _MOST_BYTES)
         run = msgspec.json.decode(content, type=LastRun) if content else None
@@ -116,9 +108,9 @@ def last_run(data: Path) -> LastRun:
 
 
 def keep_run(data: Path, config: Config) -> None:
-    """Write down the outputs of this run, where they are others than those of the last.
+    """Save the outputs of this run if they have changed. Blocking. Raises OSError.
 
-    A simulated run drives none, and those of the last real one may still be on. Blocking. Raises OSError.
+    A simulated run keeps those of the last real one, which may still be on.
     """
     last = last_run(data)
     if not config.simulator.enabled:
@@ -133,11 +125,10 @@ def keep_run(data: Path, config: Config) -> None:
 
 
 def make_safe(config: Config | None, data: Path, pwm_files: PwmFiles | None = None) -> Outcome:
-    """Drive the outputs of a configuration to their safe levels; without one those of the last run.
+    """Drive the outputs of a configuration, or else of the last run, to their safe levels. Blocking.
 
-    Other pins of the last real run are driven as well if they are outputs still: a pin may have become
-    something else, such as a bus, since the configuration dropped it or the hardware is simulated. Every pin
-    is tried. Blocking.
+    Other pins of the last real run are driven too if they are still outputs: since the configuration dropped
+    them they may have become something else, such as a bus. A pin that fails does not stop the others.
     """
     last = last_run(data)
     known = [] if last.is_simulated else last.outputs
@@ -159,7 +150,7 @@ def make_safe(config: Config | None, data: Path, pwm_files: PwmFiles | None = No
             _drive(gpio, pin, pwm_files or SysfsFiles())
         except DriverError as error:
             outcome.failures.append("; ".join(filter(None, (str(error), advice_for_pin(error)))))
-        except Exception as error:  # noqa: BLE001  the other pins have their turn, whatever this one meets
+        except Exception as error:  # noqa: BLE001  the other pins must be driven
             outcome.failures.append(f"{pin.device}: internal error at GPIO {pin.pin}: {error!r}")
         else:
             outcome.safe.append(pin)

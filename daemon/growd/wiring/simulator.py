@@ -1,7 +1,4 @@
-"""A simulated machine, wired as the configuration says, with a chamber around what each environment has.
-
-Also its clock, which may run fast and never goes back, whatever ends growd.
-"""
+"""Simulated hardware, wired as configured, with a simulated chamber for each environment; and its clock."""
 
 from __future__ import annotations
 
@@ -20,20 +17,19 @@ from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring, open_simulated
 from growd_hwsim.replay import ReplayedChamber, load_recording
 
 if TYPE_CHECKING:
-    from growd import config
-    from growd.config import Config
+    from growd.config import ChamberOptions, Config
     from growd.runtime.clock import Clock
     from growd.store.local import LocalStore
     from growd_hwsim.hardware import SimulatedHardware
 
 RESERVED_S: Final = 6.0
-"""How far ahead simulated time is reserved, in seconds of the machine; renewed each `RENEWED_S`."""
+"""How far ahead simulated time is reserved, in real seconds; renewed every `RENEWED_S`."""
 
 RENEWED_S: Final = 2.0
 _KEY: Final = "simulated_time"
 _log = logging.getLogger(__name__)
 
-_PWM_CHANNELS: Final = 4  # of a Raspberry Pi 5, on which each pin that can be driven has a channel of its own
+_PWM_CHANNELS: Final = 4  # of a Raspberry Pi 5, where each PWM pin has its own channel
 
 
 def simulated_hardware(config: Config, clock: Clock) -> SimulatedHardware:
@@ -52,35 +48,35 @@ def simulated_hardware(config: Config, clock: Clock) -> SimulatedHardware:
 
 
 async def simulated_clock(config: Config, local: LocalStore) -> Clock:
-    """The clock of a simulation. It goes on from the time that `local` holds, where that is ahead.
+    """The clock of a simulation, which starts at the time saved in `local` if that is ahead.
 
-    Without that, and in step with the machine, it is the machine's own clock.
+    At speed 1 and without such a time it is the machine's own clock.
     """
-    kept = await local.state(_KEY, 0.0)
+    saved = await local.state(_KEY, 0.0)
     now, speed = time.time(), config.simulator.speed
-    if speed == 1 and kept <= now:
+    if speed == 1 and saved <= now:
         return RealClock()
-    clock = AcceleratedClock(speed, max(now, kept))
-    await _hold(local, clock.time() + RESERVED_S * speed)
+    clock = AcceleratedClock(speed, max(now, saved))
+    await _save(local, clock.time() + RESERVED_S * speed)
     return clock
 
 
 async def reserve_time(local: LocalStore, clock: AcceleratedClock) -> None:
-    """Keep a time in `local` that the clock has not reached, until cancelled.
+    """Keep a time in `local` that is ahead of the clock, until cancelled.
 
-    A growd that is killed goes on from there, so that no time is used twice.
+    After a kill, growd starts at that time, so that no time is used twice.
     """
     while True:
-        await _hold(local, clock.time() + RESERVED_S * clock.speed)
-        await asyncio.sleep(RENEWED_S)  # real: it is for a kill of this process
+        await _save(local, clock.time() + RESERVED_S * clock.speed)
+        await asyncio.sleep(RENEWED_S)  # real seconds, since it protects from a kill
 
 
 async def release_time(local: LocalStore, clock: AcceleratedClock) -> None:
-    """Give back what was reserved, at a clean end: the next run goes on from now."""
-    await _hold(local, clock.time())
+    """Save the present time at a clean end: the next run starts there."""
+    await _save(local, clock.time())
 
 
-async def _hold(local: LocalStore, moment: float) -> None:
+async def _save(local: LocalStore, moment: float) -> None:
     try:
         await local.save_state(_KEY, moment)
     except LocalStoreError as error:
@@ -88,20 +84,22 @@ async def _hold(local: LocalStore, moment: float) -> None:
 
 
 def _modelled(config: Config, clock: Clock) -> SimulatedChamber:
-    """The model. One seed for all chambers: they stand in one room, whose air they share."""
-    simulator = config.simulator
+    """The model. All chambers have one seed: they stand in one room and share its air."""
     return SimulatedChamber(
-        clock.monotonic, _parameters(config), seed=simulator.seed, time_of_day_s=_since_midnight(clock)
+        clock.monotonic,
+        ChamberParameters(door_hours=config.simulator.door_hours),
+        seed=config.simulator.seed,
+        time_of_day_s=_since_midnight(clock),
     )
 
 
 def _replayed(config: Config, clock: Clock) -> SimulatedChamber:
-    """What was recorded."""
+    """The recording."""
     simulator = config.simulator
     return ReplayedChamber(
         load_recording(Path(simulator.replay)),
         clock.monotonic,
-        _parameters(config),
+        ChamberParameters(door_hours=simulator.door_hours),
         seed=simulator.seed,
         time_of_day_s=_since_midnight(clock),
         gap_s=simulator.replay_gap_s,
@@ -109,34 +107,26 @@ def _replayed(config: Config, clock: Clock) -> SimulatedChamber:
     )
 
 
-def _parameters(config: Config) -> ChamberParameters:
-    return ChamberParameters(door_hours=config.simulator.door_hours)
-
-
 def _since_midnight(clock: Clock) -> float:
     local_time = time.localtime(clock.time())
     return local_time.tm_hour * 3600 + local_time.tm_min * 60 + local_time.tm_sec
 
 
-def _wiring(settings: config.ChamberOptions) -> Wiring:
-    """What the configuration says of one environment is how it is wired."""
-    light = settings.light
+def _wiring(options: ChamberOptions) -> Wiring:
+    """The wiring of one environment."""
+    light = options.light
     return Wiring(
         i2c=tuple(
             WiredChip(sensor.kind, sensor.bus, sensor.i2c_address)
-            for sensor in settings.sensor
+            for sensor in options.sensor
             if sensor.port is None
         ),
-        serial={
-            sensor.port.replace("*", "0"): sensor.kind
-            for sensor in settings.sensor
-            if sensor.port is not None
-        },
+        serial={sensor.port.replace("*", "0"): sensor.kind for sensor in options.sensor if sensor.port},
         lamp_pins={channel.name: channel.pin for channel in light.channel if light.enabled},
         inverted_lamps=light.inverted,
         pwm_chips={light.pwm_chip: _PWM_CHANNELS} if light.hardware_pwm else {},
         relays={
             relay.pin: WiredRelay(SWITCH_KINDS[relay.variable].simulated, active_high=relay.active == "high")
-            for relay in settings.relay
+            for relay in options.relay
         },
     )
