@@ -68,7 +68,7 @@ def draw(
     plt.rcParams.update(
         {"font.family": "sans-serif", "font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "growd"}
     )
-    figure, axes = plt.subplots(len(names), sharex=True, figsize=(9, 1.7 * len(names)), squeeze=False)
+    figure, axes = plt.subplots(len(names), sharex=True, figsize=(9, 1.25 * len(names)), squeeze=False)
     for axis, name in zip(axes[:, 0], names, strict=True):
         title, unit, colour = PANELS[name]
         axis.step(*zip(*series["measured", name], strict=True), where="post", color=colour, linewidth=1.6)
@@ -77,13 +77,12 @@ def draw(
             axis.step(
                 *zip(*set_points, strict=True), where="post", color="0.2", linestyle=DASHES, linewidth=1.0
             )
-        axis.set_ylabel(f"{title} ({unit})")
+        axis.set_title(f"{title} ({unit})", loc="left", fontsize=9)
         axis.grid(color="0.9")
         axis.spines[["top", "right"]].set_visible(False)
         axis.margins(y=0.15)
     _label_hours(axes[-1, 0], day)
     axes[0, 0].set_title("solid: measured, dashed: set point", loc="right", fontsize=9, color="0.3")
-    figure.align_ylabels()
     figure.tight_layout()
     figure.savefig(output, metadata={"Date": None} if output.suffix == ".svg" else None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
 import sys
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -120,3 +121,18 @@ async def test_the_python_client_sets_the_light_and_reads_it_back(
         printed, _ = await asyncio.wait_for(client.communicate(), PATIENCE_S)
     assert client.returncode == 0
     assert re.fullmatch(r"\d+ lux", printed.decode().splitlines()[-1])
+
+
+def test_a_day_is_drawn_from_an_export(tmp_path: Path):
+    export, picture = tmp_path / "points.csv", tmp_path / "day.svg"
+    rows = [
+        "time,environment,category,variable,value,unit,is_manual",
+        "2026-11-22T06:00:00.000Z,environment_1,desired,air_carbon_dioxide,900,ppm,false",
+        "2026-11-22T06:00:02.000Z,environment_1,quality,air_carbon_dioxide,warm-up,,",
+        "2026-11-22T06:00:05.000Z,environment_1,measured,air_carbon_dioxide,420,ppm,false",
+        "2026-11-22T07:00:00.000Z,environment_1,desired,air_carbon_dioxide,,ppm,false",
+    ]
+    export.write_text("\n".join(rows), encoding="utf-8")
+    command = [sys.executable, ROOT / "tools" / "plot_day.py", export, "-o", picture, "--date", "2026-11-22"]
+    subprocess.run(command, check=True, timeout=PATIENCE_S)
+    assert "CO₂ (ppm)" in picture.read_text(encoding="utf-8")
