@@ -52,6 +52,8 @@ export class ReplicationEnds {
     const ends = new ReplicationEnds(server, request);
     ends.source = await ends.#open(request.source, false);
     ends.target = await ends.#open(request.target, request.creates);
+    /** The end on this server, where that is one. */
+    ends.near = request.target.folder === undefined ? ends.source : ends.target;
     return ends;
   }
 

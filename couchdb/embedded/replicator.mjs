@@ -136,7 +136,7 @@ class Replication {
 
   #watch(replication) {
     // not 'active': that comes before the other server was asked
-    replication.on('paused', (error) => error || this.#run()); // all that was there has been copied
+    replication.on('paused', (error) => error || this.#catchUp());
     replication.on('change', ({ docs }) => (this.#counts.docs_written += docs.length));
     replication.on('denied', () => (this.#counts.doc_write_failures += 1));
     replication.on('checkpoint', ({ revs_diff: change, checkpoint }) => {
@@ -155,6 +155,13 @@ class Replication {
         this.#state = 'completed';
       }
     });
+  }
+
+  /** All changes are copied. Those that the selector leaves out are in the checkpoint, not in the events. */
+  async #catchUp() {
+    this.#run();
+    const { last_seq } = await this.#ends.near.get(`_local/${this.#id}`).catch(() => ({}));
+    this.#through = last_seq ?? this.#through;
   }
 
   #run() {

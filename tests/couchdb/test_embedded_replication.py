@@ -332,6 +332,15 @@ async def test_a_changed_document_starts_its_replication_again(
     assert await ids(node, copy) == ["d0", "d3", "of the second"]
 
 
+async def test_a_replication_without_work_reports_its_checkpoint(
+    node: Client, numbers: str, copy: str, begin: Callable[..., Awaitable[str]]
+) -> None:
+    for _ in range(2):
+        name = await begin(numbers, copy, selector={"n": {"$gt": 7}})
+        await report(node, name, lambda seen: figure("through_seq", seen) == 4)
+        await delete(node, name)
+
+
 async def test_a_replication_that_is_not_continuous_completes(
     node: Client, numbers: str, copy: str, begin: Callable[..., Awaitable[str]]
 ) -> None:
