@@ -1,4 +1,4 @@
-"""Memory, CPU and wake-ups of growd while nobody uses it, and the time of a shutdown.
+"""Memory, CPU and wake-ups of an idle growd, and the time of a shutdown.
 
 growd runs as `./run` starts it, with simulated hardware and the embedded database (a separate process), on
 data of an earlier start. The reference is a bare aiohttp application on the same kind of event loop.

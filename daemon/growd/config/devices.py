@@ -152,7 +152,7 @@ class RelayOptions(Section, frozen=True):
     """A relay on a pin, for a valve or a fan: on from a command of one half.
 
     It is in its safe state without a command for stale_after_s, while growd is not running, and while the
-    variable in `needs` is not known, whoever commands it.
+    variable in `needs` is not known. Commands cannot change that.
     """
 
     name: Name

@@ -132,14 +132,14 @@ class Couchdb(Section, frozen=True):
 
 
 class Replication(Section, frozen=True):
-    """Continuous copies to and from another CouchDB server. Without `url` nothing is replicated.
+    """Continuous copies to and from a remote CouchDB server. Without `url` nothing is replicated.
 
     The certificate of an https server must be valid for the authorities in ca_file, or else for those of this
     machine.
     """
 
     url: str = ""
-    """The other server, without a database and without a login."""
+    """The remote server, without a database and without a login."""
 
     credentials_file: str = ""
     """File with two lines, user and password, not readable for others. A bare name is a systemd
@@ -152,27 +152,27 @@ class Replication(Section, frozen=True):
     """Check the certificate. With false growd does not check it, and CouchDB follows its own settings."""
 
     points: Literal["up", "off"] = "up"
-    """Copy measured and desired points to the other server."""
+    """Copy measured and desired points to the remote server."""
 
     events: Literal["up", "off"] = "up"
-    """Copy commands, qualities and events to the other server."""
+    """Copy commands, qualities and events to the remote server."""
 
     recipes: Literal["down", "both", "off"] = "down"
-    """Copy recipes from the other server, or in both directions. With down no device can change the recipes
+    """Copy recipes from the remote server, or in both directions. With down no device can change the recipes
     of the others."""
 
     environments: tuple[Name, ...] = ()
     """Copy only the points and events of these environments; empty is all."""
 
     points_database: Annotated[str, Meta(max_length=128)] = "environmental_data_point"
-    """Database on the other server. "{device}" stands for the id of the device and gives each device its own
+    """Database on the remote server. "{device}" stands for the id of the device and gives each device its own
     database; without it devices share one, which may be partitioned."""
 
     events_database: Annotated[str, Meta(max_length=128)] = "environmental_event"
-    """Database of commands, qualities and events on the other server, named in the same way."""
+    """Database of commands, qualities and events on the remote server, named in the same way."""
 
     recipes_database: Annotated[str, Meta(max_length=128)] = "recipes"
-    """Database of recipes on the other server."""
+    """Database of recipes on the remote server."""
 
 
 class StorageRuleOptions(Section, frozen=True):
