@@ -262,7 +262,7 @@ async def test_a_recipe_that_makes_no_progress_is_told():
         ("outbox", {"waiting": 10_001}, "10001 points waiting for the database, more than 10000"),
         ("database", {"shipping": "no answer"}, "the database does not take points: no answer"),
         ("points_lost", {"rejected": 3}, "3 points refused by the database"),
-        ("points_lost", {"saving": "the disk is full"}, "points can not be saved to disk: the disk is full"),
+        ("points_lost", {"saving": "the disk is full"}, "points can't be saved to disk: the disk is full"),
         ("points_lost", {"dropped": 1}, "1 point lost for want of room since growd started"),
         (
             "points_lost",

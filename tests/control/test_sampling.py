@@ -48,7 +48,7 @@ async def sampling(device, *, renew=lambda: None, **options):
     clock = ManualClock()
     bus = Bus(clock)
     declare_environment(bus, "e", VARIABLES)
-    worker = Worker("bus 1", renew=renew, monotonic=clock.monotonic)
+    worker = Worker("bus 1", on_new_thread=renew, monotonic=clock.monotonic)
     clock.watch(worker)
     device.clock = clock
     sampler = Sampler(

@@ -243,8 +243,8 @@ async def test_the_manager_is_told_in_the_words_of_sd_notify(notified: Notified)
     manager = ServiceManager.from_environment(environment)
     assert environment == {"OTHER": "1"}  # what growd starts is not meant
     assert manager.watchdog_s == 2.0
-    manager.status("one\nof 2")
-    manager.status("one of 2")
+    manager.send_status("one\nof 2")
+    manager.send_status("one of 2")
     manager.reloading()
     manager.ready()
     manager.stopping()
@@ -274,7 +274,7 @@ def test_a_manager_that_reads_nothing_holds_up_nobody():
     notified = Notified()
     manager = ServiceManager(notified.address)
     for number in range(1_000):  # more than the socket has room for
-        manager.status(f"{number}")
+        manager.send_status(f"{number}")
     notified.close()
     manager.ready()
 
@@ -283,7 +283,7 @@ async def test_which_loop_is_stuck_is_logged_once_and_told_and_so_is_that_it_goe
     time, notified = Time(), Notified()
     liveness = Liveness(monotonic=time)
     manager = ServiceManager(notified.address, watchdog_s=0.01)
-    manager.words = lambda: "well"
+    manager.status_line = lambda: "well"
     with liveness.heartbeat("shipper", 10) as heart:
         async with manager.attended(liveness):
             await notified.until(lambda said: said == "STATUS=well")
@@ -298,7 +298,7 @@ async def test_which_loop_is_stuck_is_logged_once_and_told_and_so_is_that_it_goe
             await notified.until(lambda said: said == "WATCHDOG=1")
     notified.close()
     assert [record.message for record in caplog.records] == [
-        "shipper has not advanced for more than 10 s; the watchdog is not fed",
+        "shipper has not advanced for more than 10 s; growd no longer feeds the watchdog",
         "shipper advances again",
     ]
 
@@ -320,7 +320,7 @@ async def test_a_start_that_takes_long_has_its_end_put_off_until_it_is_ready():
 async def test_words_that_can_not_be_found_starve_no_watchdog(caplog):
     notified = Notified()
     manager = ServiceManager(notified.address, watchdog_s=0.01)
-    manager.words = lambda: str(1 / 0)
+    manager.status_line = lambda: str(1 / 0)
     async with manager.attended(Liveness()):
         for _ in range(3):
             await notified.until(lambda said: said == "WATCHDOG=1")
@@ -389,7 +389,7 @@ async def test_each_loop_that_is_frozen_starves_the_watchdog_until_it_goes_on(
             only = f"STATUS=stuck: ([^;]*{hearts}[^;]* has not advanced for [^;]*(; |$))+"
             await told.until(lambda said, only=only: re.fullmatch(only, said))
             await manager.until_starved()
-            await manager.until_printed(f"ERROR.*{hearts}.*the watchdog is not fed")
+            await manager.until_printed(f"ERROR.*{hearts}.*growd no longer feeds the watchdog")
         manager.process.send_signal(signal.SIGUSR1)
         await told.until(lambda said: said == "WATCHDOG=1")
         for _, _, hearts in LOOPS.values():

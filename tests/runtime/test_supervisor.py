@@ -39,7 +39,7 @@ async def test_a_part_that_fails_starts_again_and_the_others_go_on(caplog: pytes
     assert len(beats) == 9
     logged = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(logged) == 4
-    assert "fails failed; it starts again in 1 s" in logged[0].getMessage()
+    assert "fails failed; restarting it in 1 s" in logged[0].getMessage()
 
 
 async def test_the_pause_is_bounded_and_begins_anew_after_a_long_run():
@@ -88,7 +88,7 @@ async def test_a_part_whose_work_was_cancelled_by_another_starts_again(caplog: p
         supervisor.start("waits", wait_for_what_is_cancelled)
         await clock.advance(4)
     assert len(runs) == 3  # after 1 and 2 s
-    assert "waits failed; it starts again in 1 s" in caplog.text
+    assert "waits failed; restarting it in 1 s" in caplog.text
 
 
 async def test_a_part_that_is_cancelled_from_outside_does_not_start_again():
@@ -123,7 +123,7 @@ async def test_a_part_that_fails_on_its_way_out_does_not_start_again(caplog: pyt
         supervisor.start("fails", fail_when_cancelled)
         await clock.advance(1)
     assert runs == [1]
-    assert "fails failed on its way out" in caplog.text
+    assert "fails failed while it was shutting down" in caplog.text
 
 
 async def test_at_the_end_every_part_has_ended():

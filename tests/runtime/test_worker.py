@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from growd.runtime.worker import MOST_LEFT_BEHIND, Worker, WorkerError
+from growd.runtime.worker import MOST_ABANDONED, Worker, WorkerError
 from support.program import PATIENCE_S
 
 
@@ -101,33 +101,35 @@ def hanging():
             thread.join(PATIENCE_S)
 
 
-async def test_a_thread_that_hangs_is_left_behind_and_the_calls_that_wait_go_on(hanging):
-    renewed_in = []
+async def test_a_thread_that_hangs_is_abandoned_and_the_calls_that_wait_go_on(hanging):
+    taken_over_in = []
     worker = Worker(
-        "bus 1", renew=lambda: renewed_in.append(threading.get_ident()), monotonic=hanging.monotonic
+        "bus 1",
+        on_new_thread=lambda: taken_over_in.append(threading.get_ident()),
+        monotonic=hanging.monotonic,
     )
     first = await worker.run(threading.get_ident)
     stuck = await hang(worker, hanging)
     waiting = asyncio.create_task(worker.run(threading.get_ident))
     await asyncio.sleep(0)
     hanging.now = 9.9
-    assert not worker.leave_behind(10)
+    assert not worker.abandon_hung_thread(10)
     hanging.now = 10.0
-    assert worker.leave_behind(10)
-    with pytest.raises(WorkerError, match="bus 1 has given up a call that hangs"):
+    assert worker.abandon_hung_thread(10)
+    with pytest.raises(WorkerError, match="bus 1 has abandoned a hung call"):
         await stuck
     assert await waiting != first
-    assert renewed_in == [await waiting]
+    assert taken_over_in == [await waiting]
     assert worker.replaced == 1
     assert await worker.close(PATIENCE_S)
 
 
-async def test_what_a_thread_left_behind_brings_back_is_dropped_and_it_takes_no_more_calls(hanging):
+async def test_what_an_abandoned_thread_brings_back_is_dropped_and_it_takes_no_more_calls(hanging):
     worker = Worker("bus 1", monotonic=hanging.monotonic)
     old = worker._thread
     stuck = await hang(worker, hanging)
     hanging.now = 10.0
-    assert worker.leave_behind(10)
+    assert worker.abandon_hung_thread(10)
     hanging.release.set()
     await asyncio.to_thread(old.join, PATIENCE_S)
     assert not old.is_alive()
@@ -138,30 +140,30 @@ async def test_what_a_thread_left_behind_brings_back_is_dropped_and_it_takes_no_
     assert await worker.close(PATIENCE_S)
 
 
-async def test_a_thread_that_is_at_rest_or_new_is_not_left_behind(hanging):
+async def test_a_thread_that_is_at_rest_or_new_is_not_abandoned(hanging):
     worker = Worker("bus 1", monotonic=hanging.monotonic)
-    assert not worker.leave_behind(0)
+    assert not worker.abandon_hung_thread(0)
     stuck = await hang(worker, hanging)
     hanging.now = 10.0
-    assert worker.leave_behind(10)
-    assert not worker.leave_behind(10)
+    assert worker.abandon_hung_thread(10)
+    assert not worker.abandon_hung_thread(10)
     await asyncio.wait([stuck])
     assert isinstance(stuck.exception(), WorkerError)
     assert await worker.close(PATIENCE_S)
 
 
-async def test_no_more_than_a_few_threads_are_left_behind_at_a_time(hanging):
+async def test_no_more_than_a_few_threads_are_abandoned_at_a_time(hanging):
     worker = Worker("bus 1", monotonic=hanging.monotonic)
-    for _ in range(MOST_LEFT_BEHIND):
+    for _ in range(MOST_ABANDONED):
         stuck = await hang(worker, hanging)
         hanging.now += 10
-        assert worker.leave_behind(10)
+        assert worker.abandon_hung_thread(10)
         await asyncio.wait([stuck])
         assert isinstance(stuck.exception(), WorkerError)
-    left = list(worker._left_behind)
+    left = list(worker._abandoned)
     stuck = await hang(worker, hanging)
     hanging.now += 10
-    assert not worker.leave_behind(10)
+    assert not worker.abandon_hung_thread(10)
     hanging.release.set()
     for thread in left:
         await asyncio.to_thread(thread.join, PATIENCE_S)
@@ -169,21 +171,21 @@ async def test_no_more_than_a_few_threads_are_left_behind_at_a_time(hanging):
     hanging.release.clear()
     stuck = await hang(worker, hanging)
     hanging.now += 10
-    assert worker.leave_behind(10)
+    assert worker.abandon_hung_thread(10)
     await asyncio.wait([stuck])
     assert isinstance(stuck.exception(), WorkerError)
     assert await worker.close(PATIENCE_S)
 
 
-async def test_a_renewal_that_hangs_is_given_up_too(hanging):
-    worker = Worker("bus 1", renew=hanging, monotonic=hanging.monotonic)
+async def test_a_takeover_that_hangs_is_abandoned_too(hanging):
+    worker = Worker("bus 1", on_new_thread=hanging, monotonic=hanging.monotonic)
     stuck = await hang(worker, hanging)
     hanging.begun.clear()
     hanging.now = 10.0
-    assert worker.leave_behind(10)
+    assert worker.abandon_hung_thread(10)
     await asyncio.to_thread(hanging.begun.wait, PATIENCE_S)
     hanging.now = 20.0
-    assert worker.leave_behind(10)
+    assert worker.abandon_hung_thread(10)
     await asyncio.wait([stuck])
     assert isinstance(stuck.exception(), WorkerError)
     hanging.release.set()

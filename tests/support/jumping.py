@@ -146,7 +146,7 @@ class _Calls:
 
     def are_at_work(self) -> bool:
         """Whether a call is executing and does not hang; abandoned threads that can end must end first."""
-        threads = self._worker._left_behind
+        threads = self._worker._abandoned
         if self._under_way and not self._faults.hangs(self._worker._thread):
             return True
         return bool(threads) and any(

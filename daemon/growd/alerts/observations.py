@@ -205,7 +205,7 @@ def _points_lost(_: AlertOptions, status: Status) -> Iterator[Observation]:
     found = (
         ("lost", is_recent, f"{counted(store.dropped, 'point')} lost for want of room since growd started"),
         ("refused", bool(store.rejected), f"{counted(store.rejected, 'point')} refused by the database"),
-        ("unsaved", bool(store.saving), f"points can not be saved to disk: {store.saving}"),
+        ("unsaved", bool(store.saving), f"points can't be saved to disk: {store.saving}"),
     )
     for subject, is_raised, text in found:
         yield Observation(subject, _level(is_raised=is_raised), text if is_raised else "none at present")

@@ -202,7 +202,7 @@ class _Check:
         try:
             return await calls.run(function)
         except DeviceTimeoutError:
-            worker.leave_behind(0)
+            worker.abandon_hung_thread(0)
             raise
         finally:
             calls.close()

@@ -205,7 +205,7 @@ class Actuator(ABC):
         """In the worker: try every output. Returns the errors by output."""
         failures: dict[str, Exception] = {}
         for output, level in levels.items():
-            if self._worker.is_left_behind():
+            if self._worker.is_abandoned():
                 break  # this thread hung; another one has written newer levels since
             try:
                 self._write(output, level)

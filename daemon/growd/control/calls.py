@@ -70,7 +70,7 @@ class DeviceCalls:
 
     def _refusal(self) -> DeviceTimeoutError:
         waited = self._clock.monotonic() - self._began
-        if not self._worker.leave_behind(STUCK_AFTER * self._limit):
+        if not self._worker.abandon_hung_thread(STUCK_AFTER * self._limit):
             return DeviceTimeoutError(self._device, waited)
         logger.warning("%s: call hung; abandoned its thread and started a new one", self._worker.name)
         return DeviceStuckError(self._device, waited)

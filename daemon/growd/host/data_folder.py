@@ -1,4 +1,4 @@
-"""The data folder, which one growd at a time may use."""
+"""The lock of the data folder, which only one growd at a time may use."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _PID_WIDTH: Final = 20
 
 
 class StartError(Exception):
-    """The daemon can't start; the sentence says why and what to do."""
+    """The daemon can't start; the message is a sentence with the reason and the remedy."""
 
 
 def own_folder(folder: Path) -> AbstractContextManager[object]:
-    """Make the data folder and lock it for this process, for as long as the context lasts.
+    """Create the data folder, and lock it for this process while the context lasts.
 
     Blocking. Raises `StartError`.
     """
@@ -53,12 +53,12 @@ def _claim(folder: Path, descriptor: int) -> None:
 
 
 def unusable(folder: Path, error: OSError) -> StartError:
-    """What to raise where something in the data folder can't be written."""
+    """The error to raise when the data folder can't be written to."""
     return StartError(f"the data folder {folder} can't be written to: {error.strerror or error}")
 
 
 def running_in(folder: Path) -> str | None:
-    """The process id of the growd that has the data folder, None where none has it. Blocking."""
+    """The process id of the growd that uses the data folder; None without one. Blocking."""
     try:
         descriptor = _open_lock(folder, os.O_RDONLY)
     except OSError:
@@ -70,7 +70,7 @@ def running_in(folder: Path) -> str | None:
 
 
 def _open_lock(folder: Path, flags: int) -> int:
-    """Open the lock file: never by a link, whose target would be written over. Raises OSError."""
+    """Open the lock file; a link is refused, since its target would be overwritten. Raises OSError."""
     place = folder / _LOCK_NAME
     try:
         descriptor = os.open(place, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)

@@ -1,7 +1,6 @@
-"""Where log records go: to systemd's journal with their fields, or as lines to a terminal or a file.
+"""Log records go to the systemd journal with fields, or as lines to a terminal or a file.
 
-One event is one record, and none is repeated each second: what is logged again and again from one place in
-the same words passes once a minute, with how often it came.
+A record that repeats is logged once a minute, with its number of repetitions.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 JOURNAL: Final = Path("/run/systemd/journal/socket")
 FIELDS: Final = ("device", "environment", "topic")
-"""Attributes of a record (`extra=`) that the journal has as fields of their own, in capitals."""
+"""Attributes of a record (`extra=`) that become fields of the journal, in capitals."""
 
 QUIET_S: Final = 60.0
 MOST_REMEMBERED: Final = 256
@@ -39,9 +38,9 @@ _LINE: Final = "%(asctime)s %(levelname)-7s %(message)s"
 
 
 def set_up(*, verbose: bool, environment: Mapping[str, str] = os.environ) -> bool:
-    """Send all records where standard error goes, if it is open; True if that is the journal."""
+    """Log to standard error, or to the journal if standard error is the journal; return whether it is."""
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  for as long as growd runs
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  open as long as growd runs
     to_journal = is_journal(sys.stderr, environment) and JOURNAL.exists()
     handler: logging.Handler = (
         JournalHandler(JOURNAL) if to_journal else terminal_handler(sys.stderr, environment)
@@ -52,9 +51,9 @@ def set_up(*, verbose: bool, environment: Mapping[str, str] = os.environ) -> boo
 
 
 def is_journal(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the stream is the one that systemd connected to the journal (JOURNAL_STREAM, systemd.exec(5)).
+    """Whether systemd has connected the stream to the journal (JOURNAL_STREAM, systemd.exec(5)).
 
-    The variable alone says nothing: it is inherited, also where the stream was sent elsewhere.
+    The variable alone is not enough: a process whose stream was redirected inherits it.
     """
     device, _, inode = environment.get("JOURNAL_STREAM", "").partition(":")
     try:
@@ -67,7 +66,7 @@ def is_journal(stream: TextIO, environment: Mapping[str, str] = os.environ) -> b
 def terminal_handler(
     stream: TextIO, environment: Mapping[str, str] = os.environ
 ) -> logging.StreamHandler[TextIO]:
-    """Readable lines; in colour on a terminal, unless NO_COLOR is set (no-color.org) or it has none."""
+    """Readable lines, in colour on a terminal that supports it, unless NO_COLOR is set (no-color.org)."""
     handler = logging.StreamHandler(stream)
     is_coloured = (
         stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM", "dumb") != "dumb"
@@ -78,10 +77,10 @@ def terminal_handler(
 
 
 class JournalHandler(logging.Handler):
-    """Sends each record to the journal as one entry, a traceback included.
+    """Sends each record to the journal as one entry, with its traceback.
 
-    Nothing waits for the journal: a record that its socket has no room for is lost, and the next that goes
-    through is preceded by how many were.
+    It does not wait for the journal: a record is lost if the socket is full, and the next entry counts the
+    lost ones.
     """
 
     def __init__(self, path: Path) -> None:
@@ -97,7 +96,7 @@ class JournalHandler(logging.Handler):
             self._send(_fields(record, self.format(record)))
         except OSError:
             self._lost += 1
-        except Exception:  # noqa: BLE001  as logging has it: a mistake in a record's arguments ends nothing
+        except Exception:  # noqa: BLE001  an error in the arguments of a record must not end the program
             self.handleError(record)
 
     def close(self) -> None:
@@ -106,7 +105,7 @@ class JournalHandler(logging.Handler):
 
     def _send(self, fields: list[tuple[str, str | int]]) -> None:
         fields = [*fields, ("SYSLOG_IDENTIFIER", "growd"), ("SYSLOG_FACILITY", _DAEMON)]
-        # bytes, for a name from outside may hold what is not UTF-8
+        # bytes, since a name from outside may contain invalid UTF-8
         self._transport.send(
             (name, value if isinstance(value, int) else value.encode(errors="replace"))
             for name, value in fields
@@ -114,10 +113,10 @@ class JournalHandler(logging.Handler):
 
 
 class OncePerMinute(logging.Handler):
-    """Hands records on to `target`; of those alike, from one place and in the same words, one each minute.
+    """Passes records on to `target`; of equal records from one place only one in each minute.
 
-    The others are counted, and the count is told when the minute is over and something else is logged, or at
-    the end. At most `MOST_REMEMBERED` are told apart. What only `--verbose` shows is not held back.
+    The repetitions are counted. The count is logged with the next record after that minute, or at the end. At
+    most `MOST_REMEMBERED` different records are remembered. Debug records are not held back.
     """
 
     def __init__(self, target: logging.Handler, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -131,10 +130,10 @@ class OncePerMinute(logging.Handler):
             self._target.handle(record)
             return
         now = self._monotonic()
-        self._tell(seen for _, seen in self._forgotten(now))
+        self._log_repetitions(seen for _, seen in self._expired(now))
         try:
             key = (record.pathname, record.lineno, record.getMessage())
-        except Exception:  # noqa: BLE001  as logging has it: a mistake in a record's arguments ends nothing
+        except Exception:  # noqa: BLE001  an error in the arguments of a record must not end the program
             self.handleError(record)
             return
         if key in self._seen:
@@ -144,27 +143,27 @@ class OncePerMinute(logging.Handler):
         self._target.handle(record)
 
     def close(self) -> None:
-        self._tell(self._seen.values())
+        self._log_repetitions(self._seen.values())
         self._seen.clear()
         self._target.close()
         super().close()
 
-    def _forgotten(self, now: float) -> Iterator[tuple[tuple[str, int, str], _Seen]]:
-        """Those whose minute is over, and the oldest of too many; they stand in the order of their time."""
+    def _expired(self, now: float) -> Iterator[tuple[tuple[str, int, str], _Seen]]:
+        """Remove and return the records whose minute is over, and the oldest of too many."""
         while self._seen:
             oldest = next(iter(self._seen.values()))
             if now - oldest.since < QUIET_S and len(self._seen) < MOST_REMEMBERED:
                 return
             yield self._seen.popitem(last=False)
 
-    def _tell(self, over: Iterable[_Seen]) -> None:
+    def _log_repetitions(self, over: Iterable[_Seen]) -> None:
         for seen in over:
             if seen.again:
                 self._target.handle(seen.summary(self._monotonic()))
 
 
 class _Seen:
-    """A record that passed, and how many like it have come since."""
+    """A record that was passed on, and the number of its repetitions."""
 
     __slots__ = ("again", "record", "since")
 
@@ -184,7 +183,7 @@ class _Seen:
 
 
 class _Plain(logging.Formatter):
-    """One line for one message: what came from outside can't look like another, nor steer a terminal."""
+    """One line per message: text from outside can't forge another line or control a terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
         record.message = "".join(
@@ -201,7 +200,7 @@ class _Coloured(_Plain):
 
 
 def _fields(record: logging.LogRecord, message: str) -> list[tuple[str, str | int]]:
-    """As systemd.journal-fields(7) names them."""
+    """The fields of an entry (systemd.journal-fields(7))."""
     fields: list[tuple[str, str | int]] = [
         ("MESSAGE", message),
         ("PRIORITY", next(priority for level, priority in _SEVERITIES if record.levelno >= level)),
@@ -218,7 +217,7 @@ def _fields(record: logging.LogRecord, message: str) -> list[tuple[str, str | in
 def _transport(path: Path) -> JournaldTransport:
     from logging_journald import JournaldTransport  # noqa: PLC0415  only a service needs it
 
-    # by its path each time, for journald makes its socket anew when it is restarted
+    # not connected: journald replaces its socket when it restarts
     transport = JournaldTransport(path, connected=False)
     transport.socket.setblocking(False)
     return transport

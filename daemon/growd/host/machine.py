@@ -1,6 +1,6 @@
-"""The machine that growd runs on: how warm, how full, how long it is up, and what is installed on it.
+"""The machine that growd runs on: temperatures, disk, load, uptime and versions.
 
-All of it is read from files of the system, in a thread and only when somebody asks.
+They are read from files of the system, in a thread and on demand.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from growd.runtime.clock import Clock
 
 FRESH_S: Final = 10.0
-"""What was read stays the answer for so long, however many ask."""
+"""The machine is read at most this often."""
 
-_PATIENCE_S: Final = 2.0  # for files to be read: a card that dies may take for ever
+_PATIENCE_S: Final = 2.0  # time limit for reading; a failing SD card may block
 _MOST_ZONES: Final = 16
 _THROTTLED: Final = (
     "sys/devices/platform/soc/soc:firmware/get_throttled",
     "sys/bus/platform/drivers/raspberrypi-firmware/*/get_throttled",
 )
-"""Where the kernel of Raspberry Pi OS tells what the firmware does; the address of the chip differs."""
+"""Where the kernel of Raspberry Pi OS reports the throttling state; the path depends on the chip."""
 
 TROUBLES: Final = {
     0: "under-voltage",
@@ -41,19 +41,19 @@ TROUBLES: Final = {
     2: "throttled",
     3: "soft temperature limit",
 }
-"""The bits of it, https://www.raspberrypi.com/documentation/computers/os.html#get_throttled; each stands for
-now, and 16 further on for a time before."""
+"""Its bits (https://www.raspberrypi.com/documentation/computers/os.html#get_throttled): now, and 16 higher
+since the machine started."""
 
 _BEFORE: Final = 16
-_STARTED: Final = time.monotonic()  # of this program: it is imported at the start
+_STARTED: Final = time.monotonic()  # of this program, which imports this module at its start
 
 
 class MachineStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is known of the machine, and of the program on it.
+    """The state of the machine and of the program on it.
 
-    What this machine can't tell is None, and left out as JSON. `temperatures_degc` are by the name of the
-    sensor; `troubles` is what the firmware of a Raspberry Pi says of power and heat now, `earlier_troubles`
-    what was so at some time before. The disk is that of the data folder.
+    A value that this machine does not provide is None, and omitted in JSON. `temperatures_degc` has the names
+    of sensors as keys. `troubles` are the current power and heat problems that the firmware of a Raspberry Pi
+    reports, `earlier_troubles` those since it started. The disk is that of the data folder.
     """
 
     growd_version: str
@@ -77,10 +77,7 @@ class MachineStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MachineNode:
-    """The node `machine`, which has a `MachineStatus` in its information; `data` is the data folder.
-
-    Files are read beneath `root`.
-    """
+    """The node `machine`, with a `MachineStatus`. `data` is the data folder; files are read below `root`."""
 
     def __init__(self, bus: Bus, data: Path, root: Path = Path("/")) -> None:
         self._clock = bus.clock
@@ -93,7 +90,7 @@ class MachineNode:
         self.node.describe("machine", self._information, prepare=self.look)
 
     async def look(self) -> None:
-        """Read all that is older than `FRESH_S`. What takes too long is left as it was."""
+        """Read the machine unless it was read in the last `FRESH_S`; if it takes long, keep the old state."""
         if self._status is not None and time.monotonic() - self._read_at < FRESH_S:
             return
         if self._reading is None or self._reading.done():
@@ -101,7 +98,7 @@ class MachineNode:
         await asyncio.wait([self._reading], timeout=_PATIENCE_S)
 
     async def close(self) -> None:
-        """Wait for nothing that is still being read."""
+        """Stop a reading that is in progress."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
@@ -119,7 +116,7 @@ class MachineNode:
 
 
 def read_machine(data: Path, clock: Clock, root: Path = Path("/")) -> MachineStatus:
-    """All of it at this moment. Blocking."""
+    """The state of the machine now. Blocking."""
     now, earlier = _read_troubles(root)
     total, free = _read_disk(data)
     load = os.getloadavg()
@@ -146,12 +143,12 @@ def read_machine(data: Path, clock: Clock, root: Path = Path("/")) -> MachineSta
 
 
 def model_of_this_machine() -> str | None:
-    """Such as "Raspberry Pi 4 Model B Rev 1.4"; None where the kernel names none. Blocking."""
+    """Such as "Raspberry Pi 4 Model B Rev 1.4"; None if unknown. Blocking."""
     return _text(Path("/proc/device-tree/model"))
 
 
 def _text(path: Path) -> str | None:
-    """What stands in a file of the kernel, without what ends it; None where there is none."""
+    """The content of a file of the kernel without its terminator; None if it can't be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip(" \n\0")
     except OSError:
@@ -166,7 +163,7 @@ def _number(path: Path, base: int = 10) -> int | None:
 
 
 def _read_system(root: Path) -> str | None:
-    """The system's name for people (os-release(5))."""
+    """The name of the operating system (os-release(5))."""
     for line in (_text(root / "etc/os-release") or "").splitlines():
         name, _, value = line.partition("=")
         if name == "PRETTY_NAME":
@@ -183,7 +180,7 @@ def _read_uptime(root: Path) -> float | None:
 
 
 def _read_disk(data: Path) -> tuple[int | None, int | None]:
-    """Bytes of the file system, and those of them that growd may use still."""
+    """Size of the file system and free space in bytes."""
     try:
         usage = shutil.disk_usage(data)
     except OSError:
@@ -192,7 +189,7 @@ def _read_disk(data: Path) -> tuple[int | None, int | None]:
 
 
 def _read_temperatures(root: Path) -> Iterator[tuple[str, float]]:
-    """Name and temperature of each thermal zone (the kernel's sysfs-api.rst, in thousandths of a degree)."""
+    """Name and temperature of each thermal zone (in m°C, the kernel's sysfs-api.rst)."""
     zones = sorted(root.glob("sys/class/thermal/thermal_zone*"))
     for zone in zones[:_MOST_ZONES]:
         thousandths = _number(zone / "temp")
@@ -201,9 +198,9 @@ def _read_temperatures(root: Path) -> Iterator[tuple[str, float]]:
 
 
 def _read_troubles(root: Path) -> tuple[list[str] | None, list[str] | None]:
-    """What troubles a Raspberry Pi now, and what did before; None where nothing tells.
+    """Current and earlier problems of a Raspberry Pi; None if unknown.
 
-    A kernel without the file of the firmware tells of the voltage alone (its raspberrypi-hwmon.rst).
+    A kernel without the file of the firmware only reports the voltage (raspberrypi-hwmon.rst).
     """
     for pattern in _THROTTLED:
         for file in root.glob(pattern):

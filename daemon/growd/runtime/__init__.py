@@ -1,1 +1,1 @@
-"""What everything stands on: clocks, threads, supervision, small files."""
+"""The base of all other packages: clocks, threads, supervision, liveness, small files."""

@@ -1,4 +1,4 @@
-"""Small files that are written whole or not at all, also in a power cut, and read without ever hanging."""
+"""Small files: written completely or not at all, also in a power cut, and read without hanging."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def read_regular(path: Path, most_bytes: int) -> bytes | None:
-    """What is in a regular file, None where there is none. Never follows a link, never waits for a pipe.
+    """The content of a regular file; None if it does not exist. Does not follow links or wait for pipes.
 
     Blocking. Raises OSError.
     """
@@ -26,7 +26,7 @@ def read_regular(path: Path, most_bytes: int) -> bytes | None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put `content` at `path`, on the disk when this returns. A link at `path` is replaced, not followed.
+    """Write `content` to `path`; it is on disk when this returns. A link at `path` is replaced.
 
     Blocking. Raises OSError.
     """
@@ -39,6 +39,6 @@ def write_atomically(path: Path, content: bytes) -> None:
     new.replace(path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)  # the new name, which syncing the file alone need not do (fsync(2))
+        os.fsync(folder)  # the new name; syncing the file alone does not ensure it (fsync(2))
     finally:
         os.close(folder)

@@ -1,7 +1,7 @@
-"""Time as the daemon sees it: one real clock, and one that runs fast for the simulator.
+"""The clocks of the daemon: the real one, and one that runs fast for the simulator.
 
-Everything that measures or waits takes a `Clock`. Wall time only stamps; intervals run on monotonic time,
-so that a step of the wall clock (NTP at boot, no battery clock) moves nothing.
+Wall time is for time stamps only. Intervals use monotonic time, so that a step of the wall clock (NTP after
+boot, no battery-backed clock) does not affect them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
 _TIME_ERROR: Final = 5
-"""What adjtimex(2) returns where the clock is not synchronised."""
+"""The result of adjtimex(2) for a clock that is not synchronised."""
 
 
 def _boot_id() -> str:
-    """Of the kernel since it started (random(4)); where it can't be read, of this process."""
+    """The id of this boot of the kernel (random(4)), or of this process if it can't be read."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -33,36 +32,36 @@ _BOOT: Final = _boot_id()
 
 
 class Cancellable(Protocol):
-    """What has not happened yet."""
+    """A callback that has not been called yet."""
 
     def cancel(self) -> object:
-        """Let it not happen."""
+        """Do not call it."""
 
 
 class Clock(Protocol):
-    """Wall time, monotonic time, and two ways to wait. All in seconds."""
+    """Wall time, monotonic time and ways to wait. All in seconds."""
 
     def time(self) -> float:
         """Wall time in UNIX seconds. May step."""
 
     def monotonic(self) -> float:
-        """Seconds since an unknown start. Never steps back."""
+        """Seconds since an arbitrary start. Never steps back."""
 
     @property
     def boot(self) -> str:
-        """The name of that start: monotonic times of one name can be compared, also over a restart."""
+        """The id of that start: monotonic times with the same id are comparable, also over a restart."""
 
     def is_synchronised(self) -> bool:
-        """Whether something that knows the time has set the wall clock. Where nobody can say, it has."""
+        """Whether the wall clock is synchronised (NTP); True if that is unknown."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait on the event loop."""
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Cancellable:
-        """Have `callback()` called by the event loop, unless that is cancelled before."""
+        """Let the event loop call `callback()`, unless it is cancelled before."""
 
     def sleep_blocking(self, seconds: float) -> None:
-        """Wait in a worker thread. Never call it on the event loop."""
+        """Wait in a worker thread; never on the event loop."""
 
 
 class RealClock:
@@ -94,8 +93,8 @@ class RealClock:
 class AcceleratedClock:
     """A clock that runs `speed` times as fast as the machine's, for the simulator.
 
-    Wall time starts at `start` (UNIX seconds, default now). A daemon that ran fast is ahead of the machine's
-    clock: whoever restarts it hands in the last time it showed, so that time goes on and never back.
+    Wall time starts at `start` (UNIX seconds, default now): the last time of the run before, which may be
+    ahead of the machine, so that time never steps back.
     """
 
     def __init__(self, speed: float, start: float | None = None) -> None:
@@ -126,9 +125,9 @@ class AcceleratedClock:
 
 
 def _adjtimex() -> int:
-    """The state of the kernel's clock (adjtimex(2)), which it tells everybody; -1 if it does not."""
+    """The state of the kernel's clock (adjtimex(2)); -1 if it is not available."""
     try:
         call = ctypes.CDLL(None).adjtimex
     except (OSError, AttributeError):
         return -1
-    return int(call(ctypes.create_string_buffer(512)))  # struct timex, of which modes = 0 changes nothing
+    return int(call(ctypes.create_string_buffer(512)))  # struct timex; modes = 0 changes nothing

@@ -1,9 +1,8 @@
-"""Liveness: which loops have not advanced for longer than they may, and which components keep failing.
+"""Which loops are stuck, and which components keep failing.
 
-Each long-lived loop declares a heartbeat for as long as it runs, and beats whenever it comes round. A loop
-that waits for work, a device that is absent or a database that is away are no standstill: the loop says that
-it is idle, or comes round to try again. A loop that has failed has no heartbeat until its supervisor starts
-it again; its failures are counted by the component's name.
+Each long-lived loop has a heartbeat while it runs, and beats once per turn. A loop that waits for work is
+idle, not stuck. A loop that has failed has no heartbeat until its supervisor restarts it; its failures are
+counted under the name of the component.
 """
 
 from __future__ import annotations
@@ -18,26 +17,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LOOP_S: Final = 60.0
-"""How long a loop may be silent that comes round each second or every few: its slowest call to a device, with
-those of all others on the same bus before it, takes a part of that."""
+"""Time limit of a turn of a loop with a period of seconds; slow calls on its bus take a part of it."""
 
 STORE_S: Final = 120.0
-"""How long one that writes to the disk may be: a worn card takes many seconds for a block."""
+"""The same for a loop that writes to disk: a worn SD card takes many seconds for a block."""
 
 SHIPPING_S: Final = 600.0
-"""How long one that asks the database may be: ten requests, each at the end of its time limit."""
-
+"""The same for a loop that sends to the database: ten requests, each with its time limit."""
 
 FAILURES: Final = 2
 """A component that fails more often than this within `FAILING_S` keeps failing."""
 
 FAILING_S: Final = 600.0
-SHOWN: Final = 300  # characters of an error that are kept
+SHOWN: Final = 300  # characters of an error that are stored
 
 
 @dataclass(slots=True)
 class Component:
-    """A part of growd that has failed: `failures` since growd started, and why it failed last."""
+    """A component that has failed; `failures` counts since growd started."""
 
     name: str
     failures: int = 0
@@ -46,7 +43,7 @@ class Component:
 
 
 class Heartbeat:
-    """The sign of life of one loop. `patience_s` is real seconds, whatever clock the loop goes by."""
+    """The heartbeat of one loop. `patience_s` is in real seconds, whatever clock the loop uses."""
 
     __slots__ = ("_is_idle", "_monotonic", "at", "name", "patience_s")
 
@@ -60,11 +57,11 @@ class Heartbeat:
         self._monotonic = monotonic
 
     def beat(self) -> None:
-        """The loop has come round."""
+        """The loop has started another turn."""
         self.at = self._monotonic()
 
     def is_stuck(self) -> bool:
-        """Whether it has been silent for too long, with something to do."""
+        """Whether the last beat is too long ago and the loop is not idle."""
         if self._is_idle():
             self.at = self._monotonic()
         return self._monotonic() - self.at > self.patience_s
@@ -74,10 +71,10 @@ class Heartbeat:
 
 
 class Liveness:
-    """The heartbeats of all loops that run, and the components that have failed.
+    """The heartbeats of all running loops, and the components that have failed.
 
-    `slowest` is below 1 where the clock of the loops may run so many times as fast as the machine's, that is
-    slower. Intervals are real time, of a monotonic clock: a wall clock that is set starves nobody.
+    `slowest` is the speed of the clock of the loops, if it runs slower than real time. Intervals are real
+    seconds of a monotonic clock.
     """
 
     def __init__(self, slowest: float = 1.0, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -90,9 +87,9 @@ class Liveness:
     def heartbeat(
         self, name: str, patience_s: float = LOOP_S, is_idle: Callable[[], bool] = lambda: False
     ) -> Iterator[Heartbeat]:
-        """The heartbeat of a loop that may be silent for `patience_s` seconds of its clock.
+        """The heartbeat of a loop whose turns take at most `patience_s` seconds of its clock.
 
-        `is_idle` tells whether it waits for work that is not there, which it may for ever.
+        `is_idle` returns whether the loop waits for work.
         """
         heartbeat = Heartbeat(name, patience_s / self._slowest, is_idle, self._monotonic)
         self._heartbeats.add(heartbeat)
@@ -102,21 +99,21 @@ class Liveness:
             self._heartbeats.discard(heartbeat)
 
     def failed(self, name: str, error: BaseException) -> None:
-        """Count a failure of a component, which is started again or goes on without a message."""
+        """Count a failure of a component that is restarted, or that skips a message."""
         component = self._components.setdefault(name, Component(name))
         component.failures += 1
         component.last_error = f"{type(error).__name__}: {error}".rstrip(": ")[:SHOWN]
         component.recent.append(self._monotonic())
 
     def components(self) -> list[Component]:
-        """All that have failed since growd started, by name."""
+        """The components that have failed since growd started, sorted by name."""
         return [self._components[name] for name in sorted(self._components)]
 
     def failing(self) -> list[Component]:
-        """Those that failed more than `FAILURES` times in the last `FAILING_S` seconds, by name."""
+        """Those that failed more than `FAILURES` times in the last `FAILING_S` seconds."""
         since = self._monotonic() - FAILING_S / self._slowest
         return [each for each in self.components() if len(each.recent) > FAILURES and each.recent[0] >= since]
 
     def stuck(self) -> list[Heartbeat]:
-        """Those that have been silent for too long, by name."""
+        """The loops that are stuck, sorted by name."""
         return sorted((each for each in self._heartbeats if each.is_stuck()), key=lambda each: each.name)

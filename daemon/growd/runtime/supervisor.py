@@ -1,4 +1,4 @@
-"""One task group that owns long-running parts: named, restarted when they fail, cancelled together."""
+"""A task group of long-running components: named, restarted after a failure, cancelled together."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Runs parts from `start` until the `async with` block ends; then all of them have ended too.
+    """Runs components from `start` until the `async with` block ends; then all of them have ended.
 
-    A part is a coroutine function that runs until it is cancelled. One that raises is started again after a
-    delay (seconds of the clock) that doubles up to a minute, and begins anew once a run has lasted longer
-    than that; the others go on. Every failure is logged with its traceback, and counted in `liveness`.
+    A component is a coroutine function that runs until it is cancelled. One that raises is restarted after a
+    delay (seconds of the clock) that doubles up to a minute, and is reset when a run has lasted longer than
+    that. Other components are not affected. Each failure is logged with its traceback and counted in
+    `liveness`.
     """
 
     def __init__(self, clock: Clock, liveness: Liveness) -> None:
@@ -38,11 +39,11 @@ class Supervisor:
     async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
             task.cancel()
-        # without the body's own error, which the group would wrap: it goes on up as it is
+        # without the error of the body, which the group would wrap
         await self._group.__aexit__(None, None, None)
 
     def start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run a part under this name from now on."""
+        """Run a component under this name from now on."""
         task = self._group.create_task(self._keep_running(name, run), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -54,16 +55,16 @@ class Supervisor:
             try:
                 await run()
             except (Exception, asyncio.CancelledError) as error:
-                if not _is_cancelled():  # a cancel may be one of something that the part waited for
+                if not _is_cancelled():  # something that the component awaited may have been cancelled
                     self._liveness.failed(name, _cause(error))
-                    _log.exception("%s failed; it starts again in %g s", name, delay)
+                    _log.exception("%s failed; restarting it in %g s", name, delay)
                 elif isinstance(error, asyncio.CancelledError):
                     raise
                 else:
-                    _log.exception("%s failed on its way out", name)
+                    _log.exception("%s failed while it was shutting down", name)
                     return  # a cancellation is delivered once; restarting here would swallow it
             else:
-                return  # it has nothing more to do
+                return  # the component has finished
             if self._clock.monotonic() - began > LONGEST_DELAY_S:
                 delay = FIRST_DELAY_S
             await self._clock.sleep(delay)
@@ -71,13 +72,13 @@ class Supervisor:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The first error itself, where a task group wraps it."""
+    """The first error in exception groups, or the error itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _is_cancelled() -> bool:
-    """Whether someone has cancelled the task that asks."""
+    """Whether the current task has been cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

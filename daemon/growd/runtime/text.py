@@ -1,4 +1,4 @@
-"""Words and tables for people, as status, alerts, recipes and the terminal have them."""
+"""Durations and tables as text, for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def duration(seconds: float) -> str:
-    """How long something lasts, in its two largest units: "1 h 5 min"."""
+    """A duration in its two largest units: "1 h 5 min"."""
     left = max(0, round(seconds))
     parts = []
     for length, unit in _UNITS:
@@ -24,7 +24,7 @@ def duration(seconds: float) -> str:
 def aligned(
     headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()
 ) -> Iterator[list[str]]:
-    """The headings, then each row, with cells as wide as their column; those of `right` to the right."""
+    """The headings and the rows with cells padded to columns; those of `right` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     for row in (headings, *rows):
         yield [
@@ -36,12 +36,12 @@ def aligned(
 def columns(
     headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()
 ) -> list[str]:
-    """The same as lines."""
+    """The same, as lines."""
     return ["  ".join(cells).rstrip() for cells in aligned(headings, rows, right=right)]
 
 
 def printable(text: str) -> str:
-    """Lines of text in which what can't be printed, as the escapes that move a cursor, is escaped."""
+    """The text with characters that are not printable escaped, except line breaks."""
     return "".join(
         sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode()
         for sign in text

@@ -1,4 +1,4 @@
-"""One thread that does blocking work for the event loop: a hardware bus, or SQLite."""
+"""A thread that runs blocking calls for the event loop, such as those of a hardware bus or of SQLite."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_LEFT_BEHIND: Final = 4
-"""Threads of one worker that may hang at a time: a line that hangs again and again must not take them all."""
+MOST_ABANDONED: Final = 4
+"""How many hung threads one worker may have, so that a broken bus does not use up all threads."""
 
 
 class WorkerError(RuntimeError):
-    """The worker can't take the call, since it is closed or its queue is full, or has given it up."""
+    """The worker is closed, its queue is full, or it has abandoned the call."""
 
 
 class Worker:
-    """Runs blocking calls one after another in a thread of its own.
+    """Runs blocking calls one after another in its own thread.
 
-    The thread is a daemon thread: a call that hangs in a driver can't keep the process from leaving. The
-    queue is bounded; a call beyond `depth` waiting ones is refused with `WorkerError` at once.
+    It is a daemon thread, so that a call that hangs does not prevent the process from ending. With `depth`
+    calls waiting a further one raises `WorkerError`.
 
-    A thread whose call hangs can be left behind for a new one, which begins with `renew()`: that takes from
-    the old one what it held. `monotonic` counts the seconds of a call.
+    A thread whose call hangs can be abandoned. The new thread first calls `on_new_thread()`, which takes from
+    the old one what it held. `monotonic` measures the duration of calls.
     """
 
     def __init__(
@@ -36,33 +36,33 @@ class Worker:
         name: str,
         *,
         depth: int = 256,
-        renew: Callable[[], None] = lambda: None,
+        on_new_thread: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self.replaced = 0
-        """How often its thread was left behind."""
+        """How many threads were abandoned."""
         self.returned = 0
-        """How many of those threads have come back since: what they did late may have undone something."""
+        """How many of them have returned since: their late work may have undone something."""
         self._depth = depth
-        self._renew = renew
+        self._on_new_thread = on_new_thread
         self._monotonic = monotonic
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._closed = False
         self._lock = threading.Lock()
         self._at_work: tuple[_Call, float] | None = None
-        self._left_behind: list[threading.Thread] = []
+        self._abandoned: list[threading.Thread] = []
         self._thread = self._new_thread(None)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Run `function(*args)` in the thread and return its result or raise its error.
+        """Run `function(*args)` in the thread, and return its result or raise its error.
 
-        Cancelling the waiting task does not stop a call that has begun: its result is dropped.
+        Cancelling the waiting task does not stop a call that has begun; its result is dropped.
         """
         return await self.submit(function, *args)
 
     def submit(self, function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
-        """Have `function(*args)` run in the thread, as `run` does, and wait for it elsewhere."""
+        """Run `function(*args)` in the thread as `run` does, without waiting for it."""
         if self._closed:
             raise WorkerError(f"worker {self.name} is closed")
         if self._calls.qsize() >= self._depth:
@@ -73,38 +73,38 @@ class Worker:
         return future
 
     def busy_for(self) -> float:
-        """Seconds that the call at work has taken; 0 when there is none."""
+        """Seconds that the current call has taken; 0 without one."""
         with self._lock:
             return 0.0 if self._at_work is None else self._monotonic() - self._at_work[1]
 
-    def is_left_behind(self) -> bool:
-        """Whether the thread that asks was left behind: what it was about to do is not wanted any more."""
-        return threading.current_thread() in self._left_behind
+    def is_abandoned(self) -> bool:
+        """Whether the calling thread was abandoned, so that it must do nothing more."""
+        return threading.current_thread() in self._abandoned
 
-    def leave_behind(self, limit: float) -> bool:
-        """Go on with a new thread if the call at work has taken `limit` seconds; say whether it was so.
+    def abandon_hung_thread(self, limit: float) -> bool:
+        """Start a new thread if the current call has taken `limit` seconds; return whether it did.
 
-        That call fails with `WorkerError`, and the ones that wait are next. Nothing happens while
-        `MOST_LEFT_BEHIND` threads have not come back.
+        That call fails with `WorkerError`; those that wait come next. Nothing happens while `MOST_ABANDONED`
+        threads have not returned.
         """
         with self._lock:
             if self._at_work is None or self._monotonic() - self._at_work[1] < limit:
                 return False
-            self._left_behind = [thread for thread in self._left_behind if thread.is_alive()]
-            if len(self._left_behind) >= MOST_LEFT_BEHIND:
+            self._abandoned = [thread for thread in self._abandoned if thread.is_alive()]
+            if len(self._abandoned) >= MOST_ABANDONED:
                 return False
-            self._left_behind.append(self._thread)
+            self._abandoned.append(self._thread)
             call, _ = self._at_work
-            self._at_work = None  # the new thread's, not the old one's, whatever that does from here on
+            self._at_work = None  # from here on that of the new thread
             self.replaced += 1
-            self._thread = self._new_thread(call.followed_by(self._renew))
-        call.give_up(WorkerError(f"worker {self.name} has given up a call that hangs"))
+            self._thread = self._new_thread(call.followed_by(self._on_new_thread))
+        call.give_up(WorkerError(f"worker {self.name} has abandoned a hung call"))
         return True
 
     async def close(self, timeout: float = 2.0) -> bool:
-        """Let the calls that wait finish, then end the thread.
+        """Finish the waiting calls, then end the thread.
 
-        False if it still runs after `timeout` real seconds: a call hangs, and the thread is left behind.
+        Returns False if a call hangs and the thread still runs after `timeout` real seconds.
         """
         if not self._closed:
             self._closed = True
@@ -127,10 +127,10 @@ class Worker:
         while (call := self._calls.get()) is not None:
             if not self._carry_out(call):
                 return
-            del call  # hold nothing of it while waiting for the next one
+            del call  # frees its result while waiting for the next one
 
     def _carry_out(self, call: _Call) -> bool:
-        """Whether this thread still is the worker's after it."""
+        """Run a call; return whether this thread is still that of the worker afterwards."""
         self._at_work = (call, self._monotonic())
         call.execute()
         with self._lock:
@@ -142,20 +142,20 @@ class Worker:
 
 
 class Workers(dict[str, Worker]):
-    """Workers by name, each made when it is first asked for. `monotonic` is that of all."""
+    """Workers by name, each made on first use. `monotonic` is for all of them."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         super().__init__()
         self._monotonic = monotonic
 
-    def named(self, name: str, renew: Callable[[], None] = lambda: None) -> Worker:
-        """The worker of that name; a new one has `renew`."""
+    def named(self, name: str, on_new_thread: Callable[[], None] = lambda: None) -> Worker:
+        """The worker of that name; `on_new_thread` is for a new one."""
         if name not in self:
-            self[name] = Worker(name, renew=renew, monotonic=self._monotonic)
+            self[name] = Worker(name, on_new_thread=on_new_thread, monotonic=self._monotonic)
         return self[name]
 
     async def close(self, timeout: float) -> None:
-        """Close all at a time, as `Worker.close` does each."""
+        """Close all of them at the same time; see `Worker.close`."""
         await asyncio.gather(*(worker.close(timeout) for worker in self.values()))
 
 
@@ -179,24 +179,24 @@ class _Call:
             return
         try:
             result = self.function(*self.args)
-        except BaseException as error:  # noqa: BLE001  it belongs to the caller, whatever it is
+        except BaseException as error:  # noqa: BLE001  it is raised to the caller
             self._answer(self._fail, error)
         else:
             self._answer(self._succeed, result)
 
     def followed_by(self, function: Callable[[], Any]) -> _Call:
-        """A call for whose result nobody waits."""
+        """A call whose result is not waited for."""
         return _Call(function, (), self.loop, self.loop.create_future())
 
     def give_up(self, error: BaseException) -> None:
-        """Fail now, on the event loop, whatever the thread brings back later."""
+        """Fail now; a later result of the thread is dropped. On the event loop."""
         self._fail(error)
 
     def _answer(self, answer: Callable[[Any], None], value: Any) -> None:
         try:
             self.loop.call_soon_threadsafe(answer, value)
         except RuntimeError:
-            return  # the loop is closed: nobody waits any more
+            return  # the loop is closed
 
     def _succeed(self, result: Any) -> None:
         if not self.future.done():

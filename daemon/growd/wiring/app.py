@@ -104,7 +104,7 @@ class App:
         """Run until `stop()`, a signal or the end of the terminal; then outputs are safe and points saved.
 
         What fails on the way down is in `shutdown_errors`. Raises `StartError` with one sentence if growd
-        can not start, and `ConfigError` if the configuration is the cause.
+        can't start, and `ConfigError` if the configuration is the cause.
         """
         self._handle_signals()
         manager = self._manager = ServiceManager.from_environment()
@@ -158,7 +158,7 @@ class App:
 
         stack.enter_context(status.running())
         await self._until_ready(database)
-        self._manager.words = lambda: service_line(status.snapshot())
+        self._manager.status_line = lambda: service_line(status.snapshot())
         return Running(server.url, _described(database), self.data)
 
     async def _start_chambers(

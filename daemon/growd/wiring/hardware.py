@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def open_configured(config: Config, clock: Clock) -> Hardware:
     """Open the hardware on the time of `clock`. Blocking.
 
-    Raises `HardwareUnavailableError`; `ConfigError` if this machine can not drive the lamps as configured;
+    Raises `HardwareUnavailableError`; `ConfigError` if this machine can't drive the lamps as configured;
     `SimulationError` for an unusable file of the simulator.
     """
     if config.simulator.enabled:
