@@ -108,7 +108,7 @@ class Inline:
         done.set_result(function(*args))
         return done
 
-    def is_left_behind(self) -> bool:
+    def is_abandoned(self) -> bool:
         return False
 
 

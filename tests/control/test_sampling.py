@@ -155,7 +155,7 @@ async def test_a_thread_that_hangs_is_left_behind_and_the_device_read_in_a_new_o
         assert bus.topics.get(CO2).last.quality is Quality.OK
         device.release.set()
     messages = [record.message for record in caplog.records]
-    assert messages == [
+    assert messages[:2] == [  # the third is the recovery, if the new thread was quick
         "e/scd30 is failed: scd30 has not answered for 3 s",
         "bus 1: call hung; abandoned its thread and started a new one",
     ]
