@@ -215,6 +215,6 @@ def test_settings_that_cannot_be_are_refused_before_a_pin_is_touched(pins, optio
 def test_a_numbering_that_another_part_chose_is_one_clear_sentence():
     clock = SleepingTime()
     gpio = SimulatedGpio(clock.monotonic)
-    gpio._mode = gpio.BOARD
+    gpio._mode = 10  # BOARD
     with pytest.raises(HardwareUnavailableError, match="light: GPIO 18 can't be driven: A different mode"):
         PwmLight(gpio, PINS, sleep=clock.sleep)

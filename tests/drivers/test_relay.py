@@ -101,6 +101,6 @@ def test_a_pin_in_use_elsewhere_is_one_clear_sentence():
 
 
 def test_a_numbering_that_another_part_chose_is_one_clear_sentence(gpio):
-    gpio._mode = gpio.BOARD
+    gpio._mode = 10  # BOARD
     with pytest.raises(HardwareUnavailableError, match="fan: GPIO 23 can't be driven: A different mode"):
         Relay(gpio, PIN, name="fan")
