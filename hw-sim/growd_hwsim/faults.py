@@ -1,61 +1,6 @@
-"""Faults on the wire: what passes between bus and chip is refused, delayed, changed or repeated.
+"""Faults on the wire: messages between bus and chip are refused, delayed, changed or repeated.
 
-The chips know nothing of them. A faults file is TOML, with an entry for each fault:
-
-    [[fault]]
-    kind = "noise"
-    device = "scd30"
-    at = 60                 # seconds after the start (default 0)
-    for = 30                # seconds (default: until the end)
-    probability = 0.5       # of each message (default 1)
-    seed = 7                # of the dice (default 0)
-    amount = 200            # of noise and drift, which need it; the others have none
-
-`device` is all chips of a kind, "scd30", "bh1750", "tsl2591", "mhz19" or "mhz16"; an address on an I2C bus,
-"i2c-1:0x61"; a whole bus, "i2c-1"; a serial port, "/dev/serial0"; a pin (BCM), "gpio-18".
-
-On I2C, for a chip, an address or a bus:
-
-    absent          nothing acknowledges
-    nak             the address acknowledges, so a probe finds the chip; data to or from it are refused
-    bus_error       the adapter breaks the transfer off
-    timeout         the clock is stretched past the limit: the transfer fails after 1 s
-    hang            the call does not return before the fault is over, and fails then; meanwhile the bus is
-                    free for other callers, unless it is the bus that hangs
-    stuck           a bus alone: SDA is held low, every transfer fails after 1 s until nine clock pulses clear
-                    the bus, which ends the fault
-
-For a chip or an address:
-
-    bad_crc         a flipped bit in the checksum (SCD30; the others send none)
-    frozen          the last measurement comes again and again
-    noise           spikes: each measurement with `probability` is off by `amount`, up or down by the dice
-    drift           measurements are off by `amount` for each hour since the fault began; below 0: downward
-    saturated       measurements are at full scale
-
-For a sensor on a serial line, or its port: frozen, noise, drift, saturated, and
-
-    absent          no answer
-    short           an answer ends too early
-    split           an answer comes in two pieces
-    shifted         a stray byte comes before an answer
-    doubled         an answer comes twice
-    garbled         an answer of wrong bytes
-    bad_checksum    a flipped bit in the checksum
-    warm_up         the constant of the warm-up
-    unplugged       the port is gone
-    renamed         plugged in under the next number, such as /dev/ttyUSB1 for /dev/ttyUSB0
-
-For a pin:
-
-    refused         it can't be driven, as one that another program holds
-    hang            the write does not return before the fault is over, and fails then
-
-`amount` is in ppm of CO2 for the SCD30, MH-Z19 and MH-Z16. For the BH1750 and the TSL2591 it is in counts, as
-the wire does not tell the range that the driver has chosen. Under growd's drivers a count of the BH1750 is
-0.11 lux up to about 3 700 lux, 0.83 up to about 27 000 and 1.9 above; one of the TSL2591, of which channel 0
-is changed, is 4.1 lux in bright light. Full scale is 40 000 ppm for the SCD30, 10 000 ppm for the MH-Z19 and
-MH-Z16, whatever range they are set to, and 65 535 counts. No fault leads below 0.
+The chips do not know of them. docs/faults.md describes the kinds, the devices and the faults file.
 """
 
 from __future__ import annotations
@@ -76,14 +21,17 @@ from growd_hwsim.fault_kinds import (
     ADDRESS,
     BUS,
     KINDS,
-    MESSAGE_FAULTS,
+    ON_MESSAGES,
+    ON_PLUGS,
+    ON_QUERIES,
     PIN,
-    PLUG_FAULTS,
     PORT,
-    QUERY_FAULTS,
     WITH_AMOUNT,
     Strike,
     kinds_at,
+    renamed,
+    struck_message,
+    struck_query,
 )
 from growd_hwsim.i2c import CLEARING_PULSES
 from growd_hwsim.uart import Query
@@ -100,13 +48,13 @@ M = TypeVar("M")
 A = TypeVar("A")
 
 BUS_TIMEOUT_S = 1.0
-"""After which the Pi's adapter gives up (i2c-bcm2835 leaves Linux's default of 1 s)."""
+"""The time limit of the Pi's adapter (i2c-bcm2835 has Linux's default of 1 s)."""
 
 PAUSE_S = 0.02
-"""Between two pieces of a frame: a moment in which pyserial's read finds nothing."""
+"""Between two pieces of a frame, in which pyserial's read finds nothing."""
 
 _POLL_S = 0.005
-"""Real seconds between two looks at the clock, which may be a test's, while a call hangs."""
+"""Real seconds between two checks of the clock while a call hangs."""
 
 _PLACES = {
     BUS: re.compile(r"i2c-\d+"),
@@ -118,11 +66,11 @@ _PLACES = {
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of `kind` at `device` from `at` seconds on for `duration` seconds (None: until cleared).
+    """A fault of `kind` at `device`, which begins `at` seconds after it is injected.
 
-    `at` counts from when the fault is injected, which is the start for those of a file. Each message meets it
-    with `probability`, by dice of its own from `seed`. Only noise and drift have an `amount`, and need it.
-    Raises `FaultError` where it makes no sense.
+    It lasts `duration` seconds (None: until cleared). It meets each message with `probability`, by its own
+    random generator from `seed`. Noise and drift need an `amount`; other kinds have none. Raises `FaultError`
+    for an invalid combination.
     """
 
     kind: str
@@ -167,7 +115,7 @@ class Fault:
 
 
 class Faults:
-    """The faults of one simulated machine, and the wire that has them. Safe to use from several threads."""
+    """The faults of one simulated machine, and its wires. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -187,12 +135,12 @@ class Faults:
             self.inject(fault)
 
     def inject(self, fault: Fault) -> None:
-        """Add a fault; its time counts from now."""
+        """Add a fault. Its time counts from now."""
         with self._changed:
             self._armed = [*self._not_over(), _Armed(fault, self._monotonic())]
 
     def clear(self, device: str | None = None) -> int:
-        """Take away all faults, or those of one device as they name it. How many there were."""
+        """Remove all faults, or those of one device; returns how many."""
         with self._changed:
             present = self._not_over()
             self._armed = [armed for armed in present if device not in (None, armed.fault.device)]
@@ -200,51 +148,53 @@ class Faults:
             return len(present) - len(self._armed)
 
     def active(self) -> list[Fault]:
-        """The faults that are in force or will be."""
+        """The faults that are not over."""
         with self._changed:
             return [armed.fault for armed in self._not_over()]
 
     def close(self) -> None:
-        """End all calls that hang, and let none hang any more. Closing twice does nothing."""
+        """End all hanging calls, and let no further call hang. Closing twice does nothing."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
 
     @property
     def hanging(self) -> int:
-        """How many calls hang now."""
+        """The number of calls that hang now."""
         return len(self._held)
 
     def hangs(self, thread: threading.Thread) -> bool:
-        """Whether a call of this thread hangs and the fault is not over."""
+        """Whether a call of this thread hangs, and its fault is not over."""
         with self._changed:
             return self._keeps_hanging(self._held.get(thread, []))
 
     def wire(self, message: I2CMessage, forward: Forward) -> bytes:
-        """Pass a message on through the faults that it meets. For `I2CAdapter`."""
-        met = self._met_by(*_names(message), kinds=MESSAGE_FAULTS) if self._armed else []
+        """Pass a message on through its faults. For `I2CAdapter`."""
+        met = self._met_by(*_names(message), kinds=ON_MESSAGES) if self._armed else []
         for strike in met:
-            forward = _through(MESSAGE_FAULTS[strike.fault.kind], strike, forward)
+            forward = _through(struck_message, strike, forward)
         answer = forward(message)
         if not met and message.data is None and len(answer) >= len(self.last_frame(message)):
             self.remember(message, answer)
         return answer
 
     def serial_wire(self, query: Query, forward: SerialForward) -> list[bytes]:
-        """Pass a command on, and its answer back, through the faults that it meets. For `SerialPorts`."""
-        met = self._met_by(query.device, query.port, kinds=QUERY_FAULTS)
+        """Pass a command and its answer through its faults. For `SerialPorts`."""
+        met = self._met_by(query.device, query.port, kinds=ON_QUERIES)
         for strike in met:
-            forward = _through(QUERY_FAULTS[strike.fault.kind], strike, forward)
+            forward = _through(struck_query, strike, forward)
         pieces = forward(query)
         if not met and any(pieces):
             self.remember(query, b"".join(pieces))
         return pieces
 
     def plug(self, port: str, device: str) -> str | None:
-        """The name by which a chip's port goes now, None while it is unplugged. For `SerialPorts`."""
-        name: str | None = port
-        for strike in self._met_by(device, port, kinds=PLUG_FAULTS):
-            name = None if name is None else PLUG_FAULTS[strike.fault.kind](name)
+        """The present name of a chip's port, None while it is unplugged. For `SerialPorts`."""
+        name = port
+        for strike in self._met_by(device, port, kinds=ON_PLUGS):
+            if strike.fault.kind == "unplugged":
+                return None
+            name = renamed(name)
         return name
 
     def is_refused(self, pin: int) -> bool:
@@ -252,16 +202,16 @@ class Faults:
         return bool(self._met_by(f"gpio-{pin}", kinds=("refused",)))
 
     def hold(self, message: I2CMessage) -> None:
-        """Block while a message hangs; OSError (ETIMEDOUT) then. For `I2CAdapter`."""
+        """Block while a message hangs, then raise OSError (ETIMEDOUT). For `I2CAdapter`."""
         if self._armed:
             self._hold(*_names(message))
 
     def hold_pin(self, pin: int) -> None:
-        """Block while a write to a pin (BCM) hangs; OSError (ETIMEDOUT) then. For `SimulatedGpio`."""
+        """Block while a write to a pin (BCM) hangs, then raise OSError (ETIMEDOUT). For `SimulatedGpio`."""
         self._hold(f"gpio-{pin}")
 
     def pulsed(self, bus: int, count: int) -> None:
-        """Let nine clock pulses or more free a bus that is stuck. For `I2CAdapter`."""
+        """Free a stuck bus after nine clock pulses or more. For `I2CAdapter`."""
         if count < CLEARING_PULSES:
             return
         with self._changed:
@@ -274,20 +224,20 @@ class Faults:
             ]
 
     def pause(self) -> None:
-        """Let the time between two pieces of a frame pass."""
+        """Sleep for the time between two pieces of a frame."""
         self._sleep(PAUSE_S)
 
     def hold_the_clock(self) -> None:
-        """Let the time pass after which the adapter gives up."""
+        """Sleep for the time limit of the adapter."""
         self._sleep(BUS_TIMEOUT_S)
 
     def last_frame(self, message: I2CMessage | Query) -> bytes:
-        """The last measurement that came from there: from an address the longest answer. Empty before."""
+        """The last measurement from there; of an address its longest answer. Empty before the first."""
         with self._changed:
             return self._frames.get(_place(message), b"")
 
     def remember(self, message: I2CMessage | Query, frame: bytes) -> None:
-        """Take `frame` for the last measurement from there."""
+        """Save `frame` as the last measurement from there."""
         with self._changed:
             self._frames[_place(message)] = frame
 
@@ -354,7 +304,7 @@ def _through(
 
 
 def _names(message: I2CMessage) -> tuple[str, str, str]:
-    """The devices by which a fault meets it: chip, address, bus."""
+    """The devices that a fault may name for it: chip, address, bus."""
     bus = f"i2c-{message.bus}"
     return message.device, f"{bus}:{message.address:#04x}", bus
 
@@ -383,7 +333,7 @@ _TYPE_NAMES = {str: "text", int: "a whole number", float: "a number"}
 
 
 def load_faults(path: Path) -> list[Fault]:
-    """The faults of a file, in its order. Raises `FaultFileError` naming file, entry, key and reason."""
+    """The faults of a file, in its order. Raises `FaultFileError` with file, entry, key and reason."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -400,7 +350,7 @@ def load_faults(path: Path) -> list[Fault]:
 
 
 def parse_fault(entry: Mapping[str, Any]) -> Fault:
-    """A fault from the keys and values of an entry of a file. Raises `FaultError`."""
+    """The fault of an entry of a file. Raises `FaultError`."""
     for key, value in entry.items():
         if key not in _TYPES:
             raise FaultError(f"unknown key {key!r}; known are {', '.join(_TYPES)}", key=key)
