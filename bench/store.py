@@ -207,13 +207,13 @@ async def _bytes_with_a_recipe(folder: Path) -> float:
     maker = PointMaker(local.device)
     journal = RunJournal(local, outbox, maker, "environment_1")
     run = Run("lettuce_basic", {}, start=0.0, elapsed=0.0, seen=0.0, run_id=maker.new_id(0.0))
-    await journal.commit(run.kept(), "recipe_start", "lettuce_basic", 0.0, {"_id": run.run_id})
+    await journal.commit(run.saved(), "recipe_start", "lettuce_basic", 0.0, {"_id": run.run_id})
     process = Process(os.getpid(), 0)
     before, number = process.written(), 0
     for moment in range(0, RECIPE_S, POINT_EACH_S):
         run.elapsed = run.seen = run.lasted = run.monotonic = float(moment)
         if moment % 60 == 0:
-            await journal.progress(run.kept())
+            await journal.progress(run.saved())
         made = point(moment)
         outbox.add(maker.make("environment_1", made["variable"], made["value"], made["timestamp"]))
         await outbox.flush()

@@ -115,7 +115,7 @@ TWICE = """{"format": "phased",
 def test_a_key_that_stands_twice_is_an_error_with_its_line(written):
     done = said("check", written(TWICE))
     assert done.exit_code == 1
-    assert done.stdout.splitlines()[0] == 'error    /: line 4: the key "course" stands twice in one object'
+    assert done.stdout.splitlines()[0] == 'error    /: line 4: the key "course" is repeated in one object'
     for command in (["show"], ["put"]):
         refused = said(*command, written(TWICE))
         assert refused.exit_code != 0

@@ -58,9 +58,9 @@ async def test_a_recipe_is_stored_listed_run_and_stopped_at_the_terminal(tmp_pat
             "duration": 6 * 86_400.0,
             "state": "running",
         }
-        assert "goes on with the phase growth" in await ask("skip", "2")
+        assert "has skipped to the phase growth" in await ask("skip", "2")
         assert "has been paused" in await ask("pause")
-        assert "goes on" in await ask("resume")
+        assert "has been resumed" in await ask("resume")
         assert "has been stopped" in await ask("stop")
         assert "no recipe is running" in await ask("stop", status=1)
         for verb in ("start", "show"):

@@ -102,7 +102,7 @@ async def live(job: dict[str, Any]) -> None:
             asyncio.create_task(write_down(set_points, log), name="log"),
         ]
         clock.writing += 1
-        while not runner._loaded:  # noqa: ASYNC110  it tells nobody
+        while not runner.is_loaded:  # noqa: ASYNC110  there is no event
             await asyncio.sleep(0)
         if (await outbox_starts(local)) == 0:
             answer = await bus.services.get("e/start_recipe").call(["whole"])

@@ -92,9 +92,7 @@ async def test_the_start_of_a_recipe_names_the_set_points_that_it_leaves_in_forc
         await chamber.post("light_intensity_red", 0.0)
         await chamber.post(TEMPERATURE, 30)
         answer = await chamber.start("r")
-        assert answer["message"].endswith(
-            "leaves in force what is set by hand: light_intensity_red 0 fraction"
-        )
+        assert answer["message"].endswith("set points by hand stay in force: light_intensity_red 0 fraction")
 
 
 @pytest.mark.parametrize(("early", "expected"), [(19, 19), (None, None)])
@@ -130,7 +128,7 @@ async def test_a_disk_that_is_full_lets_a_set_point_pass_and_the_answer_says_tha
     async with chamber.on():
         chamber.set_points_by_hand.broken = True
         words = await chamber.post(TEMPERATURE, 21.5)
-        assert words == "it is not kept over a restart: [Errno 28] No space left on device"
+        assert words == "could not be saved, so it ends with a restart: [Errno 28] No space left on device"
         assert now(chamber) == 21.5
         chamber.set_points_by_hand.broken = False
         await chamber.clock.advance(1)
@@ -183,8 +181,8 @@ async def test_it_holds_over_the_recipe_until_that_changes_the_variable(chamber)
         await chamber.clock.advance(10)
         words = await chamber.post(TEMPERATURE, 30)
         over = "the recipe r (20 degC) until it next changes air_temperature, in 1 min 30 s"
-        assert words == f"holds over {over}, or until it is released: {RELEASE}"
-        assert events(chamber) == f"air_temperature 30 degC by hand (by anna) holds over {over}"
+        assert words == f"overrides {over}, or until you release it: {RELEASE}"
+        assert events(chamber) == f"air_temperature 30 degC by hand (by anna) overrides {over}"
         (told,) = chamber.bus.find_node("e/set_points").details()["set_points"]
         assert told["over"] == over
         assert await over_time(chamber, 1, 50, 89, 91) == [30, 30, 30, 25]
@@ -195,7 +193,7 @@ async def test_it_holds_over_the_recipe_until_that_changes_the_variable(chamber)
 
 
 async def test_a_release_of_what_is_not_held_says_so(chamber):
-    words = f"there was no set point of {TEMPERATURE} by hand to release"
+    words = f"{TEMPERATURE} had no set point by hand to release"
     async with chamber.on():
         assert await chamber.post(TEMPERATURE, None) == words
         await chamber.start()

@@ -40,11 +40,11 @@ NIGHT = daily(("06:00", 8000), ("22:00", 0))
     [
         (simple((0, AIR, 75), (60, AIR, 70)), "/operations/0", "75 degF would be 23.9 degC"),
         (simple((0, LIGHT, 80), (60, LIGHT, 0)), "/operations/0", "no light_illuminance of this recipe is"),
-        (simple((0, "air_humidity", 0.8), (60, "air_humidity", 0.7)), "/operations/0", "share of something?"),
+        (simple((0, "air_humidity", 0.8), (60, "air_humidity", 0.7)), "/operations/0", "is this a fraction?"),
         (
             simple((0, LIGHT, 8000), (3 * DAY_S, LIGHT, 0)),
             "/operations",
-            "lit 24 h a day, for 72 h without a dark one",
+            "lit 24 h a day, for 72 h without a dark hour",
         ),
         (
             simple((0, LIGHT, 8000), (DAY_S, LIGHT, 9000), (2 * DAY_S, AIR, 20)),

@@ -112,7 +112,7 @@ def test_a_value_in_a_unit_that_the_recipe_names_is_converted(variable, unit, va
 
 def test_conductivity_without_a_unit_is_never_taken_silently():
     name = "water_electrical_conductivity"
-    words = f"{name} is taken in mS/cm; openag_brain took it in uS/cm; "
+    words = f"{name} is in mS/cm here and was in uS/cm in openag_brain; "
     flexible = {"format": "flexformat", "phases": [phase("p", {name: spans((0, 24, 1.8))})]}
     assert sentences(flexible) == [words + "name the unit in variable_units"]
     large = {"format": "flexformat", "phases": [phase("p", {name: spans((0, 24, 1800))})]}

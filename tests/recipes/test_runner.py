@@ -44,6 +44,11 @@ async def test_a_start_is_durable_when_it_is_answered(on):
     assert on.set_points() == {TEMPERATURE: 20}
 
 
+async def test_the_names_of_the_saved_run_are_those_of_older_versions(on):
+    await on.start()
+    assert {"elapsed", "seen", "course", "anchor", "paused", "lasted", "confirmed"} <= on.journal.run.keys()
+
+
 async def test_every_set_point_is_published_again_each_second(on):
     await on.start()
     await on.clock.advance(300)
@@ -132,7 +137,7 @@ async def test_each_run_of_the_same_recipe_has_its_start_and_its_end(on):
 async def test_a_malformed_id_is_refused(on, recipe_id):
     answer = await on.start(recipe_id)
     assert not answer["success"]
-    assert "recipe_id: expected a text of 1 to 200 printable characters" in answer["message"]
+    assert "recipe_id: expected 1 to 200 printable characters" in answer["message"]
 
 
 async def test_an_unknown_recipe_is_refused_by_name(on):
@@ -444,8 +449,8 @@ async def test_until_the_journal_is_read_starts_and_stops_are_refused_then_it_re
         await chamber.start()
     chamber.journal.broken = True
     async with chamber.on():
-        assert "not known yet" in (await chamber.start())["message"]
-        assert "not known yet" in (await chamber.stop())["message"]
+        assert "has not been read yet" in (await chamber.start())["message"]
+        assert "has not been read yet" in (await chamber.stop())["message"]
         chamber.journal.broken = False
         await chamber.clock.advance(31)
         await chamber.clock.until(lambda: chamber.set_points() == {TEMPERATURE: 20})

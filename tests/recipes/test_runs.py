@@ -105,7 +105,7 @@ async def test_a_recipe_can_begin_in_the_middle(on):
 async def test_an_offset_beyond_the_end_is_refused_and_starts_nothing(on):
     answer = await on.start("weeks", 14 * ROUND)
     assert answer["success"] is False
-    assert "offset: 20160 s is not before the recipe's end" in answer["message"]
+    assert "offset: 20160 s is not before the end of the recipe" in answer["message"]
     assert (on.journal.points, on.parameter("current_recipe")) == ([], "")
 
 
@@ -158,7 +158,7 @@ async def test_what_has_ended_can_not_be_changed_though_its_end_could_not_be_rec
     on.journal.broken = False
     on.journal.hold = asyncio.Event()
     answer = await on.call("skip_to_phase", "early")
-    assert "has ended, which is not recorded yet" in answer["message"]
+    assert "has ended, but its end is not recorded yet" in answer["message"]
     on.journal.hold = None
 
 
@@ -166,9 +166,11 @@ async def test_what_has_ended_can_not_be_changed_though_its_end_could_not_be_rec
 async def test_skipping_goes_to_where_a_phase_begins(on, phase):
     await on.start("weeks")
     await on.clock.advance(MINUTE)
-    assert (await on.ask("skip_to_phase", phase))["message"] == "the recipe weeks goes on with the phase late"
+    assert (await on.ask("skip_to_phase", phase))[
+        "message"
+    ] == "the recipe weeks has skipped to the phase late"
     assert (state(on)["elapsed"], on.set_points()) == (7 * ROUND, {LIGHT: 9000})
-    assert "goes on with the phase late" in events(on)
+    assert "has skipped to the phase late" in events(on)
     await on.clock.advance(ROUND)
     assert state(on)["elapsed"] == 8 * ROUND
 
@@ -184,7 +186,7 @@ async def test_skipping_back_is_as_good_and_survives_a_kill(chamber):
 async def test_a_phase_without_a_name_is_named_so_in_the_refusal(on):
     await on.start("day")
     answer = await on.ask("skip_to_phase", "2")
-    assert answer["message"] == 'phase: there is none like "2"; the recipe has 1 phase: 1 (without a name)'
+    assert answer["message"] == 'phase: there is no phase "2"; the recipe has 1 phase: 1 (without a name)'
 
 
 @pytest.mark.parametrize("phase", ["middle", 0, 3, True, None, 1.5, ["late"], "\uff13", "9" * 5000])
@@ -536,16 +538,16 @@ async def test_an_end_that_came_without_power_is_at_the_end_of_the_recipe(chambe
 
 async def test_outputs_are_let_go_of_though_the_parameters_can_not_be_set(on, monkeypatch):
     await on.start("weeks")
-    keep = on.runner._status.keep
+    save = on.runner._status.save
 
     async def busy(_active):
         raise BusyError("sets", 256)
 
-    monkeypatch.setattr(on.runner._status, "keep", busy)
+    monkeypatch.setattr(on.runner._status, "save", busy)
     assert (await on.stop())["success"]
     assert (on.desired(LIGHT).quality, on.desired(LIGHT).value) == (Quality.STALE, None)
     assert on.parameter("current_recipe") == "weeks"
-    monkeypatch.setattr(on.runner._status, "keep", keep)
+    monkeypatch.setattr(on.runner._status, "save", save)
     await on.clock.advance(2)
     assert on.parameter("current_recipe") == ""
 
@@ -703,7 +705,7 @@ async def test_a_recipe_by_the_time_of_day_does_not_start_before_the_clock_is_se
 
 async def test_a_clock_that_no_time_server_has_confirmed_is_warned_of(on):
     on.clock.synchronised = False
-    assert "no time server has confirmed" in (await on.start("wall"))["message"]
+    assert "clock is not synchronised" in (await on.start("wall"))["message"]
     await on.stop()
     assert "time server" not in (await on.start("weeks"))["message"]
 

@@ -127,7 +127,7 @@ class Chamber:
     @asynccontextmanager
     async def on(self):
         async with running(self.clock, self.boot()):
-            await self.clock.until(lambda: self.runner._loaded or self.journal.broken)
+            await self.clock.until(lambda: self.runner.is_loaded or self.journal.broken)
             await self.clock.settle()
             yield
         self.kept = {name: self.bus.parameters.get(name) for name in self.bus.parameters.names()}

@@ -81,8 +81,8 @@ async def test_a_set_point_survives_a_kill_holds_over_a_recipe_and_ends_with_a_p
             assert (await typed("recipe", "put", str(file), *where, **login)).status == 0
             assert (await typed("recipe", "start", "steady", *where)).status == 0
             printed = await typed("topic", "pub", TOPIC, "100", *where)
-            assert printed.err.startswith("growd: holds over the recipe steady (8000 lux) until it next")
-            assert printed.err.endswith(f"until it is released: {RELEASE}\n")
+            assert printed.err.startswith("growd: overrides the recipe steady (8000 lux) until it next")
+            assert printed.err.endswith(f"until you release it: {RELEASE}\n")
             told = (await typed("status", *where)).out
             assert "light_illuminance 100 lux by hand, by 127.0.0.1, for" in told
             assert ", revision 1" in told

@@ -1,4 +1,4 @@
-"""Set points by hand: kept over restarts, and held over a recipe until it next changes the variable."""
+"""Set points by hand: they survive restarts, and override a recipe until it next changes the variable."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_KEPT: Final = "; it is not kept over a restart: "
+_NOT_SAVED: Final = "; could not be saved, so it ends with a restart: "
 
 
 class SetPoint(msgspec.Struct, forbid_unknown_fields=True):
     """A set point by hand: its value, who set it, and when (UNIX seconds).
 
-    `over` is the set point of the recipe that it holds over (see `Plan.written`); None where no recipe drove
-    the variable then.
+    `over` is the set point of the recipe that it overrides (see `Plan.written`), None without one.
     """
 
     value: float
@@ -42,60 +41,57 @@ class SetPoint(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SetPointStore(Protocol):
-    """Where set points by hand are kept. Each call raises OSError if it can't be done."""
+    """Where set points by hand are saved. Each call raises OSError if it fails."""
 
     async def load(self) -> dict[str, Any]:
-        """Those that were saved last, by variable."""
+        """The saved set points, by variable."""
 
     async def save(self, set_points: dict[str, Any]) -> None:
-        """Keep these and no others. They are on the disk when this returns."""
+        """Replace the saved set points, durably."""
 
 
-class Driver(Protocol):
-    """What drives the set points of an environment beside people: the recipe."""
+class SetPointDriver(Protocol):
+    """The recipe, as the other source of set points."""
 
     def written(self, variable: str) -> Written | None:
-        """The recipe's set point in force; None where none runs, or it has not set the variable yet."""
+        """The recipe's set point in force; None if no recipe runs or it has not set the variable yet."""
 
-    def in_words(self, variable: str) -> str:
-        """The recipe, its value, and until when it is: "the recipe demo_day (8000 lux) until ..."."""
+    def describe(self, variable: str) -> str:
+        """The recipe, its value, and when it changes that: "the recipe demo_day (8000 lux) until ..."."""
 
-    def take_back(self, variable: str) -> None:
-        """Publish the recipe's set point again, if it has one: somebody released theirs."""
+    def publish_again(self, variable: str) -> None:
+        """Publish the recipe's set point again, if it has one, after one by hand was released."""
 
 
 class SetPointsByHand:
-    """What clients publish on `<environment>/desired/<variable>`, and what becomes of it.
+    """The set points that clients publish on `<environment>/desired/<variable>`.
 
-    A set point holds until somebody releases it, or a recipe takes the variable over: when it starts, or when
-    it first sets the variable. One that is set while a recipe drives the variable holds over the recipe until
-    that changes the variable (`Plan.written` differs): not along a ramp, not by publishing the same value
-    each second, not when a cycle repeats the value. A pause of the recipe and a restart of growd change
-    nothing about it; a skip ends it where the recipe has another set point there; the end of the recipe
-    releases it.
+    A set point is in force until it is released, or until a recipe first sets the variable. One that is set
+    while a recipe drives the variable overrides the recipe until the recipe next changes the variable
+    (`Plan.written` differs). A ramp or a repeated value is not a change. A skip ends the override if the
+    recipe's set point differs there, and the end of the recipe releases it. A pause or a restart does not.
 
-    A client's message is answered once the set point is on the disk in `store`, or with the reason why it is
-    not. `store` None keeps nothing. A set point outside `reach`, what the actuators can do, is answered with
-    that.
+    A client is answered once the set point is saved in `store` (None saves nothing), or with the reason why
+    it is not, and with a warning if it is outside `reach`, the range of the actuators.
     """
 
     def __init__(
-        self, bus: Bus, environment: str, driver: Driver, happened: Callable[[str], None],
+        self, bus: Bus, environment: str, driver: SetPointDriver, report: Callable[[str], None],
         store: SetPointStore | None, *, reach: Reach | None = None,
     ) -> None:  # fmt: skip
         self.node: Node = bus.node(f"{environment}/set_points")
         self._topics = bus.topics
         self._environment = environment
         self._driver = driver
-        self._happened = happened
+        self._report = report
         self._store = store
         self._reach = {} if reach is None else reach
         self._held: dict[str, SetPoint] = {}
         self._is_saved = True
         for variable in VARIABLES:
             topic = self._topic(variable)
-            topic.keeper = partial(self._taken, variable)
-            topic.remarks.append(partial(self._beyond, variable))
+            topic.keeper = partial(self._on_client_message, variable)
+            topic.remarks.append(partial(self._range_warning, variable))
         self.node.describe("set_points", self._described)
 
     def _topic(self, variable: str) -> Topic:
@@ -104,14 +100,14 @@ class SetPointsByHand:
     def __contains__(self, variable: str) -> bool:
         return variable in self._held
 
-    def beside(self, variables: Iterable[str]) -> str:
-        """What to say at the start of a recipe of these: the set points that it leaves in force."""
+    def outside(self, variables: Iterable[str]) -> str:
+        """The warning at the start of a recipe of these variables: other set points by hand stay in force."""
         left = sorted(self._held.keys() - variables)
         shown = ", ".join(_shown(variable, self._held[variable].value) for variable in left)
-        return f"; warning: the recipe leaves in force what is set by hand: {shown}" if left else ""
+        return f"; warning: set points by hand stay in force: {shown}" if left else ""
 
-    def stands(self, variable: str, written: Written | None) -> bool:
-        """Whether a set point by hand holds; it is dropped where not. `written` is that of the recipe."""
+    def holds(self, variable: str, written: Written | None) -> bool:
+        """Whether a set point by hand is in force; drops an ended one. `written` is that of the recipe."""
         held = self._held.get(variable)
         if held is None:
             return False
@@ -120,45 +116,45 @@ class SetPointsByHand:
         self.drop(variable)
         if held.over is not None and written is not None:
             now = "releases it" if written[0] is None else f"sets {_shown(variable, written[0])}"
-            self._happened(f"{_shown(variable, held.value)} by hand ends: the recipe {now}")
+            self._report(f"{_shown(variable, held.value)} by hand ends: the recipe {now}")
         return False
 
     def drop(self, variable: str) -> None:
-        """Forget a set point, which somebody else releases or replaces on the topic."""
+        """Forget a set point, which the caller releases or replaces on the topic."""
         if self._held.pop(variable, None) is not None:
             self._is_saved = False
 
     async def restore(self) -> None:
-        """Publish the set points that were kept and still hold. Raises OSError.
+        """Publish the saved set points that are still in force. Raises OSError.
 
-        A client may have published before, and before anybody listened: that counts.
+        A message that a client published before takes precedence.
         """
-        kept = {} if self._store is None else await self._store.load()
+        saved = {} if self._store is None else await self._store.load()
         for variable in VARIABLES:
             last = self._topic(variable).last
             if last is not None and last.value is not None and variable not in self._held:
-                self._hold(variable, last, "a client, while growd started")
-            elif last is None and variable in kept:
-                self._restore(variable, kept[variable])
-        self._is_saved = msgspec.to_builtins(self._held) == kept
+                self._set(variable, last, "a client, while growd started")
+            elif last is None and variable in saved:
+                self._restore(variable, saved[variable])
+        self._is_saved = msgspec.to_builtins(self._held) == saved
         await self.save()
 
-    def _restore(self, variable: str, kept: Any) -> None:
+    def _restore(self, variable: str, saved: Any) -> None:
         publisher = self.node.publisher(f"{self._environment}/desired/{variable}")
         try:
-            held = self._held[variable] = msgspec.convert(kept, SetPoint)
-            if self.stands(variable, self._driver.written(variable)):
+            held = self._held[variable] = msgspec.convert(saved, SetPoint)
+            if self.holds(variable, self._driver.written(variable)):
                 publisher.publish(held.value)
                 words = f"{_shown(variable, held.value)}, set by {held.by}"
                 _log.info("%s: restored the set point by hand: %s", self._environment, words)
                 return
         except (msgspec.ValidationError, InvalidValueError) as error:
-            _log.warning("%s: dropped the kept set point of %s: %s", self._environment, variable, error)
+            _log.warning("%s: dropped the saved set point of %s: %s", self._environment, variable, error)
             self.drop(variable)
         publisher.publish(None, Quality.STALE)
 
     async def save(self) -> None:
-        """Save what has changed since the last time. Raises OSError."""
+        """Save changes. Raises OSError."""
         if self._is_saved:
             return
         self._is_saved = True
@@ -169,29 +165,29 @@ class SetPointsByHand:
             self._is_saved = False
             raise
 
-    async def _taken(self, variable: str, message: Message, who: str) -> str:
-        """A client has published: note it, save it, and say what there is to say."""
-        words = self._release(variable) if message.value is None else self._hold(variable, message, who)
+    async def _on_client_message(self, variable: str, message: Message, who: str) -> str:
+        """Set or release, save, and return the message for the client."""
+        words = self._release(variable) if message.value is None else self._set(variable, message, who)
         try:
             await self.save()
         except OSError as error:
-            words += f"{_KEPT if words else _KEPT.removeprefix('; ')}{error}"
+            words += f"{_NOT_SAVED if words else _NOT_SAVED.removeprefix('; ')}{error}"
         return words
 
-    def _beyond(self, variable: str, message: Message) -> str:
+    def _range_warning(self, variable: str, message: Message) -> str:
         return "" if message.value is None else beyond(self._reach, variable, message.value)
 
     def _release(self, variable: str) -> str:
-        was_held = variable in self._held
+        was_set = variable in self._held
         self.drop(variable)
         is_driven = self._driver.written(variable) is not None
-        self._driver.take_back(variable)
-        words = "released" if was_held else f"there was no set point of {variable} by hand to release"
+        self._driver.publish_again(variable)
+        words = "released" if was_set else f"{variable} had no set point by hand to release"
         if is_driven:
-            return f"{words}; now in force: {self._driver.in_words(variable)}"
-        return "" if was_held else words
+            return f"{words}; now in force: {self._driver.describe(variable)}"
+        return "" if was_set else words
 
-    def _hold(self, variable: str, message: Message, who: str) -> str:
+    def _set(self, variable: str, message: Message, who: str) -> str:
         over = self._driver.written(variable)
         before = self._held.get(variable)
         if before is None or (before.value, before.over) != (message.value, over):
@@ -199,10 +195,10 @@ class SetPointsByHand:
             self._is_saved = False
         if over is None:
             return ""
-        words = f"holds over {self._driver.in_words(variable)}"
+        words = f"overrides {self._driver.describe(variable)}"
         if before is None or before.over != over:
-            self._happened(f"{_shown(variable, message.value)} by hand (by {who}) {words}")
-        return f"{words}, or until it is released: growd topic release {message.topic}"
+            self._report(f"{_shown(variable, message.value)} by hand (by {who}) {words}")
+        return f"{words}, or until you release it: growd topic release {message.topic}"
 
     def _described(self) -> list[dict[str, Any]]:
         """For `growd status`."""
@@ -214,7 +210,7 @@ class SetPointsByHand:
                 "unit": VARIABLES[variable].unit,
                 "by": held.by,
                 "since": held.since,
-                "over": "" if held.over is None else self._driver.in_words(variable),
+                "over": "" if held.over is None else self._driver.describe(variable),
             }
             for variable, held in sorted(self._held.items())
         ]

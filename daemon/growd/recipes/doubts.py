@@ -1,4 +1,4 @@
-"""Warnings on a valid recipe that is probably not what its author meant."""
+"""Warnings on a valid recipe that probably has a mistake."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ LIGHT: Final = frozenset({"light_illuminance", "light_ppfd"}) | {
     name for name in VARIABLES if name.startswith("light_intensity_")
 }
 HOT_DEGC: Final = 45.0
-"""No crop is grown above this temperature; most room temperatures in degrees Fahrenheit are."""
+"""Too hot for any crop; most room temperatures in degrees Fahrenheit are above it."""
 
 FRACTIONS: Final = {"light_illuminance": 100.0, "light_ppfd": 1.0, "air_humidity": 1.0}
-"""A recipe whose largest value is not above this probably gives a percentage or a fraction."""
+"""If the largest value of a recipe is at most this, it is probably a percentage or a fraction."""
 
 MINUTE_S: Final = 60.0
 HOUR_S: Final = 3_600.0
 
 
 def doubts(form: RecipeFormat, recipe: dict[str, Any], plan: Plan) -> Iterator[RecipeFinding]:
-    """All doubts about a recipe without errors."""
+    """All warnings of this module on a recipe without errors."""
     yield from _check_values(form.set_points(recipe))
     if 0 < plan.duration < MINUTE_S:
         words = f"the whole recipe lasts {plan.duration:.3g} s; are its times in another unit?"
@@ -40,15 +40,15 @@ def doubts(form: RecipeFormat, recipe: dict[str, Any], plan: Plan) -> Iterator[R
 
 
 def check_openag_unit(place: str, variable: str, remedy: str) -> Iterator[RecipeFinding]:
-    """That a variable without a named unit had the same one in openag_brain."""
+    """Warn if a variable without a named unit had another one in openag_brain."""
     theirs = UNLIKE_OPENAG.get(variable)
     if theirs is not None:
         own = VARIABLES[variable].unit
-        yield warning(place, f"{variable} is taken in {own}; openag_brain took it in {theirs}; {remedy}")
+        yield warning(place, f"{variable} is in {own} here and was in {theirs} in openag_brain; {remedy}")
 
 
 def _check_values(places: Iterator[tuple[str, str, float]]) -> Iterator[RecipeFinding]:
-    """Once for each variable: temperatures in degF, shares where there should be lux or percent."""
+    """Once for each variable: temperatures in degF, fractions instead of lux or percent."""
     highest: dict[str, tuple[float, str]] = {}
     for place, variable, value in places:
         if variable not in highest or value > highest[variable][0]:
@@ -60,24 +60,24 @@ def _check_values(places: Iterator[tuple[str, str, float]]) -> Iterator[RecipeFi
             words = f"{value:g} degC is too hot for a crop; {value:g} degF would be {celsius:.3g} degC"
             yield warning(place, words)
         elif 0 < value <= FRACTIONS.get(variable, 0.0):
-            words = f"no {variable} of this recipe is above {value:g} {unit}; is that a share of something?"
+            words = f"no {variable} of this recipe is above {value:g} {unit}; is this a fraction?"
             yield warning(place, words)
 
 
 def _check_dark(plan: Plan, root: str) -> Iterator[RecipeFinding]:
-    """Once for each variable of light: that it goes dark at least once a day."""
+    """Once for each light variable: no dark time in 24 hours."""
     for variable in sorted(LIGHT & set(plan.variables)):
         for number, phase in enumerate(plan.phases):
             lit = _longest_lit(plan, phase, variable)
             if lit >= DAY_S:
                 where = f"/phases/{number}" if root == "phases" else f"/{root}"
-                words = f"{variable} is lit 24 h a day, for {lit / HOUR_S:.4g} h without a dark one"
+                words = f"{variable} is lit 24 h a day, for {lit / HOUR_S:.4g} h without a dark hour"
                 yield warning(where, words)
                 break
 
 
 def _longest_lit(plan: Plan, phase: Phase, variable: str) -> float:
-    """The longest time without dark in a phase, in seconds."""
+    """The longest lit time in a phase, in seconds."""
     track = phase.tracks.get(variable)
     if track is None:
         return phase.duration if _is_held_lit(plan, phase, variable) else 0.0
@@ -93,12 +93,12 @@ def _longest_lit(plan: Plan, phase: Phase, variable: str) -> float:
 
 
 def _is_held_lit(plan: Plan, phase: Phase, variable: str) -> bool:
-    """Whether a phase without the variable keeps it lit, whatever the time of day."""
+    """Whether a phase without the variable keeps it lit at every time of day."""
     return all((plan.value(variable, phase.begin, hour * HOUR_S) or 0) > 0 for hour in range(24))
 
 
 def _stretches(track: Track, end: float) -> Iterator[tuple[float, bool]]:
-    """How long each set point of a track lasts, and whether it is lit."""
+    """The duration of each set point of a track, and whether it is lit."""
     points = track.points
     for point, following in zip(points, points[1:] + points[:1], strict=True):
         until = end if point is points[-1] else following.at

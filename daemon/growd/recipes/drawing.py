@@ -1,4 +1,4 @@
-"""The plan of a recipe as a page or a figure shows it: phases, set points, and their course over time."""
+"""The plan of a recipe for pages and figures: phases, set points, and values over time."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from growd.recipes.plan import Phase, Plan, Track, Written
 
 MAX_DRAWN: Final = 30_000
-"""Moments that are looked at, of all variables together: some 60 000 numbers, a megabyte of JSON."""
+"""Limit of evaluated times for all variables: about 60 000 numbers, a megabyte of JSON."""
 
 MAX_AHEAD: Final = 5_000
-"""Moments that are looked at to find the next change of one variable."""
+"""Limit of evaluated times in a search for the next change of a variable."""
 
 MAX_WRITTEN: Final = 10_000
-"""Set points that are listed as written, of all phases together."""
+"""Limit of listed set points."""
 
-_SAMPLES: Final = 16  # of half a wave, which is drawn with straight lines
-_BEFORE_S: Final = 1e-5  # a moment before: small in every recipe, and large enough for a float of UNIX time
-_DECIMALS: Final = 2  # more than are worth storing
+_SAMPLES: Final = 16  # of half a sine wave, which is drawn with straight lines
+_BEFORE_S: Final = 1e-5  # just before an edge; above the resolution of UNIX time as a float
+_DECIMALS: Final = 2  # beyond the precision of the variable
 
 
 def plan_of(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzinfo | None) -> dict[str, Any]:
-    """The plan of a recipe without errors that starts at a UNIX time, as JSON can carry it.
+    """The plan, as JSON, of a recipe without errors that starts at a UNIX time.
 
-    `zone` is the time zone of its times of day, None that of the machine. All times are in seconds; those of
-    phases and series since the start, `at` since the beginning of the cycle or, if `daily`, since midnight.
-    A series is to be drawn with straight lines; a step has two points at one time, and null is no value.
-    `truncated` says that the series break off before the end, for they would have too many points;
-    `set_points_truncated` that only the first `MAX_WRITTEN` set points are listed.
+    `zone` is the time zone of times of day, None that of the machine. Times are in seconds: those of phases
+    and series since the start, `at` since the beginning of the cycle or, if `daily`, since midnight. Connect
+    the points of a series with straight lines; a step has two points at one time, and null is no value.
+    `truncated` means that the series end early, since they have too many points; `set_points_truncated` that
+    only the first `MAX_WRITTEN` set points are listed.
     """
     plan = FORMATS[recipe["format"]].plan(recipe)
     series, is_whole = _series(plan, start_wall, zone)
@@ -60,9 +60,9 @@ def plan_of(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzi
 def next_change(
     plan: Plan, variable: str, elapsed: float, start_wall: float, zone: tzinfo | None
 ) -> float | None:
-    """When a plan changes a variable next, in seconds since its start; `elapsed` is the present.
+    """When a plan next changes a variable, in seconds since its start; its end at the latest.
 
-    At its end at the latest. None where that is too far ahead to look for. Other arguments as for `plan_of`.
+    `elapsed` is the present. None if it is too far ahead to search. Other arguments as for `plan_of`.
     """
 
     def written(at: float) -> Written | None:
@@ -77,12 +77,12 @@ def next_change(
 
 
 def _is_longer(plan: Plan) -> bool:
-    """Whether it has more set points than are listed."""
+    """Whether it has more set points than `MAX_WRITTEN`."""
     return sum(len(track.points) for phase in plan.phases for track in phase.tracks.values()) > MAX_WRITTEN
 
 
 def _set_points(plan: Plan) -> Iterator[dict[str, Any]]:
-    """The first `MAX_WRITTEN` of them, by phase and variable."""
+    """The first `MAX_WRITTEN` set points, by phase and variable."""
     left = MAX_WRITTEN
     for number, phase in enumerate(plan.phases):
         for variable, track in phase.tracks.items():
@@ -105,7 +105,7 @@ def _set_points(plan: Plan) -> Iterator[dict[str, Any]]:
 def _series(
     plan: Plan, start: float, zone: tzinfo | None
 ) -> tuple[dict[str, list[tuple[float, float | None]]], bool]:
-    """The line of each variable, and whether all of them are whole."""
+    """The line of each variable, and whether all are complete."""
 
     def local(elapsed: float) -> float:
         return time_of_day(start + elapsed, zone) if plan.goes_by_local_time else 0.0
@@ -122,7 +122,7 @@ def _series(
 def _line(
     plan: Plan, variable: str, edges: list[float], local: Callable[[float], float]
 ) -> list[tuple[float, float | None]]:
-    """Through the value before each edge and that from it on."""
+    """The points before and at each edge."""
 
     def value(elapsed: float) -> float | None:
         found = plan.value(variable, elapsed, local(elapsed), local)
@@ -139,7 +139,7 @@ def _line(
 
 
 def _edges(plan: Plan, variable: str, start: float, zone: tzinfo | None) -> Iterator[float]:
-    """Where the line of a variable may turn, about in their order."""
+    """The times at which the line of a variable may turn, roughly in order."""
     for phase in plan.phases:
         yield phase.begin
         track = phase.tracks.get(variable)
@@ -158,20 +158,20 @@ def _cycles(phase: Phase, track: Track) -> Iterator[float]:
 
 
 def _days(phase: Phase, track: Track, start: float, zone: tzinfo | None) -> Iterator[float]:
-    """Times of day on each day, both where a clock shows one twice, and where clocks are changed."""
+    """Times of day on each day, both of a repeated one, and the changes of the clocks (DST)."""
     times = _turns(track)
     begin, end = start + phase.begin, start + phase.end
     day = datetime.fromtimestamp(begin, zone).date()
     while (midnight := datetime.combine(day, time(), zone)).timestamp() < end:
         day += timedelta(days=1)
-        local = [midnight + timedelta(seconds=turn) for turn in times]  # as the clock on the wall has it
+        local = [midnight + timedelta(seconds=turn) for turn in times]  # local time
         moments = {moment.replace(fold=fold).timestamp() for moment in local for fold in (0, 1)}
         change = _change(midnight.timestamp(), datetime.combine(day, time(), zone).timestamp(), zone)
         yield from sorted(moment - start for moment in moments | change)
 
 
 def _change(begin: float, end: float, zone: tzinfo | None) -> set[float]:
-    """When clocks are changed between two moments (UNIX seconds), to a second; nothing where they are not."""
+    """When clocks change between two UNIX times, to a second; empty if they do not."""
 
     def ahead(moment: float) -> timedelta | None:
         return datetime.fromtimestamp(moment, zone).astimezone(zone).utcoffset()
@@ -186,7 +186,7 @@ def _change(begin: float, end: float, zone: tzinfo | None) -> set[float]:
 
 
 def _turns(track: Track) -> list[float]:
-    """The times of a cycle at which its line turns, or is to be sampled."""
+    """The times of a cycle at which its line turns or is sampled."""
     turns = {point.at for point in track.points}
     for point, following in zip(track.points, track.points[1:] + track.points[:1], strict=True):
         if point.shape is Shape.SINE:

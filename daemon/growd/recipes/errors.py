@@ -1,4 +1,4 @@
-"""What can be wrong with a recipe, and with running one."""
+"""Errors of recipes and of running them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RecipeError(Exception):
 
 
 class InvalidRecipeError(RecipeError, ValueError):
-    """A recipe with errors: `findings` has all of them, each with its place."""
+    """A recipe with errors; `findings` has all of them."""
 
     def __init__(self, findings: list[RecipeFinding]) -> None:
         super().__init__("; ".join(str(finding) for finding in findings))
@@ -21,4 +21,4 @@ class InvalidRecipeError(RecipeError, ValueError):
 
 
 class RecipeRefusedError(RecipeError, RuntimeError):
-    """A start or a stop that can't be done; the sentence says why."""
+    """A request that can't be done now; the message says why."""

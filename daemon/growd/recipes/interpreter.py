@@ -54,7 +54,7 @@ def check(recipe: Any, reach: Reach | None = None) -> list[RecipeFinding]:
     """
     found: dict[Severity, list[RecipeFinding]] = {severity: [] for severity in Severity}
     for finding in _check(recipe):
-        # continue past many warnings: an error may be the last finding
+        # continue after many warnings: the last finding may be an error
         if len(found[finding.severity]) <= MAX_FINDINGS:
             found[finding.severity].append(finding)
         elif finding.severity is Severity.ERROR:

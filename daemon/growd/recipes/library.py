@@ -1,4 +1,4 @@
-"""The recipes that the database has: read, checked against what the environment can do, and shown."""
+"""The recipes in the database: read, checked for the environment, and drawn."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ if TYPE_CHECKING:
     from growd.recipes.status import ActiveRun
     from growd.runtime.clock import Clock
 
-MAX_ID: Final = 200  # characters, so that it fits in names and in a file of any kind
-FETCH_S: Final = 5.0  # real seconds, for the far side is real: who asks for a start waits for the answer
+MAX_ID: Final = 200  # characters
+FETCH_S: Final = 5.0  # in real time, also with a simulated clock: the database is real
 _ID: Final = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")
 
 
 class Library:
-    """Reads recipes with `fetch`; checks them against `reach`, what the actuators can do (None: anything).
+    """Reads recipes with `fetch`; checks them against `reach`, the range of the actuators (None: any).
 
-    `fetch(recipe_id)` returns the recipe document; it raises LookupError if there is none, and OSError or
-    RuntimeError if the database does not give it.
+    `fetch(recipe_id)` returns the recipe document. It raises LookupError if there is none, and OSError or
+    RuntimeError if the database fails.
 
-    Services: `<environment>/check_recipe` tells all there is to say of a recipe, of the database or as given;
-    `<environment>/recipe_plan` gives its whole plan as a page draws it, of the run that goes on where no id
-    is given.
+    Services: `<environment>/check_recipe` returns the errors and warnings on a recipe, from the database or
+    in the request; `<environment>/recipe_plan` returns the plan of a recipe, by default of the running one.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class Library:
     def serve(
         self, node: Node, environment: str, clock: Clock, running: Callable[[], ActiveRun | None]
     ) -> None:
-        """Offer the services on `node`; `running` gives the run that goes on."""
+        """Offer the services on `node`; `running` returns the active run."""
         self._clock = clock
         self._running = running
         node.serve(
@@ -58,26 +57,26 @@ class Library:
             self._answer_check,
             arguments=(
                 Field("recipe_id", Kind.STRING, default="", doc=_ID.doc),
-                Field("recipe", Kind.JSON, default=None, doc="a recipe that is in no database, instead"),
+                Field("recipe", Kind.JSON, default=None, doc="a recipe document, instead of recipe_id"),
             ),
             reply=(
                 *SUCCESS,
                 Field("valid", Kind.BOOL, default=False),
                 Field("findings", Kind.JSON, default=[]),
             ),
-            doc="Check a recipe: all errors and warnings; `valid` without an error. Starts nothing.",
+            doc="Check a recipe: all errors and warnings. `valid` is true without an error.",
         )
         node.serve(
             f"{environment}/recipe_plan",
             "growd/RecipePlan",
             self._answer_plan,
-            arguments=(Field("recipe_id", Kind.STRING, default="", doc="none for the one that runs"),),
+            arguments=(Field("recipe_id", Kind.STRING, default="", doc="by default the running recipe"),),
             reply=(*SUCCESS, Field("plan", Kind.JSON, default=None)),
-            doc="The plan of a recipe: phases, set points, and their course over time to be drawn.",
+            doc="The plan of a recipe: phases, set points, and their values over time, to draw.",
         )
 
     async def read(self, recipe_id: str) -> dict[str, Any]:
-        """The document. Raises `RecipeRefusedError`."""
+        """The document of a recipe. Raises `RecipeRefusedError`."""
         _check_id(recipe_id)
         try:
             async with asyncio.timeout(FETCH_S) as limit:
@@ -91,9 +90,9 @@ class Library:
             ) from error
 
     async def interpret(self, recipe_id: str, recipe: dict[str, Any]) -> tuple[Plan, list[RecipeFinding]]:
-        """The plan of a recipe, and the warnings on it. Raises `RecipeRefusedError` with all errors."""
+        """The plan of a recipe and the warnings. Raises `RecipeRefusedError` with all errors."""
         try:
-            # in a thread: a hundred thousand operations take too long for the event loop
+            # in a thread: a large recipe takes too long for the event loop
             return await asyncio.to_thread(interpret, recipe, self.reach)
         except InvalidRecipeError as error:
             raise RecipeRefusedError(f"the recipe {recipe_id} is not valid: {error}") from error
@@ -104,18 +103,18 @@ class Library:
         except RecipeRefusedError as error:
             return {"success": False, "message": str(error)}
         findings = await asyncio.to_thread(check, document, self.reach)
-        told = [
+        found = [
             {"severity": str(each.severity), "pointer": each.pointer, "sentence": each.sentence}
             for each in findings
         ]
         wrong = len(errors(findings))
         message = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
-        return {"success": True, "message": message, "valid": not wrong, "findings": told}
+        return {"success": True, "message": message, "valid": not wrong, "findings": found}
 
     async def _answer_plan(self, recipe_id: str) -> dict[str, Any]:
         active = self._running()
         if not recipe_id and active is None:
-            return {"success": False, "message": "no recipe is running; name one by its recipe_id"}
+            return {"success": False, "message": "no recipe is running; give a recipe_id"}
         try:
             if active is not None and not recipe_id:
                 recipe_id, recipe = active.run.recipe_id, active.run.recipe
@@ -132,12 +131,12 @@ class Library:
 def _check_id(recipe_id: str) -> None:
     if not recipe_id or len(recipe_id) > MAX_ID or not recipe_id.isprintable() or recipe_id.startswith("_"):
         raise RecipeRefusedError(
-            f"recipe_id: expected a text of 1 to {MAX_ID} printable characters that does not begin with _, "
+            f"recipe_id: expected 1 to {MAX_ID} printable characters, not beginning with _, "
             f"got {recipe_id[:MAX_ID]!r}"
         )
 
 
 def _drawn(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzinfo | None) -> dict[str, Any]:
-    from growd.recipes.drawing import plan_of  # noqa: PLC0415  few ask for a plan
+    from growd.recipes.drawing import plan_of  # noqa: PLC0415  seldom used
 
     return plan_of(recipe_id, recipe, start_wall, zone)

@@ -1,6 +1,6 @@
-"""A recipe made ready to run: a pure function from where it is to set points. No clock, no bus, no I/O.
+"""The plan of a recipe: a pure function from the position to set points, without clock, bus or I/O.
 
-Every format becomes the same: phases one after the other, and in each phase a track for each variable.
+Every format becomes a sequence of phases, each with a track for each variable.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 DAY_S: Final = 86_400.0
-ROUNDING: Final = 1e-9  # a phase is a multiple of its cycle, but for what floats make of it
+ROUNDING: Final = 1e-9  # of floats, relative: a phase may be a multiple of its cycle
 
 
 class Shape(StrEnum):
-    """How a set point gets to the next one: not before that comes, in a straight line, or softly."""
+    """The way from a set point to the next: a step, a straight line, or half a cosine wave."""
 
     HOLD = "hold"
     RAMP = "ramp"
     SINE = "sine"
 
     def between(self, begin: float, end: float, fraction: float) -> float:
-        """The value when that fraction (0..1) of the way is gone. `sine` is half a wave of the cosine."""
+        """The value at a fraction (0..1) of the way."""
         if self is Shape.HOLD:
             return begin
         gone = fraction if self is Shape.RAMP else (1.0 - math.cos(math.pi * fraction)) / 2.0
-        # of two products, and not of one difference: it meets both ends and never leaves what is between
+        # a sum of two products: exact at both ends, and never outside
         return min(max(begin, end), max(min(begin, end), begin * (1.0 - gone) + end * gone))
 
 
 Written = tuple[float | None, Shape, float | None]
-"""A set point as a recipe has it: value, way to the next one, and value of the next one unless it holds."""
+"""A set point as written: value, way to the next one, and value of the next one unless it holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A set point: from `at` (seconds after the beginning of the cycle) on. `None` releases the variable."""
+    """A set point from `at` (seconds after the beginning of the cycle) on; None releases the variable."""
 
     at: float
     value: float | None
@@ -48,13 +48,11 @@ class Point:
 
 
 class Track:
-    """The course of one variable in a phase, over a cycle of `cycle` seconds.
+    """The set points of one variable in a phase, over a repeated cycle of `cycle` seconds.
 
-    `points` are in the order of their time; of several at one time the last holds. The cycle is repeated as
-    long as the phase lasts. It begins with the phase; with `is_daily` it is the day, as clocks on the wall
-    have it.
-
-    `is_whole` is whether it says something at every time of the phase, if only that the variable is released.
+    `points` are in the order of their time; of several at one time the last counts. The cycle begins with the
+    phase or, if `is_daily`, at local midnight. `is_whole` is whether a set point or a release is in force at
+    every time of the phase.
     """
 
     def __init__(self, points: Sequence[Point], cycle: float, *, is_daily: bool = False) -> None:
@@ -67,8 +65,8 @@ class Track:
     def value(self, since: float, end: float, time_of_day: float) -> float | None:
         """The value `since` seconds after the beginning of a phase of `end` seconds.
 
-        None where it is released, and before the first set point. At the end of the phase it is that of the
-        end of a cycle, and not of the beginning of another.
+        None if it is released, and before the first set point. The end of the phase belongs to the last
+        cycle.
         """
         time, passed, goes_on = self._place(since, end, time_of_day)
         if passed is None:
@@ -83,7 +81,7 @@ class Track:
         return point.shape.between(point.value, end_value, min(1.0, gone / way))
 
     def written(self, since: float, end: float, time_of_day: float) -> Written | None:
-        """The set point in force, as the recipe has it; None before the first. Arguments as for `value`."""
+        """The set point in force, as written; None before the first. Arguments as for `value`."""
         _, passed, goes_on = self._place(since, end, time_of_day)
         if passed is None:
             return None
@@ -96,9 +94,9 @@ class Track:
         return point.shape is Shape.HOLD or (passed == len(self.points) and not goes_on)
 
     def _place(self, since: float, end: float, time_of_day: float) -> tuple[float, int | None, bool]:
-        """The time of the cycle, how many points have passed in it, and whether another cycle follows.
+        """The time in the cycle, the number of passed points, and whether another cycle follows.
 
-        None have passed before the first point; 0 means the last point of the cycle before.
+        The number is None before the first point; 0 means the last point of the previous cycle.
         """
         if self.is_daily:
             time = time_of_day % DAY_S
@@ -112,14 +110,14 @@ class Track:
 
 
 _RELEASED: Final = Track([Point(0.0, None)], 1.0)
-_NOWHERE: Final = (0.0, 0.0, 0.0)
+_ANYWHERE: Final = (0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a recipe, from `begin` on, for `duration` (seconds since the recipe's beginning).
+    """A phase: it begins `begin` seconds after the start of the recipe, and lasts `duration` seconds.
 
-    A variable that it has no track for keeps its last value, unless the phase `releases` it.
+    A variable without a track keeps its last value, unless the phase `releases` it.
     """
 
     name: str
@@ -133,26 +131,23 @@ class Phase:
         return self.begin + self.duration
 
     def settles(self, variable: str) -> bool:
-        """Whether the phases after it that say nothing of a variable need not look at those before it."""
+        """Whether its end determines a variable in later phases without a track for it."""
         track = self.tracks.get(variable)
         if track is None:
             return self.releases
-        # the end of a course is the same whatever the clock shows
+        # the end of a track does not depend on the time of day
         return track.is_whole or track.written(self.end - self.begin, self.duration, 0.0) is not None
 
 
 class Plan:
-    """Phases that follow each other without a gap. It ends with the last of them.
-
-    `goes_by_local_time` is whether the time of day matters.
-    """
+    """A sequence of phases without gaps. `goes_by_local_time` is whether it depends on the time of day."""
 
     def __init__(self, phases: Sequence[Phase]) -> None:
         self.phases = tuple(phases)
         self._begins = [phase.begin for phase in self.phases]
         self.variables = sorted({variable for phase in phases for variable in phase.tracks})
         self.goes_by_local_time = any(track.is_daily for phase in phases for track in phase.tracks.values())
-        # of each variable, the phases whose end tells what it is in those after them that don't name it
+        # of each variable, the phases that determine it in later phases without a track
         self._settled: dict[str, list[int]] = {variable: [] for variable in self.variables}
         for number, phase in enumerate(self.phases):
             for variable in self.variables if phase.releases else phase.tracks:
@@ -161,21 +156,21 @@ class Plan:
 
     @property
     def duration(self) -> float:
-        """When it ends, in seconds after its beginning."""
+        """The length in seconds."""
         return self.phases[-1].end
 
     def phase_at(self, elapsed: float) -> int:
-        """The number of the phase after `elapsed` seconds, from 0; after the end, of the last one."""
+        """The number of the phase, from 0, after `elapsed` seconds; the last one after the end."""
         return max(0, bisect_right(self._begins, elapsed) - 1)
 
     def set_points(
         self, elapsed: float, time_of_day: float = 0.0, earlier: Callable[[float], float] | None = None
     ) -> dict[str, float]:
-        """The value of each variable that has one, at that many seconds after midnight.
+        """The value of each variable that has one, `elapsed` seconds after the start.
 
-        `elapsed` seconds after the beginning; before it nothing has one, after the end it is as at the end.
-        `earlier(elapsed)` is the time of day that it was at an earlier position, for a value of then may
-        still hold; without it, no clock was changed since (to summer time, or by a pause).
+        Empty before the start; after the end as at the end. `time_of_day` is in seconds after midnight.
+        `earlier(elapsed)` returns the time of day at an earlier position, whose value may still be in force;
+        without it, there was no change of the clock (DST or a pause) since.
         """
         values = ((name, self.value(name, elapsed, time_of_day, earlier)) for name in self.variables)
         return {variable: value for variable, value in values if value is not None}
@@ -187,11 +182,11 @@ class Plan:
         time_of_day: float = 0.0,
         earlier: Callable[[float], float] | None = None,
     ) -> float | None:
-        """That of one variable, as `set_points` has it, None where it has none.
+        """The value of one variable, None if it has none; arguments as for `set_points`.
 
-        It is that of the phase, else as the last phase that says something of it left it.
+        Without a track in the phase, it is the last value of an earlier phase.
         """
-        track, place = self._speaking(variable, elapsed, time_of_day, earlier)
+        track, place = self._track_for(variable, elapsed, time_of_day, earlier)
         return None if track is None else track.value(*place)
 
     def written(
@@ -201,21 +196,20 @@ class Plan:
         time_of_day: float = 0.0,
         earlier: Callable[[float], float] | None = None,
     ) -> Written | None:
-        """The set point in force as the recipe has it; None before the first. Arguments as for `value`.
+        """The set point in force, as written; None before the first. Arguments as for `value`.
 
-        It stays the same along a ramp and where the recipe repeats it, and differs once the recipe changes
-        the variable. After a release it is that of a value of None.
+        It does not change along a ramp or when the recipe repeats a set point. A release has the value None.
         """
-        track, place = self._speaking(variable, elapsed, time_of_day, earlier)
+        track, place = self._track_for(variable, elapsed, time_of_day, earlier)
         return None if track is None else track.written(*place)
 
-    def _speaking(
+    def _track_for(
         self, variable: str, elapsed: float, time_of_day: float, earlier: Callable[[float], float] | None
     ) -> tuple[Track | None, tuple[float, float, float]]:
-        """The track that says what a variable is, None if there is none, and the place to ask it for."""
+        """The track that determines a variable, None if there is none, and the arguments for it."""
         if elapsed < 0:
-            return None, _NOWHERE
-        for phase, position in self._telling(variable, min(elapsed, self.duration)):
+            return None, _ANYWHERE
+        for phase, position in self._candidates(variable, min(elapsed, self.duration)):
             track = phase.tracks.get(variable)
             if track is not None:
                 gone = elapsed - position
@@ -224,11 +218,11 @@ class Plan:
                 if track.is_whole or track.written(*place) is not None:
                     return track, place
             elif phase.releases:
-                return _RELEASED, _NOWHERE
-        return None, _NOWHERE
+                return _RELEASED, _ANYWHERE
+        return None, _ANYWHERE
 
-    def _telling(self, variable: str, position: float) -> Iterator[tuple[Phase, float]]:
-        """The phase at a position, and the last one before that settles a variable, as it was at its end."""
+    def _candidates(self, variable: str, position: float) -> Iterator[tuple[Phase, float]]:
+        """The phase at a position, and the end of the last phase before that determines the variable."""
         number = self.phase_at(position)
         yield self.phases[number], position
         settled = self._settled.get(variable, ())
@@ -239,7 +233,7 @@ class Plan:
 
 
 def in_sequence(parts: Iterator[tuple[str, float, Mapping[str, Track], bool]]) -> Plan:
-    """A plan from the name, duration, tracks and policy of each phase."""
+    """A plan from the name, duration, tracks and release policy of each phase."""
     phases: list[Phase] = []
     begin = 0.0
     for name, duration, tracks, releases in parts:

@@ -1,4 +1,4 @@
-"""A recipe document from the text of a file."""
+"""Reads a recipe document from the text of a file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 
 
 def read(text: str) -> tuple[Any, list[RecipeFinding]]:
-    """The document, and an error for each key that stands twice in an object.
+    """The document, and an error for each repeated key: JSON readers keep only the last value.
 
-    JSON readers, CouchDB among them, drop all but the last value of such a key. Raises ValueError for text
-    that is not JSON, RecursionError where it is nested too deeply.
+    Raises ValueError for text that is not JSON, RecursionError for too many levels.
     """
     document = json.loads(text)
     return document, [
-        error("", f"line {line}: the key {json.dumps(key)} stands twice in one object")
+        error("", f"line {line}: the key {json.dumps(key)} is repeated in one object")
         for line, key in _repeated(text)
     ]
 

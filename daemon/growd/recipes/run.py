@@ -1,8 +1,8 @@
-"""A run of a recipe: what is kept of it, and what is told of it for good."""
+"""A run of a recipe: its saved state, its journal, and its permanent record."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -11,18 +11,16 @@ STOPPED: Final = "stopped"
 NOT_VALID: Final = "not valid any more"
 
 
-class Run(msgspec.Struct, forbid_unknown_fields=True):
-    """A run as it is kept: the whole recipe is pinned, so that an edit of the document changes nothing.
+class Run(msgspec.Struct, forbid_unknown_fields=True, rename={"history": "course", "pre_outage": "anchor"}):
+    """The saved state of a run, with a copy of the recipe: later edits of the document do not change it.
 
-    `start` is the UNIX time of the start, at `offset` seconds of the recipe. The run had come to `elapsed`
-    seconds of the recipe at the UNIX time `seen`, which was `monotonic` in the time of the kernel's start
-    `boot`. `seen` is `confirmed` where something that knows the time has set the clock in that life of the
-    machine; the start was `lasted` seconds before, as far as is known. `paused` is the UNIX time that it
-    stands still at, None while it goes on.
+    `start` is the UNIX time of the start, at `offset` seconds of the recipe. `elapsed` seconds of the recipe
+    were reached at the UNIX time `seen`, when the monotonic clock of the boot `boot` showed `monotonic`.
+    `seen` is `confirmed` if the clock was synchronised. `lasted` is the known time since the start. `paused`
+    is the UNIX time of a pause.
 
-    `course` says when it was where, each pair until the next: at the UNIX time of the second number it was at
-    the seconds of the recipe of the first. `anchor` is the last such pair before a power cut, as long as it
-    is not sure how long that took.
+    `history` has pairs of a position in seconds of the recipe and its UNIX time, each valid until the next
+    pair. `pre_outage` is the last pair before a power cut of unknown length.
     """
 
     recipe_id: str
@@ -39,18 +37,43 @@ class Run(msgspec.Struct, forbid_unknown_fields=True):
     paused: float | None = None
     lasted: float = 0.0
     confirmed: bool = False
-    course: list[tuple[float, float]] = []
-    anchor: tuple[float, float] | None = None
+    history: list[tuple[float, float]] = []
+    pre_outage: tuple[float, float] | None = None
 
-    def kept(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return msgspec.structs.asdict(self)
+    def saved(self) -> dict[str, Any]:
+        """As JSON, without a copy of the recipe."""
+        return {field.encode_name: getattr(self, field.name) for field in msgspec.structs.fields(self)}
+
+
+class Journal(Protocol):
+    """Where the run is saved. Each call raises OSError if it fails, and then changes nothing."""
+
+    def new_run_id(self, time: float) -> str:
+        """A unique id for a run that starts at this UNIX time."""
+
+    async def load(self) -> dict[str, Any] | None:
+        """The run that was saved last, None if there is none."""
+
+    async def commit(
+        self, run: dict[str, Any] | None, variable: str, value: str, time: float, document: dict[str, Any]
+    ) -> None:
+        """In one durable transaction: save the run (None clears it), and add a data point and a document.
+
+        The desired point is of `variable` (recipe_start or recipe_end), with `value` (the recipe's id) and
+        `time` (UNIX seconds). The document is the run's `recipe_run`, to be sent to the database.
+        """
+
+    async def progress(self, run: dict[str, Any]) -> None:
+        """Save all of the run but its recipe, durably unless only time has moved it.
+
+        Must not overtake a commit.
+        """
 
 
 def record(run: Run, environment: str) -> dict[str, Any]:
-    """The `recipe_run` document of a run that has begun: what ran, when, and who wanted it.
+    """The `recipe_run` document at the start of a run; the members of its end are null.
 
-    Times are UNIX seconds, `offset` and `elapsed` seconds of the recipe. What the end brings is null.
+    Times are UNIX seconds, `offset` and `elapsed` seconds of the recipe.
     """
     return {
         "_id": run.run_id,
@@ -69,6 +92,6 @@ def record(run: Run, environment: str) -> dict[str, Any]:
 
 
 def ended(run: Run, environment: str, *, time: float, by: str, reason: str, elapsed: float) -> dict[str, Any]:
-    """The same document at the end of the run."""
+    """The `recipe_run` document at the end of a run."""
     end = {"ended": time, "ended_by": by, "end_reason": reason, "elapsed": elapsed}
     return record(run, environment) | end

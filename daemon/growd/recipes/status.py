@@ -1,4 +1,4 @@
-"""The run that goes on, and what clients are told of it."""
+"""The active run, and its status for clients."""
 
 from __future__ import annotations
 
@@ -35,23 +35,22 @@ RECIPE_STATE = MessageType(
         Field("remaining", Kind.FLOAT64, 0, unit="s"),
     ),
 )
-"""Of a run: "idle", "running" or "paused", and where it is, in seconds of the recipe."""
+"""The state ("idle", "running" or "paused") and the position in seconds of the recipe."""
 
-DIGITS: Final = 4  # of the number of a phase
+_MAX_DIGITS: Final = 4  # of the number of a phase
 _IDLE: Final = {"state": "idle", "recipe_id": "", "phase": "", "elapsed": 0.0, "remaining": 0.0}
 
 
 class ActiveRun:
-    """A run that goes on; `given` are the variables that it has given a set point.
+    """The active run; `driven_variables` are those with a set point of the recipe.
 
-    `ending` is why it ends, as soon as it does: it gives no set points any more, and its end is to be
-    recorded.
+    `ending` is the reason of its end, which is still to be recorded; then it publishes no set points.
     """
 
     def __init__(self, position: Position, plan: Plan, ending: str = "") -> None:
         self.position = position
         self.plan = plan
-        self.given: set[str] = set()
+        self.driven_variables: set[str] = set()
         self.ending = ending
 
     @property
@@ -63,15 +62,15 @@ class ActiveRun:
         return self.position.elapsed()
 
     def set_points(self, zone: tzinfo | None) -> dict[str, float]:
-        """The value of each variable that has one now. Times of day are those of `zone`."""
+        """The present value of each variable that has one, with times of day in `zone`."""
         return self.plan.set_points(*self._now(zone))
 
     def written(self, variable: str, zone: tzinfo | None) -> Written | None:
-        """The set point in force as the recipe has it; see `Plan.written`."""
+        """The set point in force, as written in the recipe; see `Plan.written`."""
         return self.plan.written(variable, *self._now(zone))
 
-    def in_words(self, variable: str, zone: tzinfo | None) -> str:
-        """The recipe, its set point of a variable, and until when that is in force."""
+    def describe(self, variable: str, zone: tzinfo | None) -> str:
+        """The recipe, its set point of a variable, and when it next changes that."""
         value = self.set_points(zone).get(variable)
         now = "released" if value is None else f"{value:g} {VARIABLES[variable].unit}"
         when = ", after its pause"
@@ -87,13 +86,13 @@ class ActiveRun:
         return self.elapsed(), position.time_of_day(zone), earlier
 
     def copied(self) -> ActiveRun:
-        """One that can be changed without this one."""
+        """An independent copy."""
         copy = ActiveRun(self.position.copied(), self.plan, self.ending)
-        copy.given = set(self.given)
+        copy.driven_variables = set(self.driven_variables)
         return copy
 
     def state(self) -> dict[str, Any]:
-        """As `RECIPE_STATE` has it."""
+        """The fields of `RECIPE_STATE`."""
         elapsed = min(self.elapsed(), self.plan.duration)
         return {
             "state": "paused" if self.position.is_paused else "running",
@@ -105,12 +104,11 @@ class ActiveRun:
 
 
 class RunStatus:
-    """Parameters and topic of a run, all beneath `<environment>/`, for clients to read.
+    """Read-only parameters and a topic below `<environment>/` with the status of the run.
 
-    Parameters `current_recipe` ("" when idle), `current_recipe_start` (UNIX seconds, 0 when idle) and
-    `supported_recipe_formats` (separated by commas), as clients of the predecessor know them;
-    `recipe_state`, `recipe_phase`, `recipe_elapsed` and `recipe_remaining`, live. All of the latter on the
-    topic `recipe_state` too, each second while a recipe runs.
+    Parameters of openag_brain: `current_recipe` ("" when idle), `current_recipe_start` (UNIX seconds, 0 when
+    idle), `supported_recipe_formats` (separated by commas). Live parameters: `recipe_state`, `recipe_phase`,
+    `recipe_elapsed`, `recipe_remaining`. The topic `recipe_state` has the live ones each second.
     """
 
     def __init__(self, node: Node, environment: str) -> None:
@@ -129,38 +127,40 @@ class RunStatus:
         }
         self._topic = node.advertise(f"{environment}/recipe_state", RECIPE_STATE)
 
-    def show(self, active: ActiveRun | None) -> None:
-        """Tell where the run is now."""
+    def publish(self, active: ActiveRun | None) -> None:
+        """Publish the present position."""
         state = _IDLE if active is None else active.state()
         self._topic.publish(state)
         for name, parameter in self._live.items():
             parameter.show(state[name])
 
-    async def keep(self, active: ActiveRun | None) -> None:
-        """Set the parameters that are kept. Raises OSError."""
+    async def save(self, active: ActiveRun | None) -> None:
+        """Set the persistent parameters. Raises OSError."""
         await _set(self._current, "" if active is None else active.run.recipe_id)
         await _set(self._current_start, 0.0 if active is None else active.run.start)
         await _set(self._formats, ",".join(FORMATS))
 
 
 def phase_named(plan: Plan, wanted: Any) -> Phase:
-    """The phase of that name, the first of several, or of that number from 1. Raises `RecipeRefusedError`."""
+    """The first phase of that name, or the one with that number from 1. Raises `RecipeRefusedError`."""
     for phase in plan.phases:
         if phase.name == wanted:
             return phase
     number = (
-        int(wanted) if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) <= DIGITS else wanted
+        int(wanted)
+        if isinstance(wanted, str) and wanted.isdecimal() and len(wanted) <= _MAX_DIGITS
+        else wanted
     )
     if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(plan.phases):
         return plan.phases[number - 1]
     phases = enumerate(plan.phases, start=1)
     names = ", ".join(f"{index} {phase.name or '(without a name)'}" for index, phase in phases)
-    there = f"the recipe has {counted(len(plan.phases), 'phase')}: {names}"
-    raise RecipeRefusedError(f"phase: there is none like {shown(wanted)}; {there}")
+    existing = f"the recipe has {counted(len(plan.phases), 'phase')}: {names}"
+    raise RecipeRefusedError(f"phase: there is no phase {shown(wanted)}; {existing}")
 
 
-def told(warnings: list[RecipeFinding]) -> str:
-    """The warnings on a recipe, after the sentence that it has started."""
+def warning_text(warnings: list[RecipeFinding]) -> str:
+    """The warnings on a recipe, to append to the answer of start_recipe."""
     return "".join(f"; warning: {finding}" for finding in warnings)
 
 

@@ -1,4 +1,4 @@
-"""The units that a recipe may name for its values, and what they are in the unit of the variable."""
+"""The units that recipes may use, and their conversion to growd's units."""
 
 from __future__ import annotations
 
@@ -32,29 +32,27 @@ _CONVERSIONS: Final[dict[str, dict[str, Conversion]]] = {
     "CFM": {"CFM": _SAME},
     "number": {},
 }
-"""For each unit of a variable the names of units that a recipe may use for it, openag_brain's among them.
-
-There a light channel from 0 to 1 was in "percent relative", and a flow of nutrients in "ml".
-"""
+"""For each unit of growd, the units that a recipe may use. Those of openag_brain include "percent relative"
+for a light channel from 0 to 1, and "ml" for a flow of nutrients."""
 
 AS_IN_THE_SAMPLE: Final = ("light_illuminance", "percent_relative")
-"""The sample recipe of openag_brain names this unit for a value that openag_brain took in lux."""
+"""openag_brain's sample recipe has this unit for a value that openag_brain took in lux."""
 
 UNLIKE_OPENAG: Final = {"water_electrical_conductivity": "uS/cm"}
-"""The variables that openag_brain had in another unit than growd."""
+"""Variables with another unit in openag_brain than in growd."""
 
 
 def conversion(variable: str, unit: Any) -> Conversion | None:
-    """How values in a unit become values of the variable; None where growd can't convert them."""
+    """The conversion from a unit to the variable's; None if there is none."""
     if (variable, unit) == AS_IN_THE_SAMPLE:
         return _SAME
     return _BY_NAME[VARIABLES[variable].unit].get(_plain(unit)) if isinstance(unit, str) else None
 
 
 def converted(variable: str, value: Any, units: Any) -> Any:
-    """A value in the variable's own unit, by the `variable_units` of its phase.
+    """A value in the variable's unit, by the `variable_units` of its phase.
 
-    What is no number, or in no unit that is known, comes back as it is, for the check to refuse.
+    Returns values that are not numbers, or in an unknown unit, unchanged: the check refuses them.
     """
     if not isinstance(units, dict) or variable not in units or variable not in VARIABLES:
         return value
@@ -71,7 +69,7 @@ def names_of(variable: str) -> list[str]:
 
 
 def _plain(unit: str) -> str:
-    """Without what people write in different ways: case, spaces, the degree sign, the two signs for micro."""
+    """A unit in a uniform spelling: without case, spaces and degree signs, with u for micro."""
     for found, plain in (("µ", "u"), ("μ", "u"), ("²", "2"), ("°", ""), (" ", ""), ("_", "")):
         unit = unit.replace(found, plain)
     return unit.casefold()

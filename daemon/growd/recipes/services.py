@@ -1,0 +1,149 @@
+"""The services of the recipe runner: start, stop, pause, resume and skip."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.fields import Field, Kind
+from growd.recipes.errors import RecipeRefusedError
+from growd.recipes.position import PLAUSIBLE
+from growd.recipes.run import STOPPED
+from growd.recipes.status import phase_named, warning_text
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from growd.recipes.library import Library
+    from growd.recipes.plan import Plan
+    from growd.recipes.runner import RecipeRunner
+    from growd.recipes.status import ActiveRun
+    from growd.runtime.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+_BY: Final = Field("by", Kind.STRING, default="", max_length=200, doc="who wants it, for the record")
+_RECIPE_ID: Final = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")
+_OFFSET: Final = Field(
+    "offset", Kind.FLOAT64, 0, default=0.0, unit="s", doc="begin at this time of the recipe"
+)
+_PHASE: Final = Field("phase", Kind.JSON, doc="the name of a phase, or its number from 1")
+
+
+class RecipeServices:
+    """Services below `<environment>/`, which answer once the change is durable.
+
+    `start_recipe` (recipe_id, offset), `stop_recipe`, `pause_recipe`, `resume_recipe`, `skip_to_phase`
+    (phase); each takes `by`.
+    """
+
+    def __init__(self, runner: RecipeRunner, environment: str, library: Library, clock: Clock) -> None:
+        self._runner = runner
+        self._environment = environment
+        self._library = library
+        self._clock = clock
+        self._serve(
+            "start_recipe",
+            "openag_brain/StartRecipe",
+            self._start,
+            (_RECIPE_ID, _OFFSET),
+            doc="Start a recipe. Refused while one runs, and if the recipe has errors.",
+        )
+        self._serve("stop_recipe", "openag_brain/Empty", self._stop, doc="Stop the running recipe.")
+        self._serve("pause_recipe", "growd/By", self._pause, doc="Pause the recipe and hold its set points.")
+        self._serve("resume_recipe", "growd/By", self._resume, doc="Resume a paused recipe.")
+        self._serve(
+            "skip_to_phase", "growd/SkipToPhase", self._skip, (_PHASE,), doc="Go to the beginning of a phase."
+        )
+
+    def _serve(
+        self,
+        name: str,
+        request_type: str,
+        work: Callable[..., Awaitable[str]],
+        arguments: tuple[Field, ...] = (),
+        *,
+        doc: str,
+    ) -> None:
+        """A service whose answer is the message of `work`, or why it refuses."""
+
+        async def answer(**given: Any) -> dict[str, Any]:
+            try:
+                return {"success": True, "message": await work(**given)}
+            except RecipeRefusedError as error:
+                return {"success": False, "message": str(error)}
+
+        service = f"{self._environment}/{name}"
+        self._runner.node.serve(service, request_type, answer, arguments=(*arguments, _BY), doc=doc)
+
+    async def _start(self, recipe_id: str, offset: float, by: str) -> str:
+        """Cancelling the caller cancels the start while the database is asked, but not afterwards."""
+        self._runner.refuse_unless_idle()
+        # without the lock: a database that hangs must not delay a stop
+        recipe = await self._library.read(recipe_id)
+        plan, warnings = await self._library.interpret(recipe_id, recipe)
+        self._refuse_unless_possible(plan, offset)
+        await self._complete(self._runner.begin(recipe_id, recipe, plan, offset, by))
+        logger.info("%s: the recipe %s has started", self._environment, recipe_id)
+        by_hand = self._runner.by_hand.outside(plan.variables)
+        return (
+            f"the recipe {recipe_id} has started{warning_text(warnings)}{self._clock_warning(plan)}{by_hand}"
+        )
+
+    async def _stop(self, by: str) -> str:
+        active: ActiveRun = await self._complete(self._runner.stop(STOPPED, by))
+        return f"the recipe {active.run.recipe_id} has been stopped"
+
+    async def _pause(self, by: str) -> str:
+        def pause(active: ActiveRun) -> str:
+            if active.position.is_paused:
+                raise RecipeRefusedError(f"the recipe {active.run.recipe_id} is paused already")
+            active.position.pause()
+            return "has been paused"
+
+        return await self._change(pause, by)
+
+    async def _resume(self, by: str) -> str:
+        def resume(active: ActiveRun) -> str:
+            if not active.position.is_paused:
+                raise RecipeRefusedError(f"the recipe {active.run.recipe_id} is not paused")
+            active.position.resume()
+            return "has been resumed"
+
+        return await self._change(resume, by)
+
+    async def _skip(self, phase: Any, by: str) -> str:
+        def skip(active: ActiveRun) -> str:
+            found = phase_named(active.plan, phase)
+            active.position.skip_to(found.begin)
+            return f"has skipped to the phase {found.name or 1}"
+
+        return await self._change(skip, by)
+
+    async def _change(self, change: Callable[[ActiveRun], str], by: str) -> str:
+        """Change the position durably, or not at all."""
+        return await self._complete(self._runner.change(change, by))  # type: ignore[no-any-return]
+
+    async def _complete(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Finish `work` even if the caller is cancelled, so that memory and disk agree."""
+        task = asyncio.create_task(work, name=f"{self._runner.node.name}: service")
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait({task})
+            raise
+
+    def _refuse_unless_possible(self, plan: Plan, offset: float) -> None:
+        if offset and offset >= plan.duration:
+            end = f"{plan.duration:g} s"
+            raise RecipeRefusedError(f"offset: {offset:g} s is not before the end of the recipe, at {end}")
+        if plan.goes_by_local_time and self._clock.time() < PLAUSIBLE:
+            raise RecipeRefusedError(
+                "the recipe uses the time of day, but this machine's clock was never set"
+            )
+
+    def _clock_warning(self, plan: Plan) -> str:
+        if plan.goes_by_local_time and not self._clock.is_synchronised():
+            return "; warning: the recipe uses the time of day, but the clock is not synchronised (NTP)"
+        return ""
