@@ -1,4 +1,4 @@
-"""What the tests of faults have in common."""
+"""Fixtures of the tests of faults."""
 
 from __future__ import annotations
 
@@ -8,13 +8,24 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture(autouse=True)
 def same_dice() -> Iterator[None]:
-    """The jitter of the retries, each time the same."""
+    """The same jitter of retries in each run."""
     state = random.getstate()
     random.seed(4)
     yield
     random.setstate(state)
+
+
+@pytest.fixture
+def tick_rarely(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, float]], None]:
+    """Change the periods of loops, in seconds, by their full names: weeks of simulated time pass sooner."""
+
+    def change(periods: dict[str, float]) -> None:
+        for name, seconds in periods.items():
+            monkeypatch.setattr(name, seconds)
+
+    return change

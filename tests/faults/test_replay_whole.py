@@ -1,6 +1,6 @@
-"""A recording drives the whole plant: what was measured once is measured again, and nothing where it was not.
+"""A recording drives the whole chamber: growd measures what was recorded, and nothing during gaps.
 
-The real one, of 260 days, has some 580 gaps and three readings of 0 ppm; a small one shows the same by hand.
+The real recording of 260 days has 580 gaps and three readings of 0 ppm. A small one has the same by hand.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 import csv
 import logging
 import math
-import random
+import os
 from bisect import bisect_right
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -21,27 +21,25 @@ import pytest
 
 from growd.bus.messages import Quality
 from growd.config import Config, FilterOptions, Light, Sensor, Simulator, chambers_of
-from growd.control import filters, sampling
 from growd.variables import VARIABLES
-from growd_hwsim import chamber
 from growd_hwsim.replay import GAP_S
 from support.jumping import Rig, rigged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-MUSEUM = Path(__file__).parents[3] / "shared" / "data" / "museum-food-computer-2019.csv"
+RECORDING = os.environ.get("GROWD_TEST_RECORDING", "")  # museum-food-computer-2019.csv
 INTERVAL_S = 300.0
-LOOK_S = 3.0  # from a chip's look at the chamber to its message, with a second try
-LUX_PER_PPFD = 66.7  # the white lamp's, by which recorded photons light a sensor
+LOOK_S = 3.0  # from a chip's measurement to its message, with a second try
+LUX_PER_PPFD = 66.7  # of the white lamp, which converts recorded photons
 BACK_S = 2 * INTERVAL_S + 60.0
-"""After a gap: a retry comes within an interval, and what has jumped is believed with the next reading."""
+"""After a gap: a retry within an interval, and one more reading to confirm a jump."""
 
 SCD30 = Sensor(name="scd30_1", kind="scd30", interval_s=INTERVAL_S)
 MHZ19 = Sensor(name="mhz19_1", kind="mhz19", port="/dev/serial0", interval_s=INTERVAL_S)
 BH1750 = Sensor(name="bh1750_1", kind="bh1750", interval_s=INTERVAL_S)
 
-TOLERANCE = {  # the noise of the simulated chips, and what is left of their digits
+TOLERANCE = {  # noise and rounding of the simulated chips
     "air_carbon_dioxide": lambda _: 10.01,
     "air_temperature": lambda _: 0.101,
     "light_illuminance": lambda lux: 1.0 + 0.015 * lux,
@@ -52,7 +50,7 @@ Said = dict[str, list[tuple[float, float | None]]]
 
 
 class Replayed:
-    """A recording read in another way than the simulator's, and what the plant made of it.
+    """A recording, read independently of the simulator, and what growd measured.
 
     Times are seconds from the first reading of the recording.
     """
@@ -66,42 +64,42 @@ class Replayed:
         return max(rows[-1][0] for rows in self.recorded.values())
 
     def held(self, variable: str, time: float) -> float | None:
-        """What was recorded last and still holds, None in a gap."""
+        """The last recorded value; None in a gap."""
         rows = self.recorded[variable]
         index = bisect_right(rows, time, key=lambda row: row[0]) - 1
         return rows[index][1] if index >= 0 and time - rows[index][0] <= GAP_S else None
 
     def is_recorded(self, begin: float, end: float) -> bool:
-        """Whether everything is all the time: a chip is silent where it lacks one of its variables."""
+        """Whether all variables are recorded throughout: a chip that lacks one of its variables is silent."""
         times = range(int(begin) + 1, int(end), 60)
         return all(self.held(variable, time) is not None for variable in self.recorded for time in times)
 
     def is_steady(self, variable: str, begin: float, end: float) -> bool:
-        """Whether it does not jump meanwhile, by more than is believed at once."""
+        """Whether the value does not jump by more than the filter accepts at once."""
         values = [self.held(variable, time) or 0.0 for time in range(int(begin) + 1, int(end), 60)]
         known = VARIABLES[variable]
         return max(values) - min(values) <= max(known.jump, known.relative_jump * min(values))
 
     def gaps(self, variable: str) -> list[tuple[float, float]]:
-        """From when nothing holds to when there is something again."""
+        """The gaps, each from the end of the last value to the next value."""
         times = [time for time, _ in self.recorded[variable]]
         return [(before + GAP_S, after) for before, after in pairwise(times) if after - before > GAP_S]
 
     def recorded_s(self, variable: str) -> float:
-        """How long something is held."""
+        """How long the variable has a value, in seconds."""
         times = [time for time, _ in self.recorded[variable]]
         return sum(min(after - before, GAP_S) for before, after in pairwise(times))
 
     def numbers(self, variable: str, begin: float = 0.0, end: float = math.inf) -> list[float]:
-        """The values that were measured from `begin` to `end`."""
+        """The measured values from `begin` to `end`."""
         return [value for value in self.measured(variable, begin, end) if value is not None]
 
     def device(self, name: str) -> dict[str, Any]:
-        """What the sampler tells of its device."""
+        """The state of a device, as its sampler reports it."""
         return self.rig.device(f"samplers/{name}")
 
     def measured(self, variable: str, begin: float, end: float) -> list[float | None]:
-        """The values that were measured from `begin` to `end`, None where a message had none."""
+        """The measured values from `begin` to `end`; None for messages without a value."""
         said = self.said[variable]
         first = bisect_right(said, begin, key=lambda message: message[0])
         return [value for _, value in said[first : bisect_right(said, end, key=lambda message: message[0])]]
@@ -109,7 +107,7 @@ class Replayed:
 
 @asynccontextmanager
 async def replaying(path: Path, *sensors: Sensor) -> AsyncIterator[Replayed]:
-    """The plant with these sensors, before the first second of the recording."""
+    """A chamber with these sensors, before the first second of the recording."""
     config = Config(
         sensor=sensors,
         simulator=Simulator(replay=str(path)),
@@ -157,24 +155,24 @@ def _seconds(timestamp: str) -> float:
 
 @pytest.fixture(autouse=True)
 def quiet_loop():
-    """Without the guard against blocking calls, which takes a fifth of the time; other tests have it."""
+    """Without the check for leftover tasks."""
 
 
 @pytest.fixture(autouse=True)
-def by_the_interval(monkeypatch):
-    """Nothing ticks much more often than sensors are read, and retries are the same in each run."""
-    for module in (sampling, filters):
-        monkeypatch.setattr(module, "SLICE_S", GAP_S)
-    monkeypatch.setattr(sampling, "NOT_READY_RETRY_S", 10.0)
-    monkeypatch.setattr(chamber, "STEP_S", INTERVAL_S)
-    before = random.getstate()
-    random.seed(1)  # of the retries
-    yield
-    random.setstate(before)
+def by_the_interval(tick_rarely):
+    """No loop runs much more often than sensors are read."""
+    tick_rarely(
+        {
+            "growd.control.sampling.SLICE_S": GAP_S,
+            "growd.control.filters.SLICE_S": GAP_S,
+            "growd.control.sampling.NOT_READY_RETRY_S": 10.0,
+            "growd_hwsim.chamber.STEP_S": INTERVAL_S,
+        }
+    )
 
 
 def check_what_was_measured(replayed: Replayed) -> None:
-    """Each number is what was recorded at its time; none is of a gap, and none of a reading of 0."""
+    """Each number was recorded at its time, outside gaps, and is not a reading of 0."""
     for variable, said in replayed.said.items():
         for time, value in said:
             if value is None:
@@ -182,11 +180,11 @@ def check_what_was_measured(replayed: Replayed) -> None:
             met = {replayed.held(variable, time), replayed.held(variable, time - LOOK_S)} - {None}
             near = [true for true in met if abs(value - true) <= TOLERANCE[variable](true)]
             assert near, (variable, time, value, met)
-            assert variable != "air_carbon_dioxide" or any(near), "0 ppm is no reading"
+            assert variable != "air_carbon_dioxide" or any(near), "0 ppm is not a reading"
 
 
 def check_gaps(replayed: Replayed, variable: str) -> int:
-    """In each long gap it is said that nothing is known, and it ends by itself. How many gaps there were."""
+    """The variable is unknown in each long gap, and known again after it. Returns the number of long gaps."""
     gaps = replayed.gaps(variable)
     long = [(begin, end) for begin, end in gaps if end - begin > BACK_S + GAP_S]
     for begin, end in long:
@@ -196,12 +194,12 @@ def check_gaps(replayed: Replayed, variable: str) -> int:
     return len(long)
 
 
+@pytest.mark.replay
 @pytest.mark.timeout(480)
+@pytest.mark.skipif(not RECORDING, reason="GROWD_TEST_RECORDING names no recording")
 async def test_the_real_recording_is_replayed_whole(caplog):
-    if not MUSEUM.exists():
-        pytest.skip("no recording beside the project")
     caplog.set_level(logging.ERROR)
-    async with replaying(MUSEUM, SCD30, BH1750) as replayed:
+    async with replaying(Path(RECORDING), SCD30, BH1750) as replayed:
         await replayed.rig.clock.advance(replayed.length_s())
         assert {replayed.device(name)["state"] for name in ("scd30_1", "bh1750_1")} == {"ok"}
     assert not caplog.records
@@ -243,7 +241,7 @@ def small(tmp_path):
 
 
 @pytest.mark.parametrize("sensor", [SCD30, MHZ19], ids=lambda sensor: sensor.kind)
-async def test_a_gap_silences_each_sensor_and_a_zero_is_no_number(small, sensor):
+async def test_sensors_fail_in_gaps_and_skip_zeros(small, sensor):
     async with replaying(small, sensor, BH1750) as replayed:
         await replayed.rig.clock.advance(1_200)
         assert replayed.device(sensor.name)["state"] == "ok"

@@ -1,11 +1,11 @@
-"""Thirty days of a plant on which everything fails: nothing stays down, and no false number is stored.
+"""Thirty days of a chamber with all kinds of faults: each ends, and no false number is stored.
 
-One sample a minute of three sensors on a bus of their own each, two of them of CO2, through real drivers,
-smbus2 and pyserial on simulated chips; time jumps. A schedule, the same in each run, has each kind of fault
-at each place where it can be, several a day. (`test_table.py` has more sensors, and shorter times.)
+Three sensors, two of them of CO2, are read once a minute through real drivers, smbus2 and pyserial on
+simulated chips. Time jumps. A schedule, the same in each run, has each kind of fault at each possible place,
+several a day. `test_table.py` has more sensors and shorter times.
 
-Left out are lies that nobody could tell: the only sensor of a variable, or the first of two, drifts, or the
-light sensor freezes. The second of two lies only while the first one is well.
+The schedule leaves out wrong values that cannot be detected: a drift of the only sensor of a variable or of
+the first of two, and a frozen light sensor. The second of two sensors drifts only while the first one is ok.
 """
 
 from __future__ import annotations
@@ -29,13 +29,10 @@ import pytest
 
 from growd.bus.messages import Quality
 from growd.config import Config, FilterOptions, Light, RelayOptions, Sensor
-from growd.control import actuation, controllers, filters, health, interlocks, sampling
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
-from growd.wiring import interlocks as safeguards
-from growd_hwsim import chamber
 from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_kinds import KINDS, WITH_AMOUNT
 from growd_hwsim.faults import Fault
@@ -49,10 +46,10 @@ SEED = 4
 DAYS = 30
 FAULTS_A_DAY = 10
 DAY_S, HOUR_S, MINUTE_S = 86_400.0, 3_600.0, 60.0
-TICK_S = 600.0  # between two looks at the outputs
-QUIET_S = HOUR_S  # at the end of each day: there is nothing but what is to be the same each day
+TICK_S = 600.0  # between two checks of the outputs
+QUIET_S = HOUR_S  # at the end of each day, without faults
 
-STALE_S = 150.0  # after which a variable is not known
+STALE_S = 150.0  # after which a variable is unknown
 CONFIG = Config(
     sensor=(
         Sensor(name="scd30_1", kind="scd30", interval_s=MINUTE_S),
@@ -62,7 +59,7 @@ CONFIG = Config(
     light=Light(stale_after_s=400.0),
     relay=(RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", stale_after_s=400.0),),
     interlock=UNHINDERED,
-    filter=FilterOptions(weight=1.0, stale_after_s=STALE_S),  # what is measured is what a sensor said
+    filter=FilterOptions(weight=1.0, stale_after_s=STALE_S),  # the measured value is the last reading
 )
 PLACES = {
     "scd30": ("scd30_1",),
@@ -78,7 +75,7 @@ PLACES = {
     "gpio-18": ("light",),
     "gpio-21": ("valve",),
 }
-"""Where faults can be, and the devices that have them then."""
+"""The places of faults, and the devices that a fault there affects."""
 
 RECOVERY_S = {
     "scd30_1": 60 + 1 + 40,  # the longest delay of a retry, a second try, the next measurement and its look
@@ -87,10 +84,10 @@ RECOVERY_S = {
     "light": 60 + 60 + 5,  # the longest delay, which here is PERIOD_S, and the tick that ends it
     "valve": 60 + 60 + 5,
 }
-"""After the last fault that a device has, it is ok within so many seconds."""
+"""A device is ok within this time after its last fault, in seconds."""
 
 FIRST = {"mhz19_1": "scd30_1"}
-"""The sensor that counts as long as it is well, by the other one of the same variable."""
+"""The preferred sensor of the same variable."""
 SECOND_LIES = ("frozen", "drift", "warm_up")
 NOT_TOLD = {("scd30_1", "drift"), ("tsl2591_1", "drift"), ("tsl2591_1", "frozen")}
 SPIKE_S = 55.0  # one spike is no reading; two in a row are what a door or a lamp does
@@ -109,9 +106,9 @@ ACCURACY: dict[str, Callable[[float], float]] = {
     "light_illuminance": lambda lux: 5 + 0.2 * lux,
 }
 LOOK_S = 5.0
-"""From a chip's look at the chamber to its message: what a driver waits, on a bus where others time out.
+"""From a chip's measurement to its message, on a bus with timeouts of other chips.
 
-The simulated chips have no response time beyond that, so a point has to fit what was true at its own time.
+Simulated chips have no other delay, so a point must fit the truth at its own time.
 """
 LIT_LUX = 12_000.0
 
@@ -126,7 +123,7 @@ class Planned:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Those that have it. A call that hangs keeps what is on the same bus waiting."""
+        """The affected devices. A call that hangs affects all devices on its bus."""
         devices = PLACES[self.fault.device]
         return PLACES["i2c-1"] if self.fault.kind == "hang" and devices[0] in PLACES["i2c-1"] else devices
 
@@ -135,7 +132,7 @@ class Planned:
 
 
 def every_fault() -> list[tuple[str, str]]:
-    """Each kind with each place where it can be and is told."""
+    """Each kind of fault at each place where it is possible and detected."""
     return [
         (kind, place)
         for kind in KINDS
@@ -201,7 +198,7 @@ def _excludes(one: Planned, other: Planned) -> bool:
 
 
 class Truth:
-    """What the chips met: each look at the chamber, with its time."""
+    """The values that the chips measured, with their times."""
 
     def __init__(self, rig: Rig) -> None:
         self._clock = rig.clock
@@ -222,7 +219,7 @@ class Truth:
         return self._lux()
 
     def is_met(self, variable: str, value: float, time: float) -> bool:
-        """Whether it is right: within the accuracy of what was true then, also before it is rounded."""
+        """Whether a stored value is within the accuracy of the true value at its time."""
         times, values = self._times[variable], self._values[variable]
         met = values[bisect_left(times, time - LOOK_S) : bisect_right(times, time)]
         return any(abs(value - true) <= ACCURACY[variable](true) for true in met)
@@ -254,7 +251,7 @@ class Truth:
 
 
 class Diary(logging.Handler):
-    """What the devices say of themselves, and when carbon dioxide was known."""
+    """The states of the devices, and when carbon dioxide was known."""
 
     def __init__(self, rig: Rig) -> None:
         super().__init__(logging.INFO)
@@ -287,7 +284,7 @@ class Diary(logging.Handler):
 
 
 class Soak:
-    """The plant with its faults, the store behind it, and all that is looked at."""
+    """The chamber with its faults, the store, and the checks."""
 
     def __init__(self, rig: Rig, local: LocalStore, outbox: Outbox, planned: list[Planned]) -> None:
         self.rig = rig
@@ -310,7 +307,7 @@ class Soak:
         return self.rig.clock.monotonic() - self.start
 
     async def live(self, day: int) -> None:
-        """One day: set points change, faults come and go, outputs are looked at."""
+        """One day with changing set points, faults, and checks of the outputs."""
         self._today = [one for one in self._planned if day * DAY_S <= one.begin < (day + 1) * DAY_S]
         for time, _, act in self._events(day):
             await self.rig.clock.advance(max(0.0, time - self.now()))
@@ -343,11 +340,10 @@ class Soak:
         self._wanted["air_carbon_dioxide_valve_on"].publish(float(is_open))
 
     def _look(self) -> None:
-        """The outputs do what is wanted, whatever else fails."""
+        """Outputs without a fault follow their set points."""
         now = self.now()
         if not self.is_struck("light", now) and now - self._lux_since > RECOVERY_S["light"]:
-            # without a sensor it is what the lamp is said to give, 16 % off; so it is at first after the lamp
-            # itself was out, for the trim has to find its way from there, at one sample a minute
+            # without a sensor the light is 16 % off; after a fault of the lamp the trim needs time
             is_trimmed = not (self.is_struck("tsl2591_1", now, 600) or self.is_struck("light", now, 600))
             within = 0.02 if is_trimmed else 0.2
             assert self.truth.lux() == pytest.approx(self._lux, rel=within), self.story(now)
@@ -356,17 +352,17 @@ class Soak:
             assert self.truth.valve[-1][1] == (self._is_valve_wanted and is_known), self.story(now)
 
     def is_struck(self, device: str, now: float, more_s: float = 0.0) -> bool:
-        """Whether a device has a fault, or had one before its time to recover."""
+        """Whether a device has a fault or is recovering from one."""
         after = RECOVERY_S[device] + more_s
         return any(device in one.devices and one.begin <= now <= one.end + after for one in self._today)
 
     def story(self, now: float) -> str:
-        """The faults around a time, for whoever reads that a test failed."""
+        """The faults around a time, for the message of a failed assertion."""
         around = [one for one in self._today if one.is_near(now, now, 600)]
         return f"at {now:.0f} s: " + "; ".join(f"{one.fault} {one.begin:.0f}-{one.end:.0f}" for one in around)
 
     async def check_points(self) -> None:
-        """Each point that was stored is true; then it is forgotten, as by a database that has it."""
+        """Check that each stored point is true, and mark it as delivered."""
         await self._outbox.flush()
         batch = await self._outbox.next_batch(100_000)
         for document in (waiting.document for waiting in batch):
@@ -378,7 +374,7 @@ class Soak:
         await self._outbox.mark_delivered(batch)
 
     def check_recoveries(self, day: int) -> None:
-        """A device is ok outside its faults, and within its time after them."""
+        """Each device is ok outside its faults and the time to recover."""
         for device, levels in self.diary.levels.items():
             for begin, end in self._well(device, day):
                 times = [time - self.start for time, _ in levels]
@@ -390,7 +386,7 @@ class Soak:
                 )
 
     def _well(self, device: str, day: int) -> Iterator[tuple[float, float]]:
-        """The times of a day in which a device has nothing to recover from."""
+        """The times of a day in which a device must be ok."""
         time = max(RECOVERY_S[device], day * DAY_S)
         for one in self._today:
             if device in one.devices:
@@ -400,7 +396,7 @@ class Soak:
         yield time, (day + 1) * DAY_S
 
     def check_valve(self) -> None:
-        """It is shut when carbon dioxide has not been known for `STALE_S`, unless its relay fails."""
+        """The valve closes once carbon dioxide is unknown for `STALE_S`, unless the relay has a fault."""
         known = [time for time, is_known in self.diary.carbon_dioxide if is_known]
         moves = [*self.truth.valve, (self.rig.clock.monotonic(), False)]
         for (opened, is_open), (shut, _) in pairwise(moves):
@@ -409,7 +405,7 @@ class Soak:
                 assert shut - max(last, opened) <= STALE_S + LOOK_S, self.story(shut - self.start)
 
     def check_outages(self) -> None:
-        """No more than the faults explain, each logged once, and its end once."""
+        """Each outage and each recovery is logged once."""
         for device in RECOVERY_S:
             folder = "actuators" if device in ("light", "valve") else "samplers"
             outages = self.rig.device(f"{folder}/{device}")["counters"]["outages"]
@@ -422,7 +418,7 @@ class Soak:
 async def soaking(folder: Path) -> AsyncIterator[Soak]:
     async with rigged(CONFIG) as rig:
         rig.clock.grain_s = 1.0
-        await rig.clock.settle()  # all that was read before is not looked at
+        await rig.clock.settle()  # ignore the first readings
         room = rig.machine.chamber
         room.parameters = dataclasses.replace(room.parameters, valve_flow_l_min=0.001, daylight_lux=0.0)
         local = await LocalStore.open(folder / "growd.sqlite3")
@@ -449,34 +445,35 @@ async def soaking(folder: Path) -> AsyncIterator[Soak]:
 
 
 def memory_mb() -> float:
-    """Of this process, resident."""
+    """Resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @pytest.fixture(autouse=True)
 def quiet_loop():
-    """Without the guard against blocking calls, which takes a fifth of the time; other tests have it."""
+    """Without the check for leftover tasks."""
 
 
 @pytest.fixture
-def by_the_minute(monkeypatch):
-    """Nothing ticks more often than sensors are read, and retries are the same in each run."""
-    for module in (sampling, filters):
-        monkeypatch.setattr(module, "SLICE_S", 600.0)
-    monkeypatch.setattr(sampling, "NOT_READY_RETRY_S", 10.0)
-    monkeypatch.setattr(controllers, "PERIOD_S", 300.0)
-    monkeypatch.setattr(actuation, "PERIOD_S", MINUTE_S)
-    monkeypatch.setattr(interlocks, "PERIOD_S", MINUTE_S)
-    monkeypatch.setattr(safeguards, "PATIENCE_S", 2 * MINUTE_S)
-    monkeypatch.setattr(health, "COUNTERS_S", 600.0)
-    monkeypatch.setattr(chamber, "STEP_S", MINUTE_S)
-    before = random.getstate()
-    random.seed(SEED)  # of the retries
-    gc.freeze()  # what other tests have loaded is not looked through again and again
+def by_the_minute(tick_rarely):
+    """No loop runs more often than sensors are read."""
+    tick_rarely(
+        {
+            "growd.control.sampling.SLICE_S": 600.0,
+            "growd.control.filters.SLICE_S": 600.0,
+            "growd.control.sampling.NOT_READY_RETRY_S": 10.0,
+            "growd.control.controllers.PERIOD_S": 300.0,
+            "growd.control.actuation.PERIOD_S": MINUTE_S,
+            "growd.control.interlocks.node.PERIOD_S": MINUTE_S,
+            "growd.wiring.interlocks.PATIENCE_S": 2 * MINUTE_S,
+            "growd.control.health.COUNTERS_S": 600.0,
+            "growd_hwsim.chamber.STEP_S": MINUTE_S,
+        }
+    )
+    gc.freeze()  # leave out the objects of other tests
     yield
     gc.unfreeze()
-    random.setstate(before)
 
 
 def test_the_schedule_has_each_kind_of_fault_at_each_place():
