@@ -11,6 +11,7 @@ import { HttpError, isObject, isText } from './http.mjs';
 import { folderName, REPLICATOR } from './storage.mjs';
 
 const DEFAULT_TIMEOUT_MS = 30_000; // CouchDB's default of `connection_timeout`
+const IDLE_MS = 3_000; // for an unused connection, since routers drop such connections silently
 const WITHOUT_BODY = [204, 205, 304];
 
 const OPTIONS = {
@@ -66,7 +67,8 @@ export class ReplicationEnds {
     this.timeout = timeout;
     /** PouchDB's options of the replication. */
     this.options = { selector, doc_ids, heartbeat: Math.ceil(timeout / 3) };
-    this.#agents = { 'http:': new http.Agent({ keepAlive: true }), 'https:': new https.Agent({ keepAlive: true, ...tls }) };
+    const options = { keepAlive: true, timeout: IDLE_MS };
+    this.#agents = { 'http:': new http.Agent(options), 'https:': new https.Agent({ ...options, ...tls }) };
   }
 
   /** Throw an HttpError where a database of another server is missing or refuses the login. */
@@ -102,9 +104,10 @@ export class ReplicationEnds {
     const url = new URL(address);
     const { request } = url.protocol === 'https:' ? https : http;
     const agent = this.#agents[url.protocol];
-    const asked = request(url, { agent, method, headers: Object.fromEntries(headers), signal });
+    const { timeout } = this; // the agent's own holds for unused connections
+    const asked = request(url, { agent, method, headers: Object.fromEntries(headers), signal, timeout });
     asked.on('error', () => undefined); // after the head of the answer, its body has the error too
-    asked.setTimeout(this.timeout, () => asked.destroy(new Error(`nothing came for ${this.timeout / 1000} s`)));
+    asked.on('timeout', () => asked.destroy(new Error(`nothing came for ${timeout / 1000} s`)));
     asked.end(body);
     const [answer] = await once(asked, 'response');
     if (answer.statusCode >= 300 && answer.headers.location !== undefined) {

@@ -487,6 +487,29 @@ async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connectio
         assert (seen["state"], seen["error_count"]) == ("running", 0)
 
 
+@pytest.mark.replication
+async def test_an_unused_connection_is_closed(
+    node: Client, store: str, begin: Callable[..., Awaitable[str]]
+) -> None:
+    """A router may drop it silently, and the next request on it would wait in vain."""
+    connections: list[asyncio.Transport] = []
+
+    async def refuse(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        connections.append(request.transport)
+        return web.json_response({"error": "unauthorized", "reason": "wrong password"}, status=401)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", refuse)
+    async with TestServer(app) as far:
+        await begin(store, str(far.make_url("/far")), create_target=False)
+
+        async def is_closed() -> bool:
+            return connections != [] and connections[0].is_closing()
+
+        await until(is_closed)
+
+
 # --- restarts ---
 
 
