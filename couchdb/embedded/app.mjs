@@ -78,9 +78,8 @@ export async function createApp({ Pouch, folder, uuid, settings, functions, isOw
   app.get('/_all_dbs', async (req, res) => sendJSON(res, 200, (await databaseFolders(folder)).map(decodeURIComponent).sort()));
   app.use((req, res, next) => nameDatabase(folder, req, res, next).catch(next));
   const openDatabase = databaseOpener(Pouch, folder, pouchApp);
-  await openDatabase(REPLICATOR, true);
   const replicator = new Replicator({ Pouch, settings, stopping, openDatabase });
-  replicator.start();
+  replicator.start(await openDatabase(REPLICATOR, true));
   addServerRoutes(app, pouchApp);
   addReplicatorRoutes(app, replicator, settings);
   addDatabaseRoutes(app, openDatabase, pouchApp, stopping);

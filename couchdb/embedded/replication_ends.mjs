@@ -46,20 +46,20 @@ export function parseReplication(body) {
   return { source, target, continuous, creates, timeout, selector, doc_ids };
 }
 
-/** Both databases of a replication, open until `close`, which also ends the requests under way. */
+/** Both databases of a replication. `close` also ends open requests. */
 export class ReplicationEnds {
   /** `server` has `Pouch`, `openDatabase` and `settings`. */
   static async open(server, request) {
     const ends = new ReplicationEnds(server, request);
     ends.source = await ends.#open(request.source, false);
     ends.target = await ends.#open(request.target, request.creates);
-    /** The end on this server, where that is one. */
-    ends.near = request.target.folder === undefined ? ends.source : ends.target;
+    /** The end on this server, if there is one. */
+    ends.local = request.target.folder === undefined ? ends.source : ends.target;
     return ends;
   }
 
   #agents;
-  #far = [];
+  #remote = [];
 
   constructor(server, { timeout, selector, doc_ids }) {
     const tls = tlsOptions(server.settings.trust());
@@ -73,7 +73,7 @@ export class ReplicationEnds {
 
   /** Throw an HttpError where a database of another server is missing or refuses the login. */
   async check() {
-    for (const db of this.#far) {
+    for (const db of this.#remote) {
       const response = await db.fetch('');
       await response.text();
       if (!response.ok) {
@@ -84,7 +84,7 @@ export class ReplicationEnds {
   }
 
   close() {
-    this.#far.forEach((db) => db.close().catch(() => undefined));
+    this.#remote.forEach((db) => db.close().catch(() => undefined));
     Object.values(this.#agents).forEach((agent) => agent.destroy());
   }
 
@@ -95,22 +95,22 @@ export class ReplicationEnds {
     const fetch = (address, options) => this.#fetch(address, options);
     const db = new this.server.Pouch(url, { auth, headers, fetch, skip_setup: !creates });
     db.id = async () => url; // PouchDB would ask the server, and lose its checkpoint while that is away
-    this.#far.push(db);
+    this.#remote.push(db);
     return db;
   }
 
-  /** The `fetch` of PouchDB: it follows no redirect and gives up a connection on which nothing comes. */
+  /** The `fetch` of PouchDB, with an error for a redirect and for a silent connection. */
   async #fetch(address, { method = 'GET', headers = [], body, signal }) {
     const url = new URL(address);
     const { request } = url.protocol === 'https:' ? https : http;
     const agent = this.#agents[url.protocol];
-    const { timeout } = this; // the agent's own holds for unused connections
-    const asked = request(url, { agent, method, headers: Object.fromEntries(headers), signal, timeout });
-    asked.on('error', () => undefined); // after the head of the answer, its body has the error too
-    asked.on('timeout', () => asked.destroy(new Error(`nothing came for ${timeout / 1000} s`)));
-    asked.end(body);
-    const [answer] = await once(asked, 'response');
-    if (answer.statusCode >= 300 && answer.headers.location !== undefined) {
+    const { timeout } = this; // while the request is open; the agent's own is for unused connections
+    const call = request(url, { agent, method, headers: Object.fromEntries(headers), signal, timeout });
+    call.on('error', () => undefined); // an error after the head of the answer is also one of its body
+    call.on('timeout', () => call.destroy(new Error(`no data for ${timeout / 1000} s`)));
+    call.end(body);
+    const [answer] = await once(call, 'response');
+    if (answer.statusCode >= 300 && answer.statusCode < 400 && answer.headers.location !== undefined) {
       answer.destroy();
       const reason = `${url.origin} answers with a redirect (${answer.statusCode}), which is not followed; name the address it leads to`;
       throw new HttpError(502, 'redirected', reason);
@@ -133,8 +133,8 @@ function parseEnd(end, value) {
   if (text.includes('://')) {
     return { ...parseAddress(end, text, auth?.basic), headers };
   }
-  const folder = folderName(text) ?? undefined;
-  if (folder === undefined) {
+  const folder = folderName(text);
+  if (folder === null) {
     throw wrong(end, shape, text);
   }
   refuseReplicator(end, text);

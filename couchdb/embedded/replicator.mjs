@@ -1,9 +1,9 @@
-// Replication by PouchDB: each document of `_replicator` is one that runs while the document exists.
+// Replication with PouchDB: each document of `_replicator` is a replication that runs while the document exists.
 //
 // https://pouchdb.com/api.html#replication, https://docs.couchdb.org/en/stable/replication/replicator.html
 //
-// CouchDB's scheduler is not here: PouchDB tries a replication that failed again, and any change of its document starts
-// it again. `_scheduler/docs` shows the state of each.
+// PouchDB retries after failures, in place of CouchDB's scheduler. Any change of a document restarts its replication.
+// `_scheduler/docs` shows the state of each.
 
 import { createHash, randomUUID } from 'node:crypto';
 
@@ -22,9 +22,8 @@ export class Replicator {
     this.server = server;
   }
 
-  /** Follow the documents, from the oldest. */
-  start() {
-    const db = new this.server.Pouch(REPLICATOR);
+  /** Follow the documents in `db`, from the oldest. */
+  start(db) {
     const feed = db.changes({ live: true, include_docs: true, return_docs: false });
     feed.on('change', ({ doc }) => this.#apply(doc));
     feed.on('error', (error) => console.error(`can't read ${REPLICATOR}: ${error.message}`));
@@ -116,7 +115,7 @@ class Replication {
     this.#ends?.close();
   }
 
-  /** The members of CouchDB's report that are known here; no credentials. */
+  /** A part of CouchDB's report, without credentials. */
   report() {
     const error = this.#error === null ? {} : { error: this.#error };
     const counts = this.#hasBegun ? { ...this.#counts, through_seq: this.#through } : {};
@@ -135,7 +134,7 @@ class Replication {
   }
 
   #watch(replication) {
-    // not 'active': that comes before the other server was asked
+    // not 'active', which comes before a request to the other server
     replication.on('paused', (error) => error || this.#catchUp());
     replication.on('change', ({ docs }) => (this.#counts.docs_written += docs.length));
     replication.on('denied', () => (this.#counts.doc_write_failures += 1));
@@ -147,7 +146,7 @@ class Replication {
       }
     });
     replication.on('requestError', (error) => this.#fail(error, 'crashing'));
-    replication.on('error', (error) => this.#fail(error, 'crashing')); // the login was refused: not tried again
+    replication.on('error', (error) => this.#fail(error, 'crashing')); // a refused login, without a retry
     replication.on('complete', ({ status }) => {
       if (status === 'cancelled') {
         this.#fail(new Error('a database was deleted'), 'crashing');
@@ -157,10 +156,10 @@ class Replication {
     });
   }
 
-  /** All changes are copied. Those that the selector leaves out are in the checkpoint, not in the events. */
+  /** All changes are copied. PouchDB has no event for those that the selector leaves out, but a checkpoint. */
   async #catchUp() {
     this.#run();
-    const { last_seq } = await this.#ends.near.get(`_local/${this.#id}`).catch(() => ({}));
+    const { last_seq } = await this.#ends.local.get(`_local/${this.#id}`).catch(() => ({}));
     this.#through = last_seq ?? this.#through;
   }
 

@@ -447,7 +447,7 @@ async def test_a_server_that_sends_nothing_is_given_up(
     with socket.create_server(("127.0.0.1", 0)) as mute:
         far = f"http://127.0.0.1:{mute.getsockname()[1]}/there"
         seen = await until_state(node, await begin(store, far, connection_timeout=200), "crashing")
-    assert seen["info"]["error"] == "nothing came for 0.2 s"
+    assert seen["info"]["error"] == "no data for 0.2 s"
 
 
 @pytest.mark.parametrize("length", ["Content-Length: 9", "Transfer-Encoding: chunked"])
