@@ -360,7 +360,7 @@ async def test_a_database_of_points_that_is_gone_at_a_later_start_is_a_warning(
     monkeypatch.setattr(
         "growd.wiring.store.DRAIN_S", PATIENCE_S
     )  # at its end at the latest it asks the database
-    sentence = "the database was gone and was made anew; points of earlier runs are missing from it"
+    sentence = "the database was missing and was made again; it lacks the points of earlier runs"
     async with home_on(database_server, shared=True) as home:
         config = load(None, ("http.port=0", *home.settings))
         for _ in range(2):
@@ -654,7 +654,7 @@ def test_points_that_can_not_be_saved_at_the_end_are_told(tmp_path: Path, monkey
     monkeypatch.setattr("growd.wiring.store.Outbox.flush", full)
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
     assert result.exit_code == 1
-    assert "points can't be kept and are lost: growd.sqlite3: database or disk is full" in result.stderr
+    assert "points can't be saved and are lost: growd.sqlite3: database or disk is full" in result.stderr
 
 
 async def test_a_data_folder_that_is_gone_is_a_failure_and_nothing_is_answered_as_kept(tmp_path: Path):
@@ -673,7 +673,7 @@ async def test_a_data_folder_that_is_gone_is_a_failure_and_nothing_is_answered_a
             assert (answer.status, await answer.text()) == (503, "losing points\n")
     assert problem["is_failure"]
     assert f"the data folder {data} was deleted or moved" in problem["text"]
-    assert f"the data folder {data} was deleted or moved: what it held may be lost" in app.shutdown_errors
+    assert f"the data folder {data} was deleted or moved: its content may be lost" in app.shutdown_errors
 
 
 def test_an_error_on_the_way_down_is_not_told_as_one_of_the_start(

@@ -114,12 +114,12 @@ class Couch:
         return outcomes
 
     async def view(self, database: str, design: str, view: str, **query: Any) -> list[Document]:
-        """GET /{db}/_design/{ddoc}/_view/{view}: its rows. Query values are given as Python, sent as JSON."""
+        """GET /{db}/_design/{ddoc}/_view/{view}: its rows. Query values are sent as JSON."""
         path = _path(database, f"_design/{design}", "_view", view)
         return _rows(await self._request("GET", path, query=query))
 
     async def all_docs(self, database: str, **query: Any) -> list[Document]:
-        """GET /{db}/_all_docs: its rows."""
+        """GET /{db}/_all_docs: its rows. Query values are sent as JSON."""
         return _rows(await self._request("GET", _path(database, "_all_docs"), query=query))
 
     async def changes(
@@ -156,7 +156,7 @@ class Couch:
         return _object(await self._request("GET", _path(database, f"_design/{design}", "_info")))
 
     async def setting(self, section: str, key: str) -> str | None:
-        """A setting of the server's node; None if it is not set (to a default of the server's code)."""
+        """A setting of the server's node; None if it is not set."""
         try:
             return str(await self._request("GET", _path(*_SETTINGS, section, key)))
         except CouchRefusedError as error:
@@ -165,7 +165,7 @@ class Couch:
             raise
 
     async def change_setting(self, section: str, key: str, value: str) -> None:
-        """Set it from now on, also for the server's next start."""
+        """Change a setting at once, and for the next start of the server."""
         await self._request("PUT", _path(*_SETTINGS, section, key), body=value)
 
     async def _request(
@@ -183,13 +183,13 @@ class Couch:
             async with self._session.request(
                 method, url, data=data, headers=headers, timeout=self._timeout, allow_redirects=False
             ) as response:
-                return _judge(f"{method} {path}", response.status, await self._read(response))
+                return _checked(f"{method} {path}", response.status, await self._read(response))
         except TimeoutError as error:
             raise CouchUnavailableError(
                 f"the database did not answer {method} {path} within {self._timeout.total:g} s"
             ) from error
         except CouchUnavailableError:
-            raise  # a ConnectionError itself
+            raise  # it is a ConnectionError
         except (aiohttp.ClientError, OSError) as error:
             raise CouchUnavailableError(
                 f"no answer from the database to {method} {path}: {_why(error)}"
@@ -218,23 +218,23 @@ class Couch:
 
 
 def _why(error: Exception) -> str:
-    """In the system's words: aiohttp's repeat the address, which may not be shown, and name its options."""
+    """The error in the words of the system; those of aiohttp repeat the address, which is not shown."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         problem = error.certificate_error
-        return f"its certificate is not good: {getattr(problem, 'verify_message', '') or problem}"
+        return f"its certificate is invalid: {getattr(problem, 'verify_message', '') or problem}"
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno or 0
-        return os.strerror(number) if number > 0 else error.os_error.strerror or "it can't be reached"
+        return os.strerror(number) if number > 0 else error.os_error.strerror or "no connection"
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "it hung up"
+        return "it closed the connection"
     if isinstance(error, aiohttp.ClientPayloadError):
-        return "the answer is not whole"
+        return "the answer is incomplete"
     words = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
     return words.partition("\n")[0] or type(error).__name__
 
 
 def _path(database: str, *segments: str) -> str:
-    """`/database/segment/...`, each encoded; the slash after `_design` or `_local` belongs to the path."""
+    """`/database/segment/...`, each encoded, except for the slash after `_design` or `_local`."""
     parts = [quote(database, safe="")]
     for segment in segments:
         head, slash, rest = segment.partition("/")
@@ -246,22 +246,24 @@ def _path(database: str, *segments: str) -> str:
 
 
 def _query_text(name: str, value: Any) -> str:
-    """JSON, but for words such as `update_after`, which CouchDB takes bare where it expects no key."""
+    """JSON; words such as `update_after`, which are no keys, stay as they are."""
     if isinstance(value, str) and name not in _KEYS:
         return value
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
-def _judge(request: str, status: int, body: bytes) -> Any:
+def _checked(request: str, status: int, body: bytes) -> Any:
     answer = _decoded(body)
     if status in {_TIMED_OUT, _TOO_MANY} or status >= _SERVER_ERROR:
-        raise CouchUnavailableError(f"the database answered {request} with {_words(status, answer)}", status)
+        raise CouchUnavailableError(
+            f"the database answered {request} with {_described(status, answer)}", status
+        )
     if not 200 <= status < 300:  # noqa: PLR2004  2xx
         error, reason = _error_members(answer)
-        sentence = f"the database answered {request} with {_words(status, answer)}"
+        sentence = f"the database answered {request} with {_described(status, answer)}"
         raise CouchRefusedError(sentence, status, error, reason)
     if answer is _UNREADABLE:
-        raise CouchUnavailableError(f"the database's answer to {request} is not whole JSON")
+        raise CouchUnavailableError(f"the database's answer to {request} is not complete JSON")
     return answer
 
 
@@ -279,7 +281,7 @@ def _error_members(answer: Any) -> tuple[str, str]:
     return str(answer.get("error", "")), str(answer.get("reason", ""))
 
 
-def _words(status: int, answer: Any) -> str:
+def _described(status: int, answer: Any) -> str:
     error, reason = _error_members(answer)
     return f"{status} {error}: {reason}" if error else str(status)
 

@@ -1,4 +1,4 @@
-"""The database as the daemon has it: the embedded one or one of the owner's, set up and ready to use."""
+"""The database of the daemon: the embedded one, or an external server."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from growd.store.index_builds import IndexBuild
 
 READY_S: Final = 60.0
-"""How long the embedded server may take until whoever waits for it is told that it is not there."""
+"""How long to wait for the embedded server before an error."""
 
 START_S: Final = 4.0
-"""How long the reader of a recipe waits for an embedded server that starts: less than `FETCH_S`."""
+"""How long a recipe waits for the embedded server to start: less than `FETCH_S`."""
 
 PROGRESS_S: Final = 0.4
-"""How long it may take to say how far an index is."""
+"""How long to wait for the progress of an index."""
 
 _PASSWORDS: Final = frozenset({"_replicator", "_node"})
-"""Where a server keeps the passwords of replications, and its own settings."""
+"""Where a server has the passwords of replications, and its settings."""
 
 
 class Database:
-    """One database server: its address at present, a client for it, and its set-up.
+    """One database server: its present address, a client for it, and its setup.
 
-    With `url` it is a server that somebody else runs (credentials in the address, or apart); without, the
-    embedded one, which `run` starts and keeps running, with its files in `data`.
+    With `url` it is an external server (credentials in the address, or in `credentials`). Without it is the
+    embedded one, which `run` supervises, with its files in `data`.
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class Database:
         )
         self.prepared = asyncio.Event()  # set by the first `prepare` that succeeds
         self.made: set[str] = set()
-        """The databases that `prepare` did not find and made."""
-        self._preparing = asyncio.Lock()  # two at once would each take the other for somebody else
+        """The databases that `prepare` has made."""
+        self._preparing = asyncio.Lock()  # two at once would conflict
         self._session: aiohttp.ClientSession | None = None
         self.couch: Couch
         self.stranger: Couch
-        """The same without a login: a wrong one that is tried again and again is locked out (CouchDB 3.4)."""
+        """The client without a login: CouchDB (3.4) locks out a wrong login that is used repeatedly."""
 
     async def __aenter__(self) -> Self:
-        # A connection for each request, and there are few: where something on the way answers twice, the
-        # second is not taken for the answer to what is asked next (another recipe, say).
+        # One connection for each request: if a proxy answers twice, the second answer must not be taken for
+        # that of the next request.
         connector = aiohttp.TCPConnector(force_close=True)
         self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         base = str(self._external) if self._external is not None else lambda: self._embedded.owner_url
@@ -93,36 +93,36 @@ class Database:
 
     @property
     def hangs(self) -> int:
-        """How often the embedded server was replaced since it did not answer."""
+        """How often the embedded server was restarted since it did not answer."""
         return self._embedded.hangs
 
     @property
     def crashes(self) -> int:
-        """How often the embedded server ended by itself and was started again."""
+        """How often the embedded server crashed and was restarted."""
         return self._embedded.crashes
 
     @property
     def closed(self) -> frozenset[str]:
-        """What nobody but growd may ask of it: an embedded one knows no users who could be kept from it."""
+        """Databases hidden from clients: the embedded server has no users, so growd blocks them."""
         return _PASSWORDS if self._external is None else frozenset()
 
     @property
     def address(self) -> str | None:
-        """Where it is at present, without credentials; None while the embedded one is down."""
+        """The present address without credentials; None while the embedded server is down."""
         if self._external is None:
             return self._embedded.url
         return str(self._external.with_user(None)).rstrip("/")
 
     @property
     def credentials(self) -> tuple[str, str] | None:
-        """User and password for it, given apart or in the address."""
+        """User and password, from `credentials` or the address."""
         url = self._external
         if self._credentials is None and url is not None and url.user is not None:
             return url.user, url.password or ""
         return self._credentials
 
     def when_up(self, call: Callable[[], None]) -> None:
-        """Call this too, each time the embedded server begins to listen."""
+        """Also call this each time the embedded server starts to listen."""
         earlier = self._embedded.on_up
 
         def call_all() -> None:
@@ -132,12 +132,12 @@ class Database:
         self._embedded.on_up = call_all
 
     async def run(self) -> None:
-        """Keep the embedded server running until cancelled; with a server of somebody else's, nothing."""
+        """Keep the embedded server running until cancelled; does nothing for an external server."""
         if self.is_embedded:
             await self._embedded.run()
 
     async def prepare(self) -> None:
-        """Make what growd needs in it; safe to repeat. Raises `CouchError`."""
+        """Set it up; safe to repeat. Raises `CouchError`."""
         if self.is_embedded:
             await self._until_ready()
         async with self._preparing:
@@ -145,7 +145,7 @@ class Database:
         self.prepared.set()
 
     async def index_build(self, database: str) -> IndexBuild | None:
-        """How far the index of growd's views in it is; None where it is not being built, or nobody says."""
+        """The progress of the index of growd's views; None if it is not being built, or unknown."""
         try:
             async with asyncio.timeout(PROGRESS_S):
                 return await index_build(self.couch, database, self._design_name)
@@ -153,7 +153,7 @@ class Database:
             return None
 
     async def _until_ready(self) -> None:
-        """Raises `CouchUnavailableError`: one that never comes up is to be told, and no standstill."""
+        """Wait for the embedded server. Raises `CouchUnavailableError` after `READY_S`."""
         try:
             async with asyncio.timeout(READY_S):
                 await self._embedded.ready()
@@ -164,7 +164,7 @@ class Database:
     async def recipe(self, recipe_id: str) -> dict[str, Any]:
         """A recipe by its id. Raises LookupError if there is none, and `CouchError`.
 
-        Waits `START_S` seconds where the embedded server has not come up yet.
+        Waits up to `START_S` seconds for the embedded server to start.
         """
         if self.is_embedded:
             with contextlib.suppress(TimeoutError):
@@ -173,7 +173,7 @@ class Database:
                     await self.prepared.wait()
             if self.address is None:
                 sentence = (
-                    "it is not up yet; try again in some seconds, and see growd status if it stays away"
+                    "it is not up yet; try again in some seconds, and see growd status if it does not start"
                 )
                 raise CouchUnavailableError(sentence)
         recipe = await self.couch.get(self.names.recipes, recipe_id)

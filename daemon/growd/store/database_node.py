@@ -1,4 +1,4 @@
-"""The database on the bus: which it is, where, and whether it answers."""
+"""The node `database` on the bus: kind and address of the database, and whether it answers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from growd.store.database import Database
 
 FRESH_S: Final = 5.0
-"""What the database answered stays the answer for so long, however many ask."""
+"""Seconds for which an answer of the database is used again."""
 
-_PATIENCE_S: Final = 2.0  # for its answer: whoever asks growd waits for it
+_PATIENCE_S: Final = 2.0  # for its answer; the client of growd waits for it
 
 
 class DatabaseStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """The database server: "embedded" or "Apache CouchDB", and its address without a login.
 
-    `reason` is why it is not reachable. What is not known is None, and left out as JSON. `indexes` are those
-    that it builds at present.
+    `reason` says why it is not reachable. Unknown values are None, and left out of JSON. `indexes` are those
+    that are being built.
     """
 
     kind: str
@@ -38,12 +38,12 @@ class DatabaseStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DatabaseNode:
-    """The node `database`, which has a `DatabaseStatus` in its information: asked when somebody asks."""
+    """The node `database` with a `DatabaseStatus`, which is gathered on request."""
 
     def __init__(self, bus: Bus, database: Database) -> None:
         self._database = database
-        self._version: str | None = None  # as long as it is not reachable, the last that was
-        self._reason: str | None = "nobody has asked it yet"
+        self._version: str | None = None  # the last known one
+        self._reason: str | None = "not asked yet"
         self._indexes: tuple[IndexBuild, ...] = ()
         self._asked_at: float | None = None
         self._lock = asyncio.Lock()
@@ -52,16 +52,16 @@ class DatabaseNode:
         self.node.describe("problems", self._problems)
 
     async def look(self) -> None:
-        """Ask the database who it is, where the last answer is older than `FRESH_S`."""
+        """Ask the database for its version, if the last answer is older than `FRESH_S`."""
         async with self._lock:
             if self._asked_at is not None and time.monotonic() - self._asked_at < FRESH_S:
                 return
-            self._reason = await self._asked()
+            self._reason = await self._ask()
             self._indexes = await self._building() if self._reason is None else ()
             self._asked_at = time.monotonic()
 
-    async def _asked(self) -> str | None:
-        """Why it can't be reached, None where it can."""
+    async def _ask(self) -> str | None:
+        """Why it can't be reached, None if it can."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 answer = await self._database.stranger.server()
@@ -69,14 +69,14 @@ class DatabaseNode:
             return f"it has not answered within {_PATIENCE_S:g} s"
         except CouchUnavailableError as error:
             return str(error)
-        except CouchRefusedError:  # it is there, and tells strangers nothing
+        except CouchRefusedError:  # it answers only with a login
             return None
         version = answer.get("version")
         self._version = version if isinstance(version, str) else None
         return None
 
     def _problems(self) -> list[dict[str, Any]]:
-        """Hangs and crashes, shown until growd ends: a request may have caused them on purpose."""
+        """Hangs and crashes, shown until growd ends, since a request may have caused them on purpose."""
         happened = {"stopped answering": self._database.hangs, "crashed": self._database.crashes}
         times = {what: counted(number, "time") for what, number in happened.items() if number}
         return [
@@ -88,7 +88,7 @@ class DatabaseNode:
         ]
 
     async def _building(self) -> tuple[IndexBuild, ...]:
-        # an embedded one answers nothing while it builds an index; a wrong login would be counted
+        # the embedded one does not answer while it builds an index; CouchDB counts wrong logins
         if self._database.is_embedded or not self._database.prepared.is_set():
             return ()
         try:
@@ -98,7 +98,7 @@ class DatabaseNode:
             return ()
 
     def _information(self) -> dict[str, Any]:
-        told: dict[str, Any] = msgspec.to_builtins(
+        status: dict[str, Any] = msgspec.to_builtins(
             DatabaseStatus(
                 "embedded" if self._database.is_embedded else "Apache CouchDB",
                 self._reason is None,
@@ -108,4 +108,4 @@ class DatabaseNode:
                 self._indexes,
             )
         )
-        return told
+        return status

@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_STEADY: Final = 60.0  # seconds; a child that lived so long did not fail to start
+_STEADY: Final = 60.0  # seconds; a child that ran for so long started well
 _MAX_LINE: Final = 8192
 _GRACE: Final = 1.0  # seconds between SIGTERM and SIGKILL
 _OWNER: Final = "growd"  # the user who may write design documents
 ASK_EVERY_S: Final = 10.0
 UNANSWERED: Final = 6
-"""After so many times `ASK_EVERY_S` without an answer the child is replaced: one request can hang it."""
+"""Unanswered questions, one each `ASK_EVERY_S`, after which the child is replaced."""
 
 
 class EmbeddedDatabase:
     """Runs `node <script> --data <data> --port 0` and keeps it running.
 
-    The child listens on a loopback port of its own choice. Its first line has the port, and the password with
-    which growd writes design documents: `{"port": N, "password": TEXT}`. Their functions run inside the
-    child, so clients write them only with `client_design_documents`.
-    Its standard input is a pipe from this process: when growd ends, however it ends, the child reads the end
-    of it and leaves too. It has a session of its own, so that Ctrl-C in the terminal reaches growd alone.
+    The child chooses a loopback port. Its first line has the port, and the password with which growd writes
+    design documents: `{"port": N, "password": TEXT}`. Functions of design documents run inside the child, so
+    clients may write them only with `client_design_documents`.
+    Its standard input is a pipe from this process: when growd ends, the child reads end-of-file and ends too.
+    It has a session of its own, so that Ctrl-C in the terminal reaches only growd.
     """
 
     def __init__(
@@ -64,21 +64,21 @@ class EmbeddedDatabase:
         self._password = ""
         self._is_up = asyncio.Event()
         self._last_line = ""
-        self._said = ""  # the failure that the log has already, said once until it listens again
+        self._logged = ""  # the failure that was logged last
         self.starts = 0
         self.hangs = 0
-        """How often it was replaced since it did not answer."""
+        """How often it was restarted since it did not answer."""
         self.crashes = 0
-        """How often it ended by itself after it had listened."""
+        """How often it crashed after it had started."""
 
     @property
     def url(self) -> str | None:
-        """Its present address, None while it is down. Another one after each restart."""
+        """Its present address, None while it is down. It changes with each restart."""
         return None if self._port is None else f"http://127.0.0.1:{self._port}"
 
     @property
     def owner_url(self) -> str | None:
-        """The same with the login that may write design documents."""
+        """The address with the login that may write design documents."""
         if self._port is None:
             return None
         return f"http://{_OWNER}:{self._password}@127.0.0.1:{self._port}"
@@ -90,7 +90,7 @@ class EmbeddedDatabase:
         return url
 
     async def run(self) -> None:
-        """Start it, and start it again when it ends, after growing pauses. Ended with a cancel."""
+        """Start it, and restart it when it ends, after growing pauses, until cancelled."""
         loop = asyncio.get_running_loop()
         delay = self._first_backoff
         while True:
@@ -100,23 +100,23 @@ class EmbeddedDatabase:
             except EmbeddedDatabaseError as error:
                 if loop.time() - began >= _STEADY:
                     delay = self._first_backoff
-                level = logging.ERROR if str(error) != self._said else logging.DEBUG
+                level = logging.ERROR if str(error) != self._logged else logging.DEBUG
                 _log.log(level, "%s; next try in %.3g s", error, delay)
-                self._said = str(error)
+                self._logged = str(error)
             await asyncio.sleep(delay)
             delay = min(2 * delay, self._max_backoff)
 
     async def _live(self) -> None:
-        """One life of the child. Ends only with an error."""
+        """Run the child once. Ends only with an error."""
         process = await self._spawn()
         assert process.stdout is not None  # noqa: S101  it is a pipe
         assert process.stderr is not None  # noqa: S101  likewise
-        log = asyncio.create_task(self._pass_on(process.stderr), name="embedded database: log")
+        log = asyncio.create_task(self._log_lines(process.stderr), name="embedded database: log")
         try:
             self._port, self._password = await self._read_first_line(process, log)
             self._is_up.set()
             self.starts += 1
-            self._said = ""
+            self._logged = ""
             _log.info("the embedded database listens at %s", self.url)
             self.on_up()
             await self._until_end(process, process.stdout, self._port)
@@ -129,9 +129,9 @@ class EmbeddedDatabase:
     async def _until_end(
         self, process: asyncio.subprocess.Process, output: asyncio.StreamReader, port: int
     ) -> None:
-        """Pass on what the child prints, until it ends or is ended since it does not answer: an error."""
+        """Log what the child prints, until it ends, or is killed since it does not answer: an error."""
         hangs = asyncio.create_task(self._hangs(port), name="embedded database: questions")
-        ends = asyncio.create_task(self._pass_on(output), name="embedded database: output")
+        ends = asyncio.create_task(self._log_lines(output), name="embedded database: output")
         try:
             await asyncio.wait((hangs, ends), return_when=asyncio.FIRST_COMPLETED)
             if ends.done():
@@ -139,7 +139,7 @@ class EmbeddedDatabase:
                 self.crashes += 1
                 raise EmbeddedDatabaseError(f"the embedded database ended with status {status}")
             self.hangs += 1
-            _signal(process, signal.SIGKILL)  # it can't act on a request to end
+            _signal(process, signal.SIGKILL)  # it can't handle SIGTERM
             seconds = ASK_EVERY_S * UNANSWERED
             raise EmbeddedDatabaseError(f"the embedded database did not answer for {seconds:g} s; killed it")
         finally:
@@ -148,9 +148,9 @@ class EmbeddedDatabase:
             await asyncio.wait((hangs, ends))
 
     async def _hangs(self, port: int) -> None:
-        """Ask the child each `ASK_EVERY_S`; return when it has been silent for too long.
+        """Ask the child each `ASK_EVERY_S`; return after `UNANSWERED` questions without an answer.
 
-        Counted in questions and not in time: a growd that was stopped itself would else blame the child.
+        Counted in questions, not in time, since growd itself may have been stopped meanwhile.
         """
         asking: asyncio.Task[bool] | None = None
         unanswered = 0
@@ -188,13 +188,13 @@ class EmbeddedDatabase:
                 line = await process.stdout.readline()
                 if not line:
                     status = await process.wait()
-                    await log  # its last words are the reason
+                    await log  # its last line is the reason
                     raise EmbeddedDatabaseError(
                         f"the embedded database ended with status {status} before it listened: "
-                        f"{self._last_line or 'it said nothing'}"
+                        f"{self._last_line or 'it printed nothing'}"
                     )
-            told = json.loads(line)
-            return int(told["port"]), str(told["password"])
+            answer = json.loads(line)
+            return int(answer["port"]), str(answer["password"])
         except TimeoutError as error:
             raise EmbeddedDatabaseError(
                 f"the embedded database did not listen within {self._start_timeout:g} s"
@@ -204,18 +204,18 @@ class EmbeddedDatabase:
                 "the embedded database's first line has no port and password"
             ) from error
 
-    async def _pass_on(self, stream: asyncio.StreamReader) -> None:
-        """Hand the child's lines to the log, until it closes the stream."""
+    async def _log_lines(self, stream: asyncio.StreamReader) -> None:
+        """Log the lines of the child, until it closes the stream."""
         rest = b""
         while chunk := await stream.read(_MAX_LINE):
             *lines, rest = (rest + chunk).split(b"\n")
             if len(rest) > _MAX_LINE:
                 lines, rest = [*lines, rest], b""
             for line in lines:
-                self._say(line)
-        self._say(rest)
+                self._log_line(line)
+        self._log_line(rest)
 
-    def _say(self, line: bytes) -> None:
+    def _log_line(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip()
         if text:
             self._last_line = text
@@ -223,7 +223,7 @@ class EmbeddedDatabase:
 
 
 async def _answers(port: int) -> bool:
-    """Whether it answers a request with whatever status, however long that takes."""
+    """Whether it answers a request, with any status and after any time."""
     writer = None
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -237,7 +237,7 @@ async def _answers(port: int) -> bool:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the child and wait for it: asked first, then killed. Also when cancelled meanwhile."""
+    """End the child with SIGTERM, then SIGKILL, and wait for it, also if cancelled meanwhile."""
     if process.stdin is not None:
         process.stdin.close()
     if process.returncode is not None:
@@ -247,7 +247,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         async with asyncio.timeout(_GRACE):
             await process.wait()
     except TimeoutError:
-        _log.warning("the embedded database did not end when asked and is killed")
+        _log.warning("the embedded database did not end after SIGTERM; killing it")
     finally:
         if process.returncode is None:
             _signal(process, signal.SIGKILL)
@@ -257,8 +257,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
     """Send a signal to a child that has not been waited for.
 
-    Not with `process.terminate()`: that polls the child first and may reap it before asyncio's own watcher,
-    which then warns of an unknown child and makes up its exit status.
+    Not with `process.terminate()`: that polls the child and may reap it before asyncio's watcher, which then
+    warns of an unknown child and returns a made-up exit status.
     """
-    with contextlib.suppress(ProcessLookupError):  # it may have ended in this moment
+    with contextlib.suppress(ProcessLookupError):  # it may have just ended
         os.kill(process.pid, number)

@@ -1,4 +1,4 @@
-"""Which indexes the database builds at present, and how far it is.
+"""The indexes that the database is building, and their progress.
 
 https://docs.couchdb.org/en/3.5.x/api/server/common.html#active-tasks
 """
@@ -19,9 +19,9 @@ _SHARD: Final = re.compile(r"shards/[0-9a-f]+-[0-9a-f]+/(.+)\.[0-9]+")
 
 
 class IndexBuild(msgspec.Struct, frozen=True):
-    """The index of one design document that is being brought up: `left` changes are still to be read.
+    """The index of one design document: `left` changes are still to be read.
 
-    `percent` and `seconds_left` are None where the database does not say.
+    `percent` and `seconds_left` are None if they are unknown.
     """
 
     database: str
@@ -36,7 +36,7 @@ class IndexBuild(msgspec.Struct, frozen=True):
 
 
 async def index_builds(couch: Couch) -> list[IndexBuild]:
-    """All that are being built. Raises `CouchError`; `_active_tasks` is for administrators."""
+    """All indexes that are being built. Raises `CouchError`; `_active_tasks` is for administrators."""
     found: dict[tuple[str, str], list[Document]] = {}
     for task in await couch.active_tasks():
         if task.get("type") == "indexer":
@@ -48,9 +48,9 @@ async def index_builds(couch: Couch) -> list[IndexBuild]:
 
 
 async def index_build(couch: Couch, database: str, design: str) -> IndexBuild | None:
-    """How far the index of this design document is; None where it is not being built. Raises `CouchError`.
+    """The progress of the index of this design document; None if it is complete. Raises `CouchError`.
 
-    An account that may not see `_active_tasks` learns from the design document's `_info` how much is left.
+    Without access to `_active_tasks`, `_info` of the design document gives the number of changes left.
     """
     try:
         builds = await index_builds(couch)
@@ -63,7 +63,7 @@ async def index_build(couch: Couch, database: str, design: str) -> IndexBuild | 
 
 
 def _build(database: str, design: str, tasks: list[Document]) -> IndexBuild:
-    """One build of the tasks of its shards."""
+    """The progress over all shards."""
 
     def total(member: str) -> int:
         return sum(int(task.get(member) or 0) for task in tasks)

@@ -1,4 +1,4 @@
-"""All between the bus and the database, built from the configuration."""
+"""Builds the store from the configuration: everything between the bus and the database."""
 
 from __future__ import annotations
 
@@ -35,19 +35,21 @@ RELOADABLE: Final = (
     "store.maximum_interval_s",
     "store.variable",
 )
-"""The options that can change while it runs."""
+"""The options that can change at runtime."""
 
-_BEGAN_ANEW: Final = "the database was gone and was made anew; points of earlier runs are missing from it"
-DRAIN_S: Final = 0.5  # how long the daemon tries to ship the last points when it leaves
+_DATABASE_MADE_AGAIN: Final = (
+    "the database was missing and was made again; it lacks the points of earlier runs"
+)
+DRAIN_S: Final = 0.5  # how long to send the last points at the end
 _ENDED_WELL: Final = "ended_well"
-_HAD_DATABASE: Final = "had_database"  # the database of points was there or was made
+_HAD_DATABASE: Final = "had_database"  # the database of points existed or was made
 _log = logging.getLogger(__name__)
 
 
 class Storage:
-    """Recorder, outbox and shipper, between a bus and a database; whoever opened those closes them.
+    """Recorder, outbox and shipper, between a bus and a database that the caller opens and closes.
 
-    `complain` is told, in a sentence for a person, of points that are lost on the way down.
+    `complain` gets a sentence for a person about points that are lost at shutdown.
     """
 
     def __init__(
@@ -63,11 +65,11 @@ class Storage:
         self.shipper: Shipper
         self.losses: Losses
         self._recorder: Recorder
-        self._began_anew = False
+        self._was_made_again = False
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run all parts around the body. At the end the last points are kept, and shipped if that goes."""
+        """Run all parts around the body. At the end, save the last points, and send them if possible."""
         settings, clock = self._config.store, self._bus.clock
         self.outbox = await Outbox.open(
             self._local,
@@ -93,12 +95,12 @@ class Storage:
                 yield
         finally:
             try:
-                await self._keep_last_points()
+                await self._save_last_points()
             finally:
                 await self.outbox.close()
 
     async def reconfigure(self, config: Config) -> None:
-        """Go by other rules, batches and ages from now on (`RELOADABLE`)."""
+        """Change rules, batches and ages (`RELOADABLE`)."""
         self._config = config
         self.shipper.reconfigure(**_batches(config.store))
         self._recorder.reconfigure(config.store)
@@ -114,7 +116,7 @@ class Storage:
             liveness=self._bus.liveness,
             **_batches(self._config.store),
         )
-        self._database.when_up(shipper.retry_now)  # a back-off may have a minute to go
+        self._database.when_up(shipper.retry_now)  # the pause after a failure may have a minute left
         return shipper
 
     def _new_recorder(self) -> Recorder:
@@ -122,13 +124,13 @@ class Storage:
         return Recorder(self._bus, self.outbox, self._maker, environments, settings)
 
     async def _prepare(self) -> None:
-        """Prepare the database, and notice that one with points is gone. Raises `CouchError`."""
+        """Set up the database, and detect that one with points is missing. Raises `CouchError`."""
         await self._database.prepare()
         made, points = self._database.made, self._database.names.points
         had_one = await self._local.state(_HAD_DATABASE, default=False)
         if had_one and points in made:
-            self._began_anew = True
-            _log.warning("%s", _BEGAN_ANEW)
+            self._was_made_again = True
+            _log.warning("%s", _DATABASE_MADE_AGAIN)
         made.discard(points)
         if not had_one:
             with contextlib.suppress(LocalStoreError):  # the next start tries again
@@ -138,19 +140,19 @@ class Storage:
         problems = []
         if self._local.is_gone:
             where = self._local.path.parent
-            text = f"the data folder {where} was deleted or moved; nothing is kept until growd is restarted"
+            text = f"the data folder {where} was deleted or moved; nothing is saved until growd is restarted"
             problems.append({"text": text, "is_failure": True})
         if self.shipper.fault is not None:
-            text = f"the database takes no points: {self.shipper.fault}"
+            text = f"the database stores no points: {self.shipper.fault}"
             problems.append({"text": text, "is_failure": False})
-        if self._began_anew:
-            problems.append({"text": _BEGAN_ANEW, "is_failure": False})
+        if self._was_made_again:
+            problems.append({"text": _DATABASE_MADE_AGAIN, "is_failure": False})
         return problems
 
     async def _note_start(self, notices: list[str]) -> None:
-        """Keep with the data that growd began anew, how it had ended, and what was found damaged.
+        """Record that growd started, how it had ended, and damage that was found.
 
-        With that of each environment: who reads or replicates one of them alone has to know it too.
+        Stored once per environment, since each may be replicated alone.
         """
         ended_well = await self._local.state(_ENDED_WELL)
         how = {None: "for the first time", True: "after a clean end", False: "without a clean end before"}
@@ -169,12 +171,12 @@ class Storage:
         self._record("fault", f"growd: {text}", self._bus.clock.time())
 
     def _record(self, kind: str, text: str, now: float) -> None:
-        """An event of growd itself, with the data of each environment."""
+        """Record an event of growd itself in each environment."""
         for environment in self._config.chambers():
             self.outbox.add(self._maker.make(environment, kind, text, now, category=EVENT))
 
-    async def _keep_last_points(self) -> None:
-        """On the disk, and in the database as far as that goes: what the disk does not take may go there."""
+    async def _save_last_points(self) -> None:
+        """Write them to the disk, and send them: the database may work if the disk does not."""
         await self.losses.finish()
         try:
             await self.outbox.flush()
@@ -186,21 +188,21 @@ class Storage:
         await self._note_end(well=not self.outbox.unsaved)
         if self.outbox.unsaved:
             lost = counted(self.outbox.unsaved, "point")
-            self._complain(f"the last {lost} can't be kept and are lost: {self.outbox.fault}")
+            self._complain(f"the last {lost} can't be saved and are lost: {self.outbox.fault}")
         if self._local.is_gone:
             where = self._local.path.parent
-            self._complain(f"the data folder {where} was deleted or moved: what it held may be lost")
+            self._complain(f"the data folder {where} was deleted or moved: its content may be lost")
 
     async def _note_end(self, *, well: bool) -> None:
-        """A disk that takes nothing stops no start and no end."""
+        """A failing disk must not prevent startup or shutdown."""
         try:
             await self._local.save_state(_ENDED_WELL, well)
         except LocalStoreError as error:
-            _log.warning("how growd ended can't be kept: %s", error)
+            _log.warning("could not record the shutdown state: %s", error)
 
 
 def _batches(settings: config.Store) -> dict[str, Any]:
-    """When batches leave, and how large they are, in the words of `Shipper`."""
+    """The options of `Shipper` for batches."""
     return {
         "batch": settings.batch,
         "max_batch": settings.max_batch,
