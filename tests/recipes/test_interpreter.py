@@ -20,7 +20,7 @@ UNSORTED = [[offset, "air_temperature", 20] for offset in range(300, 0, -1)]
     [
         (None, "", "expected a recipe as an object, got null"),
         ([], "", "an array"),
-        ({}, "/format", "the format is missing; known are flexformat, phased, simple"),
+        ({}, "/format", f"the format is missing; known are {', '.join(FORMATS)}"),
         ({"format": "complex"}, "/format", 'the format "complex" is not known'),
         ({"format": ["simple"]}, "/format", "is not known"),
     ],

@@ -41,6 +41,13 @@ VALUE: Final[Grammar] = {
     "type": ["number", "boolean"],
     "examples": [22.5, 8000, True],
 }
+TIME_OF_DAY: Final[Grammar] = {
+    "title": 'a time of day such as "06:30"',
+    "description": "The local time of day, with or without seconds.",
+    "type": "string",
+    "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$",
+    "examples": ["06:30"],
+}
 _COMMON: Final[Grammar] = {
     "_id": {"description": "The recipe's id, the argument of start_recipe.", "type": "string"},
     "name": {"description": "The name of the recipe, for people."},
@@ -82,6 +89,12 @@ def per_variable(items: Grammar, **more: Any) -> Grammar:
     return {
         "title": title, "type": "object", "propertyNames": VARIABLE, "additionalProperties": items
     } | more  # fmt: skip
+
+
+def seconds_of_day(text: str) -> float:
+    """Seconds after midnight of a `TIME_OF_DAY`."""
+    hours, minutes, seconds = map(int, [*text.split(":"), "0"][:3])
+    return hours * 3600.0 + minutes * 60.0 + seconds
 
 
 def fitting(grammar: Grammar, document: dict[str, Any]) -> tuple[dict[str, Any], list[RecipeFinding]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
 from growd.recipes.findings import check_time, check_value, error, under, warning
-from growd.recipes.grammar import VALUE, Grammar, RecipeFormat, per_variable
+from growd.recipes.grammar import TIME_OF_DAY, VALUE, Grammar, RecipeFormat, per_variable, seconds_of_day
 from growd.recipes.phases import (
     SHORTEST_S,
     UNITS,
@@ -35,13 +35,6 @@ _TO_NEXT: Final[Grammar] = {
     "half a cosine wave.",
     "enum": [str(shape) for shape in Shape],
     "default": "hold",
-}
-_TIME_OF_DAY: Final[Grammar] = {
-    "title": 'a time of day such as "06:30"',
-    "description": "The local time of day, with or without seconds.",
-    "type": "string",
-    "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$",
-    "examples": ["06:30"],
 }
 _OFFSET: Final[Grammar] = {
     "description": "In time_units, before the end of the phase and of the cycle.",
@@ -83,7 +76,7 @@ _PHASE: Final[Grammar] = {
             "default": "hold",
         },
         "daily": per_variable(
-            _points(_TIME_OF_DAY, {"at": "06:30", "value": 8000}),
+            _points(TIME_OF_DAY, {"at": "06:30", "value": 8000}),
             description="Set points of each variable by the time of day, on every day of the phase. "
             "The last of a day holds until the first of the next.",
         ),
@@ -161,7 +154,9 @@ def _part(number: int, phase: dict[str, Any]) -> tuple[str, float, Mapping[str, 
         for variable, points in phase.get("course", {}).items()
     }
     tracks |= {
-        variable: Track([_point(point, _time_of_day(point["at"])) for point in points], DAY_S, is_daily=True)
+        variable: Track(
+            [_point(point, seconds_of_day(point["at"])) for point in points], DAY_S, is_daily=True
+        )
         for variable, points in phase.get("daily", {}).items()
     }
     return phase.get("name") or f"phase {number}", duration, tracks, phase.get("otherwise") == "release"
@@ -169,12 +164,6 @@ def _part(number: int, phase: dict[str, Any]) -> tuple[str, float, Mapping[str, 
 
 def _point(point: dict[str, Any], at: float) -> Point:
     return Point(at, float(point["value"]), Shape(point.get("to_next", "hold")))
-
-
-def _time_of_day(text: str) -> float:
-    """Seconds after midnight."""
-    hours, minutes, seconds = map(int, [*text.split(":"), "0"][:3])
-    return hours * 3600.0 + minutes * 60.0 + seconds
 
 
 def _check(recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
@@ -199,7 +188,7 @@ def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[RecipeFinding]:
             yield from _check_values(under(f"{place}/{kind}", variable), variable, points)
     for variable, points in daily.items():
         if _are_whole(points):
-            times = [_time_of_day(point["at"]) for point in points]
+            times = [seconds_of_day(point["at"]) for point in points]
             yield from _check_order(under(f"{place}/daily", variable), times)
     for variable, points in course.items():
         where = under(f"{place}/course", variable)
