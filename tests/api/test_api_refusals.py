@@ -342,7 +342,7 @@ class TestValues:
     async def test_a_read_only_parameter(self, daemon):
         path = "/param/environment_1/current_recipe"
         answer = await daemon.ask("POST", path, json={"value": "basil"})
-        assert "set by the node scd30 alone" in refused(answer, 403, "read_only")
+        assert "the node scd30 sets it" in refused(answer, 403, "read_only")
 
     @pytest.mark.parametrize("path", ["/param/environment_1", "/param/sensors/scd30/interval/x"])
     async def test_a_conflict_in_the_tree(self, daemon, path):

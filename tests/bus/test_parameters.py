@@ -159,7 +159,7 @@ async def test_a_read_only_parameter_is_set_by_its_node_alone():
     recipe = tree.declare("environment_1/current_recipe", RECIPE, "recipes", read_only=True)
     for name, value in (("environment_1/current_recipe", "x"), ("environment_1", {"current_recipe": "x"})):
         for node in (None, "other"):
-            with pytest.raises(ReadOnlyError, match="set by the node recipes alone"):
+            with pytest.raises(ReadOnlyError, match="the node recipes sets it"):
                 await tree.set(name, value, node=node)
     assert recipe.value == ""
     await recipe.set("basil")
@@ -559,7 +559,7 @@ async def test_sets_that_wait_for_the_store_are_limited(monkeypatch):
     tree = Parameters(store=store)
     tasks = [asyncio.create_task(tree.set("a", number)) for number in range(3)]
     await store.begun.wait()
-    with pytest.raises(BusyError, match="3 sets of parameters are under way, which is the most"):
+    with pytest.raises(BusyError, match="3 sets of parameters are under way, the limit"):
         await tree.set("a", 4)
     store.go_on.set()
     await asyncio.gather(*tasks)

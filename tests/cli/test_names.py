@@ -94,7 +94,7 @@ async def test_a_parameter_that_can_not_be_set_is_refused_in_the_daemons_words()
         assert printed.err == f"growd: {INTERVAL}: expected float64 from 2 to 1800 s, got 1\n"
         printed = await at(daemon, "param", "set", "environment_1/current_recipe", "mine")
         assert printed.status == 1
-        assert "is set by the node scd30 alone" in printed.err
+        assert "is read-only: the node scd30 sets it" in printed.err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What can go wrong on the bus. Each error carries its data, so that an edge can word and number it."""
+"""Errors of the bus. Each carries its data, for HTTP status and text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BusError(Exception):
 
 
 class InvalidNameError(BusError, ValueError):
-    """A name that no topic, parameter, service or node can have."""
+    """An invalid name of a topic, parameter, service or node."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"the name {shown(name)} is not valid: {reason}")
@@ -27,7 +27,7 @@ class InvalidNameError(BusError, ValueError):
 
 
 class UnknownNameError(BusError, LookupError):
-    """Nothing of this kind (topic, parameter, service, node) has this name."""
+    """No topic, parameter, service or node (`kind`) has this name."""
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"there is no {kind} named {shown(name)}")
@@ -36,7 +36,7 @@ class UnknownNameError(BusError, LookupError):
 
 
 class NameTakenError(BusError, ValueError):
-    """Something of this kind has this name already."""
+    """A topic, parameter, service or node (`kind`) has this name already."""
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"a {kind} named {shown(name)} exists already")
@@ -45,7 +45,7 @@ class NameTakenError(BusError, ValueError):
 
 
 class InvalidValueError(BusError, ValueError):
-    """A value that does not fit: `field` names the place, `expected` says what would be right."""
+    """An invalid value: `field` is its name, `expected` describes valid values."""
 
     def __init__(self, field: str, expected: str, value: Any) -> None:
         super().__init__(f"{field}: expected {expected}, got {shown(value)}")
@@ -55,20 +55,20 @@ class InvalidValueError(BusError, ValueError):
 
 
 class InvalidArgumentsError(BusError, ValueError):
-    """Arguments of the wrong number, of unknown names, or in no form that can be read as arguments."""
+    """Arguments of the wrong number, with unknown names, or in another form."""
 
 
 class ReadOnlyError(BusError, PermissionError):
-    """A parameter that only its own node sets."""
+    """A parameter that only its node sets."""
 
     def __init__(self, name: str, node: str) -> None:
-        super().__init__(f"the parameter {shown(name)} is set by the node {node} alone")
+        super().__init__(f"the parameter {shown(name)} is read-only: the node {node} sets it")
         self.name = name
         self.node = node
 
 
 class NotOpenError(BusError, PermissionError):
-    """A topic that clients may not publish on: `owners` are the nodes that do, none where nothing uses it."""
+    """A topic that clients may not publish on; `owners` are the nodes that publish on it."""
 
     def __init__(self, name: str, owners: Sequence[str], note: str = "") -> None:
         if owners:
@@ -81,7 +81,7 @@ class NotOpenError(BusError, PermissionError):
 
 
 class ConflictError(BusError, ValueError):
-    """A parameter can't be set, declared or deleted for what stands above or beneath it in the tree."""
+    """A parameter conflicts with one above or beneath it in the tree."""
 
     def __init__(self, name: str, problem: str, done: str = "set") -> None:
         super().__init__(f"the parameter {shown(name)} can't be {done}: {problem}")
@@ -89,9 +89,9 @@ class ConflictError(BusError, ValueError):
 
 
 class UndeclaredError(BusError, LookupError):
-    """A new parameter that no node has declared, and whose name is probably a mistake.
+    """A new parameter whose name is probably misspelt.
 
-    `node` is the one in whose branch it would be, "" for none. `declared` are the names it may have meant.
+    `node` is the one with this branch, "" for none. `declared` are the possible names.
     """
 
     def __init__(self, name: str, node: str, declared: Sequence[str]) -> None:
@@ -109,7 +109,7 @@ class UndeclaredError(BusError, LookupError):
 
 
 class CapacityError(BusError, OverflowError):
-    """The bus holds as much of something as it may: `limit` of `what`."""
+    """The bus has no room for more `what`: `limit` is the most."""
 
     def __init__(self, what: str, limit: int) -> None:
         super().__init__(f"no room for more {what}: {limit} is the most")
@@ -118,25 +118,25 @@ class CapacityError(BusError, OverflowError):
 
 
 class BusyError(BusError, RuntimeError):
-    """As much of something is under way as may be, `limit` of `what`: try again."""
+    """The limit of `what` under way is reached: try again."""
 
     def __init__(self, what: str, limit: int) -> None:
-        super().__init__(f"{limit} {what} are under way, which is the most; try again")
+        super().__init__(f"{limit} {what} are under way, the limit; try again")
         self.what = what
         self.limit = limit
 
 
 class InvalidAnswerError(BusError, RuntimeError):
-    """A handler did not answer as its service promises: a fault of the service, not of its caller."""
+    """A handler's answer does not match its service: an error of the service, not of its caller."""
 
     def __init__(self, service: str, problem: str) -> None:
-        super().__init__(f"the service {service} gave an answer that it should not: {problem}")
+        super().__init__(f"the service {service} gave an invalid answer: {problem}")
         self.service = service
         self.problem = problem
 
 
 class ClosedError(BusError, RuntimeError):
-    """A subscription that was closed and has nothing left to read."""
+    """A subscription that is closed and empty."""
 
     def __init__(self, node: str) -> None:
         super().__init__(f"a subscription of the node {node} is closed")
@@ -144,17 +144,17 @@ class ClosedError(BusError, RuntimeError):
 
 
 class NotKeptError(BusError, OSError):
-    """What had to be kept across restarts could not be kept, so it was not done."""
+    """Something could not be saved, and was not done."""
 
 
 def shown(value: Any) -> str:
-    """`value` as JSON would show it, cut to a length fit for a sentence."""
+    """`value` as JSON, cut to a length for a sentence."""
     if isinstance(value, dict):
         return f"an object with {counted(len(value), 'member')}"
     if isinstance(value, (list, tuple)):
         return f"an array of {counted(len(value), 'element')}"
     if isinstance(value, str):
-        text = value[:SHOWN]  # before the work, not after it
+        text = value[:SHOWN]  # cut first: it may be long
         return json.dumps(text, ensure_ascii=not text.isprintable()) + ("…" if len(value) > SHOWN else "")
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         return f"an integer of {value.bit_length()} bits"

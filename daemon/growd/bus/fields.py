@@ -1,4 +1,4 @@
-"""One typed, named value: a member of a message, an argument of a service, a declared parameter."""
+"""A typed, named value: a member of a message, an argument of a service, a declared parameter."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
-_PLAIN_UNITS: Final = frozenset({"fraction", "switch"})  # a number says all
+_PLAIN_UNITS: Final = frozenset({"fraction", "switch"})  # not shown in texts
 
 REQUIRED: Final[Any] = object()
 
 
 class Kind(StrEnum):
-    """The types of a field, named as ROS messages name them; `json` is any JSON value."""
+    """The types of a field, with the names of ROS messages; `json` is any JSON value."""
 
     FLOAT64 = "float64"
     INT64 = "int64"
@@ -32,10 +32,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A name, a type, and a range where there is one.
+    """A name, a type, and a range.
 
-    `minimum` and `maximum` bound a number and are allowed values themselves; `unit` is for people.
-    A field with a `default` may be left out. `min_length` and `max_length` bound a string, in characters.
+    `minimum` and `maximum` bound a number, inclusive; `unit` is for texts. A field with a `default` is
+    optional. `min_length` and `max_length` bound a string, in characters.
     """
 
     name: str
@@ -59,8 +59,8 @@ class Field:
     def check(self, value: Any) -> Any:
         """`value` in this field's type, or `InvalidValueError`.
 
-        A float64 may be given as a boolean, as the predecessor's control panel does: true is 1, false is 0.
-        An int64 may be given as 3.0, for JSON has one kind of number.
+        A float64 may be a boolean, as from the control panel of openag_brain: true is 1, false is 0. An int64
+        may be 3.0, since JSON has one kind of number.
         """
         kind = self.kind
         if kind is Kind.FLOAT64:
@@ -76,10 +76,7 @@ class Field:
         return value
 
     def checker(self) -> Callable[[Any], Any]:
-        """`check`, for whoever checks many values: with a short way for a float in its range.
-
-        NaN and infinity are in no range, and so take the long way to their refusal.
-        """
+        """`check` for many values, with a fast path for a float in range (never NaN or infinity)."""
         if self.kind is not Kind.FLOAT64:
             return self.check
         low = -float_info.max if self.minimum is None else self.minimum
@@ -94,7 +91,7 @@ class Field:
         return checked
 
     def expected(self) -> str:
-        """What fits, in words: "float64 from 0 to 40000 ppm"."""
+        """The valid values as a text: "float64 from 0 to 40000 ppm"."""
         if self.kind is Kind.STRING:
             length = f"{self.min_length} to" if self.min_length else "at most"
             return f"{self.kind} of {length} {self.max_length} characters"
@@ -154,7 +151,7 @@ def _plain(number: float) -> str:
 
 
 def _is_text(value: str) -> bool:
-    """Whether UTF-8 can carry it; half a surrogate pair would break every reader that encodes it."""
+    """Whether UTF-8 can encode it; half a surrogate pair would break every reader."""
     try:
         value.encode()
     except UnicodeEncodeError:

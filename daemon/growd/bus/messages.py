@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Quality(StrEnum):
-    """How far a value can be trusted. Only `ok` is stored as a measurement or drives an actuator."""
+    """The quality of a value. Only `ok` is stored as a measurement or drives an actuator."""
 
     OK = "ok"
     WARM_UP = "warm-up"
@@ -25,11 +25,11 @@ class Quality(StrEnum):
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """What travels on a topic.
+    """A message on a topic.
 
-    `value` is the bare value of a type with one field, an object by field name for a type with more, and
-    None where there is no value to give (a fault). `time` is wall time in UNIX seconds, `node` the name of
-    the node that published it, `number` counts the topic's messages from 1.
+    `value` is the bare value of a type with one field, an object by field name for a type with more, or None
+    without a value (a fault). `time` is wall time in UNIX seconds, `node` the name of the publishing node,
+    and `number` counts the messages of the topic from 1.
     """
 
     topic: str
@@ -42,7 +42,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class MessageType:
-    """A type of message: its ROS name and its fields in the order of its constructor."""
+    """A message type: its ROS name, and its fields in the order of the constructor."""
 
     name: str
     fields: tuple[Field, ...]
@@ -50,8 +50,7 @@ class MessageType:
     def construct(self, arguments: Any) -> Any:
         """The value of a message from constructor arguments in order.
 
-        Checked in this order: that it is an array, the count, then each element's type and range.
-        Raises `InvalidArgumentsError` or `InvalidValueError`.
+        Raises `InvalidArgumentsError` (no array, wrong count) or `InvalidValueError` (type, range).
         """
         if not isinstance(arguments, (list, tuple)):
             raise InvalidArgumentsError(
@@ -70,7 +69,7 @@ class MessageType:
         }
 
     def check(self, value: Any) -> Any:
-        """A whole value as it stands in a message: bare for one field, an object for more."""
+        """Check the value of a message: bare for one field, an object for more."""
         if len(self.fields) == 1:
             return self.fields[0].check(value)
         if not isinstance(value, dict) or value.keys() != {field.name for field in self.fields}:
@@ -78,11 +77,11 @@ class MessageType:
         return {field.name: field.check(value[field.name]) for field in self.fields}
 
     def checker(self) -> Callable[[Any], Any]:
-        """`check`, faster: for whoever checks many values. See `Field.checker`."""
+        """`check` for many values; see `Field.checker`."""
         return self.fields[0].checker() if len(self.fields) == 1 else self.check
 
     def within(self, minimum: float, maximum: float, unit: str) -> MessageType:
-        """The same type of one number with a range: how a topic takes on its variable's range."""
+        """The same type of one number with the range of a variable."""
         (field,) = self.fields
         return MessageType(self.name, (field.within(minimum, maximum, unit),))
 

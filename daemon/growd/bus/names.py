@@ -1,4 +1,4 @@
-"""Names on the bus: paths of segments with slashes between, such as `environment_1/measured/air_humidity`."""
+"""Names on the bus: segments separated by slashes, such as `environment_1/measured/air_humidity`."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _LETTER: Final = (
     r"[^/\u0000-\u001f\u007f-\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
     r"\ufeff\ufff9-\uffff]"
 )
-"""Not a slash, a control or format character, or a white space but U+0020."""
+"""No slash, no control or format character, and no white space except U+0020."""
 
 PATTERN: Final = rf"^/?{_LETTER}+(/{_LETTER}+)*$"
-"""A name, as a regular expression of ECMA-262 (for JSON Schema) and of Python alike."""
+"""A name, as a regular expression for ECMA-262 (JSON Schema) and Python."""
 
 _segment: Final = re.compile(rf"((?![\ud800-\udfff]){_LETTER})+").fullmatch  # no half of a surrogate pair
 
 
-@lru_cache(1_024)  # requests name the same few again and again
+@lru_cache(1_024)  # requests repeat a few names
 def normalise(name: str) -> str:
-    """The name without its one optional leading slash; `InvalidNameError` if it can't be a name.
+    """The name without its optional leading slash; `InvalidNameError` if it is invalid.
 
-    A segment is any text that can be printed, and not empty. (ROS allows letters, digits and `_` only; recipe
-    ids and variables of other makers do not keep to that.)
+    A segment is any printable text that is not empty. ROS allows only letters, digits and `_`, but recipe ids
+    and variables of other makers have more.
     """
     bare = name.removeprefix("/")
     if not bare:
@@ -42,5 +42,5 @@ def normalise(name: str) -> str:
 
 
 def is_segment(text: str) -> bool:
-    """Whether `text` can stand between two slashes of a name."""
+    """Whether `text` can be a segment of a name."""
     return len(text) <= MAX_NAME and _segment(text) is not None

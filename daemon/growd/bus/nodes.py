@@ -1,4 +1,4 @@
-"""Nodes: who is on the bus, and what each publishes, subscribes to and serves."""
+"""Nodes: the participants of the bus, with their publishers, subscriptions, services and parameters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Bus:
-    """Topics, parameters, services and the nodes that use them. All of it lives on the event loop."""
+    """Topics, parameters, services, and the nodes that use them. Everything runs on the event loop."""
 
     def __init__(
         self, clock: Clock, parameters: Parameters | None = None, liveness: Liveness | None = None
@@ -41,7 +41,7 @@ class Bus:
         self._nodes: dict[str, Node] = {}
 
     def node(self, name: str) -> Node:
-        """A new node of this name, on the bus until it is closed."""
+        """A new node of this name; it is on the bus until it is closed."""
         name = normalise(name)
         if name in self._nodes:
             raise NameTakenError("node", name)
@@ -60,9 +60,9 @@ class Bus:
         return sorted(self._nodes)
 
     def problems(self) -> list[dict[str, Any]]:
-        """What is wrong now, as `growd status`, its alerts and systemd show it (`text`, `is_failure`).
+        """The present problems, as `growd status`, alerts and systemd show them (`text`, `is_failure`).
 
-        Each node lists its own in the detail `problems`; a component that keeps failing is a failure.
+        Each node lists its own in the detail `problems`. A component that keeps failing is a failure.
         """
         listed = [one for name in self.node_names() for one in self._nodes[name].detail("problems") or ()]
         return listed + [
@@ -71,19 +71,19 @@ class Bus:
         ]
 
     def forget(self, node: Node) -> None:
-        """Take a node off the bus; a later node of the same name is not touched."""
+        """Remove a node from the bus, unless another node has its name by now."""
         if self._nodes.get(node.name) is node:
             del self._nodes[node.name]
 
 
 class Node:
-    """One participant: a driver, filter, controller, runner, store, or the HTTP side."""
+    """One participant: a sampler, filter, controller, runner, the store, or the API."""
 
     def __init__(self, bus: Bus, name: str) -> None:
         self.name = name
         self._bus = bus
         self._publishers: dict[str, Publisher] = {}
-        self._subscriptions: WeakSet[Subscription] = WeakSet()  # a topic holds those that are not closed
+        self._subscriptions: WeakSet[Subscription] = WeakSet()  # topics hold the open ones
         self._inboxes: dict[tuple[str, ...], Subscription] = {}
         self._services: list[str] = []
         self._parameters: list[Parameter] = []
@@ -91,9 +91,9 @@ class Node:
         self._preparations: dict[str, Callable[[], Awaitable[None]]] = {}
 
     def advertise(self, topic: str, message_type: MessageType) -> Publisher:
-        """Become a publisher of a topic of growd's own, which is made if it does not exist.
+        """Become a publisher of a topic, which is made if it does not exist, and which clients can't use.
 
-        `NameTakenError` if clients may publish on it: whoever reads it trusts its sender.
+        Raises `NameTakenError` if clients may publish on it, since its readers trust the sender.
         """
         declared = self._bus.topics.declare(topic, message_type)
         if declared.is_open:
@@ -101,7 +101,7 @@ class Node:
         return self._publisher(declared.name)
 
     def open(self, topic: str) -> None:
-        """Let clients publish on a topic that this node acts on."""
+        """Let clients publish on a topic that this node reads."""
         self._bus.topics.open(topic)
 
     def publisher(self, topic: str) -> Publisher:
@@ -110,11 +110,10 @@ class Node:
         return publisher or self._publisher(self._bus.topics.get(topic).name)
 
     def publish_arguments(self, topic: str, arguments: Any) -> Message:
-        """Publish from constructor arguments in order, as a client of the API gives them.
+        """Publish from constructor arguments in order, as a client of the API sends them.
 
-        The node is a publisher of the topic from the first that fit; what is refused leaves nothing behind.
-        On a topic that is releasable, [null] is a message without a value, of quality stale. Raises
-        `NotOpenError` where only growd's own nodes publish.
+        The node becomes a publisher of the topic with its first valid message. On a releasable topic, [null]
+        is a message without a value and of quality stale. Raises `NotOpenError` if clients may not publish.
         """
         channel = self._bus.topics.get(topic)
         if not channel.is_open:
@@ -126,7 +125,7 @@ class Node:
         return channel.deliver(value, self._bus.clock.time(), quality, self.name)
 
     def subscribe(self, *topics: str, depth: int = 64) -> Subscription:
-        """Read the messages of these topics; whoever reads closes the subscription."""
+        """A subscription to these topics; the reader closes it."""
         found = [self._bus.topics.get(topic) for topic in topics]
         subscription = Subscription(self.name, found, depth)
         self._subscriptions.add(subscription)
@@ -134,10 +133,10 @@ class Node:
 
     @contextlib.contextmanager
     def inbox(self, *topics: str, depth: int = 64) -> Iterator[Subscription]:
-        """A subscription for the loop of a component that its supervisor starts again.
+        """A subscription for the loop of a component that its supervisor may restart.
 
-        When the body raises, the subscription stays open, and the next inbox for these topics resumes it with
-        the messages that wait. Otherwise it is closed.
+        If the body raises, the subscription stays open, and the next inbox for the same topics resumes it
+        with the waiting messages. Otherwise it is closed.
         """
         messages = self._inboxes.pop(topics, None) or self.subscribe(*topics, depth=depth)
         try:
@@ -153,13 +152,13 @@ class Node:
     def attempt(self, take: Callable[[Message], T], message: Message) -> T | None:
         """Call `take` with a message. An exception is logged and counted (`Liveness.failed`), and gives None.
 
-        So one bad message does not end the loop of a component.
+        One bad message thus does not end the loop of a component.
         """
         try:
             return take(message)
-        except Exception as error:  # noqa: BLE001  a mistake of the component, whatever it is
+        except Exception as error:  # noqa: BLE001  an error of the component
             self._bus.liveness.failed(self.name, error)
-            _log.exception("%s failed at a message on %s and goes on", self.name, message.topic)
+            _log.exception("%s could not handle a message on %s; continuing", self.name, message.topic)
             return None
 
     def serve(
@@ -190,31 +189,30 @@ class Node:
     def describe(
         self, name: str, detail: Callable[[], Any], *, prepare: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Have the information on this node tell more: what `detail` returns, as JSON has it, at `name`.
+        """Add the JSON value that `detail` returns, at `name`, to the information on this node.
 
-        `prepare` is awaited before somebody asks, for what has to be looked up; it raises nothing and does
-        not take long.
+        `prepare` is awaited before `detail` is called; it raises nothing and does not take long.
         """
         self._details[name] = detail
         if prepare is not None:
             self._preparations[name] = prepare
 
     async def prepare(self) -> None:
-        """Look up what the information on this node tells."""
+        """Await all preparations of details."""
         for prepare in self._preparations.values():
             await prepare()
 
     def detail(self, name: str) -> Any:
-        """One of the details, None where this node has none of this name."""
+        """One of the details, None if the node does not have it."""
         detail = self._details.get(name)
         return None if detail is None else detail()
 
     def details(self) -> dict[str, Any]:
-        """What this node tells of itself beyond topics, services and parameters."""
+        """All details by name."""
         return {name: detail() for name, detail in self._details.items()}
 
     def information(self) -> dict[str, Any]:
-        """`node_name`, `pubs`, `subs`, `srvs`, as clients of the API know it, `params`, and details."""
+        """`node_name`, `pubs`, `subs`, `srvs`, `params`, and the details, as in the API."""
         read = [subscription for subscription in self._subscriptions if not subscription.is_closed]
         return {
             "node_name": self.name,
@@ -226,7 +224,7 @@ class Node:
         }
 
     def close(self) -> None:
-        """Leave the bus: stop publishing, reading and serving. Topics keep their last message."""
+        """Leave the bus: stop publishing, reading and serving. Topics still have their last message."""
         for publisher in self._publishers.values():
             publisher.close()
         for subscription in list(self._subscriptions):

@@ -27,11 +27,11 @@ SUCCESS = (Field("success", Kind.BOOL), Field("message", Kind.STRING))
 class Service:
     """One service: `handler` takes the checked arguments by name and returns the fields of `reply`.
 
-    Every answer has `success` and `message`; a handler refuses by answering `success` false. A field of
-    `reply` with a default may be left out of an answer.
+    Every answer has `success` and `message`; a handler refuses with `success` false. Fields of `reply` with a
+    default are optional.
 
-    It is `is_administrative` where what it does lasts (a calibration), lets go what is there for safety, or
-    breaks something on purpose: where clients log in, that takes more than operating the chamber does.
+    `is_administrative` services have lasting effects (calibration), reset a safety function, or cause faults
+    on purpose. With logins, they need the role of an administrator.
     """
 
     name: str
@@ -47,13 +47,13 @@ class Service:
         """Call it with an array of arguments in order, an object of them by name, or None for none.
 
         Raises `InvalidArgumentsError` or `InvalidValueError` before the handler is called, and
-        `InvalidAnswerError` if the handler's answer is not what `reply` says.
+        `InvalidAnswerError` if its answer does not match `reply`.
         """
         answer = await self.handler(**self.bind(given))
         return {field.name: self._answered(field, answer) for field in self.reply}
 
     def bind(self, given: Any) -> dict[str, Any]:
-        """The arguments by name, checked, defaults filled in."""
+        """The checked arguments by name, with defaults."""
         named = self._by_name(given)
         bound: dict[str, Any] = {}
         for field in self.arguments:
@@ -100,7 +100,7 @@ class Services:
 
     def __init__(self) -> None:
         self._services: dict[str, Service] = {}
-        self.changes = 0  # how often one came or went
+        self.changes = 0  # counts services that came or went
 
     def add(self, service: Service) -> None:
         if normalise(service.name) != service.name:

@@ -1,4 +1,4 @@
-"""Topics: named channels of typed messages, with the last message kept."""
+"""Topics: named channels of typed messages. Each remembers its last message."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
     from growd.runtime.clock import Clock
 
-_OK: Final = Quality.OK  # an enum's member is looked up slowly, and each message asks
+_OK: Final = Quality.OK  # looking up a member of an enum is slow, and each message needs it
 
 
 class Topic:
     """A channel of messages of one type.
 
-    Clients may publish on it while it `is_open`; otherwise only the nodes that advertise it. `note` says, for
-    a person, why a message on it has no effect; "" where it has one. Where it `is_releasable`, a client may
-    publish null, which takes back what it published.
+    Clients may publish on it while it `is_open`; otherwise only the nodes that advertise it. `note` says why
+    a message on it has no effect; "" if it has one. If it `is_releasable`, a client may publish null, which
+    takes back its last message.
 
-    `keeper(message, who)` is awaited before a client's message is answered, where a node has set it: what
-    the message is to leave behind is on the disk when it returns. It returns what else there is to say to the
-    client, or "", or raises `NotKeptError`. Each of the `remarks` returns such words at once.
+    A node may set `keeper(message, who)`, which is awaited before a client gets its answer: the effect of the
+    message is on the disk when it returns. It returns a hint for the client, or "", or raises `NotKeptError`.
+    Each of the `remarks` returns such a hint at once.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Topic:
 
     def remove_publisher(self, node: str) -> None:
         self._publishers[node] -= 1
-        self._publishers += Counter()  # keeps only those above 0
+        self._publishers += Counter()  # removes those at 0
 
     def add_subscription(self, subscription: Subscription) -> None:
         self._subscriptions = (*self._subscriptions, subscription)
@@ -68,14 +68,14 @@ class Topic:
         self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
 
     async def answer(self, message: Message, who: str) -> str:
-        """What there is to say to the client `who` who published a message, or "". Raises `NotKeptError`."""
+        """The hints for the client `who` after its message, or "". Raises `NotKeptError`."""
         words = self.note
         if self.keeper is not None:
             words = await self.keeper(message, who) or words
         return "; ".join(filter(None, (words, *(remark(message) for remark in self.remarks))))
 
     def deliver(self, value: Any, time: float, quality: Quality, node: str) -> Message:
-        """Hand a checked value to every subscriber, without waiting for any of them."""
+        """Give a checked value to every subscriber, without waiting."""
         self.count += 1
         message = Message(self.name, value, time, quality, node, self.count)
         self.last = message
@@ -85,12 +85,12 @@ class Topic:
 
 
 class Subscription:
-    """What one subscriber has yet to read, of one topic or several, oldest first.
+    """The queue of one subscriber, of one topic or several, oldest message first.
 
-    At most `depth` messages wait; a further one pushes out the oldest, which `dropped` counts. So a slow
-    subscriber loses its own messages and holds up nobody. Iterate over it, or `await get()`; close it, or
-    use it as a context manager. It has one reader. What waits when it is closed can still be read; then
-    iteration ends.
+    It holds at most `depth` messages; a further one removes the oldest, and `dropped` counts them. A slow
+    subscriber thus loses its own messages and delays no other. Iterate over it, or `await get()`; close it,
+    or use it as a context manager. It has one reader. Messages that wait when it is closed can still be read;
+    then iteration ends.
     """
 
     def __init__(self, node: str, topics: Iterable[Topic], depth: int) -> None:
@@ -98,7 +98,7 @@ class Subscription:
             raise ValueError(f"a subscription holds at least 1 message, not {depth}")
         self.node = node
         self.dropped = 0
-        self.is_resumed = False  # whether its reader has failed, and another one goes on
+        self.is_resumed = False  # whether its reader failed and was restarted
         self.topics = tuple(dict.fromkeys(topics))
         self._depth = depth
         self._waiting: deque[Message] = deque()
@@ -117,10 +117,9 @@ class Subscription:
             self._wake()
 
     async def get(self) -> Message:
-        """The oldest message that waits, or the next one to come.
+        """The oldest waiting message, or the next one. A reader that is cancelled loses none.
 
-        A message leaves the queue only as this returns, so a reader that is cancelled loses none. Raises
-        `ClosedError` when the subscription is closed and empty.
+        Raises `ClosedError` when the subscription is closed and empty.
         """
         while not self._waiting:
             await self._next_arrival()
@@ -132,7 +131,7 @@ class Subscription:
             await self._next_arrival()
 
     def get_nowait(self) -> Message | None:
-        """The oldest message that waits, or None."""
+        """The oldest waiting message, or None."""
         return self._waiting.popleft() if self._waiting else None
 
     @property
@@ -140,7 +139,7 @@ class Subscription:
         return self._closed
 
     def close(self) -> None:
-        """Receive no more. Wakes the reader."""
+        """Stop receiving, and wake the reader."""
         self._closed = True
         for topic in self.topics:
             topic.remove_subscription(self)
@@ -150,7 +149,7 @@ class Subscription:
         return len(self._waiting)
 
     def __bool__(self) -> bool:
-        return True  # an empty queue is still a subscription
+        return True  # also when it is empty
 
     def __enter__(self) -> Self:
         return self
@@ -162,14 +161,14 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Message:
-        while not self._waiting:  # not `get`: each message of each reader passes here
+        while not self._waiting:  # inlined `get`: this runs for each message of each reader
             if self._closed:
                 raise StopAsyncIteration
             await self._next_arrival()
         return self._waiting.popleft()
 
     def _next_arrival(self) -> asyncio.Future[None]:
-        """Done when a message comes or the subscription is closed."""
+        """A future that is done when a message comes or the subscription is closed."""
         if self._closed:
             raise ClosedError(self.node)
         if self._waiter is not None and not self._waiter.done():
@@ -201,10 +200,9 @@ class Publisher:
         return self._topic
 
     def publish(self, value: Any, quality: Quality = _OK, time: float | None = None) -> Message:
-        """Publish a value of the topic's type; `time` in UNIX seconds, now unless given.
+        """Publish a value of the topic's type; `time` is in UNIX seconds, by default now.
 
-        A message that is not `ok` may have no value. Raises `InvalidValueError` and changes nothing if the
-        value does not fit.
+        A message that is not `ok` may have no value. Raises `InvalidValueError`, and changes nothing then.
         """
         if value is not None or quality is _OK:
             value = self._check(value)
@@ -220,7 +218,7 @@ class Topics:
     def __init__(self) -> None:
         self._topics: dict[str, Topic] = {}
         self._names: list[str] = []
-        self.changes = 0  # how often a topic came or was opened
+        self.changes = 0  # counts topics that were made or opened
 
     def __len__(self) -> int:
         return len(self._topics)
@@ -237,9 +235,10 @@ class Topics:
         note: str = "",
         is_releasable: bool = False,
     ) -> Topic:
-        """Make the topic, or return it if it exists with this very type.
+        """Make the topic, or return it if it exists with the same type.
 
-        With `is_open`, clients may publish on it: `NameTakenError` if it exists and belongs to a node.
+        With `is_open`, clients may publish on it. Raises `NameTakenError` if it exists with another type or
+        belongs to a node.
         """
         name = normalise(name)
         topic = self._topics.get(name)
@@ -254,7 +253,7 @@ class Topics:
         return topic
 
     def open(self, name: str) -> None:
-        """Let clients publish on a topic from now on, which has an effect; see `Topic`."""
+        """Let clients publish on a topic, and clear its `note`."""
         topic = self.get(name)
         topic.is_open, topic.note = True, ""
         self.changes += 1
