@@ -1,4 +1,4 @@
-"""A simulated machine: real drivers above it can't tell it from a Raspberry Pi with a chamber, or several."""
+"""A simulated machine with one or more chambers, for the real drivers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import errno
 import functools
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from growd_drivers.hardware import Hardware
 from growd_drivers.hardware_pwm import channels_on
 from growd_drivers.sc16is750 import place_of
 from growd_hwsim.chip import SENSORS
-from growd_hwsim.chips.bh1750 import SimulatedBh1750
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
-from growd_hwsim.chips.scd30 import SimulatedScd30
-from growd_hwsim.chips.tsl2591 import SimulatedTsl2591
 from growd_hwsim.faults import Faults
 from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.i2c import CLEARING_PULSES, I2CAdapter, I2CKernel, I2CSlave, smbus_over
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
 
     from growd_hwsim.chamber import SimulatedChamber
     from growd_hwsim.faults import Fault
-
-C = TypeVar("C", bound=I2CSlave)
 
 _LAMP_PINS = {"white": 18, "red": 13, "blue": 19}
 
@@ -55,11 +50,10 @@ class WiredRelay:
 
 @dataclass(frozen=True)
 class Wiring:
-    """What of a chamber is connected where: chips on I2C buses, pins (BCM) of lamps, how a pin lights them.
+    """How a chamber is connected: sensors on I2C buses, pins (BCM) of lamps and relays.
 
-    `relays` has what is on each further BCM pin. `serial` has the kind of the sensor ("mhz19" or "mhz16") at
-    each serial port. `pwm_chips` has the number of channels (2 or 4) of each PWM chip, which is given the
-    lamps' pins that it can drive at boot.
+    `serial` has the kind of the sensor at each serial port. `pwm_chips` has the number of channels (2 or 4)
+    of each PWM chip, which drives those of the lamps' pins that it can.
     """
 
     i2c: tuple[WiredChip, ...] = _CHIPS
@@ -71,13 +65,12 @@ class Wiring:
 
 
 class SimulatedHardware(Hardware):
-    """A `Hardware` whose insides can be seen: chambers, chips, pins, faults.
+    """A `Hardware` with simulated chambers, chips, pins and faults, which tests can inspect.
 
-    It has the `chamber`, wired as `wiring` says, and beside it the `further` ones, each with a wiring of its
-    own on the same buses and header. All of them are in `chambers`.
-
-    `adapters` has the I2C buses by their number, `chips` what is on them by bus and address, in the order of
-    the wiring, and `serial_chips` the sensors by their port, or by the place of their bridge.
+    The default `wiring` of `chamber` is an SCD30, a BH1750 and dimmable lamps. `further` has other chambers
+    on the same buses and header, each with its wiring; `chambers` has all of them. `adapters` has the I2C
+    buses by number, `chips` their chips by bus and address, `serial_chips` the serial sensors by port, or by
+    the place of their bridge.
     """
 
     gpio: SimulatedGpio
@@ -89,14 +82,14 @@ class SimulatedHardware(Hardware):
         *,
         sleep: Callable[[float], None],
         monotonic: Callable[[], float],
-        faults: Sequence[Fault],
-        wiring: Wiring,
-        further: Sequence[tuple[SimulatedChamber, Wiring]],
-        seed: int,
+        faults: Sequence[Fault] = (),
+        wiring: Wiring | None = None,
+        further: Sequence[tuple[SimulatedChamber, Wiring]] = (),
+        seed: int = 0,
     ) -> None:
         self.chamber = chamber
-        self.wiring = wiring
-        self._wired = ((chamber, wiring), *further)
+        self.wiring = wiring or Wiring()
+        self._wired = ((chamber, self.wiring), *further)
         self.chambers = tuple(each for each, _ in self._wired)
         self.faults = Faults(sleep=sleep, monotonic=monotonic, faults=faults)
         self._lamp_pins = {pin for _, wired in self._wired for pin in wired.lamp_pins.values()}
@@ -132,29 +125,18 @@ class SimulatedHardware(Hardware):
             pwm_files=self._pwm_sysfs(),
         )
 
-    @property
-    def scd30(self) -> SimulatedScd30:
-        """The first of its kind."""
-        return self._first(SimulatedScd30)
-
-    @property
-    def bh1750(self) -> SimulatedBh1750:
-        """The first of its kind."""
-        return self._first(SimulatedBh1750)
-
-    @property
-    def tsl2591(self) -> SimulatedTsl2591:
-        """The first of its kind."""
-        return self._first(SimulatedTsl2591)
+    def sensor(self, kind: str) -> Any:
+        """The first sensor of that kind on I2C."""
+        return next(chip for chip in self.chips.values() if chip.name == kind)
 
     def clear_bus(self, number: int) -> None:
-        """As `growd_drivers.bus_clear.clear_bus`: nine clock pulses. Raises OSError where no such bus is."""
+        """As `growd_drivers.bus_clear.clear_bus`: nine clock pulses. Raises OSError without such a bus."""
         if number not in self.adapters:
             raise OSError(errno.ENODEV, f"there is no I2C bus {number}")
         self.adapters[number].clock_pulses(CLEARING_PULSES)
 
     def close(self) -> None:
-        """As `Hardware.close`, and the simulated ends of the serial lines too. What hangs goes on."""
+        """As `Hardware.close`; also closes the simulated ends of the serial lines and ends hanging calls."""
         self.faults.close()
         super().close()
         self.serial_ports.close()
@@ -190,7 +172,7 @@ class SimulatedHardware(Hardware):
         return adapter
 
     def _pwm_sysfs(self) -> SimulatedPwmSysfs:
-        """The PWM chips, whose pins are low from boot on."""
+        """The PWM chips. Their pins are low from boot."""
         chips = {number: channels for _, wired in self._wired for number, channels in wired.pwm_chips.items()}
         bare = SimulatedPwmSysfs({}, chips=chips)
         places = {pin: place for chip in chips for pin, place in channels_on(chip, bare).items()}
@@ -203,19 +185,13 @@ class SimulatedHardware(Hardware):
         self.faults.hold_pin(pin)
         return self.faults.is_refused(pin)
 
-    def _first(self, kind: type[C]) -> C:
-        for chip in self.chips.values():
-            if isinstance(chip, kind):
-                return chip
-        raise LookupError(f"no {kind.name} is wired")
-
     def _on_pin(self, pin: int, high: float) -> None:
         if pin in self._moved:
             self._moved[pin](high)
 
 
 def _moved(chamber: SimulatedChamber, wiring: Wiring) -> dict[int, Callable[[float], None]]:
-    """What each pin moves in a chamber, when told how much of the time it is high."""
+    """The part of a chamber that each pin moves; called with the fraction of time the pin is high."""
     relays = {pin: functools.partial(_switch, chamber, relay) for pin, relay in wiring.relays.items()}
     lamps = {
         pin: functools.partial(_light, chamber, channel, wiring.inverted_lamps)
@@ -231,28 +207,3 @@ def _switch(chamber: SimulatedChamber, relay: WiredRelay, high: float) -> None:
 
 def _light(chamber: SimulatedChamber, channel: str, inverted: bool, high: float) -> None:  # noqa: FBT001  of the wiring
     chamber.set_lamp(channel, 1.0 - high if inverted else high)
-
-
-def open_simulated(
-    chamber: SimulatedChamber,
-    *,
-    sleep: Callable[[float], None],
-    monotonic: Callable[[], float],
-    faults: Sequence[Fault] = (),
-    wiring: Wiring | None = None,
-    further: Sequence[tuple[SimulatedChamber, Wiring]] = (),
-    seed: int = 0,
-) -> SimulatedHardware:
-    """A machine with an SCD30, a BH1750 and dimmable lamps in `chamber`, or with what `wiring` has there.
-
-    `further` are other chambers on the same machine. All on the time of one clock.
-    """
-    return SimulatedHardware(
-        chamber,
-        sleep=sleep,
-        monotonic=monotonic,
-        faults=faults,
-        wiring=wiring or Wiring(),
-        further=further,
-        seed=seed,
-    )

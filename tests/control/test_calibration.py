@@ -158,10 +158,10 @@ async def test_the_ceiling_goes_by_what_the_sensor_would_say_without_calibration
         assert on.has_tripped
         assert "(15" in on.rig.last(f"interlocks/{CEILING}").value["reason"]
         assert on.measured == pytest.approx(1_380, abs=10)
-        chip = on.rig.machine.scd30.memory
+        chip = on.rig.machine.sensor("scd30").memory
     memory.texts = killed
     async with stage(config, memory) as on:
-        on.rig.machine.scd30.memory = chip
+        on.rig.machine.sensor("scd30").memory = chip
         on.air(1_530)
         await on.advance(60)
         assert on.has_tripped
@@ -235,7 +235,7 @@ async def test_while_a_calibration_is_being_kept_there_is_no_other_and_the_valve
         memory.answers.set()
         await on.clock.settle()
         assert "the valve has been shut for 0 s" in (await lowering)["message"]
-        assert on.rig.machine.scd30.memory.calibration_ppm == 0
+        assert on.rig.machine.sensor("scd30").memory.calibration_ppm == 0
 
 
 async def test_an_mhz19_has_been_in_the_air_for_twenty_minutes_and_gets_no_automatic_baseline():

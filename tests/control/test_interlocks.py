@@ -123,7 +123,7 @@ class TestCarbonDioxideCeiling:
         caplog.set_level(logging.INFO, "growd")
         async with stage(chamber()) as on:
             on.change(valve_flow_l_min=2.0)
-            on.machine.scd30.follow_at_once()
+            on.machine.sensor("scd30").follow_at_once()
             await on.clock.advance(KNOWN_S)
             async with with_events(on) as told:
                 on.want(VALVE_ON, 1)

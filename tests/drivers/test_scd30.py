@@ -33,7 +33,7 @@ class Bench:
         self.driver = Scd30(self.machine.i2c(1), sleep=self.machine.sleep, **settings)
 
     def read_next(self):
-        self.clock.advance(self.machine.scd30.memory.interval_s)
+        self.clock.advance(self.machine.sensor("scd30").memory.interval_s)
         return self.driver.read()
 
     def lose_power(self):
@@ -41,11 +41,13 @@ class Bench:
         self.machine.adapters[1].detach(0x61)
         with pytest.raises(DeviceMissingError):
             self.driver.read()
-        self.machine.scd30.power_cycle()
-        self.machine.adapters[1].attach(0x61, self.machine.scd30)
+        self.machine.sensor("scd30").power_cycle()
+        self.machine.adapters[1].attach(0x61, self.machine.sensor("scd30"))
 
     def settings_written(self, command):
-        return [data for data in self.machine.scd30.written if data[:2] == command and len(data) == 5]
+        return [
+            data for data in self.machine.sensor("scd30").written if data[:2] == command and len(data) == 5
+        ]
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def test_each_measurement_is_read_once(bench):
 
 
 def test_the_chip_is_probed_and_started_without_ambient_pressure(bench):
-    assert list(bench.machine.scd30.written)[:2] == [b"", bytes.fromhex("0010000081")]
+    assert list(bench.machine.sensor("scd30").written)[:2] == [b"", bytes.fromhex("0010000081")]
 
 
 def test_settings_that_the_chip_has_are_not_written_again(bench):
@@ -84,7 +86,7 @@ def test_settings_that_the_chip_has_are_not_written_again(bench):
 
 def test_settings_that_differ_are_written_once():
     bench = Bench(interval_s=5, temperature_offset_degc=1.5, altitude_m=340)
-    memory = bench.machine.scd30.memory
+    memory = bench.machine.sensor("scd30").memory
     memory.self_calibration = 1
     with pytest.raises(NotReadyError):
         bench.driver.read()
@@ -117,7 +119,7 @@ def test_an_offset_between_two_steps_of_the_chip_is_not_written_again_and_again(
     bench = Bench(temperature_offset_degc=offset)
     with pytest.raises(NotReadyError):
         bench.driver.read()
-    assert bench.machine.scd30.memory.temperature_offset == pytest.approx(offset * 100, abs=0.51)
+    assert bench.machine.sensor("scd30").memory.temperature_offset == pytest.approx(offset * 100, abs=0.51)
     bench.lose_power()
     assert bench.read_next()
     assert len(bench.settings_written(SET_OFFSET)) == 1
@@ -127,7 +129,7 @@ def test_self_calibration_is_on_only_when_asked_for():
     bench = Bench(self_calibration=True)
     with pytest.raises(NotReadyError):
         bench.driver.read()
-    assert bench.machine.scd30.memory.self_calibration == 1
+    assert bench.machine.sensor("scd30").memory.self_calibration == 1
 
 
 def test_a_wrong_checksum_is_an_error_and_never_a_value(bench):
@@ -183,9 +185,9 @@ def test_a_chip_that_lost_its_power_gets_its_ambient_pressure_again():
     with pytest.raises(NotReadyError):
         bench.driver.read()
     bench.lose_power()
-    assert bench.machine.scd30.ambient_pressure_hpa == 0
+    assert bench.machine.sensor("scd30").ambient_pressure_hpa == 0
     assert bench.read_next()
-    assert bench.machine.scd30.ambient_pressure_hpa == 950
+    assert bench.machine.sensor("scd30").ambient_pressure_hpa == 950
 
 
 def test_a_power_cut_that_nobody_saw_costs_the_measurement_without_ambient_pressure():
@@ -193,10 +195,10 @@ def test_a_power_cut_that_nobody_saw_costs_the_measurement_without_ambient_press
     with pytest.raises(NotReadyError):
         bench.driver.read()
     assert bench.read_next()
-    bench.machine.scd30.power_cycle()
+    bench.machine.sensor("scd30").power_cycle()
     with pytest.raises(NotReadyError, match="had lost its ambient pressure, and so its power"):
         bench.read_next()
-    assert bench.machine.scd30.ambient_pressure_hpa == 950
+    assert bench.machine.sensor("scd30").ambient_pressure_hpa == 950
     assert bench.read_next()
     assert len(bench.settings_written(START)) == 2
 
@@ -288,7 +290,7 @@ def test_it_works_on_an_adapter_that_refuses_empty_messages():
     ],
 )
 def test_what_the_chip_cannot_measure_is_refused(bench, values, value):
-    bench.machine.scd30._measured = lambda: struct.pack(">fff", *values)
+    bench.machine.sensor("scd30")._measured = lambda: struct.pack(">fff", *values)
     with pytest.raises(OutOfRangeError, match="can't be") as caught:
         bench.read_next()
     assert caught.value.value == pytest.approx(value, nan_ok=True)

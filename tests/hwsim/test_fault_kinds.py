@@ -307,7 +307,7 @@ def test_a_saturated_chip_gives_its_full_scale(bench, kind, device):
 
 
 def test_the_rest_of_an_scd30s_measurement_stays_as_it_is(bench):
-    bench.machine.scd30.follow_at_once()
+    bench.machine.sensor("scd30").follow_at_once()
     bench.faults.inject(Fault("saturated", "scd30"))
     with suppress(OutOfRangeError):
         bench.read(CHIPS[0])

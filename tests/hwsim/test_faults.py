@@ -168,10 +168,10 @@ def test_chips_stay_themselves_under_faults():
     bench = Bench(Fault("absent", "scd30", duration=100))
     with pytest.raises(DeviceMissingError):
         bench.air.read()
-    assert not bench.machine.scd30.written  # it never came that far
+    assert not bench.machine.sensor("scd30").written  # it never came that far
     bench.clock.advance(100)
     bench.start_air()
-    assert struct.pack(">H", 0x0010) == bench.machine.scd30.written[1][:2]
+    assert struct.pack(">H", 0x0010) == bench.machine.sensor("scd30").written[1][:2]
 
 
 def test_a_file_of_faults_is_read(tmp_path):

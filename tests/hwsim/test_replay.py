@@ -16,7 +16,7 @@ from growd_drivers.errors import DeviceMissingError, NotReadyError
 from growd_drivers.scd30 import Scd30
 from growd_hwsim.chamber import ChamberParameters
 from growd_hwsim.errors import NothingRecordedError, ReplayFileError, SimulationError
-from growd_hwsim.hardware import Wiring, open_simulated
+from growd_hwsim.hardware import SimulatedHardware, Wiring
 from growd_hwsim.replay import Recording, ReplayedChamber, load_recording
 from support.machine import SleepingTime
 
@@ -50,7 +50,7 @@ class Bench:
         self.chamber = ReplayedChamber(recording, self.clock.monotonic, night, **options)
 
     def machine(self, **wiring):
-        return open_simulated(
+        return SimulatedHardware(
             self.chamber, sleep=self.clock.sleep, monotonic=self.clock.monotonic, wiring=Wiring(**wiring)
         )
 

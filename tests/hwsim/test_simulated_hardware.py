@@ -11,7 +11,6 @@ from growd_drivers.mhz19 import ANSWER_S, BAUD, WARM_UP_S, Mhz19
 from growd_drivers.pwm_light import PwmLight
 from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
-from growd_drivers.tsl2591 import Tsl2591
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredRelay, Wiring
 from support.machine import SleepingTime, simulated
@@ -119,19 +118,6 @@ def test_it_is_the_drivers_hardware_with_one_bus():
     machine.close()
 
 
-def test_a_tsl2591_is_there_where_it_is_wired_and_sees_what_the_bh1750_sees():
-    clock = SleepingTime()
-    machine = simulated(clock, wiring=Wiring(i2c=(WiredChip("tsl2591", 1, 0x29),)))
-    assert machine.i2c(1).scan() == [0x29]
-    lamp = PwmLight(machine.gpio, machine.wiring.lamp_pins, sleep=clock.sleep)
-    sensor = Tsl2591(machine.i2c(1), sleep=clock.sleep)
-    assert sensor.read().illuminance_lux == 0
-    lamp.set("white", 0.5)
-    assert sensor.read().illuminance_lux == pytest.approx(10_000, rel=0.01)
-    lamp.close()
-    machine.close()
-
-
 def test_other_wiring_moves_the_parts():
     clock = SleepingTime()
     wiring = Wiring(i2c=(WiredChip("bh1750", 3, 0x5C),), lamp_pins={"white": 12})
@@ -168,14 +154,12 @@ def test_several_chips_of_a_kind_measure_the_same_with_noise_of_their_own():
     machine.close()
 
 
-def test_the_first_chip_of_a_kind_has_its_name():
+def test_the_first_sensor_of_a_kind_is_found():
     machine = simulated(
         SleepingTime(), wiring=Wiring(i2c=(WiredChip("bh1750", 3, 0x5C), WiredChip("bh1750", 1, 0x23)))
     )
-    assert machine.bh1750 is machine.chips[3, 0x5C]
+    assert machine.sensor("bh1750") is machine.chips[3, 0x5C]
     assert sorted(machine.adapters) == [1, 3]
-    with pytest.raises(LookupError, match="no tsl2591 is wired"):
-        _ = machine.tsl2591
     machine.close()
 
 

@@ -6,12 +6,10 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
-from growd_hwsim.hardware import open_simulated
+from growd_hwsim.hardware import SimulatedHardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from growd_hwsim.hardware import SimulatedHardware
 
 
 class SleepingTime:
@@ -35,7 +33,7 @@ class SleepingTime:
 def simulated(time: SleepingTime, *, daylight_lux: float = 0.0, **options: Any) -> SimulatedHardware:
     """A machine in a chamber, without daylight by default."""
     chamber = SimulatedChamber(time.monotonic, ChamberParameters(daylight_lux=daylight_lux))
-    return open_simulated(chamber, sleep=time.sleep, monotonic=time.monotonic, **options)
+    return SimulatedHardware(chamber, sleep=time.sleep, monotonic=time.monotonic, **options)
 
 
 def until(condition: Callable[[], bool]) -> None:

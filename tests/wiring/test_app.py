@@ -32,7 +32,7 @@ from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.pwm_light import PwmLight
 from growd_hwsim.faults import Fault
 from growd_hwsim.gpio import SimulatedGpio
-from growd_hwsim.hardware import SimulatedHardware, open_simulated
+from growd_hwsim.hardware import SimulatedHardware
 from support.jumping import answer_at_once
 from support.program import PATIENCE_S, failed, heeding_hangups, home_on
 
@@ -88,11 +88,11 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> list[SimulatedHardware]:
     opened: list[SimulatedHardware] = []
 
     def open_one(*arguments: Any, **options: Any) -> SimulatedHardware:
-        opened.append(open_simulated(*arguments, **options))
+        opened.append(SimulatedHardware(*arguments, **options))
         answer_at_once(opened[-1])
         return opened[-1]
 
-    monkeypatch.setattr("growd.wiring.simulator.open_simulated", open_one)
+    monkeypatch.setattr("growd.wiring.simulator.SimulatedHardware", open_one)
     return opened
 
 
@@ -269,7 +269,7 @@ async def test_a_tsl2591_that_is_configured_is_read(tmp_path: Path, machines: li
                 "environment_1/raw/light_illuminance",
             ]
     assert lux == pytest.approx(chamber, rel=0.1)
-    assert machines[0].tsl2591.written
+    assert machines[0].sensor("tsl2591").written
 
 
 async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
@@ -453,7 +453,7 @@ async def test_the_scd30_is_set_as_configured_and_asked_over_http(
     calibrate = "service/environment_1/samplers/air/calibrate"
     async with serving(App(config, tmp_path / "data")) as client:
         await streamed(client, "environment_1/raw/air_carbon_dioxide", above=0)
-        chip = machines[0].scd30
+        chip = machines[0].sensor("scd30")
         assert (chip.ambient_pressure_hpa, chip.memory.altitude_m) == (950, 540)
         assert (chip.memory.temperature_offset, chip.memory.self_calibration) == (150, 1)
 

@@ -13,14 +13,13 @@ from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.store.errors import LocalStoreError
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.faults import load_faults
-from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring, open_simulated
+from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredRelay, Wiring
 from growd_hwsim.replay import ReplayedChamber, load_recording
 
 if TYPE_CHECKING:
     from growd.config import ChamberOptions, Config
     from growd.runtime.clock import Clock
     from growd.store.local import LocalStore
-    from growd_hwsim.hardware import SimulatedHardware
 
 RESERVED_S: Final = 6.0
 """How far ahead simulated time is reserved, in real seconds; renewed every `RENEWED_S`."""
@@ -36,7 +35,7 @@ def simulated_hardware(config: Config, clock: Clock) -> SimulatedHardware:
     """Open it. Blocking: it reads files. Raises `SimulationError` for a file that can't be used."""
     simulator = config.simulator
     faults = load_faults(Path(simulator.faults)) if simulator.faults else []
-    return open_simulated(
+    return SimulatedHardware(
         _replayed(config, clock) if simulator.replay else _modelled(config, clock),
         sleep=clock.sleep_blocking,
         monotonic=clock.monotonic,
