@@ -21,7 +21,7 @@ OTHER_HASH = "0" * 64
 
 
 class Index(ThreadingHTTPServer):
-    """Has pip, and remembers what logins it saw."""
+    """A package index with pip, which records logins."""
 
     daemon_threads = False
 
@@ -49,7 +49,7 @@ class Pages(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(index):
-    thread = threading.Thread(target=index.serve_forever)
+    thread = threading.Thread(target=index.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield index
@@ -91,7 +91,7 @@ def test_the_wheel_of_the_lock_is_fetched_and_its_path_printed(index, lock):
     assert wheel.read_bytes() == WHEEL
 
 
-def test_the_index_comes_from_the_settings_of_pip(index, lock):
+def test_the_index_is_that_of_pip_s_configuration(index, lock):
     settings = lock.parent / "pip.conf"
     settings.write_text(f"[global]\nindex-url = http://{index.host}/simple\n", encoding="utf-8")
     assert get_pip(lock, PIP_CONFIG_FILE=str(settings)).returncode == 0
@@ -101,7 +101,7 @@ def test_the_index_comes_from_the_settings_of_pip(index, lock):
     assert get_pip(lock, HOME=str(lock.parent / "home")).returncode == 0
 
 
-def test_a_login_in_the_address_is_sent_and_never_shown(index, lock):
+def test_the_login_in_the_address_is_sent_and_never_printed(index, lock):
     del index.files[f"/files/{NAME}"]
     failed = get_pip(lock, PIP_INDEX_URL=f"http://grower:p%40ss@{index.host}/simple")
     assert index.logins == ["Basic " + base64.b64encode(b"grower:p@ss").decode()] * 2
@@ -110,7 +110,7 @@ def test_a_login_in_the_address_is_sent_and_never_shown(index, lock):
     assert "p%40ss" not in failed.stderr
 
 
-def test_a_file_that_the_lock_does_not_name_is_refused(index, lock):
+def test_a_file_with_another_hash_is_refused(index, lock):
     index.files[f"/files/{NAME}"] = b"something else"
     refused = get_pip(lock, PIP_INDEX_URL=f"http://{index.host}/simple")
     assert refused.returncode == 1
@@ -122,7 +122,7 @@ def test_a_file_that_the_lock_does_not_name_is_refused(index, lock):
     ("page", "sentence"),
     [(b"<a href='pip-1.0.tar.gz'>old</a>", f"does not have {NAME}"), (None, "Not Found")],
 )
-def test_an_index_without_that_pip_is_one_sentence(index, lock, page, sentence):
+def test_an_index_without_that_pip_is_an_error_of_one_line(index, lock, page, sentence):
     index.files["/simple/pip/"] = page
     failed = get_pip(lock, PIP_INDEX_URL=f"http://{index.host}/simple")
     assert failed.returncode == 1
@@ -131,13 +131,13 @@ def test_an_index_without_that_pip_is_one_sentence(index, lock, page, sentence):
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/simple", "nowhere", "gopher://x/simple"])
-def test_an_index_that_cannot_be_reached_is_one_sentence(lock, address):
+def test_an_unreachable_index_is_an_error_of_one_line(lock, address):
     failed = get_pip(lock, PIP_INDEX_URL=address)
     assert failed.returncode == 1
     assert len(failed.stderr.splitlines()) == 1
     assert "Traceback" not in failed.stderr
 
 
-def test_a_lock_without_pip_is_said_so(lock):
+def test_a_lock_without_pip_is_an_error(lock):
     lock.write_text("packaging==26.3\n", encoding="utf-8")
     assert get_pip(lock).stderr == "the lock file names no pip\n"

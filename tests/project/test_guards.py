@@ -1,4 +1,4 @@
-"""The guards that every test stands under do bite."""
+"""The checks around every test find what they should."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from growd.runtime.clock import RealClock
 from support.leaks import Holdings
 
 
-async def test_a_blocking_call_of_growd_on_the_loop_fails():
+async def test_a_blocking_call_on_the_event_loop_fails():
     with pytest.raises(BlockingError):
         RealClock().sleep_blocking(0.001)
 
 
-async def test_the_same_call_in_a_worker_thread_is_fine():
+async def test_the_same_call_in_a_worker_thread_succeeds():
     await asyncio.to_thread(RealClock().sleep_blocking, 0.001)
 
 
-def test_a_thread_a_socket_and_a_child_that_are_left_are_found():
+def test_a_leftover_thread_socket_and_child_are_found():
     before = Holdings.now()
     release = threading.Event()
     thread = threading.Thread(target=release.wait, name="forgotten")

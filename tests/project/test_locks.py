@@ -1,4 +1,4 @@
-"""The lock files: whole, without addresses, and what pyproject.toml asks for."""
+"""The lock files are complete, have no addresses, and match pyproject.toml."""
 
 from __future__ import annotations
 
@@ -14,30 +14,8 @@ from packaging.version import Version
 from support.checkout import ROOT
 
 LOCKS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "requirements").glob("*.lock")}
-NPM_LOCK = ROOT / "couchdb" / "embedded" / "package-lock.json"
-
-
-def entries(lock):
-    """Canonical name to pinned version and hashes."""
-    blocks = re.findall(r"^([\w.-]+)==([^\s;]+)[^\n]*((?:\n +[^\n]*)*)", LOCKS[lock], re.MULTILINE)
-    return {canonicalize_name(name): (Version(version), hashes_in(rest)) for name, version, rest in blocks}
-
-
-def hashes_in(text):
-    return re.findall(r"--hash=sha256:([0-9a-f]{64})(?= \\$|$)", text, re.MULTILINE)
-
-
-def asked_for(lock):
-    """The requirements that the lock was made for."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    dependencies = project["project"]["dependencies"]
-    return {
-        "run": dependencies,
-        "test": dependencies + project["project"]["optional-dependencies"]["test"],
-        "build": [*project["build-system"]["requires"], *lines("build.in")],
-        "node": lines("node.in"),
-        "pi": lines("pi.in"),
-    }[lock]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
 
 
 def lines(file):
@@ -45,48 +23,54 @@ def lines(file):
     return [line for full in text.splitlines() if (line := full.partition("#")[0].strip())]
 
 
-def test_there_is_a_lock_for_each_installation():
-    assert sorted(LOCKS) == ["build", "node", "pi", "run", "test"]
+REQUIREMENTS = {
+    "run": PROJECT["dependencies"],
+    "test": PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"],
+    "build": [*PYPROJECT["build-system"]["requires"], *lines("build.in")],
+    "node": lines("node.in"),
+    "pi": lines("pi.in"),
+}
 
 
-def test_a_raspberry_pi_gets_what_the_extra_pi_says():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (extra,), (locked,) = project["optional-dependencies"]["pi"], lines("pi.in")
+def entries(lock):
+    """The version and the hashes of each package, by its canonical name."""
+    blocks = re.findall(r"^([\w.-]+)==([^\s;]+)[^\n]*((?:\n +[^\n]*)*)", LOCKS[lock], re.MULTILINE)
+    return {
+        canonicalize_name(name): (
+            Version(version),
+            re.findall(r"--hash=sha256:[0-9a-f]{64}(?= \\$|$)", rest, re.MULTILINE),
+        )
+        for name, version, rest in blocks
+    }
+
+
+def test_a_raspberry_pi_gets_the_packages_of_the_extra_pi():
+    (extra,), (locked,) = PROJECT["optional-dependencies"]["pi"], lines("pi.in")
     assert locked == f"{extra} ; platform_machine == 'aarch64'"
 
 
-@pytest.mark.parametrize("lock", sorted(LOCKS))
-def test_every_entry_has_one_version_and_hashes(lock):
-    requirements = [line for line in LOCKS[lock].splitlines() if line and line[0] not in " #"]
-    assert len(entries(lock)) == len(requirements) > 0
-    assert [name for name, (_, hashes) in entries(lock).items() if not hashes] == []
-
-
-@pytest.mark.parametrize("lock", sorted(LOCKS))
-def test_every_requirement_is_locked_within_its_bounds(lock):
+@pytest.mark.parametrize("lock", sorted(REQUIREMENTS))
+def test_each_requirement_is_locked_with_hashes_and_without_an_address(lock):
     locked = entries(lock)
-    for requirement in map(Requirement, asked_for(lock)):
+    assert len(locked) == len([line for line in LOCKS[lock].splitlines() if line and line[0] not in " #"])
+    assert [name for name, (_, hashes) in locked.items() if not hashes] == []
+    for requirement in map(Requirement, REQUIREMENTS[lock]):
         version, _ = locked[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(version), f"{requirement} is locked at {version}"
-
-
-def test_no_two_locks_disagree_on_a_version():
-    """They go into one environment, one after the other."""
-    versions = [{(name, version) for name, (version, _) in entries(lock).items()} for lock in LOCKS]
-    together = set.union(*versions)
-    assert len(together) == len({name for name, _ in together})
-
-
-@pytest.mark.parametrize("lock", sorted(LOCKS))
-def test_python_locks_hold_no_address(lock):
     assert "://" not in LOCKS[lock]
     assert not re.search(
         r"^\s*(-i|-f|--index|--extra-index|--find-links|--trusted-host)", LOCKS[lock], re.MULTILINE
     )
 
 
-def test_the_npm_lock_holds_hashes_and_no_address():
-    packages = json.loads(NPM_LOCK.read_text(encoding="utf-8"))["packages"]
+def test_all_locks_have_the_same_versions():
+    versions = {(name, version) for lock in LOCKS for name, (version, _) in entries(lock).items()}
+    assert len(versions) == len({name for name, _ in versions})
+
+
+def test_the_npm_lock_has_hashes_and_no_address():
+    lock = ROOT / "couchdb" / "embedded" / "package-lock.json"
+    packages = json.loads(lock.read_text(encoding="utf-8"))["packages"]
     fetched = {path: package for path, package in packages.items() if path}
     assert fetched
     assert [path for path, package in fetched.items() if "resolved" in package] == []

@@ -1,4 +1,4 @@
-"""A checkout on a machine whose Python, pip, Node and npm are stand-ins: nothing is fetched."""
+"""A checkout on a machine whose Python, pip, Node and npm are stand-ins, which fetch nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Checkout:
             os.mkfifo(folder / fifo)
 
     def command(self, name: str, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-        """The finished command; `settings` go to the stand-ins."""
+        """Run a command to its end; `settings` are environment variables of the stand-ins."""
         return subprocess.run(
             [self.root / name, *arguments],
             env=self.environment(**settings),
@@ -39,7 +39,7 @@ class Checkout:
         )
 
     def start(self, name: str, **settings: str) -> subprocess.Popen[str]:
-        """The command, running in a process group of its own as under a shell."""
+        """Start a command in its own process group, as a shell does."""
         return subprocess.Popen(
             [self.root / name],
             env=self.environment(**settings),
@@ -50,14 +50,14 @@ class Checkout:
         )
 
     def wait_for_pip(self) -> None:
-        """Returns when the pip that was told to wait is there."""
+        """Return when pip was started and waits (PIP_WAITS_AT)."""
         (self.folder / "there").read_text(encoding="utf-8")
 
     def release_pip(self) -> None:
         (self.folder / "go").write_text("go\n", encoding="utf-8")
 
     def calls(self) -> list[str]:
-        """What was called since the last time this was asked."""
+        """The calls since the previous call of this method."""
         calls = self._calls.read_text(encoding="utf-8").splitlines()
         self._calls.write_text("", encoding="utf-8")
         return calls
