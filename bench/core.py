@@ -14,6 +14,7 @@ from typing import Any
 
 from serving import ended, on_beat
 
+from growd.api.front_door import FrontDoor
 from growd.api.rest import Api, Limits
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64
@@ -23,7 +24,6 @@ from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.server.connections import ConnectionLimits
-from growd.server.server import Server
 from growd.store.local import LocalStore
 from growd.store.parameters import ParameterKeeper
 
@@ -57,7 +57,7 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
     gateway = Gateway(lambda: arguments.upstream)
     limits = ConnectionLimits(header_timeout_s=arguments.header_timeout)
     exports = Exports(gateway, [arguments.points], "svc")
-    server = Server(Api(bus, bus.node("http"), "_svc", Limits(streams=2_000)), exports, limits)
+    server = FrontDoor(Api(bus, bus.node("http"), "/_svc", Limits(streams=2_000)), exports, limits)
     await server.open("127.0.0.1", 0)
     parts = [consume(bus, f"reader_{number}", topics[0]) for number in range(arguments.subscribers)]
     if arguments.publish:

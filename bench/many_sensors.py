@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from serving import ended, on_beat
 
+from growd.api.front_door import FrontDoor
 from growd.api.rest import Api
 from growd.bus import Bus
 from growd.bus.fields import Field, Kind
@@ -41,7 +42,6 @@ from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.supervisor import Supervisor
-from growd.server.server import Server
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.parameters import ParameterKeeper
@@ -251,7 +251,7 @@ async def core(config: Config, folder: Path) -> AsyncIterator[tuple[Bus, int]]:
         stack.push_async_callback(local.close)
         bus = Bus(clock, Parameters(await local.parameters(), ParameterKeeper(local)))
         declare_topics(config, bus)
-        server = Server(Api(bus, bus.node("http"), "_svc"), Gateway(lambda: None))
+        server = FrontDoor(Api(bus, bus.node("http"), "/_svc"), Gateway(lambda: None))
         await server.open("127.0.0.1", 0)
         stack.push_async_callback(server.close)
         outbox = await Outbox.open(local, clock)

@@ -20,12 +20,12 @@ from growd.api.monitoring import MonitoringPages
 from growd.bus.messages import FLOAT64
 from growd.config import Access, Config, ConfigError, Couchdb, Http, load
 from growd.config.access import is_loopback, reason_against, what_is_open
+from growd.server.addresses import whole_network
 from growd.server.client_limits import ClientLimits, Clients
 from growd.server.client_request import ClientRequest, address_of
 from growd.server.errors import ApiError
-from growd.server.peers import whole_network
 from growd.status.status_node import StatusNode
-from growd.wiring.access import guarded
+from growd.wiring.access import access_control
 from support.guarded import PARAM, RESET, GuardedDaemon, Time, Users, guarded_daemon, users_of
 from support.program import said, started
 from support.session_server import ADMIN, SessionServer, answering, holding, session_server
@@ -125,16 +125,13 @@ class TestDecision:
 
     def test_open_with_a_couchdb_says_what_that_asks_for(self, caplog):
         config = Config(http=Http(host="192.168.1.5", access="open"), couchdb=Couchdb(url="http://h:5984"))
-        passage = object()
-        assert guarded(config, None, SimpleNamespace(access=None), passage) is passage
+        assert access_control(config, None, "/_svc") is None
         assert "which asks for its own" in caplog.text
         assert caplog.records[0].levelno == logging.WARNING
 
 
 async def test_without_a_decision_nobody_is_asked(database):
-    api, passage = SimpleNamespace(access=None), object()
-    assert guarded(Config(), None, api, passage) is passage
-    assert api.access is None
+    assert access_control(Config(), None, "/_svc") is None
 
 
 class TestQuestions:

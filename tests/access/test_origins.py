@@ -11,7 +11,7 @@ from aiohttp.test_utils import make_mocked_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from growd.access.origins import Guard, WebPolicy
+from growd.access.origins import OriginGuard, WebPolicy
 from growd.server.client_request import SECURITY_HEADERS
 from growd.server.errors import ApiError
 from support.daemon import CO2, LIGHT, NAMES, START, STOP, serving
@@ -235,7 +235,7 @@ class TestOtherSites:
     @settings(max_examples=50)
     @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40))
     def test_no_other_origin_is_taken_for_its_own(self, text):
-        guard = Guard(NAMED)
+        guard = OriginGuard(NAMED)
         for origin in (text, f"http://{text}", f"http://x{text}", f"{text}http://x"):
             if origin not in {"http://x", "https://x", *guard._named}:
                 assert not admitted(guard, origin)

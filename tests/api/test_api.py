@@ -318,7 +318,7 @@ class TestNextMessage:
         assert daemon.bus.topics.get(CO2).subscribers == []
 
     async def test_it_ends_when_the_server_does(self, daemon, monkeypatch):
-        monkeypatch.setattr("growd.server.server.CLOSE_S", PATIENCE_S)  # after which it is broken off
+        monkeypatch.setattr("growd.server.listener.CLOSE_S", PATIENCE_S)  # after which it is broken off
         asked = asyncio.create_task(daemon.ask("GET", f"/topic_data/{CO2}"))
         await waiting(daemon, 1)
         await daemon.server.close()

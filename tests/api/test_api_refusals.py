@@ -163,8 +163,9 @@ def post_head(daemon, path, *headers, declared="application/json"):
 
 class TestBrokenBodies:
     @pytest.mark.parametrize("at_once", [True, False])
-    async def test_malformed_chunks(self, daemon, at_once):
-        async with raw_client(daemon.port) as client:
+    async def test_malformed_chunks(self, at_once):
+        limits = Limits(body_stall_s=0.05)  # what comes behind a malformed chunk is not read as a body
+        async with serving(limits) as daemon, raw_client(daemon.port) as client:
             head = post_head(daemon, PARAM, "Transfer-Encoding: chunked")
             begun = head + b"5\r\n[1,2,\r\n"
             if at_once:
@@ -174,8 +175,7 @@ class TestBrokenBodies:
                 await handling(daemon)
                 await client.send(b"no size\r\n")
             answer = await client.answer()
-            assert answer.status == 400
-            assert json.loads(answer.body)["error"] in {"incomplete_body", "bad_request"}
+            assert answer.status == (400 if at_once else 408)
             await client.gone()
 
     async def test_a_client_that_sends_no_more(self):
@@ -253,7 +253,7 @@ class TestBrokenBodies:
         async with raw_client(daemon.port) as client:
             await client.send(post_head(daemon, TOPIC, "Content-Length: 6") + b"[8000")
             await handling(daemon)
-        await until(lambda: not daemon.server._handlers)
+        await until(lambda: not daemon.server.listener.requests)
 
 
 async def byte_by_byte(client):
@@ -269,7 +269,7 @@ async def held(daemon, size):
 
 async def handling(daemon):
     """Wait until a request is being handled."""
-    await until(lambda: daemon.server._handlers)
+    await until(lambda: daemon.server.listener.requests)
 
 
 class TestValues:

@@ -435,7 +435,7 @@ class TestEnd:
         assert daemon.bus.topics.get(STRING).subscribers == []
 
     async def test_streams_end_whole_with_the_server(self, daemon, monkeypatch):
-        monkeypatch.setattr("growd.server.server.CLOSE_S", PATIENCE_S)  # after which they are broken off
+        monkeypatch.setattr("growd.server.listener.CLOSE_S", PATIENCE_S)  # after which they are broken off
         daemon.sensor[CO2].publish(1)
         async with stream(daemon) as lines, stream(daemon, Accept=EVENTS) as events:
             await open_streams(daemon, 2)
@@ -451,7 +451,7 @@ class TestEnd:
                 await asyncio.sleep(0)
             await daemon.server.close()
             assert len(daemon.api.streams) == 0
-            assert daemon.server._handlers == set()
+            assert daemon.server.listener.requests == 0
             await slow.gone()
 
     @pytest.mark.parametrize("written", [b"", b"1\r\n\n\r\n"])

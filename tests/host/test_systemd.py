@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from growd.host.systemd import passed_sockets
-from growd.server.server import AddressError
+from growd.server.listener import AddressError
 from support.daemon import serving
 from support.program import GROWD, home_on
 from support.service_manager import Manager, managed

@@ -11,16 +11,8 @@ PACKAGES = ["daemon/growd", "drivers/growd_drivers", "hw-sim/growd_hwsim"]
 
 # Names that still exist more than once: remove a name from this set once it is unique.
 EXCEPTIONS = {
-    "Body",
-    "Client",
-    "Connection",
     "Finding",
-    "Format",
-    "Guard",
-    "Plan",
     "RefusedError",
-    "Relay",
-    "Server",
 }
 
 

@@ -14,7 +14,6 @@ from multidict import CIMultiDict
 
 from growd.access.origins import WebPolicy
 from growd.api import requests
-from growd.server import admission
 from growd.server.client_limits import MOST_REMEMBERED, ClientLimits, Clients
 from growd.server.errors import ApiError
 from support.daemon import CO2, LIGHT, NAMES, serving
@@ -92,15 +91,14 @@ class TestConnections:
             async with client_at(daemon) as more, client_at(daemon, OTHER) as other:
                 assert await refusal(more) == (
                     "too_many_connections",
-                    "127.0.0.2 has 3 connections open, which is the most for one client",
+                    "127.0.0.2 has 3 connections open, the most per client",
                 )
                 await more.gone()
                 assert await is_answered(other)
             streams[0].reset()
-            await until(lambda: len(daemon.server._http.admission._shares[ONE]) == 2)
+            await until(lambda: daemon.server.connections == 2)
             async with client_at(daemon) as again:
                 assert await is_answered(again)
-        assert daemon.server._http.admission._shares == {}
 
     async def test_its_own_that_waited_longest_makes_way(self):
         async with daemon_for(crowd(connections=3)) as daemon, AsyncExitStack() as stack:
@@ -120,28 +118,6 @@ class TestConnections:
             for client in (one, two):
                 assert all([await is_answered(client) for _ in range(10)])
                 assert await open_stream(client)
-
-    async def test_who_is_refused_may_not_take_all_the_time_there_is(self, monkeypatch):
-        monkeypatch.setattr(admission, "LINGERING", 8)
-        async with daemon_for(crowd(connections=1)) as daemon, AsyncExitStack() as stack:
-            assert await open_stream(await stack.enter_async_context(client_at(daemon)))
-            for _ in range(5):
-                assert (await refusal(await stack.enter_async_context(client_at(daemon))))[0]
-            assert len(daemon.server._http.admission._lingering) <= 2
-
-    async def test_who_sends_ahead_puts_out_none_but_itself(self, monkeypatch):
-        monkeypatch.setattr(admission, "RUNNING_AHEAD", 4)
-        ahead = get(STREAM) + get(NODES) * 1_000
-        async with daemon_for(crowd()) as daemon, client_at(daemon, OTHER) as other:
-            await other.send(ahead)
-            await other.head()
-            await until(lambda: len(daemon.server._http.admission._ahead) == 1)
-            async with client_at(daemon) as first, client_at(daemon) as second:
-                for client in (first, second):
-                    await client.send(ahead)
-                await until(lambda: daemon.server.connections == 2)
-                daemon.sensor[CO2].publish(400)
-                assert b"400" in await anext(other.chunks())
 
 
 class TestStreams:

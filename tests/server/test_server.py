@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
 import random
@@ -13,9 +12,9 @@ from contextlib import suppress
 
 import pytest
 
-from growd.server.handshakes import Handshake
-from growd.server.server import AddressError, Server
-from support.daemon import CO2, LIGHT, serving
+from growd.api.front_door import FrontDoor
+from growd.server.listener import AddressError
+from support.daemon import CO2, LIGHT, open_connections, serving
 from support.exporting import front_door
 from support.raw_http import RawUpstream, raw_client
 from support.waiting import PATIENCE_S, until
@@ -123,21 +122,6 @@ class TestConnections:
             assert answer.status == status
             assert answer.value(b"Connection") == b"close"
 
-    async def test_a_body_that_turned_out_malformed_while_its_request_waited_is_refused(self, daemon):
-        chunked = publish(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
-        wait = PARAMS.replace(b"/param", b"/topic_data/" + CO2.encode())
-        async with raw_client(daemon.port) as client:
-            await client.send(wait + chunked)
-            await until(lambda: "http" in daemon.bus.topics.get(CO2).subscribers)
-            (connection,) = daemon.server._http.admission.connections
-            await client.send(b"zz\r\n")
-            await until(lambda: len(connection._messages) == 2)
-            daemon.sensor[CO2].publish(400)
-            assert (await client.answer()).status == 200
-            answer = await client.answer()
-            assert (answer.status, json.loads(answer.body)["error"]) == (400, "incomplete_body")
-            await client.gone()
-
     async def test_an_upgrade_that_is_not_offered_is_ignored(self, daemon):
         headers = b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
         async with raw_client(daemon.port) as client:
@@ -148,8 +132,8 @@ class TestConnections:
         async with raw_client(daemon.port) as client:
             await client.send(PARAMS)
             await client.answer()
-            (connection,) = daemon.server._http.admission.connections
-            option = connection.transport.get_extra_info("socket").getsockopt
+            (connection,) = open_connections(daemon.server)
+            option = connection._transport.get_extra_info("socket").getsockopt
             assert option(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             assert option(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
             assert option(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 120_000
@@ -265,7 +249,7 @@ def disturbed(chance):
 
 class TestLife:
     async def test_a_port_in_use_is_told_in_one_sentence(self, daemon):
-        other = Server(daemon.api, daemon.database)
+        other = FrontDoor(daemon.api, daemon.database)
         with pytest.raises(AddressError) as caught:
             await other.open("127.0.0.1", daemon.port)
         sentence = f"port {daemon.port} on 127.0.0.1 is in use by another program; choose another with --port"
@@ -273,7 +257,7 @@ class TestLife:
 
     async def test_an_address_of_another_machine_is_told_in_one_sentence(self, daemon):
         with pytest.raises(AddressError, match=r"can't listen on 192\.0\.2\.1 port 0: "):
-            await Server(daemon.api, daemon.database).open("192.0.2.1", 0)
+            await FrontDoor(daemon.api, daemon.database).open("192.0.2.1", 0)
 
     async def test_it_leaves_while_clients_hold_on(self, own_port):
         async with (
@@ -284,9 +268,9 @@ class TestLife:
             await idle.send(PARAMS)
             await idle.answer()
             await busy.send(publish(b"[8000]")[:-1])  # its body does not come to its end
-            await until(lambda: daemon.server._handlers)
+            await until(lambda: daemon.server.listener.requests)
             await daemon.server.close()
-            assert daemon.server._handlers == set()
+            assert daemon.server.listener.requests == 0
             await idle.gone()
             await busy.gone()
             with pytest.raises(ConnectionRefusedError):
@@ -313,18 +297,16 @@ class TestLife:
             assert ended.is_set()
             await client.gone()
 
-    @pytest.mark.parametrize("over_tls", [False, True])
-    async def test_a_connection_that_was_accepted_as_it_left_is_closed(self, daemon, over_tls):
-        http = daemon.server._http
+    async def test_a_connection_that_was_accepted_as_it_left_is_closed(self, daemon):
+        factory = daemon.server.listener._factory
         await daemon.server.close()
-        # what asyncio has accepted it tells of a turn of the loop later
-        told = functools.partial(Handshake, http, None) if over_tls else http
+        # asyncio reports a connection one turn of the loop after it accepted it
         with socket.create_server(("127.0.0.1", 0)) as listener:
             async with raw_client(listener.getsockname()[1]) as client:
                 accepted, _ = listener.accept()
-                await asyncio.get_running_loop().connect_accepted_socket(told, accepted)
+                await asyncio.get_running_loop().connect_accepted_socket(factory, accepted)
                 await client.gone()
-        assert daemon.server.connections == len(http.connections) == len(http._handshakes) == 0
+        assert daemon.server.connections == 0
 
     async def test_a_client_gone_in_the_middle_of_a_stream_is_not_logged(self, daemon, caplog):
         async with raw_client(daemon.port) as client:

@@ -14,13 +14,13 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 
+from growd.api.front_door import FrontDoor
 from growd.config.tls import Tls
 from growd.server.client_limits import ClientLimits, Clients
-from growd.server.connections import ConnectionLimits, HttpServer
-from growd.server.server import Server
+from growd.server.connections import ConnectionFactory, ConnectionLimits
 from growd.server.tls import Certificate, CertificateError, read_pair
 from support.clock import ManualClock
-from support.daemon import CO2, serving
+from support.daemon import CO2, open_connections, serving
 from support.raw_http import raw_client
 from support.tls_door import CA_FILE, TLS, client_context
 from support.waiting import until
@@ -123,8 +123,8 @@ class TestClients:
             async with serving(certificate=shown) as daemon, raw_client(daemon.port, context=tls) as client:
                 await client.send(NODES)
                 await client.answer()
-                (connection,) = daemon.server._http.admission.connections
-                limits.append(connection.transport.get_write_buffer_limits())
+                (connection,) = open_connections(daemon.server)
+                limits.append(connection._transport.get_write_buffer_limits())
         assert limits[0] == limits[1]
 
     async def test_old_versions_are_refused(self, certificate, context):
@@ -160,7 +160,7 @@ class TestStrangers:
             await until(lambda: daemon.server.connections == 0)
             assert await served(daemon.port, context)
         told = [record for record in caplog.records if record.name.startswith(("growd.server", "asyncio"))]
-        assert [record.levelname for record in told if record.name == "growd.server.handshakes"] == ["DEBUG"]
+        assert [record.levelname for record in told if record.name == "growd.server.connections"] == ["DEBUG"]
         assert all(record.levelno <= logging.DEBUG and not record.exc_info for record in told)
 
     async def test_who_says_nothing_is_let_go(self, files, clock):
@@ -174,7 +174,9 @@ class TestStrangers:
 
     async def test_handshakes_count_and_make_way(self, certificate, context):
         async with serving(certificate=certificate) as daemon, AsyncExitStack() as stack:
-            server = Server(daemon.api, daemon.database, ConnectionLimits(connections=3), daemon.server.guard)
+            server = FrontDoor(
+                daemon.api, daemon.database, ConnectionLimits(connections=3), daemon.server.guard
+            )
             await server.open("127.0.0.1", 0, certificate=certificate)
             stack.push_async_callback(server.close)
             silent = [await stack.enter_async_context(raw_client(server.address[1])) for _ in range(3)]
@@ -201,13 +203,13 @@ class TestStrangers:
         silent.close()
 
     async def test_one_that_is_ended_before_it_began_is_closed(self, certificate, monkeypatch):
-        own = HttpServer.own
+        own = ConnectionFactory.own
 
         def own_and_end(server, handshake):
             own(server, handshake)
             handshake.cancel()  # as `leave` does
 
-        monkeypatch.setattr(HttpServer, "own", own_and_end)
+        monkeypatch.setattr(ConnectionFactory, "own", own_and_end)
         async with serving(certificate=certificate) as daemon, raw_client(daemon.port) as client:
             await client.gone()
             await until(lambda: daemon.server.connections == 0)

@@ -13,7 +13,7 @@ from faulty_server import FaultyServer, never, status
 from yarl import URL
 
 from growd.proxy.csv_export import Exports
-from growd.proxy.freshness import Freshness
+from growd.proxy.flush_before_read import FlushBeforeRead
 from growd.store import shipper as module
 from growd.store.bootstrap import Databases
 from growd.store.couch import Couch
@@ -142,14 +142,14 @@ async def door(points: str) -> AsyncIterator[tuple[str, list[str]]]:
     noted: list[str] = []
 
     @asynccontextmanager
-    async def reading(_begins_now: bool) -> AsyncIterator[None]:  # noqa: FBT001  as Freshness calls it
+    async def reading(_begins_now: bool) -> AsyncIterator[None]:  # noqa: FBT001  as FlushBeforeRead calls it
         noted.append("begin")
         try:
             yield
         finally:
             noted.append("end")
 
-    async with gateway_to(None, behind=lambda gateway: Freshness(gateway, [points], reading)) as port:
+    async with gateway_to(None, behind=lambda gateway: FlushBeforeRead(gateway, [points], reading)) as port:
         yield f"http://127.0.0.1:{port}", noted
 
 
@@ -185,7 +185,7 @@ async def panel_on(rig: Rig, server: DatabaseServer) -> AsyncIterator[Client]:
         client_of(server.url, server.auth) as direct,
         gateway_to(
             server.url,
-            behind=lambda gateway: Freshness(
+            behind=lambda gateway: FlushBeforeRead(
                 Exports(gateway, [names.points], "svc"), [names.points], rig.shipper.reading
             ),
         ) as port,

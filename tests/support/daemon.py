@@ -13,7 +13,8 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from growd.access.origins import Guard, WebPolicy
+from growd.access.origins import OriginGuard, WebPolicy
+from growd.api.front_door import FrontDoor
 from growd.api.rest import Api, Limits
 from growd.bus import Bus
 from growd.bus.errors import NotKeptError
@@ -22,13 +23,13 @@ from growd.bus.messages import BOOL, DIAGNOSTIC_STATUS, FLOAT64, INT64, STRING, 
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
 from growd.runtime.clock import RealClock
-from growd.server.server import Server
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
     from growd.server.client_limits import Clients
+    from growd.server.connections import ClientConnection
     from growd.server.tls import Certificate
 
 CO2 = "environment_1/measured/air_carbon_dioxide"
@@ -133,7 +134,7 @@ class Daemon:
 
     bus: Bus
     api: Api
-    server: Server
+    server: FrontDoor
     session: aiohttp.ClientSession
     store: MemoryStore = field(default_factory=MemoryStore)
     database: Database = field(default_factory=Database)
@@ -185,6 +186,12 @@ class Daemon:
         }
 
 
+def open_connections(door: FrontDoor) -> list[ClientConnection]:
+    """The connections of a front door."""
+    factory = door.listener._factory
+    return [] if factory is None else [*factory.admission.connections]
+
+
 @asynccontextmanager
 async def serving(
     limits: Limits | None = None,
@@ -196,8 +203,8 @@ async def serving(
     """A daemon on a port of the loopback interface; 0 is any free one."""
     store, database = MemoryStore(), Database()
     bus = Bus(RealClock(), Parameters(store=store))
-    api = Api(bus, bus.node("http"), "_svc", limits, clients=clients)
-    server = Server(api, database, guard=Guard(policy or WebPolicy(hosts=NAMES)))
+    api = Api(bus, bus.node("http"), "/_svc", limits, clients=clients)
+    server = FrontDoor(api, database, guard=OriginGuard(policy or WebPolicy(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)
     try:
         async with aiohttp.ClientSession() as session:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from growd.access.origins import Guard, WebPolicy
+from growd.access.origins import OriginGuard, WebPolicy
+from growd.api.front_door import FrontDoor
 from growd.api.rest import Api
 from growd.bus import Bus
 from growd.bus.params import Parameters
 from growd.proxy.csv_export import Exports
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
-from growd.server.server import Server
 from support.daemon import NAMES, MemoryStore
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ async def front_door(
     """The daemon's server in front of `upstream`, whose points are in `database`."""
     bus = Bus(RealClock(), Parameters(store=MemoryStore()))
     gateway = Noting(upstream, stall_limit)
-    guard = Guard(policy or WebPolicy(hosts=NAMES))
-    server = Server(
-        Api(bus, bus.node("http"), "_svc"), NotingExports(gateway, database, building), guard=guard
+    guard = OriginGuard(policy or WebPolicy(hosts=NAMES))
+    server = FrontDoor(
+        Api(bus, bus.node("http"), "/_svc"), NotingExports(gateway, database, building), guard=guard
     )
     await server.open("127.0.0.1", 0)
     assert server.address is not None

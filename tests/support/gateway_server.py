@@ -11,13 +11,13 @@ from aiohttp import web
 from growd.proxy.gateway import Gateway
 from growd.server.client_limits import Clients
 from growd.server.client_request import ClientRequest, add_own_headers
-from growd.server.connections import SERVER_OPTIONS
+from growd.server.connections import AIOHTTP_OPTIONS
 from growd.server.json_answer import JsonAnswer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from growd.server.server import Passage
+    from growd.server.client_request import RequestHandler
 
 
 @asynccontextmanager
@@ -25,15 +25,15 @@ async def gateway_to(
     base: str | Gateway | None,
     *,
     stall_limit: float = 300.0,
-    behind: Callable[[Gateway], Passage] = lambda gateway: gateway,
+    behind: Callable[[Gateway], RequestHandler] = lambda gateway: gateway,
 ) -> AsyncIterator[int]:
     """The port of a gateway to the database at `base` (None: there is none), and of what it is `behind`."""
     gateway = base if isinstance(base, Gateway) else Gateway(lambda: base, stall_limit=stall_limit)
-    passage, clients = behind(gateway), Clients()
+    handler, clients = behind(gateway), Clients()
 
     async def handle(request: ClientRequest) -> web.StreamResponse:
         clients.recognise(request)
-        response = await passage.handle(request)
+        response = await handler.handle(request)
         if not (response.prepared or isinstance(response, JsonAnswer)):
             add_own_headers(request, response.headers)
         return response
@@ -41,9 +41,7 @@ async def gateway_to(
     def recognisable(*parts: Any) -> ClientRequest:
         return ClientRequest(*parts, asyncio.get_running_loop())
 
-    server = web.Server(
-        handle, request_factory=recognisable, access_log=None, handler_cancellation=True, **SERVER_OPTIONS
-    )
+    server = web.Server(handle, request_factory=recognisable, handler_cancellation=True, **AIOHTTP_OPTIONS)
     runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
     try:

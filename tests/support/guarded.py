@@ -13,14 +13,14 @@ from uuid import uuid4
 import aiohttp
 from yarl import URL
 
+from growd.api.front_door import FrontDoor
 from growd.api.rest import Api
 from growd.bus import Bus
 from growd.bus.params import Parameters
 from growd.config import Access, Config, Couchdb, Http
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
-from growd.server.server import Server
-from growd.wiring.access import guarded
+from growd.wiring.access import access_control
 from support.daemon import Answer, Daemon, MemoryStore
 from support.session_server import session_cookie
 from support.waiting import PATIENCE_S
@@ -91,8 +91,10 @@ async def guarded_daemon(url: str, **access: Any) -> AsyncIterator[GuardedDaemon
     moved, store = Time(), MemoryStore()
     bus = Bus(RealClock(), Parameters(store=store))
     gateway = Gateway(lambda: url)
-    api = Api(bus, bus.node("http"), "_svc")
-    server = Server(api, guarded(config, gateway, api, gateway, moved))
+    control = access_control(config, gateway, "/_svc", moved)
+    assert control is not None
+    api = Api(bus, bus.node("http"), "/_svc", access=control.authorization)
+    server = FrontDoor(api, control.check_logins(gateway))
     await server.open("127.0.0.1", 0)
     try:
         jar = aiohttp.DummyCookieJar()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.access.origins import Guard
+from growd.access.origins import OriginGuard
 from growd.config import ConfigError, load
 from growd.config.tls import Tls
 from growd.runtime.liveness import Liveness
@@ -70,7 +70,7 @@ async def test_names_pages_and_limits_change_while_it_runs():
         ):
             assert (stream.status, refused.status, large.status) == (200, 429, 413)
     assert clients.limits == ClientLimits(streams=7)
-    assert isinstance(daemon.server.guard, Guard)
+    assert isinstance(daemon.server.guard, OriginGuard)
 
 
 async def test_a_certificate_as_configured(tmp_path: Path):

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+from growd.server.addresses import whole_network
 from growd.server.errors import ApiError
-from growd.server.peers import whole_network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

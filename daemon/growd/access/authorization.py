@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from growd.bus.services import Service
     from growd.config import Config
     from growd.config.access import Access
-    from growd.server.server import Passage
+    from growd.server.client_request import RequestHandler
 
 REALM: Final = "growd"
 CHALLENGE: Final = f'Basic realm="{REALM}", charset="UTF-8"'
@@ -165,15 +165,15 @@ class Authorization:
             raise ApiError(HTTPStatus.FORBIDDEN, "forbidden", sentence)
 
 
-class Logins:
-    """Hands requests on to the database through `passage`, but for guesses of passwords.
+class LoginCheck:
+    """Lets `database` handle requests, unless they guess passwords.
 
-    A Basic login is handed on when the database has said shortly before that it is good; it judges each
-    request itself again. Of POST /_session only the answer tells whether it was a guess.
+    A Basic login passes if the database has confirmed it shortly before; the database checks each request
+    again. Whether POST /_session was a guess is seen from its answer only.
     """
 
-    def __init__(self, passage: Passage, sessions: Sessions, attempts: Attempts) -> None:
-        self._passage = passage
+    def __init__(self, database: RequestHandler, sessions: Sessions, attempts: Attempts) -> None:
+        self._database = database
         self._sessions = sessions
         self._attempts = attempts
 
@@ -186,7 +186,7 @@ class Logins:
                 return await self._log_in(request)
         except ApiError as refusal:
             return refusal.response_to(request)
-        return await self._passage.handle(request)
+        return await self._database.handle(request)
 
     async def _check(self, request: web.BaseRequest) -> None:
         credentials = credentials_of(request)
@@ -198,7 +198,7 @@ class Logins:
 
     async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
         with self._attempts.attempt(address_of(request), "") as attempt:
-            response = await self._passage.handle(request)
+            response = await self._database.handle(request)
             if not _has_failed(response):
                 attempt.is_no_failure()
         return response

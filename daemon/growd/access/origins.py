@@ -60,7 +60,7 @@ class WebPolicy:
         return cls(http.host, http.hosts, http.origins)
 
 
-class Guard:
+class OriginGuard:
     """Refuses requests under names that are not growd's own, and those of other sites' pages."""
 
     def __init__(self, policy: WebPolicy | None = None) -> None:

@@ -11,8 +11,8 @@ from aiohttp import web
 from growd.status.summary import health, readiness
 
 if TYPE_CHECKING:
+    from growd.api.front_door import FrontDoor
     from growd.api.rest import Api
-    from growd.server.server import Server
     from growd.status.model import Status
     from growd.status.status_node import StatusNode
 
@@ -24,9 +24,9 @@ class MonitoringPages:
         self._status = status
         self._rendering = asyncio.Lock()  # one at a time, since each takes a thread and CPU time
 
-    def open(self, api: Api, server: Server) -> None:
-        """Answer these paths, and add the counts of `server` and `api` to the status."""
-        api.node.describe("http", lambda: _http(api, server))
+    def open(self, api: Api, door: FrontDoor) -> None:
+        """Answer these paths, and add the counts of `door` and `api` to the status."""
+        api.node.describe("http", lambda: _http(api, door))
         api.pages |= {
             f"{api.root}/metrics": self._metrics,
             f"{api.root}/health": self._health,
@@ -47,10 +47,10 @@ class MonitoringPages:
         return _answer(readiness(self._status.snapshot()))
 
 
-def _http(api: Api, server: Server) -> dict[str, Any]:
+def _http(api: Api, door: FrontDoor) -> dict[str, Any]:
     return {
-        "answered": {f"{digit}xx": number for digit, number in server.answered.items()},
-        "connections": server.connections,
+        "answered": {f"{digit}xx": number for digit, number in door.answered.items()},
+        "connections": door.connections,
         "streams": len(api.streams),
     }
 

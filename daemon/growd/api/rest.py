@@ -66,16 +66,20 @@ def _data(message: Message) -> web.StreamResponse:
 
 
 class Api:
-    """Answers the requests beneath `prefix`, `/<segment>/api/0.0.1`, from the bus."""
+    """Answers the requests beneath `root`, "/_svc", from the bus; the API is beneath `prefix`.
+
+    `access` judges requests; without it everybody who reaches growd may do everything.
+    """
 
     def __init__(
         self,
         bus: Bus,
         node: Node,
-        segment: str,
+        root: str,
         limits: Limits | None = None,
         *,
         clients: Clients | None = None,
+        access: Authorization | None = None,
     ) -> None:
         self.bus = bus
         self.node = node
@@ -83,8 +87,8 @@ class Api:
         self.operations = _operations(self.limits)
         self.routes = _routes(self.operations)
         self.clients = clients or Clients()
-        self.root = f"/{segment}"
-        self.prefix = f"/{segment}/api/{VERSION}"
+        self.root = root
+        self.prefix = f"{root}/api/{VERSION}"
         self.bodies = BodyReader(self.limits.body_bytes, self.limits.body_stall_s, self.limits.body_whole_s)
         self.streams = Streams(
             node,
@@ -96,8 +100,7 @@ class Api:
         self.pages: dict[str, Page] = {}
         """What else is read beneath `root`, by its path; see `api_page.py` and `operational.py`."""
         ApiIndex(self)
-        self.access: Authorization | None = None
-        """Who judges requests; None where everybody who reaches growd may do everything."""
+        self.access = access
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
         self._descriptions: dict[
             bool, bytes

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RETRY_MS: Final = 2000  # how long an EventSource waits before it connects again
 
 
-class Format(Protocol):
+class StreamFormat(Protocol):
     """How messages become bytes on the wire.
 
     `media` are the media types that ask for it, its own first; `start` and `heartbeat` may be empty.
@@ -81,7 +81,7 @@ class PlainText:
         return b"# %d dropped\n" % count
 
 
-FORMATS: Final[tuple[Format, ...]] = (JsonLines(), EventStream(), PlainText())
+FORMATS: Final[tuple[StreamFormat, ...]] = (JsonLines(), EventStream(), PlainText())
 
 
 def event_id(message: Message) -> str:
@@ -105,7 +105,7 @@ def document(message: Message) -> bytes:
     )
 
 
-def negotiate(accept: str) -> Format:
+def negotiate(accept: str) -> StreamFormat:
     """The format that an Accept header (RFC 9110, section 12.5.1) prefers; JSON lines by default.
 
     Of two that weigh the same, the one that was asked for by its name goes before one that `*/*` allows.
@@ -128,7 +128,7 @@ def _media_range(part: str) -> tuple[str, float]:
     return media, 0.0
 
 
-def _preference(form: Format, ranges: dict[str, float]) -> tuple[float, int]:
+def _preference(form: StreamFormat, ranges: dict[str, float]) -> tuple[float, int]:
     """Weight, then how closely it was asked for: the closest range that matches gives the weight."""
     named = [ranges[media] for media in form.media if media in ranges]
     if named:

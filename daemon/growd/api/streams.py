@@ -24,7 +24,7 @@ from growd.server.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from growd.api.stream_formats import Format
+    from growd.api.stream_formats import StreamFormat
     from growd.bus.nodes import Node
     from growd.bus.topics import Subscription
     from growd.server.client_limits import Clients
@@ -55,7 +55,7 @@ class Streams:
         self._heartbeat = heartbeat_s
         self._taken = 0
         self._waiting: set[Subscription] = set()
-        self._broadcasts: dict[tuple[str, Format], _Broadcast] = {}
+        self._broadcasts: dict[tuple[str, StreamFormat], _Broadcast] = {}
         self._closed = False
 
     def reconfigure(self, limit: int, queue: int, heartbeat_s: float) -> None:
@@ -121,7 +121,7 @@ class Streams:
                 self._taken -= 1
 
     @asynccontextmanager
-    async def _broadcast(self, topic: str, form: Format) -> AsyncIterator[_Broadcast]:
+    async def _broadcast(self, topic: str, form: StreamFormat) -> AsyncIterator[_Broadcast]:
         """The broadcast of a topic in a format, made for its first client and ended after its last."""
         broadcast = self._broadcasts.get((topic, form))
         if broadcast is None or broadcast.subscription.is_closed:
@@ -141,7 +141,7 @@ class Streams:
 class _Broadcast:
     """Reads a topic and hands each message, encoded once, to all clients."""
 
-    def __init__(self, subscription: Subscription, form: Format, heartbeat_s: float) -> None:
+    def __init__(self, subscription: Subscription, form: StreamFormat, heartbeat_s: float) -> None:
         self.users = 0
         self.subscription = subscription
         self._form = form
@@ -245,7 +245,7 @@ class _Client:
         "_writer",
     )
 
-    def __init__(self, request: web.BaseRequest, form: Format, depth: int) -> None:
+    def __init__(self, request: web.BaseRequest, form: StreamFormat, depth: int) -> None:
         if request.transport is None:
             raise ConnectionError("the client has gone")
         self._writer = request.writer

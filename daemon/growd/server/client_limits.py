@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from aiohttp import hdrs
 
 from growd.config.access import is_loopback
+from growd.server.addresses import unmapped, whole_network
 from growd.server.errors import ApiError
-from growd.server.peers import unmapped, whole_network
 
 if TYPE_CHECKING:
     import asyncio

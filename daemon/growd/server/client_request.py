@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from aiohttp import hdrs, web
 from aiohttp.http import HttpVersion11
@@ -62,6 +62,12 @@ class ClientRequest(web.BaseRequest):
     answer_headers: AnswerHeaders = _USUAL
     client: str | None = None
     address: str = ""
+
+
+class RequestHandler(Protocol):
+    """Answers requests, itself or through another handler."""
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse: ...
 
 
 def add_own_headers(request: web.BaseRequest, headers: CIMultiDict[str]) -> None:

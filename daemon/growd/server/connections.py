@@ -1,9 +1,7 @@
-"""The connections of clients: how many, how long they may dawdle, and what is answered to what is no HTTP.
+"""Client connections: a wrapper around aiohttp's protocol that bounds their number and their request heads.
 
-What clients can make growd keep is bounded, for each and for all together: heads that are not complete by
-`MAX_HEAD` and `MAX_HEADS`; requests sent ahead, while another is answered, by `AHEAD`, and by what one read
-of the socket brings besides on `RUNNING_AHEAD` connections; answers by the transport's buffer, as handlers
-wait while it is full. `admission` keeps count of all together.
+aiohttp limits lines, single headers, the number of requests sent ahead, and idle time. This limits the time
+and size of a whole head, and the bytes sent ahead. TLS handshakes count as connections.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-from aiohttp import EMPTY_PAYLOAD, StreamReader, web
+from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
 
 from growd.bus.errors import shown
@@ -28,28 +26,37 @@ from growd.server.errors import ApiError, error_fields
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from aiohttp import StreamReader
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.http import RawRequestMessage
 
     from growd.server.client_limits import Clients
+    from growd.server.tls import Certificate
 
 METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and the database
-MAX_HEAD: Final = 128 * 1024  # bytes of a request's line and headers together, or of trailers
+MAX_HEAD: Final = 128 * 1024  # bytes of a request's line and headers together
+AHEAD: Final = 16 * 1024  # bytes behind the request that is being answered, before no more are read
 MAX_RAW_TARGET: Final = 8 * 1024  # bytes of a request line with raw UTF-8; encoding more would take too long
-AHEAD: Final = 16 * 1024  # bytes of requests behind the one that is answered, before no more are read
-LINGER_S: Final = 1.0  # how long a client that was refused may take to read why
-# A client that vanished without a word is noticed after 60 + 4 * 15 seconds, also on a stream that is silent;
-# so is one that lives, but takes no byte of what it asked for (tcp(7), TCP_USER_TIMEOUT, in milliseconds).
+LINGER_S: Final = 1.0  # how long a refused client may take to read the refusal
+# A client that vanished is noticed after 60 + 4 * 15 seconds, and one that takes no byte after 120
+# (tcp(7); TCP_USER_TIMEOUT is in milliseconds).
 KEEP_ALIVE: Final = (
     (socket.TCP_KEEPIDLE, 60),
     (socket.TCP_KEEPINTVL, 15),
     (socket.TCP_KEEPCNT, 4),
     (socket.TCP_USER_TIMEOUT, 120_000),
 )
-SERVER_OPTIONS: Final = {
+TLS_BUFFERS: Final = (
+    16 * 1024,
+    64 * 1024,
+)  # bytes that may wait, encrypted and not yet
+AIOHTTP_OPTIONS: Final = {
+    "access_log": None,
     "auto_decompress": False,  # compressed bodies pass untouched
     "max_line_size": 64 * 1024,  # bytes; long `keys=[...]` queries
-    "max_field_size": 64 * 1024,  # bytes; cookies and tokens
+    "max_field_size": 16 * 1024,  # bytes; cookies and tokens
+    "max_headers": 64,
+    "lingering_time": 2.0,  # seconds in which the rest of a refused body is read
 }
 _BLANK_LINE: Final = b"\r\n\r\n"
 _REQUEST_LINE: Final = re.compile(r"b'\S+ /\S* HTTP/1\.[01]'")  # as aiohttp quotes it
@@ -67,38 +74,44 @@ class ConnectionLimits:
 
     connections: int = 3_000
     header_timeout_s: float = 10.0
-    keep_alive_s: float = 75.0  # longer than the 60 s for which nginx keeps one to us
+    keep_alive_s: float = 75.0  # longer than the 60 s for which nginx keeps a connection
 
 
-class HttpServer(web.Server):
-    """aiohttp's server with our connections, of which there is a bounded number."""
+class ConnectionFactory:
+    """Makes the protocol of each new connection, over TLS with a `certificate`."""
 
     def __init__(
         self,
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         limits: ConnectionLimits,
         clients: Clients,
+        certificate: Certificate | None = None,
     ) -> None:
         # a client that goes away cancels its handler: its stream, or its request to the database, ends
-        super().__init__(handler, handler_cancellation=True, request_factory=self._request)
-        self._options = {**SERVER_OPTIONS, "access_log": None, "keepalive_timeout": limits.keep_alive_s}
-        self.header_timeout_s = limits.header_timeout_s
+        self.http = web.Server(handler, handler_cancellation=True, request_factory=_client_request)
         self.admission = Admission(limits.connections, clients)
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self.limits = limits
+        self.certificate = certificate
         self.is_leaving = False
+        self._handshakes: set[asyncio.Task[None]] = set()
 
-    def __call__(self) -> web.RequestHandler:
-        return Connection(self, loop=asyncio.get_running_loop(), **self._options)
+    def __call__(self) -> ClientConnection:
+        return ClientConnection(self)
+
+    def make_http(self) -> web.RequestHandler:
+        """aiohttp's protocol for one connection."""  # noqa: D403  a name
+        options: dict[str, Any] = {**AIOHTTP_OPTIONS, "keepalive_timeout": self.limits.keep_alive_s}
+        return _HttpProtocol(self.http, loop=asyncio.get_running_loop(), **options)
 
     def own(self, handshake: asyncio.Task[None]) -> None:
-        """Keep a handshake that is under way, until it is over or `leave` ends it."""
+        """Keep a handshake until it is over or `leave` ends it."""
         self._handshakes.add(handshake)
         handshake.add_done_callback(self._handshakes.discard)
 
     async def leave(self) -> None:
-        """Take no connection any more, and end handshakes.
+        """Refuse new connections and end handshakes.
 
-        asyncio tells of a connection a moment after it accepted it, also when nobody listens any more.
+        asyncio may report a connection after the listening socket is closed.
         """
         self.is_leaving = True
         handshakes = [*self._handshakes]
@@ -107,124 +120,245 @@ class HttpServer(web.Server):
         if handshakes:
             await asyncio.wait(handshakes)
 
-    def _request(
-        self,
-        message: RawRequestMessage,
-        payload: StreamReader,
-        protocol: web.RequestHandler,
-        writer: AbstractStreamWriter,
-        task: asyncio.Task[None],
-    ) -> ClientRequest:
-        return ClientRequest(message, payload, protocol, writer, task, protocol._loop)  # noqa: SLF001  as aiohttp does
 
+class ClientConnection(asyncio.Protocol):
+    """One connection. Its bytes go to aiohttp's protocol; heads that are too slow or large are refused."""
 
-class Connection(web.RequestHandler):
-    """A connection that holds a client to the limits and answers what is no HTTP in our form of errors.
-
-    Nor does it fill the log with that.
-    """
-
-    __slots__ = (
-        "_admission",
-        "_ahead",
-        "_body",
-        "_body_bytes",
-        "_body_is_whole",
-        "_header_timeout_s",
-        "_requests_seen",
-        "_server",
-        "_surplus",
-        "_timer",
-        "client",
-    )
-
-    def __init__(self, server: HttpServer, **options: Any) -> None:
-        super().__init__(server, **options)
-        self._server = server
-        self._admission = server.admission
+    def __init__(self, factory: ConnectionFactory) -> None:
         self.client: str | None = None  # whom it counts for
-        self._header_timeout_s = server.header_timeout_s
-        self._timer: asyncio.TimerHandle | None = None  # of a head that is awaited, or of lingering
-        self._requests_seen = 0
-        self._body: StreamReader = EMPTY_PAYLOAD  # of the last request
-        self._body_bytes = 0
-        self._body_is_whole = True
-        self._surplus = 0  # bytes since then that completed no request and were of no body
-        self._ahead = 0  # bytes that came behind a request that is being answered
+        self._factory = factory
+        self._admission = factory.admission
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._http: web.RequestHandler | None = None
+        self._timer: asyncio.TimerHandle | None = None  # of a head, or of a refused client
+        self._early = b""  # bytes that came with the end of the TLS handshake
+        self._head_size = 0  # bytes of an unfinished head
+        self._head_end = b""  # its last bytes
+        self._body: StreamReader | None = None  # of the request that is being answered
+        self._ahead = 0  # bytes that came behind it
+        self._is_paused = False  # because of them
+        self._is_waiting = True  # for a request
+        self._is_refused = False
+        self._served = 0  # requests since bytes came last
 
     @property
-    def is_idle(self) -> bool:
-        """Whether it waits for a request."""
-        return self._waiter is not None and not self._waiter.done()
+    def is_pipelining(self) -> bool:
+        """Whether the current request came together with an earlier one."""
+        return self._served > 1
 
-    @property
-    def has_more(self) -> bool:
-        """Whether further requests wait behind the one that is being answered."""
-        return bool(self._messages)
+    def begin(self, request: web.BaseRequest) -> None:
+        """A request is being answered."""
+        self._served += 1
+        self._body = request.content
+        self._finish_head()
 
-    @property
-    def runs_ahead(self) -> bool:
-        """Whether so much waits that nothing is read until it is answered."""
-        return self._ahead > AHEAD
+    def end(self) -> None:
+        """The request was answered."""
+        body, self._body = self._body, None
+        self._ahead = 0
+        if self._is_paused and self._transport is not None:
+            self._transport.resume_reading()
+        self._is_paused = False
+        if body is not None and body.is_eof():  # else aiohttp closes the connection
+            self._is_waiting = True
+            self._admission.mark_idle(self)
+
+    def close(self) -> None:
+        """Close the connection, which is idle."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def refuse_head(self, status: int, code: str, sentence: str) -> None:
+        """Refuse a request whose head is not complete."""
+        self._refuse(ApiError(status, code, sentence))
+
+    # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if self._server.is_leaving:
-            cast("asyncio.Transport", transport).abort()
+        self._transport = cast("asyncio.Transport", transport)
+        if self._factory.is_leaving:
+            self._transport.abort()
             return
-        super().connection_made(transport)
         connection: socket.socket = transport.get_extra_info("socket")
         for option, value in KEEP_ALIVE:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
         self.client = self._admission.clients.connected(transport)
         refusal = self._admission.admit(self)
-        if refusal is None:
-            self._await_head()
+        if refusal is not None:
+            self._turn_away(refusal)
+        elif self._factory.certificate is None:
+            self._begin_http(self._transport)
         else:
-            self._refuse(refusal)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._stop_timer()
-        self._admission.forget(self)
-        super().connection_lost(exc)
+            self._transport.pause_reading()  # what comes is for TLS
+            handshake = self._loop.create_task(self._agree(self._factory.certificate), name="TLS handshake")
+            handshake.add_done_callback(self._handshake_is_over)
+            self._factory.own(handshake)
 
     def data_received(self, data: bytes) -> None:
-        if self._close or self._force_close:
-            self._discard(len(data))
+        if self._is_refused:
             return
-        if self._body_is_whole and not self._surplus and not data.isascii():
-            data = _with_ascii_target(data)
-        super().data_received(data)
-        while self._upgraded:
-            self._decline_upgrade()
-        if self._request_count != self._requests_seen:
-            self._count_request(data)
-        elif data:
-            self._count_bytes(data)
-        self.tell_of_malformed_body()
+        if self._http is None:
+            self._early += data
+            return
+        if self._is_waiting:
+            data = self._take_head(data)
+        is_ahead = self._body is not None and self._body.is_eof()
+        self._served = 0
+        if data:
+            self._http.data_received(data)
+        if is_ahead:
+            self._count_ahead(len(data))
 
-    def tell_of_malformed_body(self) -> None:
-        """Tell whoever reads a body that it turned out malformed.
+    def eof_received(self) -> None:
+        if self._http is not None:
+            self._http.eof_received()
 
-        To be called also when a request that had to wait is taken. aiohttp 3.14 only queues an answer behind
-        the request, whose handler then waits for ever.
+    def pause_writing(self) -> None:
+        if self._http is not None:
+            self._http.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._http is not None:
+            self._http.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._stop_timer()
+        self._admission.forget(self)
+        if self._http is not None:
+            self._http.connection_lost(exc)
+
+    # TLS
+
+    async def _agree(self, certificate: Certificate) -> None:
+        """Begin TLS. asyncio could do that itself, but reports a connection only after its handshake."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        try:
+            over_tls = await self._loop.start_tls(
+                transport,
+                self,
+                certificate.context,
+                server_side=True,
+                ssl_handshake_timeout=certificate.handshake_timeout_s,
+                ssl_shutdown_timeout=LINGER_S,
+            )
+        except OSError as error:  # ssl's errors, a lost connection and a timeout
+            _log.debug("%s does not speak TLS: %s", transport.get_extra_info("peername"), error)
+            return
+        if over_tls is None or over_tls.is_closing() or self._transport is None:
+            return
+        encrypted, plain = TLS_BUFFERS
+        transport.set_write_buffer_limits(high=encrypted)
+        over_tls.set_write_buffer_limits(high=plain)
+        self._transport = over_tls
+        self._begin_http(over_tls)
+        early, self._early = self._early, b""
+        self.data_received(early)
+
+    def _handshake_is_over(self, handshake: asyncio.Task[None]) -> None:
+        if self._http is not None:
+            return
+        self._admission.forget(self)  # asyncio does not report its end
+        if handshake.cancelled() and self._transport is not None:
+            self._transport.abort()
+
+    # heads
+
+    def _begin_http(self, transport: asyncio.Transport) -> None:
+        self._http = self._factory.make_http()
+        self._http.connection_made(transport)
+        self._start_timer()
+
+    def _take_head(self, data: bytes) -> bytes:
+        """Count bytes of a head. Returns those to pass on, none if the head was refused."""
+        if not self._head_size:
+            data = data.lstrip(b"\r\n")  # RFC 9112, section 2.2
+            if not data:
+                return b""
+            data = data if data.isascii() else _with_ascii_target(data)
+        known = len(self._head_end)
+        end = (self._head_end + data).find(_BLANK_LINE)
+        self._head_size += len(data) if end < 0 else end - known
+        if self._head_size > MAX_HEAD:
+            self.refuse_head(431, "header_too_large", f"the headers are longer than {MAX_HEAD} bytes")
+            return b""
+        if end >= 0:
+            self._finish_head()
+            return data
+        self._head_end = (self._head_end + data)[-len(_BLANK_LINE) + 1 :]
+        if self._timer is None:
+            self._start_timer()
+        self._admission.hold(self, self._head_size)
+        return b"" if self._is_refused else data
+
+    def _count_ahead(self, size: int) -> None:
+        """Stop reading when too much waits behind a request, unless aiohttp has stopped already."""
+        self._ahead += size
+        transport = self._transport
+        if self._ahead > AHEAD and transport is not None and transport.is_reading():
+            transport.pause_reading()
+            self._is_paused = True
+
+    def _finish_head(self) -> None:
+        self._is_waiting = False
+        self._stop_timer()
+        if self._head_size:
+            self._head_size, self._head_end = 0, b""
+            self._admission.hold(self, 0)
+        self._admission.mark_busy(self)
+
+    def _start_timer(self) -> None:
+        self._timer = self._loop.call_later(self._factory.limits.header_timeout_s, self._head_is_late)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _head_is_late(self) -> None:
+        if not self._head_size:
+            self.close()  # nothing was sent
+            return
+        seconds = self._factory.limits.header_timeout_s
+        self.refuse_head(408, "header_timeout", f"the headers did not come within {seconds:g} s")
+
+    # refusals
+
+    def _turn_away(self, refusal: ApiError) -> None:
+        """Refuse a new connection. Before TLS there is no way to tell why."""
+        is_plain = self._factory.certificate is None
+        if is_plain and self._admission.may_linger(self):
+            self._refuse(refusal)
+        elif self._transport is not None:
+            self._is_refused = True
+            self._transport.abort()
+
+    def _refuse(self, error: ApiError) -> None:
+        """Answer and close.
+
+        The client's further bytes are read for a moment: closing with unread bytes resets the connection,
+        which may destroy the answer (RFC 9112, section 9.6).
         """
-        request = self._current_request
-        # nothing can follow a body that is not complete, but an error in it
-        if self._messages and request is not None and not request.content.is_eof():
-            self._messages.clear()
-            request.content.set_exception(web.RequestPayloadError("the body is malformed"))
-            request.content.feed_eof()
-            self.close()
+        self._is_refused = True
+        self._stop_timer()
+        self._head_size = 0
+        self._admission.hold(self, 0)
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        transport.write(_whole(error))
+        if transport.can_write_eof():
+            transport.write_eof()
+            self._timer = self._loop.call_later(LINGER_S, transport.abort)
+        else:  # TLS ends both directions at once
+            self._timer = self._loop.call_later(LINGER_S, transport.close)
 
-    async def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> tuple[web.StreamResponse, bool]:
-        finished = await super().finish_response(request, resp, start_time)
-        if not self._messages:
-            self._admission.mark_idle(self)
-            if self._surplus and self._timer is None and not self._close:
-                self._await_head()
-        return finished
+
+class _HttpProtocol(web.RequestHandler):
+    """aiohttp's protocol with errors in growd's JSON form, which do not fill the log."""
 
     def handle_error(
         self,
@@ -235,146 +369,33 @@ class Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         if not isinstance(exc, HttpProcessingError) or request.writer.output_size > 0:
             return super().handle_error(request, status, exc, message)
-        _log.debug("%s sent what is no HTTP: %s", request.remote, exc)
-        response = _not_http(exc).response()
+        _log.debug("%s sent no valid HTTP: %s", request.remote, exc)
+        response = _malformed(exc).response()
         add_own_headers(request, response.headers)
+        response.headers["Connection"] = "close"  # aiohttp takes the request for one of HTTP/1.0
         return response
 
-    def _resume_reading_if_drained(self) -> None:
-        """Not before all are answered, so that what one read brought is all that waits."""
-        if self._messages:
-            return
-        self.data_received(b"")  # aiohttp's parser keeps back what is beyond 32 requests
-        if not self._messages:
-            self._ahead = 0
-            self._admission.has_caught_up(self)
-            self._resume_reading_for_buffer()
 
-    def _decline_upgrade(self) -> None:
-        """Take what follows as the next request, as the only protocol here is HTTP (RFC 9110, section 7.8).
+def connection_of(request: web.BaseRequest) -> ClientConnection | None:
+    """The connection of a request, None if it is closed."""
+    protocol = None if request.transport is None else request.transport.get_protocol()
+    return protocol if isinstance(protocol, ClientConnection) else None
 
-        aiohttp 3.14 would put it aside until the request is answered, out of the sight of all limits.
-        """
-        tail, self._message_tail = self._message_tail, b""
-        self._upgraded = False
-        if self._parser is not None:
-            self._parser.set_upgraded(False)
-        super().data_received(tail)
 
-    def _count_request(self, data: bytes) -> None:
-        self._requests_seen = self._request_count
-        message, self._body = self._messages[-1] if self._messages else (None, EMPTY_PAYLOAD)
-        self._body_bytes = self._body.total_bytes
-        self._body_is_whole = self._body.is_eof()
-        in_chunks = getattr(message, "chunked", False)  # what stands for an error has no such attribute
-        of_body = 0 if in_chunks else self._body_bytes
-        self._set_surplus(max(0, len(_behind_blank_line(data)) - of_body) if self._body_is_whole else 0)
-        self._stop_timer()
-        self._admission.mark_busy(self)
-        was_idle = self._waiter is not None  # it has been woken since
-        if was_idle:
-            self._ahead = 0
-        if len(self._messages) > was_idle:
-            self._count_ahead(len(data))
-
-    def _count_ahead(self, size: int) -> None:
-        self._ahead += size
-        if not self.runs_ahead:
-            return
-        if not self._buffer_paused:
-            self._pause_reading_for_buffer()
-        self._admission.runs_ahead(self)
-
-    def _count_bytes(self, data: bytes) -> None:
-        """Bytes came that completed no head: of a body, or of a head, trailers or chunk extensions."""
-        if not self._body_is_whole:
-            self._count_body(data)
-        elif self._surplus or data.strip(b"\r\n"):  # empty lines before a request: RFC 9112, section 2.2
-            self._set_surplus(self._surplus + len(data))
-        if self._surplus > MAX_HEAD:
-            self._refuse_head(431, "header_too_large", f"the headers are longer than {MAX_HEAD} bytes")
-        elif self._surplus and self._timer is None and self.is_idle:
-            self._await_head()
-
-    def _count_body(self, data: bytes) -> None:
-        grown = self._body.total_bytes - self._body_bytes
-        self._body_bytes += grown
-        self._body_is_whole = self._body.is_eof()
-        if self._messages:  # it is the body of one that waits
-            self._count_ahead(len(data))
-        if self._body_is_whole:
-            self._set_surplus(len(_behind_blank_line(data[grown:])))
-        else:
-            self._set_surplus(0 if grown else self._surplus + len(data))
-
-    def _set_surplus(self, size: int) -> None:
-        if size != self._surplus:
-            self._surplus = size
-            self._admission.holds(self, size)
-
-    def give_up_head(self) -> None:
-        self._refuse_head(503, "too_many_headers", "too many clients send their headers slowly")
-
-    def _await_head(self) -> None:
-        self._timer = self._loop.call_later(self._header_timeout_s, self._head_is_late)
-
-    def _head_is_late(self) -> None:
-        self._timer = None
-        if self.is_idle and not self._surplus:
-            self.force_close()  # it never said a word
-        elif self.is_idle:
-            seconds = self._header_timeout_s
-            self._refuse_head(408, "header_timeout", f"the headers did not come within {seconds:g} s")
-
-    def _refuse_head(self, status: int, code: str, sentence: str) -> None:
-        self._set_surplus(0)
-        if self.is_idle:
-            self._refuse(ApiError(status, code, sentence))
-        else:
-            self.abort()  # an answer is under way, in the midst of which no other can be given
-
-    def _refuse(self, error: ApiError) -> None:
-        """Answer, and go.
-
-        What the client still sends is read for a moment: a close with bytes unread is a reset, which may
-        take the answer away from the client (RFC 9112, section 9.6).
-        """
-        transport = self.transport
-        self.close()
-        self._ahead = 0
-        self._stop_timer()
-        if transport is None or transport.is_closing():
-            return
-        transport.write(_whole(error))
-        if not self._admission.may_linger(self):
-            transport.close()
-        elif transport.can_write_eof():
-            transport.write_eof()
-            self._timer = self._loop.call_later(LINGER_S, transport.abort)
-        else:  # the end of TLS is one of both directions, so it comes later
-            self._timer = self._loop.call_later(LINGER_S, transport.close)
-
-    def _discard(self, size: int) -> None:
-        """One that was refused may send on, but not without end: reading it takes time as well."""
-        self._ahead += size
-        if self._admission.is_lingering(self) and self._ahead > MAX_HEAD:
-            self.abort()
-
-    def abort(self) -> None:
-        self.close()
-        if self.transport is not None:
-            self.transport.abort()
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+def _client_request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: web.RequestHandler,
+    writer: AbstractStreamWriter,
+    task: asyncio.Task[None],
+) -> ClientRequest:
+    return ClientRequest(message, payload, protocol, writer, task, asyncio.get_running_loop())
 
 
 def _with_ascii_target(data: bytes) -> bytes:
-    """A request whose target is ASCII: its other bytes are percent-encoded.
+    """A request whose target is ASCII: other bytes are percent-encoded.
 
-    Programs send `key="café"` as it is; CouchDB takes that, and aiohttp's parser refuses it. A target that
+    Programs send `key="café"` as it is. CouchDB accepts that; aiohttp's parser refuses it. A target that
     does not come whole in one read, or is longer than `MAX_RAW_TARGET`, is refused all the same.
     """
     line, separator, rest = data.partition(b"\r\n")
@@ -384,16 +405,8 @@ def _with_ascii_target(data: bytes) -> bytes:
     return encoded + separator + rest
 
 
-def _behind_blank_line(data: bytes) -> bytes:
-    """What follows the last empty line, which ends heads and bodies in chunks. Further ones are no matter."""
-    if data.endswith(_BLANK_LINE):
-        return b""
-    end = data.rfind(_BLANK_LINE)
-    return (data[end + len(_BLANK_LINE) :] if end >= 0 else data).lstrip(b"\r\n")
-
-
 def _whole(error: ApiError) -> bytes:
-    """An answer as it stands on the wire, where there is no request to answer."""
+    """The bytes of an answer where there is no request to answer."""
     body = msgspec.json.encode(error_fields(error.code, error.sentence))
     fields = {
         "Content-Type": "application/json",
@@ -407,7 +420,7 @@ def _whole(error: ApiError) -> bytes:
     return f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\n{head}\r\n".encode() + body
 
 
-def _not_http(error: HttpProcessingError) -> ApiError:
+def _malformed(error: HttpProcessingError) -> ApiError:
     said = error.message.strip()
     if isinstance(error, LineTooLong):
         sentence = f"the request line or a header is longer than {error.args[1]} bytes"
@@ -415,5 +428,5 @@ def _not_http(error: HttpProcessingError) -> ApiError:
     if isinstance(error, BadHttpMethod) and _REQUEST_LINE.search(said):
         sentence = f"the method is none of {METHODS}"
         return ApiError(405, "method_not_allowed", sentence, {"Allow": METHODS}, closes=True)
-    sentence = f"this is no HTTP/1.1 request: {shown(said.partition(chr(10))[0].rstrip(':'))}"
+    sentence = f"invalid HTTP/1.1 request: {shown(said.partition(chr(10))[0].rstrip(':'))}"
     return ApiError(400, "bad_request", sentence, closes=True)

@@ -1,9 +1,10 @@
-"""Who may come in, as the configuration says: nobody is asked, or a CouchDB is."""
+"""Access control as configured: none, or by the users of a CouchDB."""
 
 from __future__ import annotations
 
 import logging
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from growd.config.access import what_is_open
@@ -11,31 +12,44 @@ from growd.config.access import what_is_open
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from growd.api.rest import Api
+    from growd.access.attempts import Attempts
+    from growd.access.authorization import Authorization
+    from growd.access.sessions import Sessions
     from growd.config import Config
     from growd.proxy.gateway import DatabaseAnswer, Gateway
-    from growd.server.server import Passage
+    from growd.server.client_request import RequestHandler
 
 _SESSION: Final = "/_session"
 _log = logging.getLogger(__name__)
 
 
-def guarded(
-    config: Config,
-    gateway: Gateway,
-    api: Api,
-    passage: Passage,
-    monotonic: Callable[[], float] = time.monotonic,
-) -> Passage:
-    """Have `api` judge requests, and logins on their way through `passage`, where the configuration wants it.
+@dataclass(frozen=True)
+class AccessControl:
+    """Checks logins: `authorization` for the API, `check_logins` for requests to the database."""
 
-    Otherwise nothing stands in the way of a request, and the log says what is open.
+    authorization: Authorization
+    _sessions: Sessions
+    _attempts: Attempts
+
+    def check_logins(self, database: RequestHandler) -> RequestHandler:
+        """Check logins of requests before `database` handles them."""
+        from growd.access.authorization import LoginCheck  # noqa: PLC0415  only with logins
+
+        return LoginCheck(database, self._sessions, self._attempts)
+
+
+def access_control(
+    config: Config, gateway: Gateway, root: str, monotonic: Callable[[], float] = time.monotonic
+) -> AccessControl | None:
+    """Access control for the API beneath `root` and the database; None where everybody may do everything.
+
+    The log then says what is open.
     """
     http = config.http
     if http.access == "couchdb":
-        # only who asks for logins needs these
+        # only with logins
         from growd.access.attempts import Attempts  # noqa: PLC0415
-        from growd.access.authorization import Authorization, Logins  # noqa: PLC0415
+        from growd.access.authorization import Authorization  # noqa: PLC0415
         from growd.access.sessions import MOST_ANSWER, Sessions  # noqa: PLC0415
 
         async def ask(headers: dict[str, str]) -> DatabaseAnswer:
@@ -43,14 +57,13 @@ def guarded(
 
         attempts = Attempts(monotonic)
         sessions = Sessions(ask, config.access, attempts, monotonic)
-        api.access = Authorization(config.access, sessions, api.root)
-        return Logins(passage, sessions, attempts)
+        return AccessControl(Authorization(config.access, sessions, root), sessions, attempts)
     if http.access == "open":
-        said = what_is_open(
+        warning = what_is_open(
             http.host,
             is_embedded=not config.couchdb.url,
             client_design_documents=config.couchdb.client_design_documents,
         )
-        if said:
-            _log.warning("%s", said)
-    return passage
+        if warning:
+            _log.warning("%s", warning)
+    return None

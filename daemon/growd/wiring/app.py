@@ -18,7 +18,7 @@ from growd.host.systemd import ServiceManager
 from growd.runtime.clock import RealClock
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
-from growd.server.server import AddressError
+from growd.server.listener import AddressError
 from growd.server.tls import CertificateError
 from growd.status.status_node import StatusNode
 from growd.status.summary import service_line

@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from growd.access.origins import Guard, WebPolicy
+from growd.access.origins import OriginGuard, WebPolicy
+from growd.api.front_door import FrontDoor
 from growd.api.monitoring import MonitoringPages
 from growd.api.rest import Api, Limits
 from growd.host.systemd import passed_sockets
 from growd.proxy.csv_export import Exports
-from growd.proxy.freshness import Freshness
+from growd.proxy.flush_before_read import FlushBeforeRead
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.server.client_limits import ClientLimits, Clients
 from growd.server.connections import ConnectionLimits
-from growd.server.server import Server
 from growd.server.tls import Certificate
-from growd.wiring.access import guarded
+from growd.wiring.access import access_control
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from growd.config import Config, Http
     from growd.config.tls import Tls
     from growd.runtime.liveness import Liveness
+    from growd.server.client_request import RequestHandler
     from growd.status.status_node import StatusNode
     from growd.store.database import Database
     from growd.wiring.reload import Reloader
@@ -57,35 +58,40 @@ async def serving(
     storage: Storage,
     status: StatusNode,
     reloader: Reloader,
-) -> AsyncIterator[Server]:
+) -> AsyncIterator[FrontDoor]:
     """Listen around the body. Raises `AddressError` and `CertificateError`."""
     http = config.http
     gateway = Gateway(lambda: database.address, closed=database.closed)
     points = database.names.points, database.names.events
     building = None if database.is_embedded else database.index_build
     exports = Exports(gateway, points, http.name, building)
-    fresh = Freshness(exports, points, storage.shipper.reading)
+    answering: RequestHandler = FlushBeforeRead(exports, points, storage.shipper.reading)
+    root = f"/_{http.name}"
+    access = access_control(config, gateway, root)
+    if access is not None:
+        answering = access.check_logins(answering)
     clients = Clients(ClientLimits.of(http))
-    api = Api(bus, bus.node("http"), f"_{http.name}", _limits(http), clients=clients)
-    guard = Guard(WebPolicy.of(http))
+    authorization = None if access is None else access.authorization
+    api = Api(bus, bus.node("http"), root, _limits(http), clients=clients, access=authorization)
+    guard = OriginGuard(WebPolicy.of(http))
     connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
-    server = Server(api, guarded(config, gateway, api, fresh), connections, guard)
-    MonitoringPages(status).open(api, server)
+    door = FrontDoor(api, answering, connections, guard)
+    MonitoringPages(status).open(api, door)
 
     keep_up(reloader, guard, clients, api)
-    if api.access is not None:
-        reloader.offer("access", apply=api.access.reconfigure)
+    if authorization is not None:
+        reloader.offer("access", apply=authorization.reconfigure)
     try:
         async with certified(config.tls, bus.liveness) as certificate:
-            await server.open(http.host, http.port, passed_sockets(), certificate)
-            yield server
+            await door.open(http.host, http.port, passed_sockets(), certificate)
+            yield door
     finally:
         gateway.end_feeds()
-        await server.close()
+        await door.close()
         await gateway.close()
 
 
-def keep_up(reloader: Reloader, guard: Guard, clients: Clients, api: Api) -> None:
+def keep_up(reloader: Reloader, guard: OriginGuard, clients: Clients, api: Api) -> None:
     """Have all of them go by what the configuration says when it is read again."""
 
     async def take(config: Config) -> None:

@@ -1,4 +1,4 @@
-"""Who reads the points through the front door finds them in the database."""
+"""Sends waiting points to the database before a client reads them."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from growd.server.server import Passage
+    from growd.server.client_request import RequestHandler
 
 
-class Freshness:
-    """Hands requests on to `passage`, those for `databases` within `reading()`.
+class FlushBeforeRead:
+    """Lets `database` handle requests, those for `databases` within `reading()`.
 
-    Points wait before they are shipped, so that the card is spared; a reader, or a feed for as long as it
-    lasts, is to see them all the same. A feed that begins now gets them as changes: were they shipped before
-    it begins, they would be in neither its answer nor the one that its client has from a view.
+    Points wait for a batch to spare the card; a reader, and a feed while it is open, must see them anyway.
+    `reading` is called with True for a feed from now on. It gets waiting points as changes: points that were
+    sent before it begins would be neither in the feed nor in the view that its client has read.
     """
 
     def __init__(
         self,
-        passage: Passage,
+        database: RequestHandler,
         databases: Collection[str],
         reading: Callable[[bool], AbstractAsyncContextManager[None]],
     ) -> None:
-        self._passage = passage
+        self._database = database
         self._databases = databases
         self._reading = reading
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
         if first_segment(request) not in self._databases:
-            return await self._passage.handle(request)
+            return await self._database.handle(request)
         async with self._reading(_begins_now(request.raw_path)):
-            return await self._passage.handle(request)
+            return await self._database.handle(request)
 
 
 def _begins_now(target: str) -> bool:
-    """Whether it is a feed of the changes from now on."""
+    """Whether a target is a feed of the changes from now on."""
     path, query = split_target(target)
     return path.endswith("/_changes") and "since=now" in query.split("&")
