@@ -14,13 +14,16 @@ import pytest
 
 from growd.cli.main import main as growd
 from growd.config import load
+from growd.device_kinds import SENSOR_KINDS
+from growd.recipes.interpreter import FORMATS
 from growd.variables import VARIABLES
+from growd_hwsim.fault_kinds import KINDS
 from growd_hwsim.faults import load_faults
 from support.checkout import ROOT
 from support.program import PATIENCE_S, home_on, started
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from support.database import DatabaseServer
@@ -104,6 +107,20 @@ def test_the_table_of_variables_agrees_with_the_program():
     page = (DOCS / "variables.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (\S+) \| (\S+) to (\S+) \|", page, re.MULTILINE)
     assert rows == [(v.name, v.unit, f"{v.minimum:g}", f"{v.maximum:g}") for v in VARIABLES.values()]
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("faults.md", KINDS),
+        ("wiring.md", [kind.part for kind in SENSOR_KINDS.values()]),
+        ("recipes.md", FORMATS),
+    ],
+    ids=["faults", "sensors", "recipe formats"],
+)
+def test_every_kind_is_documented(page: str, names: Collection[str]):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert [name for name in names if name not in text] == []
 
 
 async def test_the_python_client_sets_the_light_and_reads_it_back(
