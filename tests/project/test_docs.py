@@ -99,6 +99,16 @@ def _exists(names: tuple[str, str]) -> bool:
     return command is not None
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_named_module_exists(page: Path):
+    named = re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text(encoding="utf-8"))
+    folders = [ROOT, ROOT / "daemon" / "growd"]
+    missing = [
+        name for name in named if "sht31" not in name and not any((each / name).exists() for each in folders)
+    ]
+    assert missing == []
+
+
 def test_the_readme_fits_on_one_page():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
 
