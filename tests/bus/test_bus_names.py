@@ -32,7 +32,7 @@ def test_a_leading_slash_makes_no_difference(name):
         ("x" * (MAX_NAME + 1), "longer than 255"),
     ],
 )
-def test_what_is_no_name_is_refused_with_its_reason(name, reason):
+def test_an_invalid_name_is_refused_with_its_reason(name, reason):
     with pytest.raises(InvalidNameError, match=reason) as caught:
         normalise(name)
     assert caught.value.name == name
@@ -42,7 +42,7 @@ def test_what_is_no_name_is_refused_with_its_reason(name, reason):
 
 
 @given(st.text(max_size=12))
-def test_a_normal_name_is_its_own_and_has_no_empty_segment(text):
+def test_normalising_is_idempotent(text):
     try:
         name = normalise(text)
     except InvalidNameError:

@@ -139,7 +139,7 @@ def test_the_types_are_those_of_the_reference():
 
 
 @given(publications())
-def test_arguments_are_taken_and_refused_as_the_reference_does(publication):
+def test_arguments_are_checked_as_by_the_reference(publication):
     name, arguments = publication
     message_type = MESSAGE_TYPES[name]
     expected = reference(name, arguments)
@@ -151,7 +151,7 @@ def test_arguments_are_taken_and_refused_as_the_reference_does(publication):
 
 
 @given(st.floats(-1e6, 1e6), st.floats(0, 1e6), numbers)
-def test_a_range_holds_its_borders_and_nothing_beyond(low, width, value):
+def test_a_range_includes_its_borders(low, width, value):
     message_type = FLOAT64.within(low, low + width, "lux")
     kind, number = reference("std_msgs/Float64", [value])
     if kind == "ok" and not Fraction(low) <= Fraction(number) <= Fraction(low + width):
@@ -216,7 +216,7 @@ def test_a_refusal_names_field_type_and_value(message_type, arguments, sentence)
     ("argument", "value"),
     [(2**63 - 1, 2**63 - 1), (-(2**63), -(2**63)), (-(2.0**63), -(2**63)), (3.0, 3), (-0.0, 0)],
 )
-def test_an_integer_reaches_to_both_borders_and_may_be_written_as_a_float(argument, value):
+def test_an_integer_includes_its_borders_and_may_be_a_whole_float(argument, value):
     assert exactly(INT64.construct([argument])) == exactly(value)
 
 
@@ -231,12 +231,12 @@ def test_an_integer_beyond_its_borders_is_refused(argument):
 @pytest.mark.parametrize(
     "value", [{"x": 1.0, "y": 2.0}, {"x": 1, "y": 2, "z": 3, "w": 4}, [1, 2, 3], 1.0, None]
 )
-def test_a_message_of_several_fields_has_them_all_and_no_other(value):
+def test_a_message_of_several_fields_has_exactly_those(value):
     with pytest.raises(InvalidArgumentsError, match="x: float64, y: float64, z: float64"):
         VECTOR3.check(value)
 
 
-def test_a_string_has_a_longest_length():
+def test_a_string_has_a_maximum_length():
     field = Field("name", Kind.STRING, max_length=3)
     assert field.check("日本語") == "日本語"
     with pytest.raises(InvalidValueError, match="at most 3 characters"):
@@ -252,7 +252,7 @@ def test_a_string_has_a_longest_length():
         (Field("a", Kind.JSON), "json"),
     ],
 )
-def test_what_is_expected_is_said_in_all_its_digits(field, words):
+def test_expected_bounds_are_shown_in_all_digits(field, words):
     assert field.expected() == words
 
 
@@ -269,7 +269,7 @@ def test_any_value_can_be_shown_in_one_short_line(value):
     assert len(text) <= 6 * SHOWN + 3  # each character escaped, two quotes, one ellipsis
 
 
-def test_a_long_value_is_cut_and_says_so():
+def test_a_long_value_is_cut_with_a_mark():
     assert shown("x" * SHOWN) == f'"{"x" * SHOWN}"'
     assert shown("x" * (SHOWN + 1)) == f'"{"x" * SHOWN}"…'
     assert shown(2**1024 - 1).endswith("…")

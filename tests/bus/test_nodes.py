@@ -48,7 +48,7 @@ async def test_information_names_what_a_node_has(bus):
     assert bus.find_node("other").information()["pubs"] == ["c/out"]
 
 
-async def test_information_leaves_out_what_a_node_reads_no_more(bus):
+async def test_information_leaves_out_closed_subscriptions(bus):
     node = busy_node(bus)
     again, other = node.subscribe("a/out"), node.subscribe("b/out", "a/out")
     assert node.information()["subs"] == ["a/out", "b/out"]
@@ -82,7 +82,7 @@ async def test_a_node_has_one_publisher_for_a_topic(bus):
     assert bus.topics.names() == ["a/out"]  # asking makes no topic
 
 
-async def test_a_closed_node_leaves_nothing_but_its_last_messages_and_values(bus):
+async def test_a_closed_node_leaves_only_its_last_messages_and_values(bus):
     node = busy_node(bus)
     last = node.publisher("a/out").publish(5)
     await bus.parameters.set("runner/gain", 2)
@@ -109,7 +109,7 @@ async def test_a_node_that_closes_ends_its_readers_and_no_others(bus):
     assert (await kept.get()).value == 1
 
 
-async def test_a_node_may_come_back_under_its_name(bus):
+async def test_a_name_of_a_closed_node_can_be_used_again(bus):
     old = busy_node(bus)
     old.close()
     new = busy_node(bus)
@@ -129,5 +129,5 @@ async def test_a_node_holds_no_subscription_that_was_closed(bus):
     assert gone() is None
 
 
-async def test_parameters_that_are_handed_in_are_used(bus):
+async def test_given_parameters_are_used(bus):
     assert Bus(ManualClock(), bus.parameters).parameters is bus.parameters

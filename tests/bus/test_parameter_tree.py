@@ -65,7 +65,7 @@ def branches(branch: Branch, prefix: str = "") -> dict[str, Branch]:
 
 
 @given(names, json_values, st.booleans())
-async def test_any_json_value_set_at_any_name_comes_back_equal(name, value, slash):
+async def test_any_json_value_set_at_any_name_is_returned_equal(name, value, slash):
     store = MemoryStore()
     tree = Parameters(store=store)
     await tree.set("/" + name if slash else name, copy.deepcopy(value))

@@ -57,7 +57,7 @@ async def test_names_that_sort_around_the_slash_are_not_beneath():
     assert tree.get("a") == {"b": "a/b", "\U0001f331": "a/\U0001f331"}
 
 
-async def test_an_object_is_a_branch_and_setting_it_replaces_what_stood_there():
+async def test_setting_an_object_replaces_the_branch():
     tree = Parameters()
     await tree.set("a", {"b": 1, "c": {"d": 2}})
     assert tree.names() == ["a/b", "a/c/d"]
@@ -71,7 +71,7 @@ async def test_an_object_is_a_branch_and_setting_it_replaces_what_stood_there():
     "value",
     [{}, {"x/y": 1}, {"": 1}, {"a": 1, "\n": 2}, {"x" * MAX_NAME: 1}, {"a": {"b/": 1}}, [{"a": 1}]],
 )
-async def test_an_object_that_can_be_no_branch_comes_back_as_it_was_set(value):
+async def test_an_object_that_can_be_no_branch_is_a_leaf(value):
     tree = Parameters()
     await tree.set("a/b", value)
     assert canonical(tree.get("a/b")) == canonical(value)
@@ -79,7 +79,7 @@ async def test_an_object_that_can_be_no_branch_comes_back_as_it_was_set(value):
     assert all(len(name) <= MAX_NAME for name in tree.names())
 
 
-async def test_an_object_nested_deeper_than_names_are_long_comes_back():
+async def test_an_object_nested_deeper_than_names_are_long_is_returned():
     value: Any = 1
     for _ in range(500):
         value = {"a": value}
@@ -90,7 +90,7 @@ async def test_an_object_nested_deeper_than_names_are_long_comes_back():
     assert len(name) <= MAX_NAME
 
 
-async def test_nothing_stands_beneath_a_leaf():
+async def test_nothing_can_be_set_beneath_a_leaf():
     tree = Parameters()
     await tree.set("a/b", 1)
     with pytest.raises(ConflictError, match=r'"a/b/c/d" can\'t be set: "a/b" above it has a value') as caught:
@@ -100,7 +100,7 @@ async def test_nothing_stands_beneath_a_leaf():
 
 
 @pytest.mark.parametrize("name", ["", "/", "a//b", "a/", "x" * 256, "a\tb"])
-async def test_what_is_no_name_is_refused(name):
+async def test_an_invalid_name_is_refused(name):
     tree = Parameters()
     with pytest.raises(InvalidNameError):
         await tree.set(name, 1)
@@ -109,7 +109,7 @@ async def test_what_is_no_name_is_refused(name):
     assert tree.names() == []
 
 
-async def test_a_list_of_names_that_was_given_out_is_the_callers():
+async def test_a_returned_list_of_names_is_a_copy():
     tree = Parameters({"a": 1})
     tree.names().clear()
     assert tree.names() == ["a"]
@@ -150,7 +150,7 @@ async def test_a_declared_parameter_has_a_type_a_range_and_a_default():
 
 
 @pytest.mark.parametrize(("kept", "value"), [(3, 3.0), (11, 1.0), ("3", 1.0), (None, 1.0)])
-async def test_a_kept_value_holds_if_it_still_fits(kept, value):
+async def test_a_saved_value_holds_if_it_is_valid(kept, value):
     assert Parameters({"gain": kept}).declare("gain", GAIN, "controller").value == value
 
 
@@ -192,7 +192,7 @@ async def test_a_declared_object_stays_whole_also_inside_a_replaced_branch():
 
 
 @pytest.mark.parametrize("kept", [{"control": 5}, {"control/gain/a": 5, "control/gain/b/c": 6}])
-async def test_what_clients_set_gives_way_to_a_declaration_for_good(kept):
+async def test_a_declaration_removes_parameters_in_its_way_for_good(kept):
     store = MemoryStore()
     store.texts = {name: canonical(value) for name, value in kept.items()}
     tree = Parameters(store.kept(), store)
@@ -202,7 +202,7 @@ async def test_what_clients_set_gives_way_to_a_declaration_for_good(kept):
     assert store.kept() == {"control/gain": 2.0}
 
 
-async def test_a_name_that_gave_way_and_came_back_stays_kept():
+async def test_a_removed_name_that_is_set_again_is_saved():
     store = MemoryStore()
     store.texts = {"control": "5"}
     tree = Parameters(store.kept(), store)
@@ -213,7 +213,7 @@ async def test_a_name_that_gave_way_and_came_back_stays_kept():
     assert store.kept() == everything(tree) == {"control": 6, "other": 7}
 
 
-async def test_declarations_do_not_push_one_another_out():
+async def test_declarations_do_not_replace_one_another():
     tree = Parameters()
     gain = tree.declare("control/gain", GAIN, "controller")
     with pytest.raises(NameTakenError, match="control/gain"):
@@ -234,7 +234,7 @@ async def test_a_declaration_without_a_default_that_fits_changes_nothing(field):
     assert tree.declared("a") is None
 
 
-async def test_what_was_declared_becomes_a_parameter_like_any_other():
+async def test_an_undeclared_parameter_takes_any_value():
     tree = Parameters()
     gain = tree.declare("gain", GAIN, "controller")
     tree.undeclare(gain)
@@ -246,7 +246,7 @@ async def test_what_was_declared_becomes_a_parameter_like_any_other():
 # Keeping
 
 
-async def test_a_set_is_kept_when_it_returns_and_survives_a_restart():
+async def test_a_set_is_saved_when_it_returns():
     store = MemoryStore()
     tree = Parameters(store=store)
     await tree.set("a", {"b": 1, "c": [2.5]})
@@ -255,7 +255,7 @@ async def test_a_set_is_kept_when_it_returns_and_survives_a_restart():
     assert everything(Parameters(store.kept())) == everything(tree)
 
 
-async def test_what_a_node_tells_of_the_moment_is_shown_at_once_and_never_kept():
+async def test_a_shown_value_holds_at_once_and_is_never_saved():
     store = HeldStore()
     tree = Parameters(store=store)
     lag = tree.declare("replication/lag", GAIN, "replication", read_only=True)
@@ -288,7 +288,7 @@ async def test_a_store_that_fails_changes_nothing():
     assert gain.value == 5.0
 
 
-async def test_a_value_that_does_not_fit_never_reaches_the_store():
+async def test_an_invalid_value_never_reaches_the_store():
     store = MemoryStore()
     tree = Parameters({"a": 1}, store)
     tree.declare("gain", GAIN, "controller")
@@ -298,7 +298,7 @@ async def test_a_value_that_does_not_fit_never_reaches_the_store():
     assert store.saves == 0
 
 
-async def test_a_value_holds_only_when_it_is_kept():
+async def test_a_value_holds_only_once_it_is_saved():
     store = HeldStore()
     tree = Parameters({"a": 1}, store)
     task = asyncio.create_task(tree.set("a", 2))
@@ -362,7 +362,7 @@ async def test_sets_that_share_a_write_fail_together_when_it_fails():
     assert everything(tree) == {"a": 1}
 
 
-async def test_values_that_are_set_together_take_one_write():
+async def test_values_set_together_take_one_write():
     store = MemoryStore()
     tree = Parameters(store=store)
     for name in ("kp", "ki"):
@@ -385,7 +385,7 @@ async def test_values_that_are_set_together_take_one_write():
         ({"kp": 2.0, "nobody": 3.0}, UnknownNameError),
     ],
 )
-async def test_of_values_that_are_set_together_one_that_does_not_fit_refuses_all(values, error):
+async def test_one_invalid_value_of_a_group_refuses_all(values, error):
     store = MemoryStore()
     tree = Parameters(store=store)
     for name in ("kp", "ki", "own"):
@@ -396,7 +396,7 @@ async def test_of_values_that_are_set_together_one_that_does_not_fit_refuses_all
     assert (everything(tree), store.kept()) == (before, {})
 
 
-async def test_values_that_are_set_together_are_kept_together_or_not_at_all_also_beside_others():
+async def test_values_set_together_are_saved_together_or_not_at_all():
     store = MemoryStore()
     tree = Parameters(store=store)
     for name in ("kp", "ki"):
@@ -407,7 +407,7 @@ async def test_values_that_are_set_together_are_kept_together_or_not_at_all_also
     assert (everything(tree), store.kept()) == ({"kp": 1.0, "ki": 1.0}, {})
 
 
-async def test_tree_and_store_agree_when_the_caller_goes_away_while_the_store_writes():
+async def test_tree_and_store_agree_after_a_cancelled_set():
     store = HeldStore()
     tree = Parameters({"a": 1}, store)
     task = asyncio.create_task(tree.set("a", 2))
@@ -421,7 +421,7 @@ async def test_tree_and_store_agree_when_the_caller_goes_away_while_the_store_wr
     assert store.kept() == {"a": 2}
 
 
-async def test_a_set_that_nobody_waits_for_any_more_may_fail_in_silence():
+async def test_a_cancelled_set_may_fail_silently():
     store = HeldStore()
     store.fails = True
     tree = Parameters({"a": 1}, store)
@@ -457,7 +457,7 @@ async def test_a_declaration_made_while_the_store_writes_holds():
         ({"a/gain": 7.0}, "a", {"b": 5}, "a/gain", ConflictError),
     ],
 )
-async def test_a_set_that_a_declaration_meanwhile_refuses_is_not_kept(kept, name, value, declared, error):
+async def test_a_set_that_a_declaration_meanwhile_forbids_is_not_saved(kept, name, value, declared, error):
     store = HeldStore()
     store.texts = {leaf: canonical(kept_value) for leaf, kept_value in kept.items()}
     tree = Parameters(store.kept(), store)
@@ -473,7 +473,7 @@ async def test_a_set_that_a_declaration_meanwhile_refuses_is_not_kept(kept, name
     assert everything(again) == {declared: holds}
 
 
-async def test_a_branch_that_became_one_value_while_the_store_wrote_is_kept_as_that():
+async def test_a_branch_that_became_a_leaf_while_the_store_wrote_is_saved_as_a_leaf():
     store = HeldStore()
     tree = Parameters(store=store)
     task = asyncio.create_task(tree.set("curve", {"a": 1}))
@@ -485,7 +485,7 @@ async def test_a_branch_that_became_one_value_while_the_store_wrote_is_kept_as_t
     assert Parameters(store.kept()).declare("curve", CURVE, "light").value == {"a": 1}
 
 
-async def test_what_became_stale_while_the_store_wrote_is_forgotten_with_the_next_write():
+async def test_a_leaf_out_of_sync_is_deleted_with_the_next_write():
     store = HeldStore()
     tree = Parameters(store=store)
     task = asyncio.create_task(tree.set("gain/b", 5))
@@ -500,7 +500,7 @@ async def test_what_became_stale_while_the_store_wrote_is_forgotten_with_the_nex
     assert store.kept() == {"other": 1}
 
 
-async def test_what_gave_way_is_forgotten_also_when_the_next_write_fails():
+async def test_a_leaf_out_of_sync_is_deleted_after_a_failed_write():
     store = MemoryStore()
     store.texts = {"control": "5"}
     tree = Parameters(store.kept(), store)
@@ -513,7 +513,7 @@ async def test_what_gave_way_is_forgotten_also_when_the_next_write_fails():
     assert store.kept() == {"other": 1}
 
 
-async def test_a_default_that_holds_in_place_of_what_was_refused_is_not_kept():
+async def test_a_default_in_place_of_a_refused_value_is_not_saved():
     store = HeldStore()
     tree = Parameters(store=store)
     task = asyncio.create_task(tree.set("gain", 99))
@@ -535,7 +535,7 @@ async def test_a_value_that_is_no_json_fails_alone(bad):
     assert everything(tree) == store.kept() == {"good": 1}
 
 
-async def test_a_value_that_the_store_can_not_keep_fails_alone():
+async def test_a_value_that_the_store_can_not_save_fails_alone():
     store = MemoryStore()
     tree = Parameters(store=store)
     results = await asyncio.gather(
@@ -546,7 +546,7 @@ async def test_a_value_that_the_store_can_not_keep_fails_alone():
     assert everything(tree) == store.kept() == {"a": 1, "b": 2}
 
 
-async def test_an_object_with_more_members_than_there_may_be_is_refused_before_all_are_looked_at():
+async def test_an_object_with_too_many_members_is_refused_early():
     tree = Parameters()
     with pytest.raises(CapacityError):
         await tree.set("many", {str(number): number for number in range(parameter_rules.MAX_PARAMETERS + 1)})
@@ -578,7 +578,7 @@ class OneByOne(HeldStore):
             await super().save(changes, removed)
 
 
-async def test_sets_that_have_their_answer_do_not_count_against_the_limit(monkeypatch):
+async def test_answered_sets_do_not_count_against_the_limit(monkeypatch):
     monkeypatch.setattr(params, "MAX_SETS", 2)
     store = OneByOne()
     tree = Parameters(store=store)
@@ -592,7 +592,7 @@ async def test_sets_that_have_their_answer_do_not_count_against_the_limit(monkey
     assert await asyncio.gather(*tasks) == [1, 1, 1]
 
 
-async def test_sets_that_come_without_end_are_written_before_there_is_no_room_for_more():
+async def test_endless_sets_are_written_before_the_limit():
     store = HeldStore()
     tree = Parameters(store=store)
     tasks: list[asyncio.Task[Any]] = []
@@ -603,14 +603,14 @@ async def test_sets_that_come_without_end_are_written_before_there_is_no_room_fo
     assert await asyncio.gather(*tasks) == [*range(len(tasks))]
 
 
-async def test_closing_a_tree_at_rest_returns_at_once():
+async def test_closing_an_idle_tree_returns_at_once():
     tree = Parameters()
     await tree.set("a", 1)
     await tree.close()
     assert tree.get("a") == 1
 
 
-async def test_each_set_answers_with_what_it_set_whatever_follows():
+async def test_each_set_returns_its_own_value():
     tree = Parameters()
     answers = await asyncio.gather(tree.set("a/b", 1), tree.set("a/b", 2), tree.set("c", {"d": {"e": 3}}))
     assert answers == [1, 2, {"d": {"e": 3}}]
@@ -619,7 +619,7 @@ async def test_each_set_answers_with_what_it_set_whatever_follows():
 TRIM = Field("trim_time", Kind.FLOAT64, 1, 86_400, "s", default=60.0)
 
 
-async def test_a_typo_in_the_branch_of_a_node_is_refused_with_what_was_meant():
+async def test_a_typo_in_the_branch_of_a_node_is_refused_with_a_suggestion():
     store = MemoryStore()
     tree = Parameters(store=store)
     parameter = tree.declare("e/controllers/light/trim_time", TRIM, "e/controllers/light")
@@ -654,7 +654,7 @@ async def test_a_typo_in_the_branch_of_a_node_is_refused_with_what_was_meant():
         ("environment_1/foo", ""),
     ],
 )
-async def test_a_new_name_that_looks_like_one_of_growd_has_to_be_asked_for(name, meant):
+async def test_a_new_name_like_a_declared_one_needs_new(name, meant):
     tree = Parameters({"my/own": 1})
     tree.declare("environment_1/controllers/light/trim_time", TRIM, "environment_1/controllers/light")
     with pytest.raises(UndeclaredError) as refusal:
@@ -672,7 +672,7 @@ async def test_one_value_for_a_whole_branch_is_refused():
     assert await tree.set("my/own", {"a": 3}) == {"a": 3}
 
 
-async def test_a_declared_parameter_that_is_deleted_has_its_default_and_is_not_kept():
+async def test_a_deleted_declared_parameter_has_its_default_and_is_not_saved():
     store = MemoryStore()
     tree = Parameters(store=store)
     parameter = tree.declare("light/trim_time", TRIM, "light")
@@ -681,7 +681,7 @@ async def test_a_declared_parameter_that_is_deleted_has_its_default_and_is_not_k
     assert (parameter.value, store.kept()) == (60.0, {})
 
 
-async def test_what_can_not_be_deleted_is_refused():
+async def test_impossible_deletions_are_refused():
     store = MemoryStore()
     tree = Parameters({"my/own": 1}, store)
     tree.declare("light/left", Field("left", Kind.FLOAT64, default=0.0), "light", read_only=True)

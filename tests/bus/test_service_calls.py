@@ -85,7 +85,7 @@ async def test_no_arguments_in_each_form(given):
         (["a", 0, 1], InvalidValueError, "hold: expected bool, got 1"),
     ],
 )
-async def test_arguments_that_do_not_fit_never_reach_the_handler(given, error, words):
+async def test_invalid_arguments_never_reach_the_handler(given, error, words):
     handler = Recorder()
     with pytest.raises(error, match=words):
         await service(handler).call(given)
@@ -99,7 +99,7 @@ async def test_one_argument_is_counted_as_one():
         await service(Recorder(), arguments=()).call({"a": 1})
 
 
-async def test_an_answer_is_typed_and_holds_only_the_fields_of_the_reply():
+async def test_an_answer_is_checked_and_has_only_the_fields_of_the_reply():
     reply = (*SUCCESS, Field("elapsed", Kind.FLOAT64, default=0.0))
     handler = Recorder({"success": False, "message": "it is idle", "secret": 1})
     assert await service(handler, reply=reply).call(["a"]) == {
@@ -119,7 +119,7 @@ async def test_an_answer_is_typed_and_holds_only_the_fields_of_the_reply():
         ({"success": True, "message": None}, "message: expected string"),
     ],
 )
-async def test_a_wrong_answer_is_the_fault_of_the_service(answer, words):
+async def test_a_wrong_answer_is_an_error_of_the_service(answer, words):
     with pytest.raises(InvalidAnswerError, match=words) as caught:
         await service(Recorder(answer)).call(["a"])
     assert caught.value.service == "environment_1/start_recipe"

@@ -108,7 +108,7 @@ def test_a_topic_is_open_or_owned_and_not_both(bus, co2, wanted):
         bus.node("co2").advertise(wanted, bus.topics.get(wanted).type)
 
 
-def test_a_node_opens_a_topic_that_it_acts_on(bus):
+def test_a_node_can_open_a_topic(bus):
     bus.topics.declare("commanded/fan", FLOAT64, note="there is no fan")
     with pytest.raises(NotOpenError, match="there is no fan"):
         bus.node("http").publish_arguments("commanded/fan", [1])
@@ -135,7 +135,7 @@ async def test_a_message_that_is_not_ok_may_have_no_value(co2, quality):
         ([400], Quality.OK),
     ],
 )
-async def test_a_value_that_does_not_fit_changes_nothing(bus, co2, value, quality):
+async def test_an_invalid_value_changes_nothing(bus, co2, value, quality):
     kept = co2.publish(400)
     with bus.node("filter").subscribe(CO2) as subscription:
         with pytest.raises(InvalidValueError, match="data: expected float64 from 0 to 40000 ppm"):
@@ -145,7 +145,7 @@ async def test_a_value_that_does_not_fit_changes_nothing(bus, co2, value, qualit
     assert co2.publish(401).number == 2
 
 
-async def test_arguments_that_do_not_fit_change_nothing(bus, wanted):
+async def test_invalid_arguments_change_nothing(bus, wanted):
     client = bus.node("http")
     with bus.node("controller").subscribe(wanted) as subscription:
         with pytest.raises(InvalidArgumentsError, match="takes 1 argument"):
@@ -161,7 +161,7 @@ async def test_true_and_false_are_numbers_on_a_float_topic(bus, wanted):
     assert [node.publish_arguments(wanted, [argument]).value for argument in (True, False)] == [1.0, 0.0]
 
 
-async def test_who_is_refused_does_not_become_a_publisher(bus, wanted):
+async def test_a_refused_message_makes_no_publisher(bus, wanted):
     client = bus.node("http")
     with pytest.raises(InvalidValueError):
         client.publish_arguments(wanted, ["bright"])
@@ -211,7 +211,7 @@ async def test_every_subscriber_gets_every_message_in_order(bus, co2):
         assert (one.dropped, two.dropped) == (0, 0)
 
 
-async def test_a_slow_subscriber_loses_its_oldest_and_holds_up_nobody(bus, co2):
+async def test_a_slow_subscriber_loses_its_oldest_messages_and_delays_no_other(bus, co2):
     with bus.node("slow").subscribe(CO2, depth=3) as slow, bus.node("quick").subscribe(CO2, depth=3) as quick:
         seen = []
         for value in range(10):
@@ -224,7 +224,7 @@ async def test_a_slow_subscriber_loses_its_oldest_and_holds_up_nobody(bus, co2):
 
 
 @given(st.integers(1, 4), st.lists(st.booleans(), max_size=30))
-def test_a_queue_holds_the_newest_and_counts_the_rest(depth, steps):
+def test_a_queue_has_the_newest_messages_and_counts_the_dropped_ones(depth, steps):
     """Against a list: True publishes, False reads."""
     bus = Bus(ManualClock())
     publisher = bus.node("a").advertise("topic", INT64)
@@ -246,7 +246,7 @@ def test_a_queue_holds_the_newest_and_counts_the_rest(depth, steps):
 
 
 @pytest.mark.parametrize("depth", [0, -1])
-async def test_a_queue_has_room_for_one_at_least(bus, co2, depth):
+async def test_a_queue_has_room_for_at_least_one(bus, co2, depth):
     with pytest.raises(ValueError, match=f"not {depth}"):
         bus.node("filter").subscribe(CO2, depth=depth)
     assert co2.topic.subscribers == []
@@ -306,7 +306,7 @@ async def test_a_waiting_reader_gets_the_next_message(bus, co2):
         assert (await task).value == 400
 
 
-async def test_a_reader_cancelled_as_its_message_comes_loses_nothing(bus, co2):
+async def test_a_reader_cancelled_as_a_message_comes_loses_nothing(bus, co2):
     with bus.node("filter").subscribe(CO2) as subscription:
         task = await reader(subscription)
         co2.publish(400)
@@ -339,7 +339,7 @@ async def test_a_time_limit_on_a_reader_loses_nothing(bus, co2):
             assert (await subscription.get()).value == 400
 
 
-async def test_a_second_reader_is_refused_and_the_first_goes_on(bus, co2):
+async def test_a_second_reader_is_refused(bus, co2):
     with bus.node("filter").subscribe(CO2) as subscription:
         task = await reader(subscription)
         with pytest.raises(RuntimeError, match="two readers"):
@@ -348,7 +348,7 @@ async def test_a_second_reader_is_refused_and_the_first_goes_on(bus, co2):
         assert (await task).value == 400
 
 
-async def test_a_reader_that_raises_harms_nobody(bus, co2):
+async def test_a_reader_that_raises_affects_no_other(bus, co2):
     async def fails(subscription: Subscription) -> None:
         async for message in subscription:
             raise ZeroDivisionError(message.value)
@@ -381,7 +381,7 @@ async def test_closing_ends_an_iteration_that_waits(bus, co2):
     assert await task == [400]
 
 
-async def test_what_waits_can_be_read_after_closing_and_nothing_more_comes(bus, co2):
+async def test_waiting_messages_can_be_read_after_closing(bus, co2):
     subscription = bus.node("filter").subscribe(CO2)
     co2.publish(400)
     subscription.close()

@@ -122,7 +122,7 @@ CHOICES = [
 
 
 @pytest.mark.parametrize("view", ["by_variable", "by_timestamp"])
-async def test_what_is_asked_for_is_chosen(database_server, tmp_path, small_pages, view):
+async def test_options_choose_the_points(database_server, tmp_path, small_pages, view):
     async with stored(database_server, points()) as database:
         for number, (arguments, is_wanted) in enumerate(CHOICES):
             file = tmp_path / f"{number}.csv"
@@ -166,7 +166,7 @@ async def cut_after(server, requests):
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-async def test_a_cut_costs_no_point_and_doubles_none(database_server, tmp_path, small_pages, kind):
+async def test_an_interrupted_export_loses_and_doubles_no_point(database_server, tmp_path, small_pages, kind):
     file = tmp_path / "a"
     async with (
         stored(database_server, points()) as database,
@@ -196,7 +196,7 @@ async def test_a_cut_costs_no_point_and_doubles_none(database_server, tmp_path, 
     assert [found.name for found in tmp_path.iterdir()] == ["a"]
 
 
-async def test_how_far_it_is_grows_to_the_whole(database_server, tmp_path, small_pages):
+async def test_progress_grows_to_one(database_server, tmp_path, small_pages):
     told = []
     async with stored(database_server, points()) as database:
         login = database_server.auth
@@ -254,7 +254,7 @@ def begun(file, query):
         return part.part
 
 
-async def test_another_query_is_refused_unless_it_may_begin_anew(database_server, tmp_path, small_pages):
+async def test_another_query_is_refused_without_restart(database_server, tmp_path, small_pages):
     file = tmp_path / "a.csv"
     async with stored(database_server, points()) as database:
         part = await asyncio.to_thread(begun, file, {"--view": "by_timestamp"})
@@ -284,13 +284,13 @@ async def test_another_query_is_refused_unless_it_may_begin_anew(database_server
         (["--wide", "--every", "0.5"], "0.5 is not in the range"),
     ],
 )
-async def test_a_wrong_command_line_is_told(tmp_path, arguments, sentence):
+async def test_a_wrong_command_line_is_refused(tmp_path, arguments, sentence):
     done = await exported(tmp_path / "a", *arguments)
     assert done.exit_code == 2
     assert sentence in done.stderr
 
 
-async def test_a_database_that_is_not_there_is_told(database_server, tmp_path):
+async def test_an_unreachable_database_is_reported(database_server, tmp_path):
     done = await exported(tmp_path / "a", "--url", "http://127.0.0.1:9")
     assert (done.exit_code, "no complete answer from http://127.0.0.1:9" in done.stderr) == (3, True)
     async with stored(database_server, []) as database:
@@ -300,7 +300,7 @@ async def test_a_database_that_is_not_there_is_told(database_server, tmp_path):
 
 
 @pytest.mark.parametrize(("segment", "name"), [("", "svc"), ("/_svc", "openag")])
-async def test_it_reads_through_the_daemon_where_no_database_is_configured(
+async def test_without_a_configured_database_it_reads_through_the_daemon(
     database_server, tmp_path, segment, name
 ):
     async with stored(database_server, points(5)) as database:
@@ -313,7 +313,7 @@ async def test_it_reads_through_the_daemon_where_no_database_is_configured(
         assert (tmp_path / "a").read_bytes() == await database.listed("by_variable", reduce=False)
 
 
-async def test_a_folder_that_can_not_be_written_is_told(tmp_path):
+async def test_an_unwritable_folder_is_reported(tmp_path):
     done = await exported(tmp_path / "none" / "a")
     assert done.exit_code == 1
     assert "can't be written: No such file" in done.stderr
@@ -322,7 +322,7 @@ async def test_a_folder_that_can_not_be_written_is_told(tmp_path):
 # --- The file that comes in parts
 
 
-def test_what_came_after_the_last_mark_is_dropped(tmp_path):
+def test_rows_behind_the_last_mark_are_dropped(tmp_path):
     with PartFile(tmp_path / "a", {}) as part:
         part.write(b"head", 0, None)
         part.write(b" one", 1, PLACE)
@@ -335,7 +335,7 @@ def test_what_came_after_the_last_mark_is_dropped(tmp_path):
     assert (tmp_path / "a").read_bytes() == b"head one 2"
 
 
-def test_nothing_is_made_before_the_first_row(tmp_path):
+def test_no_file_is_made_before_the_first_row(tmp_path):
     with PartFile(tmp_path / "a", {}) as part:
         part.write(b"head", 0, None)
         part.save()
@@ -347,7 +347,7 @@ def test_nothing_is_made_before_the_first_row(tmp_path):
 
 
 @pytest.mark.parametrize(("part", "mark"), [("", None), (None, "{"), (None, '{"query":1}')])
-def test_a_part_that_does_not_fit_its_mark_is_refused(tmp_path, part, mark):
+def test_a_part_that_does_not_match_its_mark_is_refused(tmp_path, part, mark):
     with PartFile(tmp_path / "a", {}) as file:
         file.write(b"one", 1, PLACE)
         file.save()
@@ -395,7 +395,7 @@ async def rows_of(database, *arguments):
     return done.stdout.split()
 
 
-async def test_by_default_it_is_what_was_measured(database_server):
+async def test_the_default_is_measured_points(database_server):
     async with stored(database_server, SEASON, HAPPENED) as database:
         rows = await rows_of(database, "--variable", "air_temperature", "--end", str(T0 + 100))
         desired = await rows_of(database, "--category", "desired", "--cols", "value")
@@ -433,7 +433,7 @@ async def test_commands_qualities_and_events_are_exported(database_server, tmp_p
         (["--cols", "time,valu"], "there is no column valu; did you mean value?"),
     ],
 )
-async def test_a_name_that_nobody_knows_is_refused(database_server, tmp_path, arguments, sentence):
+async def test_an_unknown_name_is_refused(database_server, tmp_path, arguments, sentence):
     async with stored(database_server, SEASON) as database:
         done = await database.export(tmp_path / "a", *arguments)
     assert (done.exit_code, done.stderr) == (1, f"growd: {sentence}\n")
@@ -480,7 +480,7 @@ async def test_a_wide_table_has_a_column_for_each_variable_and_a_row_for_each_st
     ]
 
 
-async def test_environments_stand_beside_each_other_in_a_wide_table(database_server):
+async def test_a_wide_table_has_columns_for_each_environment(database_server):
     both = [*SEASON, made("air_temperature", 30, 0, environment="other")]
     async with stored(database_server, both) as database:
         head, first, *_ = await rows_of(database, "--wide", "--variable", "air_temperature")
@@ -489,7 +489,7 @@ async def test_environments_stand_beside_each_other_in_a_wide_table(database_ser
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-async def test_a_cut_costs_a_wide_table_no_row_and_doubles_none(
+async def test_an_interrupted_wide_table_loses_and_doubles_no_row(
     database_server, tmp_path, small_pages, monkeypatch, kind
 ):
     monkeypatch.setattr(wide, "BATCH_ROWS", 2)

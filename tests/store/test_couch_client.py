@@ -41,7 +41,7 @@ DOCUMENTS = [{"_id": "a", "value": 1}, {"_id": "b", "value": 2}]
 
 
 @pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
-async def test_statuses_that_may_pass_mean_unavailable(server, session, code):
+async def test_transient_statuses_mean_unavailable(server, session, code):
     server.script.append(status(code, "internal_server_error", "No DB shards could be opened."))
     with pytest.raises(CouchUnavailableError, match=f"{code} internal_server_error: No DB shards") as caught:
         await Couch(session, server.url).bulk_docs("db", DOCUMENTS)
@@ -63,7 +63,7 @@ async def test_other_answers_that_are_not_2xx_mean_refused(server, session, code
 
 
 @pytest.mark.parametrize("step", [half_an_answer, half_the_rows, answer_lost])
-async def test_an_answer_that_is_not_whole_is_no_answer(server, session, step):
+async def test_an_incomplete_answer_is_an_error(server, session, step):
     server.script.append(step)
     with pytest.raises(CouchUnavailableError) as caught:
         await Couch(session, server.url).bulk_docs("db", DOCUMENTS)
@@ -71,13 +71,13 @@ async def test_an_answer_that_is_not_whole_is_no_answer(server, session, step):
 
 
 @pytest.mark.parametrize("body", ["", "{", "[1]", '{"a": ' * 100_000, "\xff"])
-async def test_an_answer_in_another_form_is_no_answer(server, session, body):
+async def test_an_answer_in_another_form_is_an_error(server, session, body):
     server.script.append(answering(body))
     with pytest.raises(CouchUnavailableError):
         await Couch(session, server.url).server()
 
 
-async def test_nobody_listening(session):
+async def test_a_refused_connection_means_unavailable(session):
     async with FaultyServer() as server:
         url = server.url
     with pytest.raises(CouchUnavailableError, match=r"from the database to GET /: Connection refused$"):
@@ -90,7 +90,7 @@ async def test_a_server_that_never_answers(server, session):
         await Couch(session, server.url, timeout=0.2).server()
 
 
-async def test_an_answer_without_end_is_not_read_to_its_end(server, session):
+async def test_an_endless_answer_is_cut_off(server, session):
     server.script.append(answering(json.dumps({"a": "x" * 300_000})))
     with pytest.raises(CouchUnavailableError, match="larger than 100000 bytes"):
         await Couch(session, server.url, max_answer=100_000).server()

@@ -160,7 +160,7 @@ def lines(columns, *values):
     return (form.head + form.lines(form.rows(rows))).decode()
 
 
-def test_columns_are_made_from_what_a_point_has():
+def test_columns_are_made_from_the_fields_of_a_point():
     own = '{"timestamp":0,"is_desired":true,"variable":"air_temperature","environment":"e"}'
     told = '{"timestamp":0,"category":"commanded","unit":"K","quality":"bad","time":1,"variable":"x"}'
     assert lines(["time", "environment", "category", "unit", "quality"], own, told, "{}", "null", "7") == (
@@ -171,7 +171,7 @@ def test_columns_are_made_from_what_a_point_has():
     )
 
 
-def test_what_javascript_takes_for_true_is_desired():
+def test_truthy_values_of_javascript_mean_desired():
     given = ["true", "1", '"x"', "[]", "{}", "false", "0", '""', "null"]
     points = [f'{{"is_desired":{text}}}' for text in given]
     assert lines(["category"], *points).split() == ["category", *["desired"] * 5, *["measured"] * 4]
@@ -181,14 +181,14 @@ def test_columns_may_repeat_and_have_any_name():
     assert lines(["a", "=b", "a", ""], '{"a":1,"=b":2,"":3}') == "a,'=b,a,\r\n1,2,1,3\r\n"
 
 
-def test_what_msgspec_does_not_read_is_read_all_the_same():
+def test_json_that_msgspec_refuses_is_read():
     half = '{"a":"x\\ud800y","b":{"c":"\\udfff"},"d":1e400}'
     assert lines(["a", "b", "d"], half, '{"a":1}') == (
         'a,b,d\r\nx\ufffdy,"{""c"":""\\udfff""}",null\r\n1,,\r\n'
     )
 
 
-def test_a_row_that_is_none_is_an_error():
+def test_an_invalid_row_is_an_error():
     with pytest.raises(ValueError, match="without key"):
         CsvFormat().rows([msgspec.Raw(b"1")])
 

@@ -80,7 +80,7 @@ async def found(path: Path) -> tuple[list[str], set[str], dict[str, Any]]:
 TREE = {2, 5}  # what a page begins with that leads to others (sqlite.org/fileformat2.html#b_tree_pages)
 
 
-async def test_whichever_page_is_overwritten_the_rows_of_all_others_are_saved(path, whole):
+async def test_any_overwritten_page_costs_only_its_rows(path, whole):
     chance = random.Random(1)
     assert len(whole) > 20 * PAGE
     for number in range(len(whole) // PAGE):
@@ -97,7 +97,7 @@ async def test_whichever_page_is_overwritten_the_rows_of_all_others_are_saved(pa
         assert "is kept as" in notices[0]
 
 
-async def test_wherever_the_file_is_cut_it_opens_again_and_says_so(path, whole):
+async def test_a_file_cut_at_any_place_opens_with_a_notice(path, whole):
     cuts = [1, 16, 99, 100, 1000, *range(PAGE, len(whole), PAGE), len(whole) - 100]
     for cut in cuts:
         await lay(path, whole[:cut])
@@ -121,7 +121,7 @@ async def test_pages_between_damaged_ones_are_saved_too(path, whole, pages):
     assert points == {point.id for point in POINTS if point.id.encode() not in lost}
 
 
-async def test_a_row_whose_text_was_changed_holds_up_nobody(path):
+async def test_a_row_with_damaged_text_blocks_no_other(path):
     made = POINTS[:5]
     local = await LocalStore.open(path)
     await local.write(lambda file: point_tables.insert(file, made, point_tables.RowNumbers(file)))
@@ -137,7 +137,7 @@ async def test_a_row_whose_text_was_changed_holds_up_nobody(path):
     await local.close()
 
 
-async def test_what_is_read_of_a_damaged_file_has_an_end(path, whole):
+async def test_reading_a_damaged_file_terminates(path, whole):
     """No page of the tree can be read: asking for ever smaller ranges of rows would not end."""
     root = next(n for n in range(1, len(whole) // PAGE) if whole[n * PAGE] == 5)
     await lay(path, whole[: root * PAGE] + bytes(PAGE) + whole[(root + 1) * PAGE :])
@@ -162,7 +162,7 @@ async def test_a_power_cut_while_a_file_is_replaced_loses_nothing(path, whole, m
 
 
 @pytest.mark.parametrize("kind", ["torn", "random", "header", "cut"])
-async def test_a_damaged_write_ahead_log_costs_at_most_what_is_behind_the_damage(path, whole, kind):
+async def test_a_damaged_write_ahead_log_loses_only_commits_behind_the_damage(path, whole, kind):
     def leave_behind() -> tuple[bytes, bytes]:
         with closing(sqlite3.connect(path, isolation_level=None)) as file:
             for number in range(20):
@@ -201,7 +201,7 @@ async def test_a_file_that_another_program_holds_is_not_damaged(path, whole, mon
     assert (await found(path))[0] == []
 
 
-async def test_a_damaged_log_is_told_of_once_and_what_can_be_read_of_it_is_kept(path):
+async def test_a_damaged_log_is_reported_once_and_its_readable_points_stay(path):
     clock = ManualClock()
     made = POINTS[:6]
     async with opened_at(path, clock) as outbox:
@@ -222,7 +222,7 @@ async def test_a_damaged_log_is_told_of_once_and_what_can_be_read_of_it_is_kept(
     assert await asyncio.to_thread(kept.read_bytes) == content
 
 
-async def test_a_log_of_another_format_is_set_aside(path):
+async def test_a_log_of_another_format_is_quarantined(path):
     clock = ManualClock()
     async with opened_at(path, clock) as outbox:
         outbox._worker.submit(outbox._log.append, ['{"not": "a point"}'], 0)
@@ -236,7 +236,7 @@ async def test_a_log_of_another_format_is_set_aside(path):
 
 
 @pytest.mark.parametrize("failing", ["copyfile", "rename"])
-async def test_where_nothing_can_be_set_aside_that_is_said(path, monkeypatch, failing):
+async def test_a_failing_quarantine_is_reported(path, monkeypatch, failing):
     clock = ManualClock()
     async with opened_at(path, clock) as outbox:
         for point in POINTS[:3]:
@@ -284,7 +284,7 @@ def make_version_1(path: Path, documents: list[str]) -> None:
         file.commit()
 
 
-async def test_a_file_of_the_first_version_is_brought_up_to_date(path):
+async def test_a_file_of_schema_version_1_is_upgraded(path):
     made = [*POINTS[:3], MAKER.make("environment_1", "recipe_start", "\ud800", 5.0, is_desired=True)]
     documents = [json.dumps(point.document()) for point in made]
     await asyncio.to_thread(make_version_1, path, documents)

@@ -135,7 +135,7 @@ async def test_the_newest_point_is_reduced_by_what_the_server_has(couch, databas
     assert row["value"]["value"] == 4
 
 
-async def test_bootstrap_opens_nothing_to_anybody(couch, databases, database_server):
+async def test_bootstrap_leaves_the_security_of_databases_alone(couch, databases, database_server):
     await bootstrap(couch, FILES, "svc", databases)
     if database_server.is_embedded:
         assert not (await couch.get(databases.points, "_security") or {}).get("members", {}).get("names")
@@ -170,7 +170,7 @@ async def test_points_arrive_as_they_were_made_each_once(couch, databases, outbo
     assert all(row["value"]["rev"].startswith("1-") for row in rows)
 
 
-async def test_what_the_validation_refuses_is_set_aside_and_the_rest_is_stored(
+async def test_a_point_refused_by_the_validation_is_rejected_and_the_others_are_stored(
     couch, databases, outbox, tmp_path
 ):
     folder = write(tmp_path / "couchdb", {"design/environmental_data_point/validate_doc_update.js": VALIDATE})
@@ -189,7 +189,7 @@ async def test_what_the_validation_refuses_is_set_aside_and_the_rest_is_stored(
     assert "this value is not allowed" in reasons["forbidden"]
 
 
-async def test_the_shipper_makes_the_database_when_it_is_gone(couch, databases, outbox):
+async def test_the_shipper_makes_a_missing_database(couch, databases, outbox):
     async def prepare() -> None:
         await bootstrap(couch, FILES, "svc", databases)
 
@@ -221,9 +221,7 @@ async def test_the_shipper_and_the_records_of_runs_set_it_up_one_after_the_other
     assert steps == ["begins", "ends"] * 2
 
 
-async def test_an_embedded_server_that_never_comes_up_is_told_and_waited_for_no_longer(
-    outbox, tmp_path, monkeypatch
-):
+async def test_waiting_for_the_embedded_server_ends_with_an_error(outbox, tmp_path, monkeypatch):
     monkeypatch.setattr("growd.store.database.READY_S", 0.0)
     clock = ManualClock()
     async with Database(files=FILES, data=tmp_path, design_name="svc") as database:  # nobody starts it
@@ -233,7 +231,7 @@ async def test_an_embedded_server_that_never_comes_up_is_told_and_waited_for_no_
     assert shipper.fault == "the embedded database has not come up within 0 s"
 
 
-async def test_the_reader_of_a_recipe_waits_for_an_embedded_server_that_starts(tmp_path, monkeypatch):
+async def test_reading_a_recipe_waits_for_the_embedded_server_to_start(tmp_path, monkeypatch):
     async with Database(files=FILES, data=tmp_path, design_name="svc") as database:  # nobody starts it yet
 
         async def up() -> str:
@@ -327,7 +325,7 @@ def test_a_design_is_made_from_its_files(tmp_path):
         assert read_design(folder, "svc", has_last) == expected
 
 
-def test_no_folder_no_design(tmp_path):
+def test_a_missing_folder_gives_no_design(tmp_path):
     assert read_design(tmp_path / "nothing", "svc", has_last=True) is None
 
 
@@ -338,6 +336,6 @@ def test_no_folder_no_design(tmp_path):
         ("options.json", "{", r"options\.json is not JSON"),
     ],
 )
-def test_a_file_that_can_not_be_used_is_named(tmp_path, name, text, reason):
+def test_an_unusable_design_file_is_named(tmp_path, name, text, reason):
     with pytest.raises(DesignFileError, match=reason):
         read_design(write(tmp_path, {name: text}), "svc", has_last=True)

@@ -69,7 +69,7 @@ async def test_a_server_that_was_restarted_is_shown_as_a_problem(
     assert problem["is_failure"] is False
 
 
-async def test_a_server_that_tells_strangers_nothing_is_there(tmp_path: Path):
+async def test_a_server_that_requires_a_login_is_reachable(tmp_path: Path):
     seen = []
 
     async def refuse(request: web.BaseRequest) -> web.StreamResponse:
@@ -84,7 +84,7 @@ async def test_a_server_that_tells_strangers_nothing_is_there(tmp_path: Path):
     assert seen == [None]  # a wrong password would be counted, and lock out
 
 
-async def test_indexes_that_it_builds_are_told_once_its_login_is_known_to_be_good(tmp_path: Path):
+async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path: Path):
     task = {"type": "indexer", "database": "points", "design_document": "_design/svc"}
     tasks = [task | {"changes_done": 1, "total_changes": 4}]
 
@@ -99,7 +99,7 @@ async def test_indexes_that_it_builds_are_told_once_its_login_is_known_to_be_goo
     assert (index["database"], index["percent"], index["left"]) == ("points", 25, 3)
 
 
-async def test_a_server_that_is_not_there_is_told_with_the_reason(tmp_path: Path, own_port: int):
+async def test_an_unreachable_server_is_shown_with_the_reason(tmp_path: Path, own_port: int):
     async with node_of(tmp_path, f"http://127.0.0.1:{own_port}") as node:
         answer = await told(node)
     assert answer["reachable"] is False
@@ -107,7 +107,7 @@ async def test_a_server_that_is_not_there_is_told_with_the_reason(tmp_path: Path
     assert "version" not in answer
 
 
-async def test_a_server_that_is_silent_holds_up_whoever_asks_for_no_longer_than_that(
+async def test_a_silent_server_delays_status_by_a_bounded_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(database_node, "_PATIENCE_S", 0.01)
@@ -128,7 +128,7 @@ async def test_a_server_that_is_silent_holds_up_whoever_asks_for_no_longer_than_
 
 
 @pytest.mark.parametrize("url", ["", "http://user:secret@couch:5984"])
-async def test_an_address_is_told_without_its_login(tmp_path: Path, url: str):
+async def test_an_address_is_shown_without_its_login(tmp_path: Path, url: str):
     database = Database(files=tmp_path, data=tmp_path, design_name="svc", url=url)
     answer = DatabaseNode(Bus(RealClock()), database).node.information()["database"]
     assert answer.get("address") == ("http://couch:5984" if url else None)

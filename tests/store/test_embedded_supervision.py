@@ -90,7 +90,7 @@ def is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-async def test_it_has_a_session_of_its_own_and_is_asked_before_it_is_killed(tmp_path, caplog):
+async def test_it_has_its_own_session_and_gets_sigterm_first(tmp_path, caplog):
     script = stand_in(
         tmp_path,
         SAYS_WHO_IT_IS,
@@ -110,7 +110,7 @@ async def test_it_has_a_session_of_its_own_and_is_asked_before_it_is_killed(tmp_
     assert not is_there(pid)
 
 
-async def test_one_that_does_not_leave_when_asked_is_killed(tmp_path, caplog):
+async def test_a_child_that_ignores_sigterm_is_killed(tmp_path, caplog):
     script = stand_in(
         tmp_path,
         SAYS_WHO_IT_IS,
@@ -137,7 +137,7 @@ async def test_only_asyncio_waits_for_the_child(tmp_path, monkeypatch):
     monkeypatch.undo()
 
 
-async def test_it_is_started_again_after_growing_pauses(tmp_path, caplog):
+async def test_it_is_restarted_after_growing_pauses(tmp_path, caplog):
     script = stand_in(tmp_path, SAYS_WHO_IT_IS, LISTENS, "sys.exit(3)")
     embedded = database(script, tmp_path)
     async with running(embedded):
@@ -156,7 +156,7 @@ def is_asked() -> bool:
     return any(task.get_name() == "embedded database: question" for task in asyncio.all_tasks())
 
 
-async def test_one_that_hangs_is_killed_and_replaced(tmp_path, caplog):
+async def test_a_child_that_hangs_is_killed_and_replaced(tmp_path, caplog):
     clock = ManualClock()
     embedded = database(SERVER, tmp_path / "data", clock=clock)
     async with running(embedded), aiohttp.ClientSession() as session:
@@ -180,7 +180,7 @@ async def test_one_that_hangs_is_killed_and_replaced(tmp_path, caplog):
     assert errors == ["the embedded database did not answer for 60 s; killed it; next try in 0.01 s"]
 
 
-async def test_one_that_closes_each_connection_is_replaced_too(tmp_path):
+async def test_a_child_that_closes_each_connection_is_replaced(tmp_path):
     clock = ManualClock()
     script = stand_in(
         tmp_path,
@@ -217,25 +217,25 @@ async def test_a_failure_that_repeats_is_logged_once(tmp_path, caplog):
     assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
 
 
-async def test_no_node_is_said(tmp_path, caplog):
+async def test_a_missing_node_is_reported(tmp_path, caplog):
     embedded = EmbeddedDatabase(str(tmp_path / "node"), SERVER, tmp_path)
     sentence = await failure(embedded, caplog)
     assert f"can't be started with {tmp_path}/node: No such file or directory" in sentence
 
 
-async def test_the_last_words_of_one_that_did_not_start_are_the_reason(tmp_path, caplog):
+async def test_the_last_line_of_a_failed_start_is_the_reason(tmp_path, caplog):
     script = stand_in(tmp_path, "print('the folder is in use', file=sys.stderr)", "sys.exit(1)")
     sentence = await failure(database(script, tmp_path), caplog)
     assert "ended with status 1 before it listened: the folder is in use" in sentence
 
 
 @pytest.mark.parametrize("line", ["hello", "[]", '{"port": 1}', '{"port": null}', '{"address": 1}'])
-async def test_a_first_line_that_is_no_port_is_said(tmp_path, caplog, line):
+async def test_a_first_line_without_a_port_is_reported(tmp_path, caplog, line):
     script = stand_in(tmp_path, f"print({line!r}, flush=True)", WAITS_FOR_THE_END_OF_STDIN)
     assert "first line has no port and password" in await failure(database(script, tmp_path), caplog)
 
 
-async def test_one_that_never_listens_is_given_up(tmp_path, caplog):
+async def test_a_child_that_never_listens_is_killed(tmp_path, caplog):
     script = stand_in(tmp_path, WAITS_FOR_THE_END_OF_STDIN)
     sentence = await failure(database(script, tmp_path, start_timeout=0.05), caplog)
     assert "did not listen within 0.05 s" in sentence
@@ -261,7 +261,7 @@ async def test_its_lines_reach_the_log_however_long_and_broken(tmp_path, caplog)
     assert lines[-1] == "embedded database: last"
 
 
-async def test_it_ends_when_growd_is_gone_without_a_word(tmp_path):
+async def test_it_ends_when_growd_was_killed(tmp_path):
     """The pipe on its standard input closes with the process that held it, however that ended."""
     program = tmp_path / "holder.py"
     program.write_text(

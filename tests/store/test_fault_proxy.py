@@ -153,7 +153,7 @@ async def make_with_one_shard(client: Client, database: str) -> None:
 
 
 @pytest.mark.fuzz
-async def test_whatever_the_line_does_all_is_stored_once_and_in_order(
+async def test_any_fault_of_the_line_loses_and_doubles_nothing(
     tmp_path: Path,
     database_server: DatabaseServer,
     client: Client,
@@ -177,7 +177,7 @@ async def test_whatever_the_line_does_all_is_stored_once_and_in_order(
     assert not any("\n" in sentence or rig.proxy.url in sentence for sentence in said)
 
 
-async def test_what_a_faulty_line_lets_through_of_the_set_up_is_made_whole(
+async def test_a_setup_interrupted_by_a_faulty_line_is_completed(
     tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases
 ):
     """With starts again and again, and no refusals: where one ends the set-up, points go all the same."""
@@ -202,7 +202,7 @@ async def test_what_a_faulty_line_lets_through_of_the_set_up_is_made_whole(
         assert expected.items() <= (await client("GET", f"/{name}/_design/svc")).json.items()
 
 
-async def test_answers_500_without_an_end_set_aside_at_most_and_lose_nothing(
+async def test_endless_answers_500_lose_nothing(
     tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases
 ):
     """A server that answers so to one document while it takes others makes that one suspect."""
@@ -219,7 +219,7 @@ async def test_answers_500_without_an_end_set_aside_at_most_and_lose_nothing(
 
 
 @pytest.mark.parametrize("twice", [fault_proxy.answer_twice, fault_proxy.answer_again_later])
-async def test_an_answer_that_comes_again_is_not_taken_for_the_next_one(
+async def test_a_repeated_answer_is_not_taken_for_the_next_one(
     tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases, twice: Fault
 ):
     await client("PUT", f"/{names.recipes}")

@@ -77,7 +77,7 @@ async def test_the_build_of_one_design_document(server, couch, tasks, left):
 
 
 @pytest.mark.parametrize("running", [True, False])
-async def test_an_account_that_may_not_see_the_tasks_learns_how_much_is_left(server, couch, running):
+async def test_an_account_without_access_to_tasks_gets_the_changes_left(server, couch, running):
     info = {"updater_running": running, "updates_pending": {"minimum": 7, "preferred": 7, "total": 7}}
     server.script += [status(401), answers({"name": "svc", "view_index": info})]
     build = await index_build(couch, "points", "svc")

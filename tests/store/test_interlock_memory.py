@@ -65,7 +65,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_no_damage_to_the_store_turns_back_what_is_remembered(killed: Path, damage: str):
+async def test_damage_to_the_store_brings_no_old_state_back(killed: Path, damage: str):
     DAMAGES[damage](killed / NAME)
     async with opened(killed) as memory:
         assert await memory.state(KEY) == 3
@@ -84,7 +84,7 @@ async def test_no_damage_to_the_store_turns_back_what_is_remembered(killed: Path
         ("deleted", f"{FILE_NAME} is missing"),
     ],
 )
-async def test_without_its_own_file_it_is_lost_whatever_the_store_has(killed: Path, damage: str, reason: str):
+async def test_without_the_file_a_numbered_state_is_lost(killed: Path, damage: str, reason: str):
     DAMAGES[damage](killed / FILE_NAME)
     for _ in range(2):  # a start that ends before anything is saved makes nothing sound
         async with opened(killed) as memory:
@@ -112,9 +112,7 @@ async def test_a_kill_between_the_two_writes_leaves_the_newer_state(killed: Path
 
 
 @pytest.mark.parametrize("damage", ["text", "random", "zeros", "empty", "deleted"])
-async def test_without_both_it_is_lost_as_long_as_anything_tells_of_an_earlier_life(
-    killed: Path, damage: str
-):
+async def test_without_both_files_traces_of_an_earlier_run_mean_a_loss(killed: Path, damage: str):
     (killed / FILE_NAME).unlink()
     DAMAGES[damage](killed / NAME)
     for _ in range(2):
@@ -123,7 +121,7 @@ async def test_without_both_it_is_lost_as_long_as_anything_tells_of_an_earlier_l
                 await memory.state(KEY)
 
 
-async def test_a_new_installation_has_lost_nothing_and_an_older_one_is_read(tmp_path: Path):
+async def test_a_new_installation_has_lost_nothing_and_older_states_are_read(tmp_path: Path):
     async with opened(tmp_path) as memory:
         assert await memory.state(KEY) is None
     local = await LocalStore.open(tmp_path / NAME)
@@ -133,7 +131,7 @@ async def test_a_new_installation_has_lost_nothing_and_an_older_one_is_read(tmp_
         assert await memory.state(KEY) == {"clean": True}
 
 
-async def test_a_pipe_in_place_of_the_file_hangs_nothing_and_counts_as_damage(killed: Path):
+async def test_a_pipe_in_place_of_the_file_counts_as_damage(killed: Path):
     (killed / FILE_NAME).unlink()
     os.mkfifo(killed / FILE_NAME)
     async with opened(killed) as memory:
@@ -144,7 +142,7 @@ async def test_a_pipe_in_place_of_the_file_hangs_nothing_and_counts_as_damage(ki
         assert await memory.state(KEY) == 4
 
 
-async def test_a_store_that_is_new_beside_a_database_of_an_earlier_run_is_taken_for_lost(tmp_path: Path):
+async def test_a_new_store_beside_an_old_database_means_a_loss(tmp_path: Path):
     (tmp_path / "couchdb").mkdir()
     async with opened(tmp_path) as memory:
         with pytest.raises(ValueError, match="missing or empty beside couchdb"):

@@ -39,7 +39,7 @@ def journal_of(local: LocalStore, outbox: Outbox, environment: str = "environmen
     return RunJournal(local, outbox, PointMaker(local.device), environment)
 
 
-async def test_a_run_and_its_point_are_there_after_a_restart(path):
+async def test_a_run_and_its_point_survive_a_restart(path):
     local = await LocalStore.open(path)
     outbox = await Outbox.open(local, ManualClock())
     journal = journal_of(local, outbox)
@@ -65,7 +65,7 @@ async def test_a_run_and_its_point_are_there_after_a_restart(path):
     await local.close()
 
 
-async def test_a_recipe_with_half_a_surrogate_pair_is_kept_as_it_is(path):
+async def test_a_recipe_with_half_a_surrogate_pair_is_saved_unchanged(path):
     local = await LocalStore.open(path)
     outbox = await Outbox.open(local, ManualClock())
     journal = journal_of(local, outbox)
@@ -95,7 +95,7 @@ async def test_a_new_run_does_not_take_over_the_progress_of_the_old_one(path):
     await local.close()
 
 
-async def test_what_goes_with_a_point_fails_with_it(path):
+async def test_a_write_with_a_point_fails_with_it(path):
     local = await LocalStore.open(path)
     outbox = await Outbox.open(local, ManualClock())
     point = PointMaker(local.device).make("environment_1", "recipe_start", "x", 1.0, is_desired=True)
@@ -112,7 +112,7 @@ async def test_what_goes_with_a_point_fails_with_it(path):
     await local.close()
 
 
-async def test_parameters_are_kept_and_forgotten_in_one_commit(path):
+async def test_parameters_are_saved_and_deleted_in_one_commit(path):
     local = await LocalStore.open(path)
     keeper = ParameterKeeper(local)
     await keeper.save({"a/b": 1, "a/c": [None, {"d": "é"}], "x": 0.5}, [])
@@ -123,7 +123,7 @@ async def test_parameters_are_kept_and_forgotten_in_one_commit(path):
     await local.close()
 
 
-async def test_a_parameter_that_can_not_be_kept_changes_nothing_and_says_so(path):
+async def test_a_failed_save_of_a_parameter_changes_nothing(path):
     local = await LocalStore.open(path)
     keeper = ParameterKeeper(local)
     await keeper.save({"a": 1}, [])
@@ -142,7 +142,7 @@ def moved(seconds: float) -> dict[str, Any]:
     return GOING | {"elapsed": seconds, "seen": 5.0 + seconds, "lasted": seconds, "monotonic": seconds}
 
 
-async def test_the_place_of_a_run_goes_with_the_points_and_is_there_after_a_kill(path):
+async def test_the_place_of_a_run_is_written_with_the_points_and_survives_a_kill(path):
     local = await LocalStore.open(path)
     outbox = await Outbox.open(local, ManualClock())
     journal = journal_of(local, outbox)
@@ -169,7 +169,7 @@ async def test_the_place_of_a_run_goes_with_the_points_and_is_there_after_a_kill
     await local.close()
 
 
-async def test_more_than_time_and_an_hour_are_written_at_once(path):
+async def test_other_changes_and_each_hour_are_written_at_once(path):
     local = await LocalStore.open(path)
     outbox = await Outbox.open(local, ManualClock())
     journal = journal_of(local, outbox)
@@ -182,7 +182,7 @@ async def test_more_than_time_and_an_hour_are_written_at_once(path):
     await local.close()
 
 
-async def test_a_place_for_which_the_log_has_no_room_is_written_at_once(path):
+async def test_a_place_too_long_for_the_log_is_written_at_once(path):
     local = await LocalStore.open(path)
     outbox = await Outbox.open(local, ManualClock())
     assert outbox.note("another", ["x" * 450])

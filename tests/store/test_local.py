@@ -27,7 +27,7 @@ async def kept(store: LocalStore) -> dict[str, Any]:
     return {key: json.loads(value) for key, value in rows if key != "device"}
 
 
-async def test_state_is_there_after_a_restart(path):
+async def test_a_state_survives_a_restart(path):
     store = await LocalStore.open(path)
     await store.save_state("wall_time", 1.0)
     await store.save_state("wall_time", 1.5)
@@ -55,7 +55,7 @@ async def test_a_commit_is_synced_to_the_disk(path):
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
-async def test_nothing_is_kept_in_a_file_that_is_gone(how, tmp_path: Path):
+async def test_a_write_to_a_deleted_file_fails(how, tmp_path: Path):
     folder = tmp_path / "data"
     folder.mkdir()
     store = await LocalStore.open(folder / "growd.sqlite3")
@@ -85,7 +85,7 @@ async def test_writes_that_come_together_share_a_commit(path):
     await store.close()
 
 
-async def test_one_write_that_fails_does_not_undo_its_neighbours(path):
+async def test_a_failing_write_is_undone_alone(path):
     store = await LocalStore.open(path)
 
     def half(file: sqlite3.Connection) -> None:
@@ -115,7 +115,7 @@ async def test_writes_take_effect_in_the_order_of_their_calls(path):
     await store.close()
 
 
-async def test_closing_commits_what_waits_and_refuses_what_comes_later(path):
+async def test_closing_commits_waiting_writes_and_refuses_later_ones(path):
     store = await LocalStore.open(path)
     waiting = asyncio.create_task(store.save_state("p", 1), name="a write")
     await asyncio.sleep(0)
@@ -129,7 +129,7 @@ async def test_closing_commits_what_waits_and_refuses_what_comes_later(path):
     await store.close()
 
 
-async def test_whoever_stops_waiting_is_told_of_the_commit_all_the_same(path):
+async def test_the_callback_runs_after_a_commit_whose_caller_was_cancelled(path):
     store = await LocalStore.open(path)
     committed: list[int] = []
 
@@ -147,7 +147,7 @@ async def test_whoever_stops_waiting_is_told_of_the_commit_all_the_same(path):
     assert committed == [7]
 
 
-async def test_what_follows_a_commit_and_fails_ends_no_commits(path):
+async def test_a_failing_callback_does_not_end_the_committer(path):
     store = await LocalStore.open(path)
 
     def fail(_: object) -> None:
@@ -167,7 +167,7 @@ async def test_nan_is_not_json(path):
     await store.close()
 
 
-async def test_a_file_of_a_newer_growd_is_left_alone(path):
+async def test_a_file_of_a_newer_growd_is_not_touched(path):
     with sqlite3.connect(path) as file:
         file.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 6}")
     file.close()
@@ -177,7 +177,7 @@ async def test_a_file_of_a_newer_growd_is_left_alone(path):
     assert path.read_bytes() == before
 
 
-async def test_a_file_that_is_no_database_is_kept_and_a_new_one_made(path):
+async def test_a_file_that_is_no_database_is_quarantined(path):
     path.write_bytes(b"not a database, " * 100)
     store = await LocalStore.open(path)
     (notice,) = store.notices
@@ -188,7 +188,7 @@ async def test_a_file_that_is_no_database_is_kept_and_a_new_one_made(path):
     assert kept.read_bytes() == b"not a database, " * 100
 
 
-async def test_a_folder_that_is_not_there_is_named(tmp_path):
+async def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(LocalStoreError, match=r"nowhere/growd\.sqlite3 can't be opened: unable to open"):
         await LocalStore.open(tmp_path / "nowhere" / "growd.sqlite3")
 
@@ -200,7 +200,7 @@ async def test_two_data_folders_are_two_devices(tmp_path):
         await store.close()
 
 
-async def test_a_power_cut_between_setting_aside_and_the_new_file_loses_nothing(path):
+async def test_a_power_cut_during_the_replacement_of_a_damaged_file_loses_nothing(path):
     store = await LocalStore.open(path)
     await store.save_state("kept", 1)
     device = store.device

@@ -59,7 +59,7 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-async def test_a_loss_is_recorded_at_once_and_more_of_it_after_ten_minutes(tmp_path, clock):
+async def test_a_loss_is_recorded_at_once_and_further_ones_after_ten_minutes(tmp_path, clock):
     async with rigged(tmp_path / "growd.sqlite3", clock) as rig:
         assert not rig.losses.is_losing
         await rig.lose(1)

@@ -138,7 +138,7 @@ async def test_added_points_are_written_together_each_second(local, path, blocks
     assert await asyncio.to_thread(in_file, path) == []
 
 
-async def test_a_point_is_not_taken_for_saved_in_a_log_that_was_deleted(outbox, path):
+async def test_a_point_in_a_deleted_log_is_not_durable(outbox, path):
     path.with_name(LOG_NAME).unlink()
     outbox.add(point(1))
     with pytest.raises(LocalStoreError, match=r"points\.log: it was deleted or moved while growd runs"):
@@ -146,7 +146,7 @@ async def test_a_point_is_not_taken_for_saved_in_a_log_that_was_deleted(outbox, 
     assert (outbox.unsaved, outbox.fault is None) == (1, False)
 
 
-async def test_what_was_flushed_is_on_the_disk_with_all_before_it(outbox, path):
+async def test_a_flush_makes_all_recorded_points_durable(outbox, path):
     outbox.add(point(1))
     await add_durably(outbox, [point(2), point(3)])
     assert await asyncio.to_thread(in_log, path) == [1, 2, 3]
@@ -154,7 +154,7 @@ async def test_what_was_flushed_is_on_the_disk_with_all_before_it(outbox, path):
     assert await asyncio.to_thread(in_file, path) == [4]
 
 
-async def test_after_a_clean_close_what_waited_is_found_and_nothing_is_sent_again(path, small_log):
+async def test_a_clean_close_keeps_waiting_points_and_no_delivered_ones(path, small_log):
     clock = ManualClock()
     async with opened_at(path, clock) as outbox:
         await add_durably(outbox, [point(value) for value in range(100)])  # too many for the log
@@ -169,7 +169,7 @@ async def test_after_a_clean_close_what_waited_is_found_and_nothing_is_sent_agai
         assert (outbox.undelivered, outbox.added.is_set()) == (0, False)
 
 
-async def test_after_a_crash_only_what_no_frame_released_yet_is_sent_again(path, blocks):
+async def test_after_a_crash_only_points_that_no_frame_released_are_sent_again(path, blocks):
     clock = ManualClock()
     async with opened_at(path, clock) as outbox:
         for value in range(10):
@@ -184,7 +184,7 @@ async def test_after_a_crash_only_what_no_frame_released_yet_is_sent_again(path,
         assert await values(outbox) == list(range(4, 11))
 
 
-async def test_what_was_moved_is_not_there_twice_after_a_crash(path, small_log, blocks):
+async def test_a_crash_after_a_move_doubles_no_point(path, small_log, blocks):
     clock = ManualClock()
     async with opened_at(path, clock) as outbox:
         for value in range(15):
@@ -202,7 +202,7 @@ async def test_what_was_moved_is_not_there_twice_after_a_crash(path, small_log, 
         assert await values(outbox) == list(range(17))
 
 
-async def test_a_log_that_is_full_moves_into_the_file_at_once_and_order_is_kept(local, path, small_log):
+async def test_a_full_log_moves_into_the_file_in_order(local, path, small_log):
     statements: list[str] = []
     await local.read(lambda file: file.set_trace_callback(statements.append))
     async with opened(local, ManualClock()) as outbox:
@@ -219,7 +219,7 @@ async def test_a_log_that_is_full_moves_into_the_file_at_once_and_order_is_kept(
         assert (outbox.undelivered, await asyncio.to_thread(in_file, path)) == (0, [])
 
 
-async def test_what_is_too_large_for_the_log_goes_into_the_file_behind_what_was_there(outbox, path):
+async def test_a_point_too_large_for_the_log_goes_into_the_file_in_order(outbox, path):
     await add_durably(outbox, [point(1)])
     await add_durably(outbox, [point("x" * 600_000, 2.0), point(3)])
     await add_durably(outbox, [point(4)])
@@ -228,7 +228,7 @@ async def test_what_is_too_large_for_the_log_goes_into_the_file_behind_what_was_
     assert await asyncio.to_thread(in_log, path) == [4]
 
 
-async def test_a_rejected_point_is_set_aside_with_its_reason_and_can_be_sent_again(local):
+async def test_a_rejected_point_is_stored_with_its_reason_and_can_be_retried(local):
     clock = ManualClock(time=1_700_000_000.0)
     async with opened(local, clock) as outbox:
         await add_durably(outbox, [point(value) for value in range(3)])
@@ -252,7 +252,7 @@ async def test_a_rejected_point_is_set_aside_with_its_reason_and_can_be_sent_aga
         assert await outbox.rejected() == []
 
 
-async def test_what_is_set_aside_is_bounded_and_the_oldest_goes(local, monkeypatch):
+async def test_rejected_points_are_bounded_and_the_oldest_is_dropped(local, monkeypatch):
     monkeypatch.setattr(point_tables, "MOST_REJECTED", 3)
     clock = ManualClock()
     async with opened(local, clock) as outbox:
@@ -266,7 +266,7 @@ async def test_what_is_set_aside_is_bounded_and_the_oldest_goes(local, monkeypat
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EIO])
-async def test_while_the_disk_takes_nothing_points_leave_from_memory(local, blocks, caplog, error):
+async def test_while_the_disk_fails_points_are_sent_from_memory(local, blocks, caplog, error):
     clock = ManualClock()
     async with opened(local, clock) as outbox, in_tasks(outbox):
         clock.watch(outbox._worker)
@@ -307,9 +307,7 @@ def no_file_grows(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-async def test_a_full_disk_stops_no_point_of_the_log_and_no_point_is_lost_when_that_is_full(
-    local, path, small_log
-):
+async def test_a_full_disk_does_not_stop_the_log_and_loses_no_point(local, path, small_log):
     clock = ManualClock()
     async with opened(local, clock) as outbox:
         wal = path.with_name(f"{path.name}-wal")
@@ -328,7 +326,7 @@ async def test_a_full_disk_stops_no_point_of_the_log_and_no_point_is_lost_when_t
         assert await values(outbox) == list(range(5, 40))
 
 
-async def test_memory_is_bounded_series_are_thinned_before_anything_is_dropped(local, blocks):
+async def test_memory_is_bounded_by_thinning_before_dropping(local, blocks):
     async with opened(local, ManualClock(), buffer=1000) as outbox:
         blocks.error = errno.EIO
         special = [point(f"event {number}", 1000.0 + number, category="event") for number in range(50)]
@@ -353,7 +351,7 @@ async def test_memory_is_bounded_series_are_thinned_before_anything_is_dropped(l
         assert outbox.unsaved == 0
 
 
-async def test_what_the_database_has_makes_room_in_memory_first(local, blocks):
+async def test_delivered_points_make_room_in_memory(local, blocks):
     async with opened(local, ManualClock(), buffer=20) as outbox:
         blocks.error = errno.EIO
         with pytest.raises(LocalStoreError):
@@ -369,7 +367,7 @@ async def test_what_the_database_has_makes_room_in_memory_first(local, blocks):
         assert (await values(outbox), outbox.undelivered) == ([0, *range(15, 21)], 7)
 
 
-async def test_what_makes_room_in_memory_while_it_is_sent_is_counted_once(local, blocks):
+async def test_a_point_thinned_in_memory_while_it_is_sent_is_counted_once(local, blocks):
     """Or the count would say that fewer wait than do, and nobody would look for the last of them."""
     async with opened(local, ManualClock(), buffer=20) as outbox:
         blocks.error = errno.EIO
@@ -385,7 +383,7 @@ async def test_what_makes_room_in_memory_while_it_is_sent_is_counted_once(local,
         assert (await values(outbox), outbox.undelivered, outbox.sendable) == ([20], 1, 1)
 
 
-async def test_a_file_that_another_program_holds_is_waited_for(local, path, small_log):
+async def test_points_wait_in_memory_while_another_program_locks_the_file(local, path, small_log):
     await local.read(lambda file: file.execute("PRAGMA busy_timeout = 0"))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -402,7 +400,7 @@ async def test_a_file_that_another_program_holds_is_waited_for(local, path, smal
             assert (outbox.fault, await values(outbox)) == (None, list(range(16)))
 
 
-async def test_a_flush_that_is_cut_short_loses_nothing(outbox):
+async def test_a_cancelled_flush_loses_nothing(outbox):
     outbox.add(point(1))
     flush = asyncio.create_task(outbox.flush(), name="flush")
     await asyncio.sleep(0)
@@ -413,7 +411,7 @@ async def test_a_flush_that_is_cut_short_loses_nothing(outbox):
     assert outbox.sendable == 1
 
 
-async def test_a_process_killed_in_the_middle_of_writing_has_kept_every_acknowledged_point(path):
+async def test_a_process_killed_while_writing_loses_no_acknowledged_point(path):
     for round_number in range(5):
         acknowledged = await write_until_killed(path, acks=30 + 17 * round_number)
         async with opened_at(path, ManualClock()) as outbox:
@@ -443,7 +441,7 @@ async def write_until_killed(path: Path, acks: int) -> set[str]:
     return ids | {line.split()[2] for line in whole_lines if line.endswith("\n")}
 
 
-async def test_points_added_while_a_commit_fails_stay_behind_those_it_was_for(local, blocks):
+async def test_points_added_during_a_failing_commit_stay_in_order(local, blocks):
     async with opened(local, ManualClock()) as outbox:
         blocks.error = errno.EIO
         outbox.add(point(1))
@@ -458,7 +456,7 @@ async def test_points_added_while_a_commit_fails_stay_behind_those_it_was_for(lo
         assert await values(outbox) == [1, 2, 3]
 
 
-async def test_each_variable_stays_in_its_order_whatever_is_written_meanwhile(local, small_log):
+async def test_each_variable_stays_in_order_while_points_move(local, small_log):
     """Batches leave while the log is written, is full, and moves."""
     shipped: dict[str, list[int]] = defaultdict(list)
     async with opened(local, ManualClock()) as outbox:
@@ -475,7 +473,7 @@ async def test_each_variable_stays_in_its_order_whatever_is_written_meanwhile(lo
     }
 
 
-async def test_what_moves_while_the_file_is_read_is_not_overtaken(outbox, local, monkeypatch):
+async def test_points_that_move_while_the_file_is_read_stay_in_order(outbox, local, monkeypatch):
     usual = local.read
 
     async def read_before_more_comes(function: Any) -> Any:
@@ -493,9 +491,7 @@ async def test_what_moves_while_the_file_is_read_is_not_overtaken(outbox, local,
     assert [entry.point.value for entry in first] + await values(outbox) == list(range(9))
 
 
-async def test_a_move_that_is_cut_short_and_done_all_the_same_is_not_done_twice(
-    local, path, small_log, monkeypatch
-):
+async def test_a_cancelled_move_that_was_committed_is_not_repeated(local, path, small_log, monkeypatch):
     clock, usual = ManualClock(), local.write
     begun, gate = asyncio.Event(), threading.Event()
 
@@ -531,7 +527,7 @@ async def add_many(outbox: Outbox, number: int) -> None:
     await outbox.flush()
 
 
-async def test_what_is_deleted_twice_takes_no_point_with_it_that_came_between(outbox):
+async def test_deleting_a_row_twice_deletes_no_newer_point(outbox):
     """Two that tell the file of the same rows, and a point between them, all in one commit."""
     await outbox.add_with(point(1), lambda _: None)
     sent = await outbox.next_batch(10)
@@ -542,7 +538,7 @@ async def test_what_is_deleted_twice_takes_no_point_with_it_that_came_between(ou
     assert outbox.undelivered == 1
 
 
-async def test_rows_from_before_the_start_are_deleted_twice_and_take_no_point_with_them_either(local):
+async def test_deleting_a_row_from_before_the_start_twice_deletes_no_newer_point(local):
     async with opened(local, ManualClock()) as outbox:
         await outbox.add_with(point(1), lambda _: None)
     async with opened(local, ManualClock()) as outbox:
@@ -569,7 +565,7 @@ def season(number: int) -> Iterator[DataPoint]:
             yield point("growd started", 1e9 + at, "restart", category="event")
 
 
-async def test_near_its_budget_the_file_is_thinned_and_all_that_matters_stays(local, path, monkeypatch):
+async def test_near_its_budget_the_file_is_thinned_and_extremes_stay(local, path, monkeypatch):
     looked_at: list[int] = []
 
     def counted(points: Any, width: float) -> set[int]:
@@ -601,7 +597,7 @@ async def test_near_its_budget_the_file_is_thinned_and_all_that_matters_stays(lo
             assert extreme(one.value for one in after) == extreme(one.value for one in before)
 
 
-async def test_where_thinning_gives_no_room_the_oldest_are_dropped_and_counted(local, monkeypatch, caplog):
+async def test_without_room_after_thinning_the_oldest_are_dropped_and_counted(local, monkeypatch, caplog):
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     made = [point(value, 1e9 + value, "air_temperature", is_desired=True) for value in range(6000)]
     async with opened(local, ManualClock(), buffer=len(made), budget=0.2) as outbox:
@@ -613,7 +609,7 @@ async def test_where_thinning_gives_no_room_the_oldest_are_dropped_and_counted(l
     assert caplog.text.count("dropping the oldest") == 1
 
 
-async def test_a_row_that_holds_no_point_does_not_stop_the_thinning(local, monkeypatch):
+async def test_an_unreadable_row_does_not_stop_thinning(local, monkeypatch):
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     async with opened(local, ManualClock(), buffer=10_000, budget=0.2) as outbox:
         await add_durably(outbox, [point(value, 1e9 + value) for value in range(1000)])
@@ -624,7 +620,7 @@ async def test_a_row_that_holds_no_point_does_not_stop_the_thinning(local, monke
         assert outbox.undelivered == len(await values(outbox)) == 5000 - outbox.dropped - outbox.thinned
 
 
-async def test_thinning_that_takes_hours_is_no_standstill(local, monkeypatch):
+async def test_thinning_for_hours_does_not_trip_the_watchdog(local, monkeypatch):
     """As that of a season on a slow card, which begins anew with each start."""
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     now, thin, stuck = [0.0], point_tables.thin, []
@@ -650,7 +646,7 @@ async def test_thinning_that_takes_hours_is_no_standstill(local, monkeypatch):
     assert stuck == []
 
 
-async def test_what_else_the_file_holds_may_be_more_than_the_budget(local, monkeypatch):
+async def test_other_content_of_the_file_may_exceed_the_budget(local, monkeypatch):
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     await local.save_state("recipe", "x" * 100_000)
     async with asyncio.timeout(30), opened(local, ManualClock(), buffer=10_000, budget=0.05) as outbox:
@@ -660,7 +656,7 @@ async def test_what_else_the_file_holds_may_be_more_than_the_budget(local, monke
         assert outbox.fault is None
 
 
-async def test_a_row_whose_type_a_bad_card_changed_is_read_all_the_same(local):
+async def test_a_row_whose_type_a_bad_card_changed_is_read(local):
     async with opened(local, ManualClock()) as outbox:
         for value in range(3):
             await outbox.add_with(point(value), lambda _: None)
@@ -670,7 +666,7 @@ async def test_a_row_whose_type_a_bad_card_changed_is_read_all_the_same(local):
         assert await values(outbox) == [0, 1, 2]
 
 
-async def test_what_was_refused_goes_before_what_the_database_has_not_seen(local, monkeypatch):
+async def test_rejected_points_are_dropped_before_waiting_ones(local, monkeypatch):
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     async with opened(local, ManualClock(), buffer=10_000, budget=0.4) as outbox:
         await add_durably(outbox, [point(value, 1e9 + value, "t", is_desired=True) for value in range(1500)])
@@ -685,7 +681,7 @@ async def test_what_was_refused_goes_before_what_the_database_has_not_seen(local
         assert outbox.rejected_count == len(await outbox.rejected(2000))
 
 
-async def test_what_the_database_got_while_it_was_dropped_takes_no_later_point_with_it(local, monkeypatch):
+async def test_delivering_a_dropped_row_deletes_no_newer_point(local, monkeypatch):
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 8192)
     async with opened(local, ManualClock(), buffer=10_000, budget=0.05) as outbox:
         await outbox.add_with(point(1, variable="restart", category="event"), lambda _: None)
@@ -699,7 +695,7 @@ async def test_what_the_database_got_while_it_was_dropped_takes_no_later_point_w
         assert outbox.undelivered == 1
 
 
-async def test_what_is_thinned_while_it_is_sent_is_counted_once(local, monkeypatch):
+async def test_a_row_thinned_while_it_is_sent_is_counted_once(local, monkeypatch):
     """Or the count would say that nothing is left in the file while there is, and nobody would look."""
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     async with opened(local, ManualClock(), buffer=10_000, budget=0.2) as outbox:

@@ -82,14 +82,14 @@ def test_the_first_page_is_small_and_later_ones_are_large():
     assert read(rows, ViewRange())[1] == 1 + 3  # 100, 2 000, 2 000, 900
 
 
-def test_pages_of_large_rows_have_few():
+def test_pages_of_large_rows_are_short():
     way = ViewPages(ViewRange())
     way.query()
     way.take(answer([row(number, "d", text="x" * 100_000) for number in range(100)]))
     assert told(way.query())["limit"] == str(10 + 1)
 
 
-def test_the_first_query_has_what_the_caller_asked_for():
+def test_the_first_query_has_the_parameters_of_the_range():
     selection = ViewRange("%5B1%5D", ("endkey=[2]", "inclusive_end=false"), True, 3, 7)
     assert ViewPages(selection).query() == (
         "reduce=false&limit=7&endkey=[2]&inclusive_end=false&descending=true&startkey=%5B1%5D&skip=3"
@@ -105,17 +105,17 @@ def test_later_queries_begin_at_the_last_row_and_leave_the_index_alone():
     )
 
 
-def test_it_goes_on_behind_a_row():
+def test_it_resumes_behind_a_row():
     rows = [row(number, "d") for number in range(9)]
     assert read(rows, ViewRange(), RowPosition("4", "d"))[0] == rows[5:]
     assert read(rows[:4] + rows[5:], ViewRange(), RowPosition("4", "d"))[0] == rows[5:]  # it is deleted
 
 
-def test_a_limit_of_none_asks_nothing():
+def test_a_limit_of_0_is_done_at_once():
     assert ViewPages(ViewRange(limit=0)).done
 
 
-def test_fewer_rows_are_asked_for_down_to_one():
+def test_the_number_of_rows_can_be_reduced_to_one():
     way = ViewPages(ViewRange())
     asked = [told(way.query())["limit"]]
     while way.ask_for_fewer():
@@ -136,7 +136,7 @@ def test_fewer_rows_are_asked_for_down_to_one():
         b'{"rows":["\\ud8',
     ],
 )
-def test_what_is_no_page_is_refused(body):
+def test_an_answer_that_is_no_page_is_refused(body):
     way = ViewPages(ViewRange())
     way.query()
     with pytest.raises(PageError, match="no page of a view"):
@@ -145,7 +145,7 @@ def test_what_is_no_page_is_refused(body):
 
 
 @pytest.mark.parametrize(("descending", "docid"), [(False, "a"), (True, "c")])
-def test_a_server_that_does_not_begin_at_the_document_is_found_out(descending, docid):
+def test_a_page_that_begins_at_another_document_is_refused(descending, docid):
     way = ViewPages(ViewRange(descending=descending), RowPosition("1", "b"))
     way.query()
     with pytest.raises(PageError, match="does not begin a page"):
@@ -182,11 +182,11 @@ def test_the_greatest_id_of_each_key_is_taken(size, keys, selection):
     assert [row.value for row in found] == expected
 
 
-def test_a_page_is_worked_on_in_slices():
+def test_a_page_is_split_into_slices():
     assert [len(part) for part in slices([msgspec.Raw(b"1")] * 250)] == [100, 100, 50]
 
 
-def test_a_row_that_goes_meanwhile_lets_in_no_row_beyond_the_limit_and_the_way_ends():
+def test_a_row_deleted_meanwhile_does_not_exceed_the_limit():
     rows = [row(number, f"d{number:03}") for number in range(300)]
     way = ViewPages(ViewRange(limit=200))
     found = way.take(page(rows, way.query(), descending=False))

@@ -166,7 +166,7 @@ test_a_log_against_its_model = LogMachine.TestCase
 
 
 @pytest.mark.parametrize("block", [512, 4096])
-def test_a_last_frame_torn_at_any_sector_is_no_damage_and_costs_nothing_acknowledged(block):
+def test_a_last_frame_torn_at_any_sector_loses_nothing_acknowledged(block):
     blocks = FakeBlocks(64, block)
     log = PointLog(blocks)
     made = points(20)
@@ -189,7 +189,7 @@ def test_a_last_frame_torn_at_any_sector_is_no_damage_and_costs_nothing_acknowle
         assert PointLog(blocks).recovered == {21: new}
 
 
-def test_a_damaged_block_costs_its_points_alone_and_is_told():
+def test_a_damaged_block_loses_only_its_points_and_is_reported():
     blocks = FakeBlocks(32, 512)
     log = PointLog(blocks)
     made = points(60)
@@ -207,7 +207,7 @@ def test_a_damaged_block_costs_its_points_alone_and_is_told():
         assert again.damage == ("3 of its points can't be read" if first >= 9 else "")
 
 
-def test_any_bit_that_changed_is_noticed():
+def test_any_changed_bit_is_detected():
     blocks = FakeBlocks(8, 512)
     log = PointLog(blocks)
     made = points(3)
@@ -223,7 +223,7 @@ def test_any_bit_that_changed_is_noticed():
         assert again.damage == "1 of its points can't be read"
 
 
-def test_a_log_that_is_full_to_the_last_block_can_be_emptied():
+def test_a_full_log_can_be_emptied():
     blocks = FakeBlocks(8, 512)
     log = PointLog(blocks)
     made = []
@@ -242,7 +242,7 @@ def test_a_log_that_is_full_to_the_last_block_can_be_emptied():
     assert len(PointLog(blocks).recovered) == 1
 
 
-def test_what_is_too_large_for_the_log_is_refused_and_changes_nothing():
+def test_a_frame_too_large_for_the_log_is_refused():
     blocks = FakeBlocks(32, 512)
     log = PointLog(blocks)
     made = points(2)
@@ -253,7 +253,7 @@ def test_what_is_too_large_for_the_log_is_refused_and_changes_nothing():
     assert PointLog(blocks).recovered == dict(enumerate(made, 1))
 
 
-def test_after_a_clean_close_nothing_comes_back():
+def test_after_a_clean_close_released_points_stay_away():
     blocks = FakeBlocks(32, 512)
     log = PointLog(blocks)
     log.append(texts(points(5)), 0)
@@ -265,7 +265,7 @@ def test_after_a_clean_close_nothing_comes_back():
     assert len(blocks.writes) == written  # there was nothing to say
 
 
-def test_a_write_that_failed_and_was_done_all_the_same_does_not_pass_for_the_newest():
+def test_a_failed_write_that_reached_the_disk_is_not_the_newest_frame():
     """The disk refused it, other points went to the start of the file instead, and then the power went."""
     blocks = FakeBlocks(16, 512)
     log = PointLog(blocks)
@@ -332,7 +332,7 @@ def test_a_file_of_another_size_is_read(path, cut):
 
 
 @pytest.mark.parametrize("refused", ["open", "read"])
-def test_a_file_system_without_direct_writes_will_do(path, monkeypatch, refused):
+def test_a_file_system_without_direct_writes_works(path, monkeypatch, refused):
     usual_open, usual_read = os.open, os.preadv
 
     def without_direct(name: Any, flags: int, *rest: int) -> int:
@@ -355,7 +355,7 @@ def test_a_file_system_without_direct_writes_will_do(path, monkeypatch, refused)
     assert opened[max(opened)] & os.O_DSYNC  # each write is on the disk when it returns, in either way
 
 
-def test_on_a_card_of_large_sectors_whole_sectors_are_written(path, monkeypatch):
+def test_a_card_with_large_sectors_gets_whole_sectors(path, monkeypatch):
     usual = os.preadv
     monkeypatch.setattr(
         os, "preadv", lambda d, buffers, at: 0 if len(buffers[0]) == 512 else usual(d, buffers, at)
@@ -384,7 +384,7 @@ def test_a_write_of_half_a_frame_is_an_error(path, monkeypatch):
     assert log.last == 0
 
 
-def test_a_disk_that_takes_little_at_a_time_gets_the_whole_file(path, monkeypatch):
+def test_short_writes_are_continued_when_the_file_is_made(path, monkeypatch):
     usual = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda d, b, at: usual(d, b[:5000], at))
     BlockFile.open(path, 40960).close()
@@ -408,7 +408,7 @@ VALUES = st.one_of(
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(VALUES, st.text(min_size=1, max_size=5), st.booleans()), max_size=8))
-def test_points_come_back_as_they_were(values):
+def test_points_are_read_as_they_were_written(values):
     made = [MAKER.make("é", name, value, 1e9, is_manual=manual) for value, name, manual in values]
     blocks = FakeBlocks(64, 512)
     PointLog(blocks).append(texts(made), 0)
@@ -417,7 +417,7 @@ def test_points_come_back_as_they_were(values):
     assert [type(point.value) for point in found] == [type(point.value) for point in made]
 
 
-def test_a_log_from_a_disk_of_smaller_sectors_is_read_and_written_on():
+def test_a_log_from_a_disk_with_smaller_sectors_is_continued():
     small = FakeBlocks(16, 4096)
     small.block = 512
     log = PointLog(small)
@@ -433,7 +433,7 @@ def test_a_log_from_a_disk_of_smaller_sectors_is_read_and_written_on():
     assert list(PointLog(small).recovered.values()) == made + more
 
 
-def test_the_note_is_that_of_the_newest_frame_also_when_the_log_is_full():
+def test_the_note_is_that_of_the_newest_frame():
     blocks = FakeBlocks(6, 512)
     log = PointLog(blocks)
     longest = "n" * point_log.MOST_NOTE

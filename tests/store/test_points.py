@@ -13,7 +13,7 @@ from growd.store.errors import InvalidPointError
 from growd.store.points import PointMaker
 
 
-def test_a_document_has_the_six_members_and_its_id():
+def test_a_document_has_six_members_and_its_id():
     point = PointMaker("0123456789ab").make(
         "environment_1", "air_humidity", 61.5, 1_700_000_000.25, is_desired=False
     )
@@ -39,14 +39,14 @@ def test_ids_sort_by_time_name_the_device_and_never_repeat():
     assert len(same_moment) == 1000
 
 
-def test_devices_are_told_apart():
+def test_each_device_has_its_own_id():
     devices = {PointMaker.new_device() for _ in range(100)}
     assert len(devices) == 100
     assert {len(device) for device in devices} == {12}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, [1], {"a": 1}])
-def test_values_that_json_or_the_views_have_no_place_for_are_refused(value):
+def test_values_that_json_or_the_views_can_not_hold_are_refused(value):
     with pytest.raises(InvalidPointError, match="value must be") as caught:
         PointMaker("d").make("e", "v", value, 0.0, is_desired=False)
     assert caught.value.field == "value"
@@ -69,6 +69,6 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
 
 @given(st.one_of(FINITE, st.integers(), st.text(), st.booleans(), st.none()), st.floats(0, 4e9))
-def test_every_point_is_json_and_comes_back_as_it_was(value, timestamp):
+def test_every_point_is_valid_json(value, timestamp):
     document = PointMaker("d").make("e", "v", value, timestamp, is_desired=True).document()
     assert json.loads(json.dumps(document, allow_nan=False)) == document

@@ -119,7 +119,7 @@ def lay(folder: Path, files: dict[str, bytes]) -> None:
         (folder / name).write_bytes(content)
 
 
-async def test_whenever_the_power_goes_what_was_promised_is_there_once(tmp_path, disk_folder, monkeypatch):
+async def test_a_power_cut_at_any_moment_loses_no_acknowledged_write(tmp_path, disk_folder, monkeypatch):
     try:
         sqlite_library()
     except OSError as error:

@@ -72,7 +72,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
             yield rig
 
 
-async def test_points_wait_for_each_other_while_nobody_reads(rig):
+async def test_points_wait_for_a_batch_while_no_client_reads(rig):
     await rig.measure(1)
     await rig.clock.advance(300)
     await rig.measure(2)
@@ -83,14 +83,14 @@ async def test_points_wait_for_each_other_while_nobody_reads(rig):
     assert rig.stored() == [0, 1, 2]
 
 
-async def test_a_reader_begins_once_the_database_has_what_is_older(rig):
+async def test_a_reader_starts_once_older_points_are_delivered(rig):
     await rig.measure(1)
     await rig.clock.advance(6)
     async with rig.shipper.reading():
         assert rig.stored() == [0, 1]
 
 
-async def test_while_somebody_reads_points_leave_within_seconds(rig):
+async def test_while_a_client_reads_points_leave_within_seconds(rig):
     async with rig.shipper.reading():
         await rig.measure(1)
         await rig.clock.advance(4)
@@ -102,7 +102,7 @@ async def test_while_somebody_reads_points_leave_within_seconds(rig):
     assert rig.stored() == [0, 1]
 
 
-async def test_points_that_wait_already_are_due_sooner_for_a_reader_who_comes(rig):
+async def test_a_new_reader_makes_waiting_points_due_sooner(rig):
     await rig.measure(1)
     await rig.clock.advance(1)
     async with rig.shipper.reading():
@@ -110,7 +110,7 @@ async def test_points_that_wait_already_are_due_sooner_for_a_reader_who_comes(ri
         await rig.until_shipped()
 
 
-async def test_a_reader_makes_nothing_slower(rig):
+async def test_a_reader_delays_no_batch(rig):
     rig.shipper._max_age = 2.0
     async with rig.shipper.reading():
         await rig.measure(1)
@@ -118,7 +118,7 @@ async def test_a_reader_makes_nothing_slower(rig):
         await rig.until_shipped()
 
 
-async def test_a_second_reader_may_go_while_the_first_reads_on(rig):
+async def test_a_second_reader_may_end_before_the_first(rig):
     async with rig.shipper.reading():
         async with rig.shipper.reading():
             pass
@@ -127,7 +127,7 @@ async def test_a_second_reader_may_go_while_the_first_reads_on(rig):
         await rig.until_shipped()
 
 
-async def test_a_reader_is_not_held_up_by_a_database_that_hangs_or_fails(rig, monkeypatch):
+async def test_a_database_that_hangs_or_fails_does_not_block_readers(rig, monkeypatch):
     monkeypatch.setattr(module, "CATCH_UP_S", 0.01)
     rig.server.script.extend([never, status(503)])
     await rig.measure(1)
@@ -154,7 +154,7 @@ async def door(points: str) -> AsyncIterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize("path", ["/db", "/db/_all_docs?x=/", "//db/_changes", "/d%62/1", "/db?a=b"])
-async def test_a_request_for_the_points_is_a_reading(path):
+async def test_a_request_for_the_points_counts_as_reading(path):
     async with door("db") as (address, noted), aiohttp.ClientSession() as session:
         async with session.get(URL(address + path, encoded=True)) as answer:
             assert answer.status == 503  # there is no database
@@ -162,7 +162,7 @@ async def test_a_request_for_the_points_is_a_reading(path):
 
 
 @pytest.mark.parametrize("path", ["/", "/dbs", "/other/db", "/_all_dbs?key=db"])
-async def test_any_other_request_is_none(path):
+async def test_other_requests_do_not_count_as_reading(path):
     async with door("db") as (address, noted), aiohttp.ClientSession() as session:
         async with session.get(URL(address + path, encoded=True)) as answer:
             assert answer.status == 503  # there is no database
@@ -207,7 +207,7 @@ async def shown(panel: Client, asked: str) -> list[float]:
 
 
 @pytest.mark.parametrize("asked", ["&stale=update_after", "&stale=ok", "&update=false", "&update=lazy"])
-async def test_a_view_that_may_be_stale_has_the_points_of_until_five_seconds_ago(rig, database_server, asked):
+async def test_a_view_asked_with_stale_has_points_older_than_five_seconds(rig, database_server, asked):
     async with panel_on(rig, database_server) as panel:
         for value in (1, 2):  # not only the first time, when there is no index yet
             await rig.measure(value)
@@ -215,7 +215,7 @@ async def test_a_view_that_may_be_stale_has_the_points_of_until_five_seconds_ago
             assert (await shown(panel, asked))[0] == value
 
 
-async def test_nothing_falls_between_a_view_and_the_feed_that_begins_after_it(rig, database_server):
+async def test_no_point_is_missing_between_a_view_and_a_following_feed(rig, database_server):
     async with panel_on(rig, database_server) as panel, asyncio.timeout(20):
         await rig.measure(1)
         await rig.clock.advance(4.9)

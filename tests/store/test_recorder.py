@@ -123,7 +123,7 @@ async def test_a_measured_value_becomes_a_point(rig):
     ]
 
 
-async def test_what_the_rule_compares_is_what_is_stored(rig):
+async def test_the_rule_compares_rounded_values(rig):
     for value in (400.4, 404.6):  # as stored 400 and 405: more than 1 % apart
         await rig.publish(CO2, value)
         await rig.clock.advance(6)
@@ -133,7 +133,7 @@ async def test_what_the_rule_compares_is_what_is_stored(rig):
     assert await rig.values() == [400.0, 405.0, 400.0]
 
 
-async def test_the_storage_rule_holds_for_each_topic_by_itself(rig):
+async def test_each_topic_has_its_own_storage_rule(rig):
     for step in range(21):
         await rig.publish(CO2, 400.0)
         await rig.publish("environment_2/measured/air_carbon_dioxide", 500.0 + 100 * step)
@@ -156,7 +156,7 @@ async def test_a_value_that_is_not_ok_is_never_stored(rig, quality):
     ]
 
 
-async def test_a_change_of_quality_is_always_stored_and_so_is_the_first_good_value_after_it(rig):
+async def test_a_change_of_quality_and_the_first_good_value_after_it_are_stored(rig):
     qualities = [Quality.OK, Quality.STALE, Quality.STALE, Quality.FAULT, Quality.OK, Quality.OK]
     for quality in qualities:
         await rig.publish(CO2, 400.0 if quality is Quality.OK else None, quality)
@@ -170,7 +170,7 @@ async def test_a_change_of_quality_is_always_stored_and_so_is_the_first_good_val
     ]
 
 
-async def test_a_command_that_swings_with_each_dose_is_stored_by_the_tenth(rig):
+async def test_a_command_that_swings_with_each_dose_has_a_band_of_a_tenth(rig):
     for value in (0.03, 0.12, 0.0, 0.14, 1.0):
         await rig.publish("environment_1/commanded/air_carbon_dioxide", value)
         await rig.clock.advance(6)
@@ -189,7 +189,7 @@ async def test_a_command_is_stored_as_it_changes_and_its_end_as_null(rig):
     assert [point["is_manual"] for point in points] == [False, False, False, True]
 
 
-async def test_a_command_by_hand_that_its_controller_repeats_is_marked(rig):
+async def test_an_override_that_the_controller_repeats_is_marked_manual(rig):
     async with in_tasks(DirectController(rig.bus, "environment_1", "air_temperature", override_s=20)):
         await rig.publish(WANTED, 0.5)
         await rig.clock.advance(10)
@@ -207,14 +207,14 @@ async def test_a_command_by_hand_that_its_controller_repeats_is_marked(rig):
     ]
 
 
-async def test_a_note_is_an_event_given_by_hand(rig):
+async def test_a_note_becomes_a_manual_event(rig):
     await rig.publish(NOTES, "watered", node=rig.client)
     (point,) = await rig.stored()
     assert (point["category"], point["variable"], point["value"]) == ("event", "note", "watered")
     assert point["is_manual"] is True
 
 
-async def test_what_a_client_enters_is_on_the_disk_when_it_is_answered_and_each_of_it(rig, tmp_path):
+async def test_each_entry_of_a_client_is_durable_when_it_is_answered(rig, tmp_path):
     values = (6.1, 6.1, 6.1001)  # in one second, and nearer than the dead band
     assert [await rig.post(PH, value) for value in values] == ["", "", ""]
     assert await rig.post(NOTES, "watered") == ""
@@ -243,13 +243,13 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-async def test_entries_of_clients_that_come_together_share_a_write(rig, writes):
+async def test_simultaneous_entries_of_clients_share_a_write(rig, writes):
     await asyncio.gather(*(rig.post(NOTES, str(number)) for number in range(50)))
     assert sum(writes) == 50
     assert len(writes) <= 2
 
 
-async def test_a_client_hears_that_the_disk_does_not_take_its_entry(rig, writes):
+async def test_a_client_gets_an_error_if_the_disk_refuses_its_entry(rig, writes):
     writes.append(-1)
     with pytest.raises(
         NotKeptError, match=r"it can't be written to the disk: points\.log: No space left on device"
@@ -259,7 +259,7 @@ async def test_a_client_hears_that_the_disk_does_not_take_its_entry(rig, writes)
     assert await rig.values() == ["watered"]
 
 
-async def test_a_client_hears_that_nothing_is_recorded_at_the_end(rig, tmp_path):
+async def test_a_client_gets_an_error_while_growd_stops(rig, tmp_path):
     (tmp_path / "other").mkdir()
     async with opened_at(tmp_path / "other" / "growd.sqlite3", rig.clock) as outbox:
         ended = Rig(outbox, rig.clock)
@@ -272,7 +272,7 @@ async def test_a_client_hears_that_nothing_is_recorded_at_the_end(rig, tmp_path)
             await ended.post(NOTES, "watered")
 
 
-async def test_a_message_that_can_be_no_point_is_counted_and_ends_nothing(rig):
+async def test_an_invalid_message_is_counted_and_does_not_end_the_recorder(rig):
     await rig.publish(EVENTS, {"kind": "", "source": "a", "message": "b"})
     await rig.publish(CO2, 412.0)
     assert await rig.values() == [412]
@@ -288,7 +288,7 @@ async def test_each_event_is_a_point_of_its_kind(rig):
     assert told(await rig.stored()) == [("event", "fault", "scd30_1: no answer")] * 2
 
 
-async def test_what_is_configured_for_a_variable_holds_for_it(rig):
+async def test_the_configured_rule_of_a_variable_applies_to_it(rig):
     rule = config.StorageRuleOptions(absolute_band=50, minimum_interval_s=0)
     settings = config.Store(maximum_interval_s=60.0, variable={"air_carbon_dioxide": rule})
     of_it = StorageRule(VARIABLES["air_carbon_dioxide"], settings)
@@ -323,7 +323,7 @@ async def test_a_desired_value_is_stored_when_it_changes(rig):
     assert all(point["is_desired"] and not point["is_manual"] for point in points)
 
 
-async def test_a_set_point_given_again_after_its_release_is_a_change(rig):
+async def test_a_set_point_repeated_after_its_release_is_stored(rig):
     await rig.publish(WANTED, 20.0)
     await rig.publish(WANTED, None, Quality.STALE)
     await rig.publish(WANTED, None, Quality.STALE)
@@ -331,7 +331,7 @@ async def test_a_set_point_given_again_after_its_release_is_a_change(rig):
     assert [point["value"] for point in await rig.stored()] == [20.0, None, 20.0]
 
 
-async def test_what_a_client_measured_or_set_by_hand_is_marked(rig):
+async def test_measurements_and_set_points_of_clients_are_marked_manual(rig):
     http = rig.client
     await rig.publish(CO2, 400.0, node=http)
     await rig.publish(WANTED, 20.0, node=http)

@@ -114,7 +114,7 @@ async def test_start_and_end_of_a_run_are_one_document(rig):
     assert [row["id"] for row in rows] == [BEGUN["_id"]]
 
 
-async def test_while_the_database_is_away_it_waits_also_over_a_restart(rig):
+async def test_a_document_waits_for_the_database_over_a_restart(rig):
     rig.is_away = True
     async with rig.on():
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
@@ -144,7 +144,7 @@ async def test_it_tries_again_after_a_delay_that_grows(rig, caplog):
     assert len([record for record in caplog.records if "waits for the database" in record.message]) == 1
 
 
-async def test_a_file_that_is_not_there_for_a_moment_is_waited_for(rig):
+async def test_a_missing_local_file_is_retried(rig):
     """As in the midst of an update."""
     rig.is_away, rig.fault = True, DesignFileError("map.js can't be read")
     async with rig.on():
@@ -156,7 +156,7 @@ async def test_a_file_that_is_not_there_for_a_moment_is_waited_for(rig):
     assert without_revision(await rig.stored()) == BEGUN
 
 
-async def test_a_document_that_was_brought_before_a_kill_is_not_brought_twice(rig):
+async def test_a_document_written_before_a_kill_is_not_written_twice(rig):
     async with rig.on():
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
         await rig.brought()
@@ -167,7 +167,7 @@ async def test_a_document_that_was_brought_before_a_kill_is_not_brought_twice(ri
         assert (await rig.stored())["_rev"] == revision
 
 
-async def test_one_that_somebody_changed_meanwhile_is_told_anew(rig, monkeypatch):
+async def test_a_document_changed_by_another_client_is_replaced(rig, monkeypatch):
     async with rig.on():
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
         await rig.brought()
@@ -187,7 +187,7 @@ async def test_one_that_somebody_changed_meanwhile_is_told_anew(rig, monkeypatch
     assert without_revision(await rig.stored()) == ENDED
 
 
-async def test_one_that_the_database_refuses_holds_up_no_other(rig):
+async def test_a_refused_document_blocks_no_other(rig):
     async with rig.on():
         bad = BEGUN | {"_id": "0", "recipe_id": ""}  # the first of them
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, bad)
@@ -199,7 +199,7 @@ async def test_one_that_the_database_refuses_holds_up_no_other(rig):
 
 
 @pytest.mark.parametrize("broken", [{"environment": ""}, {"recipe_id": 5}, {"started": "x"}, {"ended": "x"}])
-async def test_the_database_refuses_a_document_that_is_none_of_a_run(rig, broken):
+async def test_the_database_refuses_documents_that_are_no_runs(rig, broken):
     await rig.prepare()
     with pytest.raises(CouchRefusedError, match="must be"):
         await rig.couch.put(rig.names.runs, BEGUN | broken)

@@ -111,7 +111,7 @@ async def test_a_request_that_fails_is_tried_again_and_nothing_is_lost_or_stored
     assert await rig.outbox.rejected() == []
 
 
-async def test_nobody_listening_for_a_while(rig):
+async def test_points_arrive_after_a_refused_connection(rig):
     await rig.server.stop()
     await add_durably(rig.outbox, points(range(5)))
     shipper = rig.shipper()
@@ -137,7 +137,7 @@ async def test_a_failure_is_logged_once_and_the_recovery_once(rig, caplog):
     assert lines[1].startswith("the database stores points again, after ")
 
 
-async def test_one_bad_document_is_set_aside_and_holds_up_nobody(rig):
+async def test_one_bad_document_is_rejected_and_blocks_no_other(rig):
     await add_durably(rig.outbox, points(range(20)))
     rig.server.refuse = {
         7: {"error": "forbidden", "reason": "no such variable"},
@@ -154,7 +154,7 @@ async def test_one_bad_document_is_set_aside_and_holds_up_nobody(rig):
 
 
 @pytest.mark.parametrize(("code", "bad"), [(413, {3}), (400, {0, 9}), (400, {15}), (500, {6})])
-async def test_a_batch_refused_for_what_is_in_it_is_halved_until_the_document_is_found(rig, code, bad):
+async def test_a_refused_batch_is_halved_until_the_document_is_found(rig, code, bad):
     await add_durably(rig.outbox, points(range(16)))
     rig.server.script.extend([status_if(bad, code)] * 60)
     await rig.ship_all(rig.shipper(max_batch=16))
@@ -165,7 +165,7 @@ async def test_a_batch_refused_for_what_is_in_it_is_halved_until_the_document_is
 
 
 @pytest.mark.parametrize("code", [400, 413, 500])
-async def test_a_server_that_takes_nothing_at_all_is_not_believed(rig, code):
+async def test_a_server_that_refuses_everything_causes_no_rejections(rig, code):
     await add_durably(rig.outbox, points(range(16)))
     rig.server.script.extend([status(code)] * 200)
     shipper = rig.shipper()
@@ -176,7 +176,7 @@ async def test_a_server_that_takes_nothing_at_all_is_not_believed(rig, code):
     assert sorted(rig.written()) == list(range(16))
 
 
-async def test_a_document_refused_for_a_reason_that_may_pass_is_tried_again(rig):
+async def test_a_transient_refusal_is_retried(rig):
     await add_durably(rig.outbox, points(range(4)))
     rig.server.refuse = {1: {"error": "internal_server_error", "reason": "shard busy"}}
     shipper = rig.shipper()
@@ -190,7 +190,7 @@ async def test_a_document_refused_for_a_reason_that_may_pass_is_tried_again(rig)
     assert await rig.outbox.rejected() == []
 
 
-async def test_a_document_that_never_passes_while_others_do_is_set_aside(rig):
+async def test_a_document_that_never_passes_while_others_do_is_rejected(rig):
     rig.server.refuse = {1: {"error": "unknown_error", "status": 500, "reason": "it breaks the server"}}
     await add_durably(rig.outbox, points(range(2)))
     shipper = rig.shipper()
@@ -224,7 +224,7 @@ async def test_points_leave_when_the_batch_is_full_or_old_enough(rig):
         assert rig.server.batches == [4, 5]
 
 
-async def test_other_numbers_hold_for_what_waits_already(rig):
+async def test_new_batch_sizes_apply_to_waiting_points(rig):
     shipper = rig.shipper(batch=5, max_age=600)
     async with in_tasks(shipper):
         await rig.clock.settle()
@@ -239,13 +239,13 @@ async def test_other_numbers_hold_for_what_waits_already(rig):
         assert rig.server.batches == [2, 2]
 
 
-async def test_what_piled_up_leaves_at_once_in_large_batches(rig):
+async def test_a_backlog_leaves_at_once_in_large_batches(rig):
     await add_durably(rig.outbox, points(range(25)))
     await rig.ship_all(rig.shipper(batch=5, max_batch=10))
     assert rig.server.batches == [10, 10, 5]
 
 
-async def test_the_database_is_prepared_before_the_first_batch_and_again_when_it_is_gone(rig):
+async def test_a_missing_database_is_prepared_again(rig):
     prepared: list[int] = []
 
     async def prepare() -> None:
@@ -280,7 +280,7 @@ def mixed(values: range) -> list[DataPoint]:
     ]
 
 
-async def test_commands_qualities_and_events_go_into_a_database_of_their_own(rig):
+async def test_commands_qualities_and_events_go_into_their_own_database(rig):
     await add_durably(rig.outbox, mixed(range(3)))
     await rig.ship_all(rig.shipper())
     assert rig.server.paths == ["/db/_bulk_docs", "/environmental_event/_bulk_docs"]
@@ -289,7 +289,7 @@ async def test_commands_qualities_and_events_go_into_a_database_of_their_own(rig
     assert forms == [{"is_desired"}] * 3 + [{"category"}] * 3
 
 
-async def test_a_database_that_fails_after_the_other_took_its_part_costs_and_doubles_nothing(rig):
+async def test_a_failure_between_the_two_databases_loses_and_doubles_nothing(rig):
     rig.server.script.extend([FaultyServer.serve_step, status(503), answer_lost])
     await add_durably(rig.outbox, mixed(range(3)))
     await rig.ship_all(rig.shipper())
@@ -324,7 +324,7 @@ async def test_an_account_that_may_not_write_events_loses_and_delays_no_point(ri
     assert {*rig.written()[4:]} == {1000, 1001}
 
 
-async def test_a_long_pause_ends_when_the_database_is_known_to_be_back(rig):
+async def test_a_long_pause_ends_when_the_database_is_up(rig):
     rig.server.script.append(status(503))
     await add_durably(rig.outbox, points(range(3)))
     shipper = rig.shipper(first_backoff=3600, max_backoff=3600)
@@ -336,7 +336,7 @@ async def test_a_long_pause_ends_when_the_database_is_known_to_be_back(rig):
     assert rig.written() == [0, 1, 2]
 
 
-async def test_a_database_that_comes_back_while_it_is_tried_in_vain_is_tried_again_at_once(rig):
+async def test_a_database_that_comes_up_during_a_try_is_tried_again_at_once(rig):
     await add_durably(rig.outbox, points(range(3)))
     shipper = rig.shipper(first_backoff=3600, max_backoff=3600)
 
@@ -349,7 +349,7 @@ async def test_a_database_that_comes_back_while_it_is_tried_in_vain_is_tried_aga
     assert rig.written() == [0, 1, 2]
 
 
-async def test_draining_ships_what_waits_and_keeps_to_its_deadline(rig):
+async def test_draining_sends_waiting_points_within_its_deadline(rig):
     shipper = rig.shipper()
     await add_durably(rig.outbox, points(range(3)))
     assert await shipper.drain(5) == 0
@@ -365,7 +365,7 @@ async def test_draining_ships_what_waits_and_keeps_to_its_deadline(rig):
     assert await shipper.drain(5) == 0
 
 
-async def test_points_of_the_log_are_shipped_whatever_becomes_of_the_local_file(rig):
+async def test_points_of_the_log_are_sent_without_the_local_file(rig):
     local = rig.outbox._local
     await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
     await add_durably(rig.outbox, points(range(3)))
@@ -373,7 +373,7 @@ async def test_points_of_the_log_are_shipped_whatever_becomes_of_the_local_file(
     assert rig.written() == [0, 1, 2]
 
 
-async def test_a_fault_of_the_local_file_is_survived(rig):
+async def test_a_fault_of_the_local_file_is_made_up_for(rig):
     for point in points(range(3)):
         await rig.outbox.add_with(point, lambda _: None)
     local = rig.outbox._local
@@ -392,7 +392,7 @@ async def test_a_fault_of_the_local_file_is_survived(rig):
     assert rig.written() == [0, 1, 2, 3, 4]
 
 
-async def test_a_refusal_that_can_not_be_written_holds_up_nobody_and_is_made_up_for(rig):
+async def test_a_rejection_that_can_not_be_written_blocks_no_other(rig):
     rig.server.refuse = {value: {"error": "forbidden", "reason": "no"} for value in (1, 4)}
     for point in points(range(3)):
         await rig.outbox.add_with(point, lambda _: None)
@@ -411,7 +411,7 @@ async def test_a_refusal_that_can_not_be_written_holds_up_nobody_and_is_made_up_
     assert await local.read(point_tables.count) == 0
 
 
-async def test_a_refusal_that_can_not_be_written_keeps_nobody_busy(rig, monkeypatch):
+async def test_a_rejection_that_can_not_be_written_causes_no_busy_loop(rig, monkeypatch):
     """It is nothing to ship: whoever takes it for that goes round without end, and nobody else comes on."""
     rig.server.refuse = {value: {"error": "forbidden", "reason": "no"} for value in range(3)}
     await add_durably(rig.outbox, points(range(3)))
@@ -443,7 +443,7 @@ class Time:
         return self.now
 
 
-async def test_a_database_that_is_away_for_days_and_one_with_nothing_to_take_are_no_standstill(rig):
+async def test_long_outages_and_idle_times_do_not_trip_the_watchdog(rig):
     time = Time()
     liveness = Liveness(monotonic=time)
     rig.couch = Couch(rig.session, "http://127.0.0.1:1")  # nobody listens there
@@ -461,7 +461,7 @@ async def test_a_database_that_is_away_for_days_and_one_with_nothing_to_take_are
         assert rig.outbox.undelivered == 3
 
 
-async def test_a_database_that_can_not_be_prepared_for_days_is_no_standstill(rig):
+async def test_a_setup_that_fails_for_days_does_not_trip_the_watchdog(rig):
     time, tries = Time(), 0
     liveness = Liveness(monotonic=time)
 
@@ -477,7 +477,7 @@ async def test_a_database_that_can_not_be_prepared_for_days_is_no_standstill(rig
             time.now += SHIPPING_S / 2
 
 
-async def test_a_backlog_that_takes_hours_is_no_standstill(rig, monkeypatch):
+async def test_a_backlog_of_hours_does_not_trip_the_watchdog(rig, monkeypatch):
     time, stuck = Time(), []
     liveness = Liveness(monotonic=time)
     send = rig.couch.bulk_docs
@@ -495,7 +495,7 @@ async def test_a_backlog_that_takes_hours_is_no_standstill(rig, monkeypatch):
     assert stuck == []
 
 
-async def test_a_request_that_never_comes_back_is_a_standstill(rig, monkeypatch):
+async def test_a_request_that_hangs_trips_the_watchdog(rig, monkeypatch):
     time = Time()
     liveness = Liveness(monotonic=time)
     asked = asyncio.Event()

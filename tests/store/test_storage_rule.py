@@ -76,7 +76,7 @@ def test_between_the_intervals_a_value_is_stored_exactly_when_it_left_the_band(s
             last = (now, float(value))
 
 
-def test_zero_is_a_value_like_any_other():
+def test_zero_is_an_ordinary_value():
     rule = StorageRule(VARIABLES["light_illuminance"])
     assert rule.admits(0.0, 0.0)
     assert [rule.admits(0.0, now) for now in range(5, 600, 5)] == [False] * 119
@@ -85,7 +85,7 @@ def test_zero_is_a_value_like_any_other():
     assert rule.admits(0.0, 610.0)
 
 
-def test_of_the_two_bands_the_larger_wins():
+def test_the_larger_of_the_two_bands_applies():
     rule = StorageRule(CO2)
     assert rule.admits(100, 0)
     assert not rule.admits(101.9, 10)  # within 2 ppm
@@ -95,7 +95,7 @@ def test_of_the_two_bands_the_larger_wins():
     assert rule.admits(10_101, 50)
 
 
-def test_without_a_band_every_change_counts_and_no_change_does_not():
+def test_without_a_band_every_change_is_stored():
     rule = StorageRule(PLAIN)
     assert [rule.admits(value, 10.0 * at) for at, value in enumerate([1, 1, 1.5, 1.5, True, False])] == [
         True, False, True, False, True, True,

@@ -72,7 +72,7 @@ async def rigged(path: Path) -> AsyncIterator[Rig]:
         yield Rig(daemon, outbox, shipper, server, clock)
 
 
-async def test_what_the_database_refuses_is_listed_and_sent_again_when_asked(tmp_path):
+async def test_rejected_points_are_listed_and_retried(tmp_path):
     async with rigged(tmp_path / "growd.sqlite3") as rig:
         rig.server.refuse = {7: {"error": "forbidden", "reason": "no such variable"}}
         points = [MAKER.make("environment_1", "air_humidity", value, 1e9 + value) for value in range(10)]
@@ -100,7 +100,7 @@ async def test_what_the_database_refuses_is_listed_and_sent_again_when_asked(tmp
             assert rig.server.stored.keys() == {point.id for point in points}
 
 
-async def test_status_tells_of_points_that_wait_and_why(tmp_path):
+async def test_status_shows_waiting_points_and_the_reason(tmp_path):
     async with rigged(tmp_path / "growd.sqlite3") as rig:
         told = await rig.told()
         assert (told["waiting"], told["shipping"], told["saving"]) == (0, "", "")
@@ -119,7 +119,7 @@ async def test_status_tells_of_points_that_wait_and_why(tmp_path):
             assert "the database takes none, for " in printed
 
 
-async def test_a_disk_that_takes_nothing_is_a_failure(tmp_path, monkeypatch):
+async def test_a_failing_disk_is_a_failure_in_status(tmp_path, monkeypatch):
     async with rigged(tmp_path / "growd.sqlite3") as rig:
 
         def full(*_: object) -> None:
@@ -139,7 +139,7 @@ async def test_a_disk_that_takes_nothing_is_a_failure(tmp_path, monkeypatch):
             raise AssertionError
 
 
-async def test_a_file_that_can_not_be_read_is_said_by_the_services(tmp_path):
+async def test_the_services_report_an_unreadable_file(tmp_path):
     async with rigged(tmp_path / "growd.sqlite3") as rig:
 
         def drop(file: sqlite3.Connection) -> None:
@@ -152,7 +152,7 @@ async def test_a_file_that_can_not_be_read_is_said_by_the_services(tmp_path):
             assert "no such table: rejected" in printed
 
 
-def test_no_daemon_is_one_sentence(own_port):
+def test_a_missing_daemon_is_one_sentence(own_port):
     exit_status, printed = said("db", "rejected", "--url", f"http://127.0.0.1:{own_port}")
     assert (exit_status, printed.count("\n")) == (3, 1)
     assert "is it running?" in printed

@@ -39,7 +39,7 @@ def spans(points: list[DataPoint], width: float) -> list[list[DataPoint]]:
 
 @settings(max_examples=60)
 @given(POINTS, st.sampled_from(WIDTHS))
-def test_each_series_keeps_its_ends_and_extremes_and_nothing_else_goes(points, width):
+def test_each_series_keeps_its_ends_and_extremes(points, width):
     gone = thinned(points, width)
     kept = [point for index, point in enumerate(points) if index not in gone]
     assert all(is_expendable(points[index]) for index in gone)
@@ -66,5 +66,5 @@ def test_each_series_keeps_its_ends_and_extremes_and_nothing_else_goes(points, w
         (MAKER.make("e", "v", None, 0.0), False),
     ],
 )
-def test_only_numbers_that_were_measured_or_commanded_may_go(point, may_go):
+def test_only_measured_or_commanded_numbers_are_expendable(point, may_go):
     assert is_expendable(point) is may_go
