@@ -60,18 +60,17 @@ _RANGES = (  # from the finest to the widest
     _Range(_ONE_TIME_HIGH_RESOLUTION, 31),  # 1.9 lx steps up to 121 556 lx, 81 ms
 )
 _FINER_BELOW = 0.5
-"""Of the finer range's full scale: a gap to the point where it is left, so that it doesn't hunt."""
+"""Share of the finer range's full scale: hysteresis between the ranges."""
 
 MAXIMUM_LUX = _RANGES[-1].full_scale_lux
 
 
 class Bh1750:
-    """A BH1750 that picks its measurement time by itself: 0.11 lx to 121 556 lx.
+    """A BH1750 with automatic measurement time: 0.11 lx to 121 556 lx.
 
-    Every reading is a "one time" measurement with all settings sent anew, so that a chip that lost power in
-    between is read right: it would otherwise answer 0 lx. One that hangs, and gives the same counts for ever,
-    can't be told from one in steady light, least of all in the dark. The constructor does not talk to the
-    chip.
+    Every reading is a "one time" measurement that sends all settings again, since a chip that lost power
+    would answer 0 lx. A chip that hangs with constant counts looks like one in steady light. The constructor
+    does not talk to the chip.
     """
 
     def __init__(self, bus: I2CBus, *, sleep: Callable[[float], None], address: int = ADDRESS) -> None:
@@ -82,16 +81,16 @@ class Bh1750:
         self._range = len(_RANGES) - 1
 
     def read(self) -> Bh1750Sample:
-        """Measure now; blocks 0.08 s in full light, 0.7 s in the dark, 1 s when the light has changed a lot.
+        """Measure now. Blocks 0.08 s in full light, 0.7 s in the dark, 1 s after a large change of the light.
 
-        Raises `OutOfRangeError` when the widest range is saturated, `DeviceMissingError` or `TransferError`
-        when a transfer fails.
+        Raises `OutOfRangeError` if the widest range is saturated, `DeviceMissingError` or `TransferError` for
+        a failed transfer.
         """
         lux = self._measure_unsaturated()
         while self._range > 0 and lux < _FINER_BELOW * _RANGES[self._range - 1].full_scale_lux:
             self._range -= 1
             finer = self._measure()
-            if finer is None:  # the light rose in between
+            if finer is None:  # the light increased meanwhile
                 self._range += 1
                 break
             lux = finer
@@ -111,7 +110,7 @@ class Bh1750:
         return lux
 
     def _measure(self) -> float | None:
-        """Illuminance in the present range, None when it is saturated."""
+        """Illuminance in the present range, None if it is saturated."""
         chosen = _RANGES[self._range]
         self._send(_POWER_ON)
         self._send(_MEASUREMENT_TIME_HIGH_BITS | chosen.measurement_time >> 5)

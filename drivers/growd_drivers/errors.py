@@ -1,10 +1,10 @@
-"""What can go wrong with a device. Each error says it in a sentence fit for a user."""
+"""Errors of devices. Each has a sentence for the user."""
 
 from __future__ import annotations
 
 
 class DriverError(Exception):
-    """Base of all errors of this package. `device` names the part or the bus it concerns."""
+    """Base of all errors of this package. `device` is the part or the bus."""
 
     def __init__(self, sentence: str, *, device: str) -> None:
         super().__init__(sentence)
@@ -12,10 +12,10 @@ class DriverError(Exception):
 
 
 class TransferError(DriverError, OSError):
-    """A transfer failed: no acknowledge, a bad checksum, a stretched clock. Often gone at the next try.
+    """A transfer failed: no acknowledge, a bad checksum, a stretched clock. Often the next one works.
 
-    `errno` is the kernel's number (EBADMSG for a checksum that the driver found wrong); `address` is the
-    device's address on its bus, None where the whole bus is meant.
+    `errno` is the kernel's number (EBADMSG for a wrong checksum). `address` is the I2C address, None for the
+    whole bus.
     """
 
     def __init__(self, sentence: str, *, device: str, address: int | None, errno: int | None) -> None:
@@ -29,7 +29,7 @@ class DeviceMissingError(TransferError):
 
 
 class WrongDeviceError(DriverError, RuntimeError):
-    """Another device answers: it says that it is `found`, and should be `expected` (its id registers)."""
+    """Another device answers: its id register has `found` instead of `expected`."""
 
     def __init__(self, sentence: str, *, device: str, found: int, expected: int) -> None:
         super().__init__(sentence, device=device)
@@ -38,11 +38,11 @@ class WrongDeviceError(DriverError, RuntimeError):
 
 
 class NotReadyError(DriverError, RuntimeError):
-    """The device works but has no new measurement yet. Ask again later."""
+    """The device works but has no new measurement yet."""
 
 
 class OutOfRangeError(DriverError, ValueError):
-    """The device measured beyond what it can tell: `value` lies outside `minimum`..`maximum`."""
+    """The device measured a `value` outside its range, `minimum`..`maximum`."""
 
     def __init__(self, sentence: str, *, device: str, value: float, minimum: float, maximum: float) -> None:
         super().__init__(sentence, device=device)
@@ -52,7 +52,7 @@ class OutOfRangeError(DriverError, ValueError):
 
 
 class StuckError(DriverError, ValueError):
-    """The device has given the same `value` for `seconds`, longer than what it measures stands still."""
+    """The device has given the same `value` for `seconds`, which is longer than plausible."""
 
     def __init__(self, sentence: str, *, device: str, value: float, seconds: float) -> None:
         super().__init__(sentence, device=device)
@@ -61,8 +61,8 @@ class StuckError(DriverError, ValueError):
 
 
 class SettingError(DriverError, ValueError):
-    """A driver was asked for a setting that the device does not have."""
+    """The device does not have this setting."""
 
 
 class HardwareUnavailableError(DriverError, RuntimeError):
-    """This machine lacks the hardware, or the package that reaches it."""
+    """This machine lacks the hardware, or the package for it."""

@@ -1,4 +1,4 @@
-"""The seam between drivers and buses: real hardware and the simulator both come as a `Hardware`."""
+"""The buses, lines and pins below the drivers, either real or simulated."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 
 
 class Hardware:
-    """The buses and serial lines of one machine, and the time its drivers wait on.
+    """The I2C buses, serial lines and pins of one machine.
 
-    `open_serial` opens the port at a place, as `growd_drivers.serial_line.open_port` does; places such as
-    "i2c-1:0x4d" are bridges on the buses here. `clear_bus` sends nine clock pulses on an I2C bus, as
-    `growd_drivers.bus_clear.clear_bus` does. `sleep` blocks for seconds, `monotonic` counts them; both come
-    from one clock. `gpio` is the module `RPi.GPIO` or an object with its API, `pwm_files` the kernel's PWM
-    chips (without: those of /sys/class/pwm).
+    `open_serial` is as `serial_line.open_port`; places such as "i2c-1:0x4d" are bridges on the buses here.
+    `clear_bus` is as `bus_clear.clear_bus`. `sleep` and `monotonic` are of one clock. `gpio` is the module
+    `RPi.GPIO` or an object with its API, `pwm_files` the PWM chips (default: /sys/class/pwm).
     """
 
     def __init__(
@@ -54,7 +52,7 @@ class Hardware:
         self._lock = threading.Lock()
 
     def i2c(self, number: int) -> I2CBus:
-        """The I2C bus of that number, shared by all drivers on it, which opens at its first use."""
+        """The I2C bus of that number, for all drivers on it. It opens at its first use."""
         with self._lock:
             if number not in self._buses:
                 self._buses[number] = I2CBus(self._open_smbus, number=number, clear=self._clear_bus)
@@ -63,7 +61,7 @@ class Hardware:
     def serial(self, place: str, *, baud: int, timeout_s: float) -> SerialLine:
         """The serial line of a device at `place`, which opens its port at its first use.
 
-        Raises `HardwareUnavailableError` where there is one already: a line has one device.
+        Raises `HardwareUnavailableError` if the line has a device already.
         """
         with self._lock:
             if place in self._lines:
@@ -75,9 +73,9 @@ class Hardware:
             return self._lines[place]
 
     def take_over(self, name: str) -> None:
-        """Make a bus or line this thread's own from now on, for the one that had it hangs.
+        """Give a bus or line to this thread, since a call of its former thread hangs.
 
-        `name` is a bus such as "i2c-1", with the lines of all bridges on it, or the place of a serial line.
+        `name` is a bus such as "i2c-1", with the lines of its bridges, or the place of a serial line.
         """
         with self._lock:
             buses = [bus for number, bus in self._buses.items() if name == f"i2c-{number}"]
@@ -90,12 +88,12 @@ class Hardware:
             line.take_over()
 
     def recoveries(self, name: str) -> int:
-        """How often the bus of that name, as `take_over` knows it, was cleared and opened again."""
+        """How often the bus of that name was cleared and opened again."""
         with self._lock:
             return sum(bus.recoveries for number, bus in self._buses.items() if name == f"i2c-{number}")
 
     def close(self) -> None:
-        """Close all buses and lines. Drivers with outputs are closed before, by their owner."""
+        """Close all buses and lines. The owner of drivers with outputs closes them before."""
         with self._lock:
             while self._lines:
                 self._lines.popitem()[1].close()
@@ -104,9 +102,9 @@ class Hardware:
 
 
 def open_hardware(*, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> Hardware:
-    """The hardware of the Raspberry Pi this runs on.
+    """The hardware of this Raspberry Pi.
 
-    Raises `HardwareUnavailableError` on another machine, or where the GPIO package is not installed.
+    Raises `HardwareUnavailableError` on another machine, or without the GPIO package.
     """
     from smbus2 import SMBus  # noqa: PLC0415  only real hardware opens /dev
 
@@ -116,7 +114,7 @@ def open_hardware(*, sleep: Callable[[float], None], monotonic: Callable[[], flo
 def gpio_module() -> GpioModule:
     """The module `RPi.GPIO`, of RPi.GPIO or rpi-lgpio.
 
-    Raises `HardwareUnavailableError` on another machine, or where the package is not installed.
+    Raises `HardwareUnavailableError` on another machine, or without the package.
     """
     try:
         from RPi import GPIO  # noqa: PLC0415  it refuses to be imported off a Pi

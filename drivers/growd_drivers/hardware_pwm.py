@@ -1,15 +1,13 @@
-"""Output pins whose pulse width a PWM peripheral of the processor makes: exact, and at no cost.
+"""Output pins with hardware PWM: pulses from a peripheral of the processor.
 
 Source: Linux, Documentation/driver-api/pwm.rst ("Using PWMs with the sysfs interface"); drivers/pwm/core.c,
-pwm-bcm2835.c (Pi 1 to 4) and pwm-rp1.c (Pi 5) for what a pin does in between. The pins are given to the
-peripheral at boot, by `dtoverlay=pwm-2chan` in config.txt. From then on
+pwm-bcm2835.c (Pi 1 to 4) and pwm-rp1.c (Pi 5). `dtoverlay=pwm-2chan` in config.txt gives the pins to the
+peripheral at boot. From then on
 
-- they must not be set up as GPIO: that takes a pin away from the peripheral. So nothing here is passed on to
-  the GPIO package for them;
-- a pin is low until its channel is enabled. An inverted lamp is lit from boot until the daemon starts, unless
-  its circuit is dark at a low pin: no program can help that;
-- a channel that runs goes on when its program has ended, by whatever. So it is left exported and enabled: to
-  give it back would make its pin low, which lights an inverted lamp.
+- they must not be set up as GPIO, which would take them away from the peripheral;
+- a pin is low until its channel is enabled, so an inverted lamp is lit from boot until growd starts;
+- a running channel goes on after its program has ended. It is left exported and enabled: unexporting it would
+  make the pin low, which lights an inverted lamp.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
+from growd_drivers.gpio import GpioWrapper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,20 +32,20 @@ _CHANNELS_BY_COUNT: Final = {
     2: {12: 0, 13: 1, 18: 0, 19: 1},  # BCM2835 to BCM2711: the overlay's README
     4: {12: 0, 13: 1, 18: 2, 19: 3},  # RP1 peripherals: GPIO functions, PWM0
 }
-_FIRST_PERIOD_NS: Final = 5_000_000  # of a channel that has none yet: `PwmLight`'s 200 Hz
+_FIRST_PERIOD_NS: Final = 5_000_000  # for a new channel: `PwmLight`'s 200 Hz
 _NS_PER_S: Final = 1_000_000_000
-_PATIENCE_S: Final = 1.0  # until udev has given the group gpio the files of a channel just exported
+_PATIENCE_S: Final = 1.0  # until udev has given the files of a new channel to the group gpio
 _POLL_S: Final = 0.05
 
 
 class PwmFiles(Protocol):
-    """What is used of /sys/class/pwm; paths are below it."""
+    """Files below /sys/class/pwm."""
 
     def read(self, path: str, /) -> str:
         """The text of a file. Raises OSError."""
 
     def write(self, path: str, text: str, /) -> None:
-        """Write a file that is there. Raises OSError."""
+        """Write an existing file. Raises OSError."""
 
 
 class SysfsFiles:
@@ -60,8 +59,10 @@ class SysfsFiles:
         return (self._root / path).read_text(encoding="ascii")
 
     def write(self, path: str, text: str, /) -> None:
-        """As `PwmFiles`; in one write, as sysfs wants it."""
-        descriptor = os.open(self._root / path, os.O_WRONLY)  # neither made nor read: export can't be
+        """As `PwmFiles`, in one write, which sysfs requires."""
+        descriptor = os.open(
+            self._root / path, os.O_WRONLY
+        )  # without O_CREAT or O_RDWR, which `export` refuses
         try:
             os.write(descriptor, text.encode("ascii"))
         finally:
@@ -69,10 +70,10 @@ class SysfsFiles:
 
 
 def channels_on(chip: int, files: PwmFiles) -> dict[int, Place]:
-    """The chip and channel of each pin (BCM) on the header that pwmchip`chip` can drive.
+    """The chip and channel of each header pin (BCM) that pwmchip`chip` can drive.
 
-    A Pi 5 is told by the number of its channels. Its chip has the number 2 in Linux 6.6 and 0 in 6.12, and
-    one more such chip drives the fan. Raises `HardwareUnavailableError` where there is no such chip.
+    A Pi 5 is recognised by its number of channels. Its chip has the number 2 in Linux 6.6 and 0 in 6.12;
+    another such chip drives the fan. Raises `HardwareUnavailableError` without such a chip.
     """
     try:
         with _explained(chip):
@@ -88,13 +89,12 @@ def channels_on(chip: int, files: PwmFiles) -> dict[int, Place]:
     return {pin: (chip, channel) for pin, channel in _CHANNELS_BY_COUNT[count].items()}
 
 
-class HardwarePwmGpio:
-    """RPi.GPIO's API, where the pins (BCM) of `channels` are those of a PWM chip and channel each.
+class HardwarePwmGpio(GpioWrapper):
+    """RPi.GPIO's API, where each pin (BCM) in `channels` is driven by a PWM chip and channel.
 
-    All other pins are those of `gpio`. A steady level of such a pin is a duty cycle of 0 or 100 %. When the
-    frequency of a running channel changes, it may have a wrong duty cycle for one period: sysfs takes one
-    number at a time. Failures are OSError with a sentence that says what to do. Raises `SettingError` where
-    two pins have one channel: they would always be alike.
+    Other pins are those of `gpio`. A steady level is a duty cycle of 0 or 100 %. After a change of frequency
+    the duty cycle may be wrong for one period, since sysfs takes one number at a time. Failures are OSError
+    with advice. Raises `SettingError` if two pins share a channel.
     """
 
     def __init__(
@@ -106,39 +106,29 @@ class HardwarePwmGpio:
         files: PwmFiles | None = None,
     ) -> None:
         _check_channels(channels)
-        self.BCM = gpio.BCM
-        self.OUT = gpio.OUT
-        self._gpio = gpio
+        super().__init__(gpio)
         files = files or SysfsFiles()
         self._channels = {pin: _Channel(files, *place, sleep=sleep) for pin, place in channels.items()}
-
-    def setmode(self, mode: int, /) -> None:
-        """Number the other pins as the processor does (BCM)."""
-        self._gpio.setmode(mode)
-
-    def setwarnings(self, enabled: bool, /) -> None:  # noqa: FBT001  RPi.GPIO's signature
-        """Warn of other pins that are already in use, or not."""
-        self._gpio.setwarnings(enabled)
 
     def setup(self, channel: int, direction: int, *, initial: int) -> None:
         """Make a pin an output at a level."""
         if channel in self._channels:
             self._channels[channel].drive(float(bool(initial)))
         else:
-            self._gpio.setup(channel, direction, initial=initial)
+            self.gpio.setup(channel, direction, initial=initial)
 
     def output(self, channel: int, value: int, /) -> None:
         """Drive a pin low (0) or high (1)."""
         if channel in self._channels:
             self._channels[channel].drive(float(bool(value)))
         else:
-            self._gpio.output(channel, value)
+            self.gpio.output(channel, value)
 
     def PWM(self, channel: int, frequency: float, /) -> PwmLike:  # noqa: N802  RPi.GPIO's name
         """A PWM on an output pin, not yet started."""
         if channel in self._channels:
             return SysfsPwm(self._channels[channel], frequency)
-        return self._gpio.PWM(channel, frequency)
+        return self.gpio.PWM(channel, frequency)
 
 
 class SysfsPwm:
@@ -155,17 +145,17 @@ class SysfsPwm:
         self.ChangeDutyCycle(dutycycle)
 
     def ChangeDutyCycle(self, dutycycle: float, /) -> None:  # noqa: N802  RPi.GPIO's name
-        """Go on with another duty cycle in percent; does nothing before `start`, and after `stop`."""
+        """Set the duty cycle in percent; no effect before `start` or after `stop`."""
         if self._is_running:
             self._channel.drive(dutycycle / 100.0, self._period_ns)
 
     def stop(self) -> None:
-        """End; the channel goes on as it is: a pin that went low would flash an inverted lamp."""
+        """End; the channel keeps running: a low pin would flash an inverted lamp."""
         self._is_running = False
 
 
 class _Channel:
-    """One channel: its directory appears when it is exported."""
+    """One channel. Its directory appears when it is exported."""
 
     def __init__(self, files: PwmFiles, chip: int, number: int, *, sleep: Callable[[float], None]) -> None:
         self._files = files
@@ -176,7 +166,7 @@ class _Channel:
         self._is_fresh = False
 
     def drive(self, high: float, period_ns: int | None = None) -> None:
-        """Have the pin high for that fraction of the time, 0..1. Without a period, that of before is kept."""
+        """Drive the pin high for a fraction of the time, 0..1. Without a period, keep the present one."""
         with _explained(self._chip, self._number):
             if not self._is_exported():
                 self._export()
@@ -195,9 +185,8 @@ class _Channel:
         self._is_fresh = True
 
     def _set(self, high: float, period_ns: int | None) -> None:
-        """In an order in which the kernel takes each step: no period of 0, no duty beyond the period."""
-        # The kernel may remember a 1 from before the export, which switched the peripheral off: another 1
-        # would not reach it.
+        """In an order that the kernel accepts: no period of 0, no duty beyond the period."""
+        # After an export the peripheral is off, but the kernel may still have enable = 1 and ignore a 1.
         if self._is_fresh and self._read("enable") == "1":
             self._write("enable", "0")
         self._is_fresh = False
@@ -234,7 +223,7 @@ class _Channel:
 
 @contextmanager
 def _explained(chip: int, channel: int = 0) -> Iterator[None]:
-    """Say what to do about what the kernel refused."""
+    """Add advice to an error of the kernel."""
     try:
         yield
     except OSError as error:

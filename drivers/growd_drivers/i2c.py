@@ -1,7 +1,6 @@
-"""One I2C bus for all drivers on it, in the shape of CircuitPython's `busio.I2C`, over smbus2.
+"""One I2C bus for all drivers on it, with the API of CircuitPython's `busio.I2C`, over smbus2.
 
-Everything on one physical bus runs in one thread: `try_lock` keeps drivers apart that follow each other in
-that thread, it does not make the bus safe to share between threads.
+Everything on one bus runs in one thread. `try_lock` does not make the bus safe for several threads.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ Writable = bytearray | memoryview
 
 
 class SMBusLike(Protocol):
-    """What is used of `smbus2.SMBus`."""
+    """The part of `smbus2.SMBus` that is used here."""
 
     def i2c_rdwr(self, *i2c_msgs: i2c_msg) -> None:
         """One transaction: start, the messages with repeated starts between, stop."""
 
     def close(self) -> None:
-        """Give the bus back."""
+        """Close the bus."""
 
 
 FIRST_ADDRESS, LAST_ADDRESS = 0x08, 0x77
 """The 7-bit addresses that are not reserved (NXP UM10204, section 3.1.12)."""
 
-_NO_ACKNOWLEDGE = {errno.EREMOTEIO, errno.ENXIO}  # i2c-bcm2835 says the first, other adapters the second
+_NO_ACKNOWLEDGE = {errno.EREMOTEIO, errno.ENXIO}  # of i2c-bcm2835, and of other adapters
 _REASONS = {
     errno.EREMOTEIO: "does not answer",
     errno.ENXIO: "does not answer",
@@ -46,19 +45,19 @@ _REASONS = {
     errno.EOWNERDEAD: "can't be reached: another thread has taken the bus over",
 }
 _HUNG = {errno.ETIMEDOUT, errno.EAGAIN}
-"""A line that some chip holds low: no transfer ends, or none can begin."""
+"""A chip holds a line low."""
 
 
 def cannot_clear(number: int) -> None:
-    """For a bus whose clock can't be pulsed. Raises OSError."""
-    raise OSError(errno.ENOTSUP, f"there is no way to the clock of I2C bus {number}")
+    """Raise OSError, for a bus whose clock can't be pulsed."""
+    raise OSError(errno.ENOTSUP, f"the clock of I2C bus {number} can't be pulsed")
 
 
 class I2CBus:
-    """`busio.I2C` over an `smbus2.SMBus` (or what behaves like one), which is opened when needed.
+    """`busio.I2C` over an `smbus2.SMBus`, which is opened when needed.
 
-    A transfer that ends because a line is held low closes the bus; the next one has nine clock pulses sent by
-    `clear(number)`, where that can be done (it raises OSError where not), and opens the bus again.
+    A transfer that fails because a line is held low closes the bus. The next one calls `clear(number)`, which
+    sends nine clock pulses or raises OSError, and opens the bus again.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class I2CBus:
         self._labels: dict[int, str] = {}
 
     def label(self, address: int, device: str) -> None:
-        """Errors of this address name `device` from now on."""
+        """Name the device at an address in errors."""
         self._labels[address] = device
 
     def name_of(self, address: int) -> str:
@@ -89,20 +88,20 @@ class I2CBus:
         return f"{self._labels.get(address, 'the device')} at {address:#04x} on I2C bus {self.number}"
 
     def try_lock(self) -> bool:
-        """Take the bus if it is free; never waits. Raises `TransferError` in a thread that lost the bus."""
+        """Lock the bus if it is free, without waiting. Raises `TransferError` after a takeover."""
         if not self._is_ours():
             raise self._error(None, errno.EOWNERDEAD)
         return self._lock.acquire(blocking=False)
 
     def unlock(self) -> None:
-        """Give the bus to the next driver."""
+        """Unlock the bus."""
         if self._is_ours():
             self._lock.release()
 
     def take_over(self) -> None:
-        """Make the bus this thread's own from now on, for the one that had it hangs in a transfer.
+        """Give the bus to this thread, since a transfer of its former thread hangs.
 
-        The other thread's further transfers raise `TransferError`. The bus is cleared and opened again.
+        The other thread's transfers raise `TransferError` from now on. The bus is cleared and opened again.
         """
         self._thread = threading.get_ident()
         self._lock = threading.Lock()
@@ -112,9 +111,8 @@ class I2CBus:
     def writeto(self, address: int, buffer: Readable, *, start: int = 0, end: int | None = None) -> None:
         """Write `buffer[start:end]` and a stop. An empty buffer only asks for an acknowledge.
 
-        The Pi 5's adapter (i2c-designware) can't send an empty message: there it does nothing, and the
-        transfer that follows finds out. Raises `DeviceMissingError` where nothing acknowledges,
-        `TransferError` for other failures.
+        On the Pi 5 (i2c-designware), which can't send an empty message, that does nothing. Raises
+        `DeviceMissingError` without an acknowledge, `TransferError` for other failures.
         """
         data = bytes(memoryview(buffer)[start:end])
         try:
@@ -151,7 +149,7 @@ class I2CBus:
         part[:] = bytes(answer)
 
     def scan(self) -> list[int]:
-        """The addresses that acknowledge, in rising order."""
+        """The addresses that acknowledge, in ascending order."""
         return [address for address in range(FIRST_ADDRESS, LAST_ADDRESS + 1) if self._acknowledges(address)]
 
     def close(self) -> None:
@@ -186,7 +184,7 @@ class I2CBus:
                 self._is_hung = True
                 self._drop()
             raise self._error(address, error.errno) from error
-        if not self._is_ours():  # what comes late must not go into a buffer that is another thread's by now
+        if not self._is_ours():  # the buffer belongs to another thread by now
             raise self._error(address, errno.EOWNERDEAD)
 
     def _opened(self, address: int) -> SMBusLike:
@@ -202,7 +200,7 @@ class I2CBus:
                 raise HardwareUnavailableError(
                     _why_not_opened(self.number, error), device=f"i2c-{self.number}"
                 ) from error
-            if not self._is_ours():  # it took so long that another thread has the bus by now
+            if not self._is_ours():  # another thread took the bus over meanwhile
                 smbus.close()
                 raise self._error(address, errno.EOWNERDEAD)
             self._smbus = smbus
@@ -212,13 +210,13 @@ class I2CBus:
         if self._is_hung:
             self._is_hung = False
             self.recoveries += 1
-            with suppress(OSError):  # where it can't be done, opening it again may do, or the chip lets go
+            with suppress(OSError):  # opening the bus again may be enough
                 self._clear(self.number)
 
     def _drop(self) -> None:
         smbus, self._smbus = self._smbus, None
         if smbus is not None:
-            with suppress(OSError):  # it is given up, whatever its end says
+            with suppress(OSError):  # it is given up anyway
                 smbus.close()
 
     def _error(self, address: int | None, number: int | None) -> TransferError:

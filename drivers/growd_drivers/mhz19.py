@@ -1,8 +1,8 @@
 """Winsen MH-Z19B, MH-Z19C and MH-Z16: carbon dioxide, over a serial line.
 
-Sources: "MH-Z19B CO2 Module User's Manual" 1.0 (the frames, in "Commands"; warm-up and calibration, in
-"Notes"), those of the MH-Z19C and MH-Z16, which speak the same frames. The command 0x99, which sets the
-range, is as the MH-Z19B's manual of March 2017 has it, by ESPEasy's account: 1.0 has the value elsewhere.
+Sources: "MH-Z19B CO2 Module User's Manual" 1.0 ("Commands" for frames, "Notes" for warm-up and calibration);
+the manuals of the MH-Z19C and MH-Z16, which have the same frames; ESPEasy for the command 0x99 (range) of the
+MH-Z19B manual of March 2017, since 1.0 has its value in another place.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 BAUD: Final = 9600
 ANSWER_S: Final = 0.4
-"""Real seconds, for what takes a frame's 9 ms; a reading waits so long `_MOST_READS` times at most."""
+"""Time limit of one read in real seconds; a frame takes 9 ms. A reading has at most `_MOST_READS`."""
 
-WARM_UP_S: Final = 180.0  # "Preheat time: 3 min"; the MH-Z19C's 1 min is within it
+WARM_UP_S: Final = 180.0  # "Preheat time: 3 min"; the MH-Z19C needs 1 min
 RANGES_PPM: Final = (2000, 5000, 10_000)
-ZERO_POINT_PPM: Final = 400  # what the zero point means: fresh air
+ZERO_POINT_PPM: Final = 400  # fresh air
 MINIMUM_SPAN_PPM: Final = 1000  # "lower than 1000 ppm is not suitable as span"
 STUCK_AFTER_S: Final = 4 * 3600.0
 
@@ -45,9 +45,9 @@ _RANGE: Final = 0x99  # with 32 bits in the bytes 4 to 7
 _MOST_READS: Final = 4
 
 _WARM_UP_PPM: Final = frozenset({388, 400, 410, 555})
-"""What parts have been seen to give while they warm up. No manual has a status byte that would tell."""
+"""Constants that parts have been seen to send during the warm-up. No manual has a status byte for it."""
 _JUMP_PPM: Final = 30
-"""The response time (T90 < 120 s) lets no reading jump so far between two, a few seconds apart."""
+"""A larger step than the response time (T90 < 120 s) allows between two readings."""
 _CONSTANT_S: Final = 60.0
 _SILENCE_S: Final = 10.0
 
@@ -60,19 +60,18 @@ class Mhz19Sample:
 
 
 class Mhz19:
-    """An MH-Z19 with a range of `range_ppm` (2000, 5000 or 10 000, as far as the part has it:
-    one that has not goes on to its own end, and says so as a reading).
+    """An MH-Z19 with a range of `range_ppm`: 2000, 5000 or 10 000, if the part supports it.
 
-    Its automatic baseline takes the lowest value of a day for fresh air (400 ppm): wrong in a closed or
-    enriched chamber ("not suitable for agriculture greenhouse"), so it is off unless asked for. Range and
-    baseline are sent whenever the sensor may have been switched on; it can't be asked for either.
+    Its automatic baseline takes the lowest value of a day for fresh air (400 ppm), which is wrong in a closed
+    or enriched chamber ("not suitable for agriculture greenhouse"). Range and baseline can't be read back, so
+    they are sent whenever the sensor may have been switched on.
 
-    A sensor that is switched on gives plausible constants for 3 minutes, and its frames do not tell. So a
-    reading counts only 3 minutes after the sensor was first heard, or heard again after it was unplugged or
-    silent for 10 s, or after it jumped onto one of these constants; and not while it stays on one.
+    During its warm-up of 3 minutes the sensor sends plausible constants. So there is no reading for 3 minutes
+    after its first answer, after it was unplugged or silent for 10 s, and after a jump onto one of these
+    constants; nor while it stays on one. A value that is unchanged for `stuck_after_s` is a fault. All times
+    are of `monotonic`.
 
-    `stuck_after_s` seconds of one unchanged value are a fault. All these are seconds of `monotonic`. The
-    constructor does not talk to the sensor; it raises `SettingError` for a range that no such sensor has.
+    The constructor does not talk to the sensor. It raises `SettingError` for an invalid range.
     """
 
     BAUD = BAUD
@@ -105,10 +104,9 @@ class Mhz19:
     def read(self) -> Mhz19Sample:
         """The present measurement.
 
-        Raises `NotReadyError` while the sensor warms up, `DeviceMissingError` when nothing answers,
-        `TransferError` when what answers is no frame, `OutOfRangeError` at the end of the range and at 0,
-        `StuckError` when the value has not changed for too long, `HardwareUnavailableError` when the port
-        may not be used.
+        Raises `NotReadyError` during the warm-up, `DeviceMissingError` without an answer, `TransferError` for
+        an invalid answer, `OutOfRangeError` at the end of the range and at 0, `StuckError` for a value that
+        has not changed for too long, `HardwareUnavailableError` for a port that may not be used.
         """
         ppm = self._heard()
         now = self._monotonic()
@@ -122,24 +120,24 @@ class Mhz19:
         self._check_unstuck(ppm, now)
         return Mhz19Sample(float(ppm))
 
-    def set_self_calibration(self, on: bool) -> None:  # noqa: FBT001  named for what it sets, as RPi.GPIO does
+    def set_self_calibration(self, on: bool) -> None:  # noqa: FBT001  its only argument
         """Switch the automatic baseline on or off. Raises as `read` for the line."""
         self._is_self_calibrating = on
         self._send_self_calibration()
 
     def calibrate_zero(self) -> None:
-        """Take the air that the sensor has been in for 20 minutes for fresh air, 400 ppm.
+        """Calibrate the zero point: the air of the last 20 minutes is fresh air, 400 ppm.
 
-        Raises `NotReadyError` before the sensor is known to be warm, or as `read` for the line.
+        Raises `NotReadyError` before the end of the warm-up, and as `read` for the line.
         """
         self._check_warm_for_calibration()
         self._line.send(_command(_ZERO))
         self._expect(ZERO_POINT_PPM)
 
     def calibrate_span(self, span_ppm: int) -> None:
-        """Take the air that the sensor has been in for 20 minutes for `span_ppm`, after the zero point.
+        """Calibrate the span, after the zero point: the air of the last 20 minutes has `span_ppm`.
 
-        Raises `SettingError` outside 1000 ppm to the end of the range, or as `calibrate_zero`.
+        Raises `SettingError` outside 1000 ppm to the end of the range, and as `calibrate_zero`.
         """
         if not MINIMUM_SPAN_PPM <= span_ppm <= self._range_ppm:
             sentence = f"span_ppm must be {MINIMUM_SPAN_PPM}..{self._range_ppm}, not {span_ppm}"
@@ -149,7 +147,7 @@ class Mhz19:
         self._expect(span_ppm)
 
     def _expect(self, ppm: int) -> None:
-        """A jump to this value comes from a calibration, and not from a sensor that was switched on."""
+        """Accept a jump to this value, which comes from a calibration and not from a power-on."""
         self._last_ppm, self._unchanged_since = ppm, self._monotonic()
 
     def _heard(self) -> int:
@@ -163,7 +161,7 @@ class Mhz19:
             raise
 
     def _ask(self) -> int:
-        """Ask, and read on until a whole frame is found; what stands around it is skipped."""
+        """Ask, and read until there is a whole frame. Other bytes are skipped."""
         self._line.send(_command(_READ))
         received = b""
         for _ in range(_MOST_READS):
@@ -225,7 +223,7 @@ class Mhz19:
 
     def _check_warm_for_calibration(self) -> None:
         if not self._is_warm:
-            sentence = f"{self._line.name} is not known to be warm: it can't be calibrated yet"
+            sentence = f"{self._line.name} has not warmed up: it can't be calibrated yet"
             raise NotReadyError(sentence, device=self._device)
 
     def _check_range(self, range_ppm: int) -> None:
@@ -253,7 +251,7 @@ def _command(command: int, *data: int) -> bytes:
 
 
 def _ppm_in(received: bytes) -> int | None:
-    """The value of the first whole answer with a right checksum, wherever it begins."""
+    """The value of the first whole answer with a right checksum, at any position."""
     for start in range(len(received) - _FRAME_LENGTH + 1):
         frame = received[start : start + _FRAME_LENGTH]
         if frame[:2] == bytes([_START, _READ]) and frame[8] == checksum(frame):
@@ -262,7 +260,7 @@ def _ppm_in(received: bytes) -> int | None:
 
 
 def _missing(received: bytes) -> int:
-    """How many bytes the first answer lacks that may have begun and is not whole."""
+    """The number of bytes missing from the first answer that may have begun."""
     head = bytes([_START, _READ])
     for start in range(max(0, len(received) - _FRAME_LENGTH + 1), len(received)):
         if head.startswith(received[start : start + 2]):

@@ -1,7 +1,6 @@
 """A lamp of one to three channels, dimmed by pulse width on GPIO pins.
 
-Written for the API that RPi.GPIO 0.7 and rpi-lgpio 0.6 share. Both keep a pin's PWM running only as long as
-the PWM object lives, and both drive the pin low when it stops, also when the object is collected.
+In RPi.GPIO 0.7 and rpi-lgpio 0.6 a PWM runs as long as its object lives. Its pin goes low at the end.
 """
 
 from __future__ import annotations
@@ -19,21 +18,19 @@ if TYPE_CHECKING:
     from growd_drivers.gpio import GpioLike, PwmLike
 
 MAXIMUM_FREQUENCY_HZ = 10_000.0
-"""lgpio's limit for software PWM. Hardware PWM could do more, which neither eye nor lamp gains by."""
+"""lgpio's limit for software PWM."""
 
 
 class PwmLight:
     """A dimmable lamp; `pins` gives the BCM pin of each channel.
 
-    Levels are fractions, 0 (off) to 1 (full). A level above 0 becomes the duty
-    `minimum_duty + (1 - minimum_duty) * level ** gamma`; the minimum is for LED drivers that flicker below
-    some duty. An LED's light is proportional to its duty: with gamma 1 half the level is half the photons,
-    with 2.2 it is about half as bright to the eye, and a dimmer whose light is duty ** g becomes linear with
-    1 / g. `inverted` lamps are lit by a low pin. The pins are off from the first moment, and are driven off
-    after `close` until the process ends: a pin given back would float, and float an inverted lamp on. What a
-    pin does after that depends on the kernel (docs/installation.md).
+    Levels are 0 (off) to 1 (full). A level above 0 becomes the duty cycle
+    `minimum_duty + (1 - minimum_duty) * level ** gamma`. Below the minimum some LED drivers flicker. With
+    gamma 1 half the level is half the photons; with 2.2 it looks about half as bright. An `inverted` lamp is
+    lit by a low pin. The pins are off from the start, and stay driven after `close`, since a floating pin
+    could light an inverted lamp. docs/installation.md describes the pins after the process has ended.
 
-    All methods raise `HardwareUnavailableError` when the GPIO package refuses a pin (in use elsewhere).
+    All methods raise `HardwareUnavailableError` if the GPIO package refuses a pin.
     """
 
     def __init__(
@@ -63,18 +60,18 @@ class PwmLight:
             for channel in self._pins:
                 self._start(channel)
         except HardwareUnavailableError:
-            self.close()  # a PWM that is only collected leaves its pin low, which lights an inverted lamp
+            self.close()  # a collected PWM leaves its pin low, which lights an inverted lamp
             raise
 
     @property
     def duties(self) -> dict[str, float]:
-        """The fraction of time each channel is lit now, 0..1; NaN where a write failed: it is not known."""
+        """The fraction of time that each channel is lit, 0..1; NaN after a failed write."""
         return dict(self._duties)
 
     def set(self, channel: str, level: float) -> None:
-        """Dim a channel to `level`, 0..1. A value it already has is not written again.
+        """Dim a channel to `level`, 0..1. An unchanged level is not written again.
 
-        Raises `SettingError` for an unknown channel, a level outside 0..1, or a lamp that is closed.
+        Raises `SettingError` for an unknown channel, a level outside 0..1, or a closed lamp.
         """
         if channel not in self._pwms:
             reason = "is closed" if channel in self._pins else f"has no channel {channel!r}"
@@ -83,7 +80,7 @@ class PwmLight:
             raise SettingError(f"light {channel}: level must be 0..1, not {level}", device="light")
         duty = self._duty_of(level)
         if duty != self._duties[channel]:
-            self._duties[channel] = math.nan  # equal to nothing: after a failure any level is written again
+            self._duties[channel] = math.nan  # so that after a failure any level is written again
             with refusals("light", self._pins[channel]):
                 self._pwms[channel].ChangeDutyCycle(self._percent_high(duty))
             self._duties[channel] = duty
@@ -92,13 +89,13 @@ class PwmLight:
         """Switch all channels off and end their PWM. Closing twice does nothing."""
         if not self._pwms:
             return
-        with ExitStack() as last_first:  # each step is taken, whatever the others raise
+        with ExitStack() as last_first:  # all steps are taken, also if one of them raises
             for pin in self._pins.values():
                 last_first.callback(self._put_out, pin)
-            # RPi.GPIO's thread drives the pin low when it sees the stop, up to a period later (soft_pwm.c): a
-            # lamp that is lit by a low pin has to be put out after that.
+            # RPi.GPIO's thread drives the pin low up to one period after the stop (soft_pwm.c). An inverted
+            # lamp must be switched off after that.
             last_first.callback(self._sleep, 2 / self._frequency_hz)
-            last_first.callback(self._pwms.clear)  # collected now, which drives the pins low once more
+            last_first.callback(self._pwms.clear)  # collected now, which drives the pins low again
             for channel in self._pwms:
                 last_first.callback(self._end, channel)
 
@@ -133,7 +130,7 @@ class PwmLight:
 
 def _check_settings(pins: Mapping[str, int], frequency_hz: float, minimum_duty: float, gamma: float) -> None:
     if not pins or len(set(pins.values())) != len(pins):
-        raise SettingError(f"light: each channel needs a pin of its own, not {dict(pins)}", device="light")
+        raise SettingError(f"light: each channel needs its own pin, not {dict(pins)}", device="light")
     for channel, pin in pins.items():
         check_pin(pin, owner=f"light {channel}", device="light")
     if not 0 < frequency_hz <= MAXIMUM_FREQUENCY_HZ:

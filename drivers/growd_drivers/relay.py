@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class Relay:
-    """A switched output on a BCM pin. `active_high` says which level of the pin switches it on.
+    """A switched output on a BCM pin, on at a high pin (`active_high`) or at a low one.
 
-    It is in its safe state (`safe_on`) from the first moment on, after a write that failed if the pin takes
-    that, and after `close` until the process ends: a pin given back floats, and many relay boards switch on
-    at a floating pin. What a pin does after that depends on the kernel (docs/installation.md).
+    It is in its safe state (`safe_on`) from the start, after a failed write if the pin can be driven, and
+    after `close`. The pin stays driven then: many relay boards switch on at a floating pin.
+    docs/installation.md describes the pin after the process has ended.
 
-    All methods raise `HardwareUnavailableError` when the GPIO package refuses the pin (in use elsewhere).
+    All methods raise `HardwareUnavailableError` if the GPIO package refuses the pin.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Relay:
 
     @property
     def is_on(self) -> bool | None:
-        """Whether it is on; None where the last write failed: it is not known."""
+        """Whether it is on; None after a failed write."""
         return self._is_on
 
-    def set(self, on: bool) -> None:  # noqa: FBT001  the one thing that is set
-        """Switch on or off; not written again where it is so. `SettingError` when closed."""
+    def set(self, on: bool) -> None:  # noqa: FBT001  its only argument
+        """Switch on or off. An unchanged state is not written again. Raises `SettingError` if closed."""
         if self._closed:
             raise SettingError(f"{self._name} is closed", device=self._name)
         if on == self._is_on:
@@ -60,7 +60,7 @@ class Relay:
             raise
 
     def close(self) -> None:
-        """Make it safe for good. Closing twice does nothing, unless the first time failed."""
+        """Make it safe. Closing twice does nothing, unless the first time failed."""
         if not (self._closed and self._is_on == self._safe_on):
             self._closed = True
             self._write(self._safe_on)

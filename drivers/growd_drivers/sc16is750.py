@@ -1,12 +1,10 @@
-"""NXP SC16IS740, SC16IS750 and SC16IS760: a serial line at the far side of a chip on the I2C bus.
+"""NXP SC16IS740, SC16IS750 and SC16IS760: bridges from I2C to a serial line, as on some MH-Z16 boards.
 
 Source: SC16IS740/750/760 datasheet (NXP, rev. 7): "Register descriptions", and "I2C-bus operation" for the
-subaddress, which has the register's number in its bits 3 to 6 and does not count up within a transfer.
+subaddress, which has the register's number in bits 3 to 6 and is not incremented within a transfer.
 
-What it is here for is the MH-Z16 board of Sandbox Electronics, which has such a bridge. That maker's examples
-ask the sensor by the command 0x9C (older ones by 0x86), whose answer has the ppm in four bytes, for parts
-that measure beyond the 65 535 ppm of 0x86. The ranges that `growd_drivers.mhz19` knows end at 10 000 ppm, and
-Winsen documents 0x86: so it asks by 0x86 alone, here as on any line. A part that knows 0x9C only is silent.
+Examples of Sandbox Electronics, the maker of such boards, also use the command 0x9C. growd uses 0x86, which
+Winsen documents and whose range is sufficient. A part that only knows 0x9C does not answer.
 """
 
 from __future__ import annotations
@@ -26,9 +24,9 @@ if TYPE_CHECKING:
     from growd_drivers.serial_line import OpenSerial, SerialLike
 
 ADDRESS: Final = 0x4D
-"""What such boards usually have; A0 and A1 choose one of sixteen."""
+"""Usual address of such boards; A0 and A1 select one of sixteen."""
 CRYSTAL_HZ: Final = 14_745_600
-"""Of nearly all boards; it divides into every common baud rate."""
+"""Of nearly all boards; suits every common baud rate."""
 
 _PLACE: Final = re.compile(r"i2c-(\d+):0x([0-9a-f]{2})")
 _FIFO_LENGTH: Final = 64
@@ -40,8 +38,8 @@ _EIGHT_BITS, _LATCH = 0x03, 0x80  # LCR: 8N1, and the divisor latch
 _SOFTWARE_RESET: Final = 0x08  # IOControl
 _RESET_S: Final = 0.001  # "Reset": 3 us
 _SCRATCH: Final = (0x5A, 0xA5)
-_WORST_SPEED_ERROR: Final = 0.02  # of the ten bits of a byte the last one still falls into its place
-_POLL_S: Final = 0.005  # in which five bytes come at 9600 baud
+_WORST_SPEED_ERROR: Final = 0.02  # with which the last of the ten bits of a byte is still read right
+_POLL_S: Final = 0.005  # the time of five bytes at 9600 baud
 
 
 def place_of(bus: int, address: int) -> str:
@@ -57,7 +55,7 @@ def with_bridges(
     monotonic: Callable[[], float],
     crystal_hz: int = CRYSTAL_HZ,
 ) -> OpenSerial:
-    """`open_serial` that knows places such as "i2c-1:0x4d" too: the bridge at that address of that bus."""
+    """`open_serial` that also opens places such as "i2c-1:0x4d", the bridge at that address of that bus."""
 
     def open_either(place: str, baud: int, timeout_s: float) -> SerialLike:
         match = _PLACE.fullmatch(place)
@@ -77,14 +75,13 @@ def with_bridges(
 
 
 class Sc16is750Port:
-    """The serial side of a bridge, 8N1, with what is used of `serial.Serial`.
+    """The serial side of a bridge, 8N1, as `SerialLike`. Its user runs in the thread of the I2C bus.
 
-    To open it resets the bridge's UART; other chips at that address are told apart by their lack of a scratch
-    register, before anything else is written. Reads and writes take `timeout_s` of `monotonic` at most, and
-    wait by `sleep`. Whoever uses it is on the bus, and runs in the bus's thread.
+    Opening it checks that the chip has a scratch register, as a bridge has, and resets its UART. Reads and
+    writes take at most `timeout_s` of `monotonic`, and wait with `sleep`.
 
-    All raise `DeviceMissingError` or `TransferError` when a transfer fails; the constructor also raises
-    `WrongDeviceError`, and `SettingError` for a speed that the crystal does not divide into.
+    All methods raise `DeviceMissingError` or `TransferError` for a failed transfer. The constructor also
+    raises `WrongDeviceError`, and `SettingError` for a speed that the crystal does not support.
     """
 
     def __init__(
@@ -110,7 +107,7 @@ class Sc16is750Port:
         self._set_up(divisor)
 
     def read(self, size: int = 1) -> bytes:
-        """So many bytes, or what came of them in time."""
+        """`size` bytes, or those that came in time."""
         received = b""
         for _ in self._moments():
             received += self._take(size - len(received))
@@ -119,10 +116,10 @@ class Sc16is750Port:
         return received
 
     def write(self, data: bytes, /) -> int:
-        """Have all of it sent: it is in the bridge's memory then.
+        """Write all data into the memory of the bridge.
 
-        Raises `TransferError` when that stays full, `DeviceMissingError` (ENODEV) when the bridge was without
-        power since it was opened: it would send at a wrong speed now.
+        Raises `TransferError` if the memory stays full, `DeviceMissingError` (ENODEV) if the bridge has lost
+        power since it was opened, since it would send at a wrong speed.
         """
         self._check_set_up()
         rest = data
@@ -141,14 +138,14 @@ class Sc16is750Port:
         )
 
     def reset_input_buffer(self) -> None:
-        """Forget what came and was not read."""
+        """Discard received data."""
         self._write(_FCR, bytes([_FIFO_ON | _FORGET_RECEIVED]))
 
     def close(self) -> None:
-        """Nothing to give back: the bus belongs to others too."""
+        """Does nothing: the bus has other users."""
 
     def _check_set_up(self) -> None:
-        """After a power cut that no transfer met it answers as ever, but LCR is as a reset leaves it."""
+        """Check LCR, which shows a power cut between two transfers."""
         if self._read(_LCR)[0] != _EIGHT_BITS:
             raise DeviceMissingError(
                 f"{self._bus.name_of(self._address)} has lost its settings, and so its power",
@@ -162,7 +159,7 @@ class Sc16is750Port:
         return self._read(_THR, there) if there else b""
 
     def _moments(self) -> Iterator[None]:
-        """The moments to look at the bridge until the time is up; few, also while the clock stands still."""
+        """The moments to poll the bridge until the time limit; bounded, also with a stopped clock."""
         end = self._monotonic() + self._timeout_s
         yield
         for _ in range(math.ceil(self._timeout_s / _POLL_S)):
@@ -182,7 +179,7 @@ class Sc16is750Port:
         return divisor
 
     def _identify(self) -> None:
-        """It has no id register; what it has is a byte that keeps what is written to it."""
+        """Check the scratch register, since there is no id register."""
         for value in _SCRATCH:
             self._write(_SPR, bytes([value]))
             found = self._read(_SPR)[0]
@@ -196,7 +193,7 @@ class Sc16is750Port:
                 )
 
     def _reset(self) -> None:
-        with suppress(DeviceMissingError):  # the write that resets it is not acknowledged ("IOControl")
+        with suppress(DeviceMissingError):  # the reset is not acknowledged ("IOControl")
             self._write(_IOCONTROL, bytes([_SOFTWARE_RESET]))
         self._sleep(_RESET_S)
 

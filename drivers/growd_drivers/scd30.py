@@ -1,8 +1,7 @@
 """Sensirion SCD30: carbon dioxide, temperature and humidity, over Adafruit's driver.
 
-Sources: "Interface Description Sensirion SCD30 Sensor Module" (commands, CRC, limits), SCD30 datasheet
-(ranges); Adafruit's driver for what the description leaves out: the ambient pressure can be read back, and is
-0 after a power cut.
+Sources: "Interface Description Sensirion SCD30 Sensor Module" (commands, CRC, limits); SCD30 datasheet
+(ranges); Adafruit's driver (the ambient pressure can be read, and is 0 after a power cut).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _RANGES = {  # datasheet, tables 1 to 3
     "humidity_percent": (0.0, 100.0),
 }
 _NO_MEASUREMENT_PPM, _SATURATED_PPM = _RANGES["carbon_dioxide_ppm"]
-"""What it gives right after power-up, and for all that is beyond its range."""
+"""The value right after power-up, and every value beyond the range."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +56,14 @@ class Scd30Sample:
 class Scd30:
     """An SCD30 that measures every `interval_s` seconds (2..1800).
 
-    Automatic self-calibration takes the lowest value of a week for fresh air (400 ppm): wrong in a closed or
-    enriched chamber, so it is off unless asked for. Interval, self-calibration, temperature offset and
-    altitude live in the chip's non-volatile memory and are written only when they differ; None leaves an
-    offset or altitude as it is. `ambient_pressure_hpa` (700..1400) overrides the altitude.
+    Automatic self-calibration takes the lowest value of a week for fresh air (400 ppm), which is wrong in a
+    closed or enriched chamber. Interval, self-calibration, temperature offset and altitude are in the chip's
+    non-volatile memory and are written only if they differ; None keeps the present one.
+    `ambient_pressure_hpa` (700..1400) overrides the altitude.
 
-    The chip is set up at the first `read`, and again after it was missing: it may have lost power, and with
-    it the ambient pressure. A power cut between two readings shows by that pressure, which is looked at with
-    each. The constructor does not talk to the chip; it raises `SettingError` for a setting that it does not
-    have.
+    The first `read` sets the chip up, and so does the first one after it was missing. Each `read` checks the
+    ambient pressure, which is lost with the power. The constructor does not talk to the chip. It raises
+    `SettingError` for an invalid setting.
     """
 
     def __init__(
@@ -89,7 +87,7 @@ class Scd30:
         self._settings = {
             "measurement_interval": interval_s,
             "self_calibration_enabled": self_calibration,
-            # in whole steps of the chip, or it would differ from what it keeps and be written for ever
+            # in whole steps of the chip, or it would always differ and be written again
             "temperature_offset": None
             if temperature_offset_degc is None
             else round(temperature_offset_degc, 2),
@@ -101,7 +99,7 @@ class Scd30:
         self._last: Scd30Sample | None = None
 
     def read(self) -> Scd30Sample:
-        """The newest measurement, each one once.
+        """The latest measurement, each one once.
 
         Raises `NotReadyError` without a new measurement, or where the chip had lost its ambient pressure;
         `DeviceMissingError` or `TransferError` for a failed transfer; `OutOfRangeError` for a value the chip
@@ -121,11 +119,11 @@ class Scd30:
         return sample
 
     def recalibrate(self, carbon_dioxide_ppm: int) -> None:
-        """Tell the chip that the air it is in has `carbon_dioxide_ppm` (400..2000): forced recalibration.
+        """Forced recalibration: the present air has `carbon_dioxide_ppm` (400..2000). It is permanent.
 
-        The chip moves its calibration for good, so the air must have been steady, and measured every 2 s, for
-        two minutes before (Interface Description 1.4.6). Raises `SettingError` beyond that range,
-        `NotReadyError` before the first measurement since the chip was set up, and as `read`.
+        The air must have been steady for two minutes before, measured every 2 s (Interface Description
+        1.4.6). Raises `SettingError` beyond the range, `NotReadyError` before the first measurement since the
+        chip was set up, and as `read`.
         """
         _check("carbon_dioxide_ppm", carbon_dioxide_ppm, MINIMUM_REFERENCE_PPM, MAXIMUM_REFERENCE_PPM)
         if not self._has_measured:
@@ -134,7 +132,7 @@ class Scd30:
             self._set_up().forced_recalibration_reference = carbon_dioxide_ppm
 
     def _set_up(self) -> Any:
-        """Adafruit's object for the chip, which measures with our settings."""
+        """Adafruit's object for the chip, which has our settings."""
         if self._chip is None:
             self._adafruit = self._adafruit or _adafruit_scd30(self._sleep)
             chip = self._adafruit.SCD30(self._bus, self._ambient_pressure_hpa, self._address)
@@ -145,26 +143,26 @@ class Scd30:
         return self._chip
 
     def _check_pressure(self, chip: Any) -> None:
-        """What was measured without the pressure that it should count with is not a reading."""
+        """A measurement without its ambient pressure is not a reading."""
         if self._ambient_pressure_hpa and chip.ambient_pressure != self._ambient_pressure_hpa:
             chip.ambient_pressure = self._ambient_pressure_hpa
-            raise self._not_ready("had lost its ambient pressure, and so its power: it has it again")
+            raise self._not_ready("had lost its ambient pressure, and so its power; it is set again")
 
     def _check_measured(self, sample: Scd30Sample) -> None:
         for name, (minimum, maximum) in _RANGES.items():
             value: float = getattr(sample, name)
             if not math.isfinite(value) or not minimum <= value <= maximum:
-                raise self._out_of_range(name, value, "which can't be")
+                raise self._out_of_range(name, value, "which is impossible")
         ppm = sample.carbon_dioxide_ppm
         if ppm == _SATURATED_PPM:
             raise self._out_of_range("carbon_dioxide_ppm", ppm, "the end of its range: it is saturated")
         if ppm == _NO_MEASUREMENT_PPM:
-            raise self._out_of_range("carbon_dioxide_ppm", ppm, "which can't be")
+            raise self._out_of_range("carbon_dioxide_ppm", ppm, "which is impossible")
 
     def _check_new(self, sample: Scd30Sample) -> None:
-        """Noise moves the last bits of three floats: the same three again are the same measurement."""
+        """The same three floats again are the same measurement, since noise changes their last bits."""
         if sample == self._last:
-            raise self._not_ready("gave its last measurement again, as a new one")
+            raise self._not_ready("repeated its last measurement as a new one")
         self._last = sample
 
     def _not_ready(self, reason: str) -> NotReadyError:
@@ -177,7 +175,7 @@ class Scd30:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Adafruit's errors as ours: RuntimeError is a bad CRC, ValueError a failed probe."""
+        """Translate Adafruit's errors: RuntimeError is a bad CRC, ValueError a failed probe."""
         try:
             yield
         except DeviceMissingError:
@@ -188,7 +186,7 @@ class Scd30:
             raise
         except ValueError as error:
             if isinstance(error.__context__, DriverError):
-                raise error.__context__ from None  # what the bus said to the probe
+                raise error.__context__ from None  # the error of the bus
             raise
         except RuntimeError as error:
             sentence = f"{self._bus.name_of(self._address)} sent data with a wrong checksum"
@@ -215,9 +213,9 @@ def _check(name: str, value: float, minimum: float, maximum: float) -> None:
 def _adafruit_scd30(sleep: Callable[[float], None]) -> Any:
     """Adafruit's module, in a copy of its own whose `time.sleep` is `sleep`.
 
-    The module waits 10 to 50 ms of real time in each transaction, which would hold up a clock that runs fast
-    and every test. A private copy takes our sleep without changing the module for anyone else. It is loaded
-    here, in the thread of the bus, because it imports Blinka, which takes some 0.4 s.
+    The module sleeps 10 to 50 ms of real time in each transaction, which is too long for accelerated clocks
+    and tests. So this is a private copy with our sleep. It is loaded in the thread of the bus, because it
+    imports Blinka, which takes about 0.4 s.
     """
     spec = importlib.util.find_spec("adafruit_scd30")
     if spec is None or spec.loader is None:

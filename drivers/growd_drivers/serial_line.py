@@ -1,4 +1,4 @@
-"""One serial line with one device on it, over pyserial: opened when needed, and again after it is lost."""
+"""A serial line with one device, over pyserial. It is opened when needed, and again after a failure."""
 
 from __future__ import annotations
 
@@ -23,43 +23,42 @@ _GONE: Final = {errno.ENOENT, errno.ENODEV, errno.ENXIO}
 
 
 class SerialLike(Protocol):
-    """What is used of `serial.Serial`."""
+    """The part of `serial.Serial` that is used here."""
 
     def read(self, size: int = 1) -> bytes:
-        """So many bytes, or what came of them within the port's time limit."""
+        """`size` bytes, or those that came within the time limit of the port."""
 
     def write(self, data: bytes, /) -> int | None:
-        """Send all of it."""
+        """Send all data."""
 
     def reset_input_buffer(self) -> None:
-        """Forget what came and was not read."""
+        """Discard received data."""
 
     def close(self) -> None:
-        """Give the port back."""
+        """Close the port."""
 
 
 def open_port(place: str, baud: int, timeout_s: float, *, consoles: Path = _CONSOLES) -> SerialLike:
-    """The serial port at `place`, 8N1, for this program alone; each read and write takes `timeout_s` at most.
+    """The serial port at `place`, 8N1, exclusively. Each read and write takes at most `timeout_s`.
 
-    `place` is a path or a pattern with `*`, of which the first port that can be opened is taken. Raises
-    OSError, and `HardwareUnavailableError` when the system's console is on the port.
+    `place` is a path, or a pattern with `*` of which the first usable port is opened. Raises OSError, and
+    `HardwareUnavailableError` if the system's console is on the port.
     """
     paths = sorted(glob.glob(place)) or [place]  # noqa: PTH207  a whole pattern, from its root
     for path in paths[:-1]:
         try:
             return _opened(path, baud, timeout_s, consoles)
         except (OSError, HardwareUnavailableError):
-            continue  # taken, or not for us: perhaps the next one is free
+            continue  # in use or not permitted: try the next one
     return _opened(paths[-1], baud, timeout_s, consoles)
 
 
 class SerialLine:
-    """The line at `place`, a path or a pattern of paths, at `baud`.
+    """The line at `place`, a path or a pattern of paths.
 
-    A port that failed is closed, and looked for again by its place at the next use: a USB adapter that comes
-    back under another name is found by a pattern, or by its path in /dev/serial/by-id. `timeout_s` (real
-    seconds, as pyserial counts them) limits each read and write. One thread uses it, until another one takes
-    it over.
+    A port that failed is closed, and opened by its place again at the next use, also if a USB adapter has
+    another name by then. `timeout_s` (real seconds) limits each read and write. One thread uses the line,
+    until another one takes it over.
     """
 
     def __init__(self, open_serial: OpenSerial, place: str, *, baud: int, timeout_s: float) -> None:
@@ -73,7 +72,7 @@ class SerialLine:
         self._thread: int | None = None
 
     def label(self, device: str) -> None:
-        """Errors name `device` from now on."""
+        """Name the device in errors."""
         self._device = device
 
     @property
@@ -82,17 +81,17 @@ class SerialLine:
         return f"{self._device} on {self.place}"
 
     def take_over(self) -> None:
-        """Make the line this thread's own from now on, for the one that had it hangs.
+        """Give the line to this thread, since a call of its former thread hangs.
 
-        The other thread's further use raises `TransferError`. The port is closed, and opens again when used.
+        Calls of the other thread raise `TransferError` from now on. The port is opened again when used.
         """
         self._thread = threading.get_ident()
         self._drop()
 
     def send(self, data: bytes) -> None:
-        """Forget what came before, and write `data`.
+        """Discard received data, and write `data`.
 
-        Raises `DeviceMissingError` where there is no such port, `HardwareUnavailableError` where it may not
+        Raises `DeviceMissingError` without such a port, `HardwareUnavailableError` for a port that may not
         be used, `TransferError` for other failures.
         """
         with self._lost_on_error() as port:
@@ -100,42 +99,42 @@ class SerialLine:
             port.write(data)
 
     def read(self, size: int) -> bytes:
-        """`size` bytes, or as many of them as came in time. Raises as `send`."""
+        """`size` bytes, or those that came in time. Raises as `send`."""
         with self._lost_on_error() as port:
             return port.read(size)
 
     def missing(self, number: int, reason: str) -> DeviceMissingError:
-        """The error that nothing is there, with the kernel's number for it."""
+        """The error for a missing device, with the kernel's number."""
         return DeviceMissingError(f"{self.name} {reason}", device=self._device, address=None, errno=number)
 
     def failed(self, number: int | None, reason: str) -> TransferError:
-        """The error of a transfer that failed."""
+        """The error for a failed transfer."""
         return TransferError(f"{self.name} {reason}", device=self._device, address=None, errno=number)
 
     def close(self) -> None:
-        """Close the port for good: a later use raises `TransferError`. Closing twice does nothing."""
+        """Close the port: later use raises `TransferError`. Closing twice does nothing."""
         self._closed = True
         self._drop()
 
     @contextmanager
     def _lost_on_error(self) -> Iterator[SerialLike]:
-        """The open port. What fails on it closes it: the next use opens it again."""
+        """The open port. A failure closes it; the next use opens it again."""
         port = self._opened()
         try:
             yield port
         except Exception as error:
-            self._check_usable()  # a port that was closed meanwhile may raise anything
+            self._check_usable()  # a port that was closed meanwhile may raise any error
             self._drop()
             if isinstance(error, OSError | termios.error) and not isinstance(error, TransferError):
                 raise self.missing(errno.ENODEV, "is gone: unplugged, or its port failed") from error
-            raise  # a TransferError is of a port that is a bridge on another bus, and says what failed there
+            raise  # a TransferError comes from a bridge on an I2C bus
 
     def _opened(self) -> SerialLike:
         self._check_usable()
         if self._port is None:
             port = self._open()
             try:
-                self._check_usable()  # that may have taken its time
+                self._check_usable()  # opening may have taken long
             except TransferError:
                 port.close()
                 raise
@@ -159,7 +158,7 @@ class SerialLine:
     def _drop(self) -> None:
         port, self._port = self._port, None
         if port is not None:
-            with suppress(OSError):  # it is given up, whatever its end says
+            with suppress(OSError):  # it is given up anyway
                 port.close()
 
     def _not_opened(self, error: OSError) -> TransferError | HardwareUnavailableError:
@@ -180,7 +179,7 @@ class SerialLine:
 
 
 def _opened(path: str, baud: int, timeout_s: float, consoles: Path) -> SerialLike:
-    """The port under pyserial; a console on it would talk to the device in between."""
+    """The port, with pyserial. A console on it would send to the device."""
     if os.path.basename(os.path.realpath(path)) in _words(consoles):  # noqa: PTH119  as the kernel names it
         raise HardwareUnavailableError(
             f"{path} is the serial console of the system: switch its login shell off with raspi-config",

@@ -1,12 +1,14 @@
-"""Output pins on relays: RPi.GPIO's API, in which a PWM is no more than on and off.
+"""Output pins on relays: RPi.GPIO's API, where a PWM is only on or off.
 
-A relay must not be pulsed: its contacts last for some 100 000 switchings. So nothing here starts a PWM of the
-GPIO package, whose end would make a pin low for a moment as well.
+A relay must not be pulsed: its contacts last for some 100 000 switchings. So this starts no PWM of the GPIO
+package, whose end would also make the pin low for a moment.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+
+from growd_drivers.gpio import GpioWrapper
 
 if TYPE_CHECKING:
     from growd_drivers.gpio import GpioLike, PwmLike
@@ -14,34 +16,13 @@ if TYPE_CHECKING:
 _HALF: Final = 50.0  # percent
 
 
-class SwitchedGpio:
-    """The pins of `gpio`, whose PWM is a steady level: high from a duty cycle of one half on."""
-
-    def __init__(self, gpio: GpioLike) -> None:
-        self.BCM = gpio.BCM
-        self.OUT = gpio.OUT
-        self._gpio = gpio
-
-    def setmode(self, mode: int, /) -> None:
-        """Number the pins as the processor does (BCM)."""
-        self._gpio.setmode(mode)
-
-    def setwarnings(self, enabled: bool, /) -> None:  # noqa: FBT001  RPi.GPIO's signature
-        """Warn of pins that are already in use, or not."""
-        self._gpio.setwarnings(enabled)
-
-    def setup(self, channel: int, direction: int, *, initial: int) -> None:
-        """Make a pin an output at a level."""
-        self._gpio.setup(channel, direction, initial=initial)
-
-    def output(self, channel: int, value: int, /) -> None:
-        """Drive a pin low (0) or high (1)."""
-        self._gpio.output(channel, value)
+class SwitchedGpio(GpioWrapper):
+    """The pins of `gpio`, whose PWM is a steady level: high from a duty cycle of one half."""
 
     def PWM(self, channel: int, frequency: float, /) -> PwmLike:  # noqa: N802  RPi.GPIO's name
-        """A switch on an output pin, not yet started; the frequency is of no use."""
+        """A switch on an output pin, not yet started. The frequency has no effect."""
         del frequency
-        return SwitchedPwm(self._gpio, channel)
+        return SwitchedPwm(self.gpio, channel)
 
 
 class SwitchedPwm:
@@ -58,10 +39,10 @@ class SwitchedPwm:
         self.ChangeDutyCycle(dutycycle)
 
     def ChangeDutyCycle(self, dutycycle: float, /) -> None:  # noqa: N802  RPi.GPIO's name
-        """Go on with another duty cycle in percent; does nothing before `start`, and after `stop`."""
+        """Set the duty cycle in percent; no effect before `start` or after `stop`."""
         if self._is_running:
             self._gpio.output(self._pin, int(dutycycle >= _HALF))
 
     def stop(self) -> None:
-        """End; the pin stays as it is."""
+        """End; the pin keeps its level."""
         self._is_running = False

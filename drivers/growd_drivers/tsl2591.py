@@ -1,7 +1,7 @@
 """ams TSL2591: illuminance from two photodiodes, one for all light and one for infrared.
 
-Sources: TSL2591 datasheet (ams, v2-04), which gives registers, gains and times but no lux; the published
-coefficients of Adafruit's TSL2591 libraries for that (constants LUX_DF, LUX_COEFB, LUX_COEFC, LUX_COEFD).
+Sources: TSL2591 datasheet (ams, v2-04) for registers, gains and times; for lux the published coefficients of
+Adafruit's TSL2591 libraries (constants LUX_DF, LUX_COEFB, LUX_COEFC, LUX_COEFD).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from growd_drivers.i2c import I2CBus
 
 ADDRESS = 0x29
-"""The only one it has; some time-of-flight and colour sensors have it too."""
+"""Its only address, which some time-of-flight and colour sensors have too."""
 
 _COMMAND = 0xA0  # "Command Register": a normal operation; the lower five bits are the register
 _ENABLE, _CONTROL, _ID, _STATUS = 0x00, 0x01, 0x12, 0x13  # "Register Description"
@@ -68,19 +68,18 @@ _RANGES = (  # from the finest to the widest; gains of "Operating Characteristic
 )
 _WIDEST = len(_RANGES) - 1
 _FINER_BELOW = 0.5
-"""Of the finer range's full count: a gap to the point where it is left, so that it doesn't hunt."""
+"""Share of the finer range's full count: hysteresis between the ranges."""
 
 MAXIMUM_LUX = _FULL_COUNT_OF_ONE_STEP / _STEP_MS * _LUX_PER_RATE
-"""Without infrared; infrared takes some of the range. In a white LED's light, with 17 % of it, 109 000 lx."""
+"""Without infrared, which takes some of the range: 109 000 lx for a white LED with 17 % infrared."""
 
 
 class Tsl2591:
-    """A TSL2591 that picks its gain and integration time by itself: from starlight to full sun.
+    """A TSL2591 with automatic gain and integration time: from starlight to full sun.
 
-    Every reading identifies the chip, sends all settings anew and starts a measurement, so that a chip that
-    lost power in between is read right, and one of another kind is not written to. One that hangs, and gives
-    the same counts for ever, can't be told from one in steady light, least of all in the dark. The
-    constructor does not talk to the chip.
+    Every reading identifies the chip before it writes, and sends all settings again, since the chip may have
+    lost power. A chip that hangs with constant counts looks like one in steady light. The constructor does
+    not talk to the chip.
     """
 
     def __init__(self, bus: I2CBus, *, sleep: Callable[[float], None], address: int = ADDRESS) -> None:
@@ -91,11 +90,11 @@ class Tsl2591:
         self._range = _WIDEST
 
     def read(self) -> Tsl2591Sample:
-        """Measure now; blocks 0.1 s in full light, 0.7 s in the dark, 1.1 s when the light has changed a lot.
+        """Measure now. Blocks 0.1 s in full light, 0.7 s in the dark, 1.1 s after a large change.
 
-        Raises `OutOfRangeError` when either channel is saturated in the widest range, `WrongDeviceError` when
-        another chip answers, `NotReadyError` when the chip lost power while it measured,
-        `DeviceMissingError` or `TransferError` when a transfer fails.
+        Raises `OutOfRangeError` if a channel is saturated in the widest range, `WrongDeviceError` if another
+        chip answers, `NotReadyError` if the chip lost power while it measured, `DeviceMissingError` or
+        `TransferError` for a failed transfer.
         """
         self._identify()
         rates = self._measure(self._range)
@@ -105,7 +104,7 @@ class Tsl2591:
         finest = _finest_for(rates)
         if finest < self._range:
             finer = self._measure(finest)
-            if finer is not None:  # else the light rose in between
+            if finer is not None:  # else the light increased meanwhile
                 self._range, rates = finest, finer
         return Tsl2591Sample(_lux(*rates))
 
@@ -132,13 +131,13 @@ class Tsl2591:
         return rates
 
     def _measure(self, index: int) -> tuple[float, float] | None:
-        """Counts per ms at gain 1 of both channels in that range, None when one of them is saturated."""
+        """Counts per ms at gain 1 of both channels in that range, None if one of them is saturated."""
         chosen = _RANGES[index]
         self._write(_ENABLE, _OFF)  # clears AVALID too
         self._write(_CONTROL, chosen.control)
         self._write(_ENABLE, _MEASURE)
         self._sleep(chosen.steps * _LONGEST_STEP_S)
-        status, *channels = self._read(_STATUS, 5)  # from STATUS on, both channels of one cycle
+        status, *channels = self._read(_STATUS, 5)  # STATUS, and both channels of one cycle
         if not status & _VALID:
             raise NotReadyError(
                 f"{self._bus.name_of(self._address)} has no finished measurement: did it lose power?",
@@ -160,7 +159,7 @@ class Tsl2591:
 
 
 def _finest_for(rates: tuple[float, float]) -> int:
-    """The finest range that has room for this light and for more."""
+    """The finest range with room for more than this light."""
     for index, chosen in enumerate(_RANGES):
         highest = max(rate * chosen.counts_per_rate(channel) for channel, rate in enumerate(rates))
         if highest < _FINER_BELOW * chosen.full_count:
@@ -169,7 +168,7 @@ def _finest_for(rates: tuple[float, float]) -> int:
 
 
 def _lux(full: float, infrared: float) -> float:
-    """Lux of both channels' rates; light that is nearly all infrared comes out below 0, and is dark."""
+    """Lux from the rates of both channels. Nearly pure infrared would be below 0, and counts as dark."""
     visible = full - _INFRARED_IN_VISIBLE * infrared
     warm = _VISIBLE_OF_WARM * full - _INFRARED_OF_WARM * infrared
     return _LUX_PER_RATE * max(visible, warm, 0.0)

@@ -303,7 +303,7 @@ def test_zero_and_span_calibration(warm):
 
 def test_calibration_waits_for_a_warm_sensor(bench):
     for calibrate in (bench.driver.calibrate_zero, lambda: bench.driver.calibrate_span(2000)):
-        with pytest.raises(NotReadyError, match="not known to be warm"):
+        with pytest.raises(NotReadyError, match="has not warmed up"):
             calibrate()
     assert not bench.chip.received
 

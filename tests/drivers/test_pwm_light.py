@@ -196,8 +196,8 @@ def test_a_level_that_cannot_be_is_refused_and_changes_nothing(channel, level, w
 @pytest.mark.parametrize(
     ("pins", "options", "words"),
     [
-        ({}, {}, "a pin of its own"),
-        ({"white": 18, "red": 18}, {}, "a pin of its own"),
+        ({}, {}, "its own pin"),
+        ({"white": 18, "red": 18}, {}, "its own pin"),
         ({"white": 28}, {}, "light white: pin must be 0..27"),
         ({"white": 18}, {"frequency_hz": 0}, "frequency_hz must be above 0"),
         ({"white": 18}, {"minimum_duty": 1}, "minimum_duty must be 0 to below 1"),

@@ -207,7 +207,7 @@ def test_a_chip_that_repeats_itself_has_no_new_measurement(bench):
     last = bench.read_next()
     bench.machine.faults.inject(Fault("frozen", "scd30"))
     for _ in range(3):
-        with pytest.raises(NotReadyError, match="gave its last measurement again"):
+        with pytest.raises(NotReadyError, match="repeated its last measurement"):
             bench.read_next()
     bench.machine.faults.clear()
     assert bench.read_next() != last

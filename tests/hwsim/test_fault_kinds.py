@@ -265,7 +265,7 @@ def test_a_frozen_chip_repeats_its_measurement(bench, kind, device):
     bench.clock.advance(3600)
     for chip in CHIPS:
         if chip in struck and chip.kind == "scd30":  # whose driver tells by its noise
-            with pytest.raises(NotReadyError, match="gave its last measurement again"):
+            with pytest.raises(NotReadyError, match="repeated its last measurement"):
                 bench.read(chip)
         else:
             assert (bench.read(chip) == before[chip]) == (chip in struck)

@@ -86,7 +86,7 @@ def test_a_frozen_chip_repeats_its_last_measurement():
     bench.machine.chamber.set_lamp("white", 1.0)
     bench.clock.advance(3600)
     for _ in range(3):
-        with pytest.raises(NotReadyError, match="gave its last measurement again"):
+        with pytest.raises(NotReadyError, match="repeated its last measurement"):
             bench.next_air()
     bench.faults.clear()
     assert bench.next_air().carbon_dioxide_ppm < last.carbon_dioxide_ppm - 50
@@ -110,7 +110,7 @@ def test_a_flipped_bit_never_becomes_a_frozen_value():
         bench.next_air()
     bench.faults.clear("scd30")
     bench.faults.inject(Fault("frozen", "scd30"))
-    with pytest.raises(NotReadyError, match="gave its last measurement again"):
+    with pytest.raises(NotReadyError, match="repeated its last measurement"):
         bench.next_air()
 
 
