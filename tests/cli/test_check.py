@@ -1,4 +1,4 @@
-"""`growd check`: for each kind of trouble, the sentence that says what to do."""
+"""`growd check`: the message and the advice for each problem."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def machine(*faults: Fault, wiring: Wiring | None = None) -> Hardware:
     return hardware
 
 
-async def test_what_answers_says_what_it_reads():
+async def test_answering_devices_show_their_readings():
     found = await findings(sensing(SCD30, BH1750), machine())
     assert all(one.answers for one in found.values())
     reading = r"SCD30 at 0x61 on I2C bus 1 answers: \d+ ppm, [\d.]+ degC, [\d.]+ percent"
@@ -71,7 +71,7 @@ async def test_what_answers_says_what_it_reads():
 
 
 @pytest.mark.parametrize("inverted", [False, True])
-async def test_outputs_are_claimed_and_given_back_at_their_safe_level(inverted):
+async def test_outputs_are_claimed_and_released_at_their_safe_level(inverted):
     light = Light(
         channel=(ChannelOptions(name="white", pin=12), ChannelOptions(name="red", pin=13)), inverted=inverted
     )
@@ -102,7 +102,7 @@ async def test_a_lamp_on_the_pwm_chip_is_claimed_there():
     assert not hardware.gpio.history
 
 
-async def test_a_pwm_chip_that_is_missing_is_told():
+async def test_a_missing_pwm_chip_is_reported():
     light = Light(channel=WHITE.channel, hardware_pwm=True)
     found = await findings(Config(sensor=(), light=light), machine(wiring=NO_I2C))
     assert not found["light"].answers
@@ -123,7 +123,7 @@ async def test_a_pwm_chip_that_is_missing_is_told():
         (Fault("bad_crc", "scd30"), "a wrong checksum; slow the bus down .* a missing ground"),
     ],
 )
-async def test_a_sensor_that_fails_says_what_to_look_at(fault: Fault, words: str):
+async def test_a_failed_sensor_gets_advice(fault: Fault, words: str):
     found = await findings(sensing(SCD30, BH1750), machine(fault))
     assert not found["air"].answers
     assert found["air"].sentence.startswith("SCD30 at 0x61 on I2C bus 1 ")
@@ -139,14 +139,14 @@ async def test_one_failed_transfer_is_forgiven(fault: Fault):
     assert (await finding(BH1750, machine(fault))).answers
 
 
-async def test_a_sensor_that_has_no_number_to_give_answers_all_the_same():
+async def test_a_sensor_without_a_reading_answers():
     found = await finding(BH1750, machine(Fault("saturated", "bh1750")))
     assert found.answers
     words = "BH1750 at 0x23 on I2C bus 1 answers, but is saturated: more than 121557 lux"
     assert found.sentence == words
 
 
-async def test_a_sensor_that_measures_seldom_answers_all_the_same():
+async def test_a_sensor_with_a_long_interval_answers():
     slow = Sensor(name="air", kind="scd30", interval_s=600.0)
     found = await finding(slow, machine())
     assert found.answers
@@ -169,7 +169,7 @@ async def test_a_sensor_that_measures_seldom_answers_all_the_same():
         ),
     ],
 )
-async def test_a_wrong_address_is_told_from_what_is_there_instead(
+async def test_a_wrong_address_is_reported_with_the_devices_found(
     sensor: Sensor, chips: Sequence[tuple[str, int]], words: str
 ):
     wiring = Wiring(i2c=tuple(WiredChip(kind, 1, address) for kind, address in chips))
@@ -178,7 +178,7 @@ async def test_a_wrong_address_is_told_from_what_is_there_instead(
     assert found.sentence.endswith(words)
 
 
-async def test_a_wrong_device_is_told():
+async def test_a_wrong_device_is_reported():
     wiring = Wiring(i2c=(WiredChip("bh1750", 1, 0x29),))
     found = await finding(TSL2591, machine(wiring=wiring))
     assert not found.answers
@@ -215,7 +215,7 @@ def refusing(
         (errno.ENOENT, 3, "a bus other than 1 needs an overlay in config.txt, such as dtoverlay=i2c3"),
     ],
 )
-async def test_a_bus_that_can_not_be_opened_says_how_it_can(number: int, bus: int, words: str):
+async def test_a_bus_that_can_not_be_opened_gets_advice(number: int, bus: int, words: str):
     sensor = Sensor(name="lux", kind="bh1750", bus=bus)
     found = await finding(sensor, refusing(smbus=OSError(number, "refused")))
     assert not found.answers
@@ -230,14 +230,14 @@ async def test_a_bus_that_can_not_be_opened_says_how_it_can(number: int, bus: in
         (errno.ENOENT, "is not there: plug it in, or check the name of its port; on a Raspberry Pi's pins"),
     ],
 )
-async def test_a_port_that_can_not_be_opened_says_how_it_can(number: int, words: str):
+async def test_a_port_that_can_not_be_opened_gets_advice(number: int, words: str):
     found = await finding(MHZ19, refusing(serial=OSError(number, "refused")))
     assert not found.answers
     assert found.sentence.startswith("MH-Z19 on /dev/serial0 ")
     assert words in found.sentence
 
 
-async def test_a_serial_console_in_the_way_is_told(tmp_path: Path):
+async def test_a_serial_console_on_the_port_is_reported(tmp_path: Path):
     (tmp_path / "active").write_text("tty1 ttyS9\n")
     hardware = refusing()
     hardware._open_serial = functools.partial(open_port, consoles=tmp_path / "active")
@@ -255,14 +255,14 @@ async def test_a_serial_console_in_the_way_is_told(tmp_path: Path):
         ("unplugged", "is not there: plug it in, or check the name of its port"),
     ],
 )
-async def test_a_serial_sensor_that_fails_says_what_to_look_at(fault: str, words: str):
+async def test_a_failed_serial_sensor_gets_advice(fault: str, words: str):
     wiring = Wiring(i2c=(), serial={"/dev/serial0": "mhz19"})
     found = await finding(MHZ19, machine(Fault(fault, "mhz19"), wiring=wiring))
     assert not found.answers
     assert re.search(f"MH-Z19 on /dev/serial0 {words}", found.sentence)
 
 
-async def test_a_bridge_that_is_missing_is_looked_for_on_its_bus():
+async def test_a_missing_bridge_is_searched_on_its_bus():
     wiring = Wiring(i2c=(WiredChip("bh1750", 1, 0x23),))
     found = await findings(sensing(BRIDGED, BH1750), machine(wiring=wiring))
     assert found["lux"].answers
@@ -300,13 +300,13 @@ class ForbiddenGpio(SimulatedGpio):
     [LgpioError("can not open gpiochip"), RuntimeError("No access to /dev/mem.  Try running as root!")],
     ids=["rpi-lgpio", "RPi.GPIO"],
 )
-async def test_pins_that_may_not_be_reached_are_a_matter_of_a_group(error: Exception):
+async def test_pins_without_permission_name_the_group(error: Exception):
     found = await findings(Config(sensor=(), light=WHITE), refusing(gpio=ForbiddenGpio(error)))
     assert not found["light"].answers
     assert "add growd's user to the group gpio: `sudo usermod -aG gpio USER`" in found["light"].sentence
 
 
-async def test_a_pin_that_another_program_holds_is_told_and_the_others_are_driven():
+async def test_a_busy_pin_is_reported_and_the_others_are_driven():
     fan = RelayOptions(name="fan", pin=24, variable="air_flush_on")
     config = Config(sensor=(), light=WHITE, relay=(fan,))
     found = await findings(config, machine(Fault("refused", "gpio-12"), wiring=NO_I2C))
@@ -331,7 +331,7 @@ async def hanging(config: Config, fault: Fault) -> AsyncIterator[list[DeviceAnsw
     await clock.until(lambda: not any(thread.name in THREADS for thread in threading.enumerate()))
 
 
-async def test_a_sensor_that_hangs_is_left_behind_and_its_neighbour_is_asked():
+async def test_a_hanging_sensor_does_not_block_the_next():
     async with hanging(sensing(BH1750, SCD30), Fault("hang", "bh1750")) as found:
         assert [(one.device, one.answers) for one in found] == [("lux", False), ("air", True)]
         assert found[0].sentence.startswith(
@@ -339,14 +339,14 @@ async def test_a_sensor_that_hangs_is_left_behind_and_its_neighbour_is_asked():
         )
 
 
-async def test_an_output_that_hangs_is_left_behind():
+async def test_a_hanging_output_is_abandoned():
     fan = RelayOptions(name="fan", pin=24, variable="air_flush_on")
     async with hanging(Config(sensor=(), light=WHITE, relay=(fan,)), Fault("hang", "gpio-12")) as found:
         assert [(one.device, one.answers) for one in found] == [("light", False), ("fan", True)]
         assert found[0].sentence == "lamp on GPIO 12 (white) hangs: it could not be driven within 15 s"
 
 
-def test_devices_that_nobody_configured_are_defaults_and_an_empty_chamber_is_a_warning(tmp_path: Path):
+def test_default_devices_and_an_empty_chamber(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text("[simulator]\nenabled = true\n[light]\n[chamber.shelf_2]\n")
     status, printed = said("check", "--config", str(file))
@@ -371,7 +371,7 @@ def test_devices_that_nobody_configured_are_defaults_and_an_empty_chamber_is_a_w
     )
 
 
-async def test_a_sound_configuration_is_told_with_what_it_names(tmp_path: Path):
+async def test_a_valid_configuration_lists_its_devices(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(
         '[[sensor]]\nname = "co2"\nkind = "mhz19"\nport = "/dev/serial0"\n'
@@ -405,7 +405,7 @@ ceiling_ppm = 30000
 """
 
 
-def test_a_doubtful_option_is_a_warning_with_its_line_and_refuses_nothing(tmp_path: Path):
+def test_a_doubtful_option_gets_a_warning_with_its_line(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(HIGH_CEILING)
     status, printed = said("check", "--config", str(file))
@@ -415,7 +415,7 @@ def test_a_doubtful_option_is_a_warning_with_its_line_and_refuses_nothing(tmp_pa
     assert "The configuration is valid" in printed
 
 
-def test_a_file_that_does_not_say_whether_the_hardware_is_simulated_is_warned_of(tmp_path: Path):
+def test_a_file_without_simulator_enabled_gets_a_warning(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text("[http]\nport = 7000\n")
     status, printed = said("check", "--config", str(file))
@@ -460,7 +460,7 @@ BLIND = '[[sensor]]\nname = "lux"\nkind = "bh1750"\n'
         ),
     ],
 )
-def test_a_valve_without_protection_is_a_warning(tmp_path: Path, file: str, warnings: list[str]):
+def test_a_valve_without_protection_gets_a_warning(tmp_path: Path, file: str, warnings: list[str]):
     config = tmp_path / "growd.toml"
     config.write_text(f"[simulator]\nenabled = true\n{file}")
     status, printed = said("check", "--config", str(config))
@@ -470,7 +470,7 @@ def test_a_valve_without_protection_is_a_warning(tmp_path: Path, file: str, warn
         assert expected in line
 
 
-def test_a_valve_without_a_sensor_of_carbon_dioxide_is_refused_unless_that_is_written(tmp_path: Path):
+def test_a_valve_needs_a_carbon_dioxide_sensor(tmp_path: Path):
     config = tmp_path / "growd.toml"
     config.write_text(f"{BLIND}{VALVE}")
     status, printed = said("check", "--config", str(config))
@@ -513,7 +513,7 @@ variable = "air_flush_on"
 """
 
 
-def test_the_devices_of_several_environments_are_told_with_their_environment(tmp_path: Path, jumping: None):
+def test_devices_of_several_environments_are_listed(tmp_path: Path, jumping: None):
     file = tmp_path / "growd.toml"
     file.write_text(SHELVES)
     status, printed = said("check", "--config", str(file))
@@ -559,7 +559,7 @@ async def test_a_neighbour_on_the_bus_may_be_of_another_environment():
         ),
     ],
 )
-def test_what_two_environments_can_not_share_is_refused(tmp_path: Path, file: str, words: str):
+def test_environments_can_not_share_devices(tmp_path: Path, file: str, words: str):
     config = tmp_path / "growd.toml"
     config.write_text(file)
     status, printed = said("run", "--config", str(config), "--data", str(tmp_path / "data"))
@@ -583,14 +583,14 @@ def test_what_two_environments_can_not_share_is_refused(tmp_path: Path, file: st
         (["--hardware", "--faults", "/nowhere/faults.toml"], "/nowhere/faults.toml: can't be read"),
     ],
 )
-def test_what_keeps_a_check_from_beginning_is_one_sentence(arguments: list[str], words: str):
+def test_errors_that_prevent_a_check_are_one_sentence(arguments: list[str], words: str):
     status, printed = said("check", *arguments)
     assert status == 1
     assert words in printed
     assert len(printed.splitlines()) == 1, printed
 
 
-def test_the_simulated_machine_answers_and_its_faults_are_found(tmp_path: Path, jumping: None):
+def test_simulated_hardware_answers_and_faults_are_found(tmp_path: Path, jumping: None):
     status, printed = said("check", "--hardware", "--set", "light.enabled=true")
     assert status == 0, printed
     assert printed.splitlines()[-1] == "3 of 3 devices answer (simulated hardware)."
@@ -603,7 +603,7 @@ def test_the_simulated_machine_answers_and_its_faults_are_found(tmp_path: Path, 
     assert last == "2 of 3 devices answer (simulated hardware)."
 
 
-async def test_hardware_that_a_growd_has_is_not_touched():
+async def test_hardware_of_a_running_growd_is_not_touched():
     async with serving() as daemon:
         settings = ("--set", f"http.port={daemon.port}", "--set", "simulator.enabled=false")
         status, printed = await asyncio.to_thread(said, "check", "--hardware", *settings)

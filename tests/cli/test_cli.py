@@ -1,4 +1,4 @@
-"""What the program says to a user who asked for something that can't be."""
+"""Error messages for impossible requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_help_names_every_option():
         assert option in printed
 
 
-async def test_a_wrong_configuration_is_all_that_the_program_prints(tmp_path: Path):
+async def test_only_the_configuration_error_is_printed(tmp_path: Path):
     status, printed = await failed("run", "--data", str(tmp_path / "data"), "--set", "http.prot=1")
     assert status == 1
     assert printed == "growd: --set http.prot: [http] prot: unknown option; is it port?\n"
@@ -63,7 +63,7 @@ async def test_a_wrong_configuration_is_all_that_the_program_prints(tmp_path: Pa
         (["--set", "simulator.enabled=false"], "simulated hardware"),
     ],
 )
-def test_a_wrong_configuration_is_one_clear_sentence(tmp_path: Path, arguments: list[str], words: str):
+def test_configuration_errors_are_one_sentence(tmp_path: Path, arguments: list[str], words: str):
     assert words in refused(tmp_path / "data", *arguments)
 
 
@@ -77,14 +77,14 @@ def test_two_sensors_at_one_address_are_refused_by_name(tmp_path: Path):
     assert "upper and lower are both at 0x23 on bus 1" in sentence
 
 
-def test_a_recording_that_is_broken_is_refused_with_its_line(tmp_path: Path):
+def test_an_invalid_recording_is_refused_with_its_line(tmp_path: Path):
     file = tmp_path / "day.csv"
     file.write_text("timestamp,variable,value\n1,air_temperature,20\n2,air_temperature,warm\n")
     sentence = refused(tmp_path / "data", "--set", f"simulator.replay={file}")
     assert f"{file}: line 3: value 'warm' is no number" in sentence
 
 
-def test_a_port_in_use_is_said(tmp_path: Path):
+def test_a_port_in_use_is_reported(tmp_path: Path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -93,7 +93,7 @@ def test_a_port_in_use_is_said(tmp_path: Path):
     assert sentence.startswith(f"growd: port {port} on 127.0.0.1 is in use")
 
 
-def test_ctrl_c_while_the_program_is_still_read_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch):
+def test_ctrl_c_during_imports_prints_no_traceback(monkeypatch: pytest.MonkeyPatch):
     class Interrupted(types.ModuleType):
         def __getattr__(self, name: str) -> Any:
             raise KeyboardInterrupt
@@ -104,6 +104,6 @@ def test_ctrl_c_while_the_program_is_still_read_leaves_no_traceback(monkeypatch:
     assert left.value.code == 130
 
 
-def test_a_data_folder_that_can_not_be_is_said(tmp_path: Path):
+def test_an_impossible_data_folder_is_reported(tmp_path: Path):
     (tmp_path / "file").write_text("not a folder")
     assert "can't be written to" in refused(tmp_path / "file" / "data")

@@ -1,4 +1,4 @@
-"""The client that the commands ask through: where, as whom, and what they say when it does not work."""
+"""The client of the commands: address, login, errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         (Http(), "chamber", "http://chamber/_svc"),
     ],
 )
-def test_where_the_daemon_is_asked(http: Http, url: str | None, address: str):
+def test_the_address_of_the_daemon(http: Http, url: str | None, address: str):
     assert str(address_of(http, url)) == address
 
 
@@ -64,7 +64,7 @@ def test_where_the_daemon_is_asked(http: Http, url: str | None, address: str):
         (Http(), f"http://{'a' * 64}.example", "--url must be"),
     ],
 )
-def test_what_can_not_be_an_address_is_refused(http: Http, url: str | None, words: str):
+def test_invalid_addresses_are_refused(http: Http, url: str | None, words: str):
     with pytest.raises(UsageError, match=words):
         address_of(http, url)
 
@@ -73,7 +73,7 @@ def test_what_can_not_be_an_address_is_refused(http: Http, url: str | None, word
     "url",
     ["http://bob:secret@", "bob:secret@chamber:port", "http://bob:secret@chamber:port", "ftp://bob:secret@c"],
 )
-def test_a_wrong_address_is_refused_without_the_login_in_it(url: str):
+def test_the_error_for_an_invalid_address_hides_the_login(url: str):
     with pytest.raises(UsageError) as refused:
         address_of(Http(), url)
     assert "secret" not in str(refused.value)
@@ -132,7 +132,7 @@ async def test_a_login_comes_from_options_the_environment_or_the_address(tmp_pat
     ]
 
 
-async def test_who_is_not_allowed_is_told_so_with_a_status_of_its_own():
+async def test_a_missing_login_has_its_own_exit_status():
     async with guarded() as (place, _):
         printed = await typed("node", "list", "--url", f"http://{place}")
         assert (printed.status, printed.out) == (4, "")
@@ -147,7 +147,7 @@ async def test_who_is_not_allowed_is_told_so_with_a_status_of_its_own():
     )
 
 
-async def test_who_may_not_do_it_is_told_so_too():
+async def test_a_login_without_the_right_is_reported():
     async with guarded(status=403) as (place, _):
         printed = await typed("status", "--url", f"http://bob:secret@{place}")
     assert printed.status == 4
@@ -155,7 +155,7 @@ async def test_who_may_not_do_it_is_told_so_too():
     assert "secret" not in printed.err
 
 
-async def test_a_password_that_nobody_can_be_asked_for_is_a_wrong_command_line(tmp_path: Path):
+async def test_a_missing_password_without_a_terminal_is_a_usage_error(tmp_path: Path):
     printed = await typed("node", "list", "--user", "bob")
     assert printed.status == 2
     assert printed.err == ("growd: no password for bob: use --password-file FILE or GROWD_PASSWORD\n")
@@ -164,7 +164,7 @@ async def test_a_password_that_nobody_can_be_asked_for_is_a_wrong_command_line(t
     assert "none can't be read: No such file" in printed.err
 
 
-async def test_a_password_is_asked_for_on_the_terminal_and_not_shown():
+async def test_a_password_is_prompted_for_and_not_echoed():
     async with guarded(allowed=header("bob", "secret")) as (place, _):
         shown = await asyncio.to_thread(
             on_a_terminal, ["node", "list", "--user", "bob", "--url", f"http://{place}"]
@@ -194,7 +194,7 @@ def on_a_terminal(arguments: list[str]) -> str:
     return shown.decode()
 
 
-async def test_https_is_spoken_with_whom_is_trusted():
+async def test_https_needs_a_trusted_certificate():
     async with serving() as daemon, tls_door_to(daemon.port) as port:
         url = f"https://localhost:{port}"
         trusted = await typed("node", "list", "--url", url, "--ca", str(CA_FILE))
@@ -212,7 +212,7 @@ async def test_https_is_spoken_with_whom_is_trusted():
         )
 
 
-async def test_the_daemon_of_the_configuration_is_known_by_its_certificate(tmp_path: Path):
+async def test_the_certificate_of_the_configuration_is_trusted(tmp_path: Path):
     file = tmp_path / "chain.pem"
     file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
     async with serving() as daemon, tls_door_to(daemon.port) as port:
@@ -230,20 +230,20 @@ async def test_the_daemon_of_the_configuration_is_known_by_its_certificate(tmp_p
     )
 
 
-def test_a_certificate_that_the_daemon_alone_can_read_is_none_to_trust_alone():
+def test_a_certificate_from_systemd_credentials_is_not_pinned():
     options = DaemonOptions(settings=("tls.certificate=server.pem", "tls.key=server.key"))
     context = options.tls(options.address())
     assert context is not None
     assert context.check_hostname
 
 
-def test_an_authority_behind_that_certificate_is_not_trusted(tmp_path: Path):
+def test_the_authority_of_a_pinned_certificate_is_not_trusted(tmp_path: Path):
     file = tmp_path / "chain.pem"
     file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
     assert trusting_only(file).cert_store_stats()["x509"] == 1
 
 
-async def test_a_file_without_certificates_is_a_wrong_command_line(tmp_path: Path):
+async def test_a_file_without_certificates_is_a_usage_error(tmp_path: Path):
     file = tmp_path / "ca.pem"
     for text, why in ((None, "No such file or directory"), ("none", "it contains no certificate")):
         if text is not None:
@@ -256,7 +256,7 @@ async def asked(client: DaemonClient, *arguments: Any, **options: Any) -> Any:
     return await asyncio.to_thread(client.get, *arguments, kind=dict, **options)
 
 
-async def test_one_connection_is_kept():
+async def test_one_connection_is_reused():
     async with serving() as daemon:
         with DaemonOptions(url=daemon.origin).client() as client:
             await asked(client, "node")
@@ -264,7 +264,7 @@ async def test_one_connection_is_kept():
             assert daemon.server.connections == 1
 
 
-async def test_one_that_the_daemon_closed_meanwhile_is_opened_anew():
+async def test_a_closed_connection_is_opened_again():
     async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
@@ -277,7 +277,7 @@ async def test_one_that_the_daemon_closed_meanwhile_is_opened_anew():
     assert server.connections == 2
 
 
-async def test_what_changes_something_is_sent_once():
+async def test_a_change_is_sent_once():
     """Also where the daemon goes before it answers: it may have done it."""
     came = []
 
@@ -294,7 +294,7 @@ async def test_what_changes_something_is_sent_once():
     assert len(came) == 1
 
 
-async def test_what_changes_something_is_not_sent_again_where_a_kept_connection_ends():
+async def test_a_change_is_not_sent_again_on_a_closed_connection():
     came = []
 
     async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -312,7 +312,7 @@ async def test_what_changes_something_is_not_sent_again_where_a_kept_connection_
     assert [request.partition(b" ")[0] for request in came if b"POST" in request] == [b"POST"]
 
 
-async def test_the_words_of_a_refusal_are_the_daemons():
+async def test_a_refusal_has_the_message_of_the_daemon():
     async with serving() as daemon:
         with DaemonOptions(url=daemon.origin).client() as client:
             with pytest.raises(
@@ -322,7 +322,7 @@ async def test_the_words_of_a_refusal_are_the_daemons():
             assert (refused.value.status, refused.value.code) == (404, "not_found")
 
 
-async def test_what_speaks_no_http_is_told():
+async def test_other_protocols_than_http_are_reported():
     async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
@@ -354,7 +354,7 @@ async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncI
         yield server.url
 
 
-async def test_an_answer_has_an_end_and_comes_in_time(monkeypatch: pytest.MonkeyPatch):
+async def test_answers_are_limited_in_size_and_time(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("growd.cli.client._ANSWER_BYTES", 100_000)
     async with answering(b"200 OK", b"x" * 50_000) as url:
         with (
@@ -376,7 +376,7 @@ async def test_an_answer_has_an_end_and_comes_in_time(monkeypatch: pytest.Monkey
             await asked(client, "node")
 
 
-async def test_an_answer_moves_no_cursor():
+async def test_control_characters_in_answers_are_escaped():
     refusal = b'{"ERROR": "\\u001b[2Jgone"}'
     async with answering(b"400 Bad\r\nContent-Length: %d" % len(refusal), refusal) as url:
         printed = await typed("node", "list", "--url", url)
@@ -392,7 +392,7 @@ async def test_an_answer_moves_no_cursor():
         ["node", "list", "--user", "caf\udce9"],
     ],
 )
-async def test_what_is_not_utf_8_is_a_wrong_command_line(words: list[str]):
+async def test_arguments_other_than_utf_8_are_usage_errors(words: list[str]):
     async with serving() as daemon:
         printed = await launched(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
     assert (printed.status, printed.err) == (2, "growd: an argument is not UTF-8\n")
@@ -405,7 +405,7 @@ async def test_what_is_not_utf_8_is_a_wrong_command_line(words: list[str]):
         ("&-", 0, ""),
     ],
 )
-async def test_an_output_that_takes_nothing_is_told_in_a_sentence(output: str, status: int, error: str):
+async def test_a_failing_output_is_reported(output: str, status: int, error: str):
     async with serving() as daemon:
         command = f'"{GROWD}" node list --url {daemon.origin} >{output}'
         process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""Completion, asked of the program as a shell does, and of a real bash."""
+"""Completion, as a shell requests it, and in a real bash."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_bash_completes_commands_and_the_names_of_the_daemon(script: Path)
 
 
 @needs_bash
-async def test_no_name_is_completed_that_a_shell_would_take_for_more_than_a_name(script: Path):
+async def test_names_with_shell_characters_are_not_completed(script: Path):
     async with serving() as daemon:
         for name in ("mine/$(date)", "mine/`date`", "mine/a;b", "mine/*", "mine/a b", "mine/wärme"):
             printed = await typed("param", "set", name, "1", "--url", daemon.origin)
@@ -115,7 +115,7 @@ async def test_no_name_is_completed_that_a_shell_would_take_for_more_than_a_name
 
 
 @needs_bash
-async def test_a_daemon_that_is_away_or_silent_leaves_bash_without_names_and_without_a_word(script: Path):
+async def test_without_a_daemon_completion_is_empty_and_silent(script: Path):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -127,7 +127,7 @@ async def test_a_daemon_that_is_away_or_silent_leaves_bash_without_names_and_wit
 
 
 @needs_bash
-async def test_nobody_is_asked_for_a_password_while_a_name_is_completed(script: Path):
+async def test_completion_never_prompts_for_a_password(script: Path):
     ours, theirs = pty.openpty()
     async with serving() as daemon:
         words = ("growd", "topic", "echo", "--user", "bob", "--url", daemon.origin, "e")
@@ -139,14 +139,14 @@ async def test_nobody_is_asked_for_a_password_while_a_name_is_completed(script: 
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-async def test_each_shell_has_its_script(shell: str):
+async def test_each_shell_has_a_script(shell: str):
     printed = await typed("completion", shell)
     assert (printed.status, printed.err) == (0, "")
     assert "_GROWD_COMPLETE" in printed.out
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_of_the_table_is_there(name: str):
+def test_each_command_of_the_table_exists(name: str):
     command = main.get_command(click.Context(main), name)
     assert command is not None
     assert command.name == name
@@ -160,7 +160,7 @@ async def test_the_help_names_all_commands():
         assert f"\n  {name} " in printed.out
 
 
-async def test_a_short_command_reads_no_server_and_no_driver():
+async def test_short_commands_import_no_server_and_no_driver():
     async with serving() as daemon:
         printed = await launched("topic", "list", "--url", daemon.origin, PYTHONPROFILEIMPORTTIME="1")
     read = {line.rpartition("|")[2].strip() for line in printed.err.splitlines()}

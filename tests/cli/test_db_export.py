@@ -93,7 +93,7 @@ async def exported(file, *arguments):
 
 
 @pytest.mark.parametrize("view", ["by_variable", "by_timestamp"])
-async def test_the_file_is_what_the_list_function_writes(database_server, tmp_path, small_pages, view):
+async def test_the_file_equals_the_output_of_the_list_function(database_server, tmp_path, small_pages, view):
     cols = "time,environment,category,variable,value,unit,quality"
     async with stored(database_server, random_points(3)) as database:
         done = await database.export(tmp_path / "a.csv", "--view", view, "--cols", cols, "--category", "all")
@@ -237,7 +237,7 @@ async def test_parquet_has_a_type_for_each_column(database_server, tmp_path):
     assert {row["none"] for row in rows} == {None}
 
 
-async def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
+async def test_without_pyarrow_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     done = await exported(tmp_path / "a", "--format", "parquet")
     assert (done.exit_code, done.stderr) == (
@@ -319,7 +319,7 @@ async def test_an_unwritable_folder_is_reported(tmp_path):
     assert "can't be written: No such file" in done.stderr
 
 
-# --- The file that comes in parts
+# --- FILE.part
 
 
 def test_rows_behind_the_last_mark_are_dropped(tmp_path):
@@ -361,7 +361,7 @@ def test_a_part_that_does_not_match_its_mark_is_refused(tmp_path, part, mark):
         assert file.mark.bytes == 0
 
 
-# --- What is in the file by default, and wide tables
+# --- Default contents, and wide tables
 
 MAKER = PointMaker("0123456789ab")
 T0 = 1_700_000_040.0  # 22:14:00, a whole minute

@@ -1,4 +1,4 @@
-"""What `growd run` prints when it is ready."""
+"""The greeting of `growd run`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from growd.config import Config, Light
 from growd.wiring.app import Running
 
 
-def test_the_greeting_shows_light_only_where_there_is_a_lamp():
+def test_the_greeting_shows_light_only_with_a_lamp():
     running = Running("http://127.0.0.1:5984", "embedded", Path("data"))
     assert "desired/light_illuminance" in _greeting(Config(light=Light()), running)
     assert "light" not in _greeting(Config(), running)

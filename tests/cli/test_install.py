@@ -92,7 +92,7 @@ def wheel(folder: Path, version: str, more: str = "") -> Path:
     return path
 
 
-def test_all_of_it_stands_where_the_system_looks_for_it(fresh: Fresh, tmp_path: Path):
+def test_all_files_are_installed_in_their_places(fresh: Fresh, tmp_path: Path):
     fresh.install(wheel(tmp_path, "1.2.0"))
     files = fresh.files()
     for name, place in PLACES.items():
@@ -105,7 +105,7 @@ def test_all_of_it_stands_where_the_system_looks_for_it(fresh: Fresh, tmp_path: 
     assert not [command for command in fresh.commands if "systemctl" in command]  # of another machine
 
 
-def test_from_a_checkout_exactly_what_the_locks_name_is_installed(fresh: Fresh):
+def test_a_checkout_installs_exactly_the_locked_packages(fresh: Fresh):
     for step in install_steps(fresh.machine, source_at(CHECKOUT), "minimal"):
         step.do()
     pips = [
@@ -120,7 +120,7 @@ def test_from_a_checkout_exactly_what_the_locks_name_is_installed(fresh: Fresh):
 
 
 @pytest.mark.parametrize(("machine", "extra"), [("aarch64", "[pi]"), ("x86_64", "")])
-def test_a_wheel_brings_what_drives_the_pins_of_a_raspberry_pi(
+def test_a_wheel_installs_the_pin_packages_on_a_raspberry_pi(
     fresh: Fresh, tmp_path: Path, monkeypatch, machine: str, extra: str
 ):
     monkeypatch.setattr("platform.machine", lambda: machine)
@@ -138,7 +138,7 @@ def test_a_second_time_changes_nothing(fresh: Fresh, tmp_path: Path):
     assert len(fresh.commands) == commands
 
 
-def test_an_installation_that_was_interrupted_goes_on(fresh: Fresh, tmp_path: Path):
+def test_an_interrupted_installation_continues(fresh: Fresh, tmp_path: Path):
     source = wheel(tmp_path, "1.2.0")
     for step in install_steps(fresh.machine, source_at(source), "minimal")[:4]:
         step.do()
@@ -148,7 +148,7 @@ def test_an_installation_that_was_interrupted_goes_on(fresh: Fresh, tmp_path: Pa
     assert fresh.install(source) == []
 
 
-def test_an_upgrade_that_was_interrupted_goes_on_with_what_was_chosen(fresh: Fresh, tmp_path: Path):
+def test_an_interrupted_upgrade_keeps_its_choices(fresh: Fresh, tmp_path: Path):
     source = wheel(tmp_path, "1.2.0")
     fresh.install(source, with_socket=True)
     run = fresh.run
@@ -171,7 +171,7 @@ def test_an_upgrade_that_was_interrupted_goes_on_with_what_was_chosen(fresh: Fre
     assert "etc/systemd/system/sockets.target.wants/growd.socket" in fresh.machine.record()["files"]
 
 
-def test_nothing_is_done_behind_a_link_that_leads_out_of_the_folder(fresh: Fresh, tmp_path: Path):
+def test_links_out_of_the_root_are_refused(fresh: Fresh, tmp_path: Path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (fresh.root / "etc").symlink_to(outside)
@@ -183,7 +183,7 @@ def test_nothing_is_done_behind_a_link_that_leads_out_of_the_folder(fresh: Fresh
 
 
 @pytest.mark.parametrize("name", ["{outside}/file", "../outside/file", "etc/../../outside/file", "."])
-def test_what_is_removed_is_of_the_folder_whatever_is_written_down(fresh: Fresh, tmp_path: Path, name: str):
+def test_only_files_below_the_root_are_removed(fresh: Fresh, tmp_path: Path, name: str):
     file = tmp_path / "outside/file"
     file.parent.mkdir()
     file.write_text("of another")
@@ -198,7 +198,7 @@ def test_what_is_removed_is_of_the_folder_whatever_is_written_down(fresh: Fresh,
     assert record.exists()
 
 
-def test_an_upgrade_keeps_configuration_and_data_and_puts_what_is_new_beside(fresh: Fresh, tmp_path: Path):
+def test_an_upgrade_keeps_configuration_and_data(fresh: Fresh, tmp_path: Path):
     fresh.install(wheel(tmp_path, "1.2.0"))
     mine = fresh.root / "etc/growd/growd.toml"
     mine.write_text("# my own\n")
@@ -217,7 +217,7 @@ def test_an_upgrade_keeps_configuration_and_data_and_puts_what_is_new_beside(fre
     assert fresh.install(newer) == []  # it is not put there again
 
 
-def test_an_older_one_is_refused_with_both_versions(fresh: Fresh, tmp_path: Path):
+def test_an_older_version_is_refused(fresh: Fresh, tmp_path: Path):
     fresh.install(wheel(tmp_path, "1.10.0"))
     with pytest.raises(InstallError, match=r"growd 1\.9\.0 is older than the installed 1\.10\.0"):
         installation.refuse_older(fresh.machine, source_at(wheel(tmp_path, "1.9.0")))
@@ -244,7 +244,7 @@ def newer_log(data: Path) -> None:
         (newer_log, "format is 2, this growd knows up to 1"),
     ],
 )
-async def test_data_of_a_newer_growd_are_told_before_and_refused_by_the_start(fresh, tmp_path, write, words):
+async def test_data_of_a_newer_growd_are_refused(fresh, tmp_path, write, words):
     data = fresh.root / "var/lib/growd"
     await asyncio.to_thread(write, data)
     before = await asyncio.to_thread(contents, data)
@@ -271,7 +271,7 @@ async def opened(data: Path) -> None:
 
 
 @pytest.mark.parametrize("purge", [False, True])
-def test_what_is_removed_is_what_was_installed(fresh: Fresh, tmp_path: Path, *, purge: bool):
+def test_uninstall_removes_what_was_installed(fresh: Fresh, tmp_path: Path, *, purge: bool):
     others = fresh.root / "etc/systemd/system/other.service"
     others.parent.mkdir(parents=True)
     others.write_text("[Service]\n")
@@ -290,7 +290,7 @@ def test_what_is_removed_is_what_was_installed(fresh: Fresh, tmp_path: Path, *, 
         assert uninstall_steps(fresh.machine, purge=False) == []
 
 
-def test_the_hardware_watchdog_is_set_up_when_asked_for_stays_and_is_removed(fresh: Fresh, tmp_path: Path):
+def test_the_hardware_watchdog_is_installed_and_removed(fresh: Fresh, tmp_path: Path):
     file = fresh.root / "etc/systemd/system.conf.d/growd-watchdog.conf"
     fresh.install(wheel(tmp_path, "1.2.0"))
     assert not file.exists()
@@ -303,7 +303,7 @@ def test_the_hardware_watchdog_is_set_up_when_asked_for_stays_and_is_removed(fre
 
 
 @pytest.mark.parametrize("with_watchdog", [True, False])
-def test_systemd_is_executed_anew_for_the_hardware_watchdog(
+def test_systemd_is_reexecuted_for_the_hardware_watchdog(
     with_watchdog, fresh: Fresh, tmp_path: Path, monkeypatch
 ):
     monkeypatch.setattr(Machine, "is_live", True)
@@ -314,13 +314,13 @@ def test_systemd_is_executed_anew_for_the_hardware_watchdog(
     assert (["systemctl", "daemon-reexec"] in fresh.commands) == with_watchdog
 
 
-def test_a_socket_that_was_asked_for_once_stays_with_an_upgrade(fresh: Fresh, tmp_path: Path):
+def test_a_socket_survives_an_upgrade(fresh: Fresh, tmp_path: Path):
     fresh.install(wheel(tmp_path, "1.2.0"), with_socket=True)
     fresh.install(wheel(tmp_path, "1.3.0"))
     assert "etc/systemd/system/sockets.target.wants/growd.socket" in fresh.machine.record()["files"]
 
 
-def test_a_dry_run_tells_each_step_and_does_none(fresh: Fresh, tmp_path: Path):
+def test_a_dry_run_prints_the_steps_only(fresh: Fresh, tmp_path: Path):
     source = str(wheel(tmp_path, "1.2.0"))
     said = CliRunner().invoke(main, ["install", source, "--root", str(fresh.root), "--dry-run"])
     assert said.exit_code == 0, said.output
@@ -346,7 +346,7 @@ def test_a_dry_run_tells_each_step_and_does_none(fresh: Fresh, tmp_path: Path):
         (("uninstall",), "growd is not installed in"),
     ],
 )
-def test_what_can_not_be_done_is_one_sentence(fresh: Fresh, tmp_path: Path, arguments, words):
+def test_impossible_installations_are_one_sentence(fresh: Fresh, tmp_path: Path, arguments, words):
     given = [argument.format(folder=tmp_path) for argument in arguments]
     said = CliRunner().invoke(main, [*given, "--root", str(fresh.root)])
     assert said.exit_code == 1
@@ -355,7 +355,7 @@ def test_what_can_not_be_done_is_one_sentence(fresh: Fresh, tmp_path: Path, argu
     assert list(fresh.root.iterdir()) == []
 
 
-def test_a_wheel_that_is_none_changes_nothing(fresh: Fresh, tmp_path: Path):
+def test_an_invalid_wheel_changes_nothing(fresh: Fresh, tmp_path: Path):
     (tmp_path / "growd-1.0-py3-none-any.whl").write_text("no archive")
     with pytest.raises(
         InstallError, match=r"growd-1.0-py3-none-any.whl does not contain growd/config/shipped"
@@ -364,7 +364,7 @@ def test_a_wheel_that_is_none_changes_nothing(fresh: Fresh, tmp_path: Path):
     assert list(fresh.root.iterdir()) == []
 
 
-def test_a_program_that_fails_ends_it_with_what_it_said(tmp_path: Path):
+def test_a_failed_program_ends_the_installation_with_its_output(tmp_path: Path):
     with pytest.raises(InstallError, match=r"failed: no network"):
         installation.run_program([sys.executable, "-c", "import sys; sys.exit('no network')"])
     with pytest.raises(InstallError, match="can't be started: No such file"):
@@ -392,7 +392,7 @@ def with_pip_of_the_tests(command: list[str]) -> None:
 
 @pytest.mark.timeout(240)
 @pytest.mark.install
-def test_a_wheel_has_all_that_is_installed_and_is_installed_whole(built: Path, fresh: Fresh, monkeypatch):
+def test_a_wheel_contains_everything(built: Path, fresh: Fresh, monkeypatch):
     with zipfile.ZipFile(built) as archive:
         names = set(archive.namelist())
     assert {f"growd/_systemd/{name}" for name in PLACES} <= names

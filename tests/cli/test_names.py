@@ -1,4 +1,4 @@
-"""`growd param`, `growd service` and `growd node`, typed at a daemon that runs."""
+"""`growd param`, `growd service` and `growd node` with a running daemon."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def at(daemon: Daemon, *arguments: str) -> Printed:
     return await typed(*arguments, "--url", daemon.origin)
 
 
-async def test_parameters_are_listed_and_told():
+async def test_parameters_are_listed_and_printed():
     async with serving() as daemon:
         await daemon.bus.parameters.set("mine/list", [1, {"a": "b"}])
         await daemon.bus.parameters.set("mine/sub/word", "two words")
@@ -60,7 +60,7 @@ async def test_parameters_are_listed_and_told():
         ("humidity", ["e/desired/air_humidity"]),
     ],
 )
-def test_a_short_name_of_a_variable_means_that_variable(name: str, meant: list[str]):
+def test_short_names_of_variables(name: str, meant: list[str]):
     assert similar(name, [f"e/desired/{variable}" for variable in VARIABLES]) == meant
 
 
@@ -87,7 +87,7 @@ async def test_a_parameter_is_set_to_json_or_to_text(words: list[str], value: An
         assert printed.json == value
 
 
-async def test_a_parameter_that_can_not_be_set_is_refused_in_the_daemons_words():
+async def test_a_refused_parameter_has_the_message_of_the_daemon():
     async with serving() as daemon:
         printed = await at(daemon, "param", "set", INTERVAL, "1")
         assert (printed.status, printed.out) == (1, "")
@@ -107,9 +107,7 @@ async def test_a_parameter_that_can_not_be_set_is_refused_in_the_daemons_words()
         (["node", "info"], "recipe_runer", "recipe_runner"),
     ],
 )
-async def test_an_unknown_name_is_refused_with_one_that_may_be_meant(
-    command: list[str], name: str, meant: str
-):
+async def test_an_unknown_name_is_refused_with_a_suggestion(command: list[str], name: str, meant: str):
     async with serving() as daemon:
         printed = await at(daemon, *command, name)
     assert (printed.status, printed.out) == (1, "")
@@ -118,7 +116,7 @@ async def test_an_unknown_name_is_refused_with_one_that_may_be_meant(
     assert f"; did you mean {first}" in printed.err
 
 
-async def test_services_are_listed_and_told_with_their_arguments():
+async def test_services_are_listed_with_their_arguments():
     async with serving() as daemon:
         assert (await at(daemon, "service", "list")).out.splitlines() == [START, STOP, CALIBRATE]
         assert (await at(daemon, "service", "list", "sensors")).out == f"{CALIBRATE}\n"
@@ -188,7 +186,7 @@ async def test_a_service_is_called_with_arguments_in_order_or_by_name(
         assert daemon.runner.calls == [(name, arguments)]
 
 
-async def test_a_service_that_refuses_is_a_failure():
+async def test_a_refusing_service_is_a_failure():
     async with serving() as daemon:
         printed = await launched("service", "call", START, "unknown", "--url", daemon.origin)
         assert (printed.status, printed.out) == (1, "")
@@ -201,7 +199,7 @@ async def test_a_service_that_refuses_is_a_failure():
         assert len(daemon.runner.calls) == 2
 
 
-async def test_nodes_are_listed_and_told_with_all_that_they_tell():
+async def test_nodes_are_listed_and_described():
     async with serving() as daemon:
         node = daemon.bus.node("store")
         node.describe("store", lambda: {"waiting": 3, "notices": ["full", "late"], "since": None})
@@ -242,14 +240,14 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_whatever_a_value_is_its_lines_can_be_printed(value: Any):
+def test_the_lines_of_any_value_are_printable(value: Any):
     lines = [unstyle(line) for line in tree(value)]
     assert lines
     assert all(line.isprintable() for line in lines)
 
 
 @given(st.text())
-def test_text_that_is_asked_for_comes_through_as_it_was_typed(text: str):
+def test_text_arguments_are_passed_unchanged(text: str):
     field = FieldInfo("recipe_id", "string")
     if not text.startswith('"'):
         assert value_of(text, field) == text
@@ -258,7 +256,7 @@ def test_text_that_is_asked_for_comes_through_as_it_was_typed(text: str):
 @given(
     st.lists(st.tuples(st.text(st.characters(categories=["L", "N"]), min_size=1), st.text("ab ")), max_size=6)
 )
-def test_a_table_is_aligned_and_whole(rows: list[tuple[str, str]]):
+def test_a_table_is_aligned_and_complete(rows: list[tuple[str, str]]):
     heading, *lines = [unstyle(line) for line in table(("name", "about"), rows)]
     at = heading.index("about")
     assert [(line[:at].rstrip(), line[at:]) for line in lines] == [
@@ -266,7 +264,7 @@ def test_a_table_is_aligned_and_whole(rows: list[tuple[str, str]]):
     ]
 
 
-def test_an_empty_text_is_seen():
+def test_an_empty_text_is_visible():
     assert text_of("") == '""'
 
 
@@ -274,7 +272,7 @@ def test_an_empty_text_is_seen():
     "command", [["topic", "echo"], ["param", "get"], ["service", "call"], ["node", "info"]]
 )
 @pytest.mark.parametrize("name", ["", "/"])
-async def test_an_empty_name_is_a_wrong_command_line(command: list[str], name: str):
+async def test_an_empty_name_is_a_usage_error(command: list[str], name: str):
     async with serving() as daemon:
         printed = await at(daemon, *command, name)
     assert printed.status == 2

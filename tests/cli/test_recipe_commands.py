@@ -1,4 +1,4 @@
-"""`growd recipe`: what it says of a file, and what the daemon says of a recipe in its database."""
+"""`growd recipe` with files, and with recipes in the database of a daemon."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def no_daemon(monkeypatch):
     monkeypatch.setenv("GROWD_URL", NOWHERE)
 
 
-# --- A file, without a daemon
+# --- Files, without a daemon
 
 
-def test_check_tells_every_error_with_its_place(written):
+def test_check_prints_all_errors_with_their_places(written):
     done = said("check", written(WRONG))
     assert done.exit_code == 1
     assert [line.split(":")[0] for line in done.stdout.splitlines()[:3]] == [
@@ -57,7 +57,7 @@ def test_check_tells_every_error_with_its_place(written):
     assert done.stderr == f"growd: checked without the daemon: {why}\n"
 
 
-def test_check_asks_what_the_actuators_of_the_configuration_can_do(written):
+def test_check_warns_about_the_actuators_of_the_configuration(written):
     file = written(WARM)
     done = said("check", file, "--set", "light.full_scale_lux=5000")
     assert done.exit_code == 0
@@ -68,7 +68,7 @@ def test_check_asks_what_the_actuators_of_the_configuration_can_do(written):
     assert told == f"{file} can run in {here}, and lasts 2 h: 0 errors, 2 warnings."
 
 
-def test_check_asks_what_a_profile_that_ships_can_do(written, monkeypatch):
+def test_check_warns_about_the_actuators_of_a_profile(written, monkeypatch):
     file = written({"format": "simple", "operations": [[0, "air_carbon_dioxide", 800]]})
     drives_none = "nothing here drives air_carbon_dioxide"
     assert drives_none in said("check", file, "--profile", "minimal").stdout
@@ -78,14 +78,14 @@ def test_check_asks_what_a_profile_that_ships_can_do(written, monkeypatch):
 
 
 @pytest.mark.parametrize("command", [["check"], ["show"], ["plot", "-o", "plan.png"]])
-def test_an_environment_that_there_is_not_is_refused(written, command, monkeypatch):
+def test_an_unknown_environment_is_refused(written, command, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # it does not come to a picture
     done = said(*command, written(WARM), "--environment", "shelf_3")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "growd: there is no environment shelf_3; expected one of environment_1\n" in done.stderr
 
 
-def test_check_asks_the_environment_that_is_named(written):
+def test_check_uses_the_named_environment(written):
     chamber = ("--set", "chamber.shelf_2.light.enabled=false")
     done = said("check", written(WARM), *chamber, "--environment", "shelf_2")
     assert "nothing here drives light_illuminance" in done.stdout
@@ -96,7 +96,7 @@ def test_check_asks_the_environment_that_is_named(written):
     )
 
 
-def test_findings_come_as_json(written):
+def test_findings_as_json(written):
     findings = json.loads(said("check", written(WRONG), "--json").stdout)
     assert findings[0] == {
         "severity": "error",
@@ -112,7 +112,7 @@ TWICE = """{"format": "phased",
  "note": "a: {\\"b\\": 1}", "x": [{"a": 1}, {"a": 2}]}"""
 
 
-def test_a_key_that_stands_twice_is_an_error_with_its_line(written):
+def test_a_repeated_key_is_an_error_with_its_line(written):
     done = said("check", written(TWICE))
     assert done.exit_code == 1
     assert done.stdout.splitlines()[0] == 'error    /: line 4: the key "course" is repeated in one object'
@@ -149,7 +149,7 @@ def test_show_prints_phases_and_set_points_as_a_table():
     ]
 
 
-def test_show_names_how_often_set_points_are_repeated(written):
+def test_show_prints_the_cycles_of_set_points(written):
     point = {"start_time": 0.5, "end_time": 2, "value": 5}
     phase = {"cycles": 9, "time_units": "hours", "step": {"light_illuminance": [point]}}
     lines = said("show", written({"format": "flexformat", "phases": [phase]})).stdout.splitlines()
@@ -158,7 +158,7 @@ def test_show_names_how_often_set_points_are_repeated(written):
     assert lines[0].startswith("mine (flexformat), 18 h")
 
 
-def test_show_says_that_its_table_is_cut_off(written, monkeypatch):
+def test_show_marks_a_truncated_table(written, monkeypatch):
     """After the last set point that is listed; what phases after it have is not known to the table."""
     monkeypatch.setattr("growd.recipes.drawing.MAX_WRITTEN", MOST)
     many = [{"at": number / MOST, "value": 50} for number in range(MOST)]
@@ -172,7 +172,7 @@ def test_show_says_that_its_table_is_cut_off(written, monkeypatch):
     assert lines[3:-1] == whole[3:]
 
 
-def test_show_gives_the_plan_as_json():
+def test_show_prints_the_plan_as_json():
     plan = json.loads(said("show", DAYS, "--json").stdout)
     assert [phase["name"] for phase in plan["phases"]] == ["germination", "seedling", "growth", "harvest"]
     assert plan["series"].keys() == {"light_illuminance", "air_carbon_dioxide"}
@@ -190,19 +190,19 @@ def test_show_gives_the_plan_as_json():
         ("5", "/: expected a recipe as an object, got 5"),
     ],
 )
-def test_what_can_not_be_shown_is_told_in_a_sentence(written, content, words):
+def test_invalid_files_are_reported_in_one_sentence(written, content, words):
     for command in (["show"], ["plot", "-o", "plan.png"]):
         done = said(*command, written(content))
         assert done.exit_code == 1
         assert "matplotlib" in done.stderr or words in done.stderr
 
 
-def test_a_path_that_ends_in_json_is_a_file_and_any_file_is_one(written):
+def test_which_arguments_are_files(written):
     assert said("check", "none.json").stderr == "growd: none.json can't be read: No such file or directory\n"
     assert "can run" in said("check", written(WARM, "a recipe")).stdout
 
 
-def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
+def test_without_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     done = said("plot", DEMO, "-o", tmp_path / "plan.png")
     assert (done.exit_code, done.stderr) == (
@@ -211,7 +211,7 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
     )
 
 
-def test_the_picture_is_of_the_kind_that_its_name_says(tmp_path, written):
+def test_the_name_of_the_picture_chooses_its_kind(tmp_path, written):
     pytest.importorskip("matplotlib")
     held = {"duration": 1, "time_units": "hours", "otherwise": "release", "name": "a long name" * 20}
     released = written({"format": "phased", "phases": [json.loads(DAYS.read_text())["phases"][0], held]})
@@ -242,11 +242,11 @@ def test_schema_prints_the_schema_of_a_format():
         (90_061, "1 d 1 h 1 min 1 s"),
     ],
 )
-def test_how_long_something_is_in_words(seconds, words):
+def test_durations_in_words(seconds, words):
     assert lasting(seconds) == words
 
 
-# --- An id, of which the daemon is asked
+# --- Ids, with a daemon
 
 
 def test_without_a_daemon_the_exit_status_is_3():
@@ -259,14 +259,14 @@ def test_without_a_daemon_the_exit_status_is_3():
 
 
 @pytest.mark.parametrize("command", [["check"], ["show"], ["plot", "-o", "plan.png"]])
-def test_an_id_may_be_longer_than_the_name_of_a_file(command, monkeypatch):
+def test_an_id_may_be_longer_than_a_file_name(command, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # it does not come to a picture
     done = said(*command, "é" * 150, "--url", "http://127.0.0.1:9")
     assert (done.exit_code, "does not answer" in done.stderr) == (3, True)
 
 
 @pytest.mark.timeout(120)
-async def test_the_daemon_tells_of_the_recipes_in_its_database(tmp_path, database_server):
+async def test_check_and_show_use_the_database_of_the_daemon(tmp_path, database_server):
     async with (
         home_on(database_server, shared=True) as home,
         started(tmp_path / "data", "--set=light.enabled=true", *home.arguments) as program,

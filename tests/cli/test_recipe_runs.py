@@ -1,4 +1,4 @@
-"""`growd recipe list`, `put`, `start` and the other commands that change something, against a real daemon."""
+"""`growd recipe list`, `put`, `start` and the other commands that change something, with a real daemon."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECIPE = {
 
 
 @pytest.mark.timeout(120)
-async def test_a_recipe_is_stored_listed_run_and_stopped_at_the_terminal(tmp_path, database_server):
+async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_server):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(RECIPE))
     async with (

@@ -1,4 +1,4 @@
-"""`growd topic`, typed at a daemon that runs."""
+"""`growd topic` with a running daemon."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def topic(daemon: Daemon, *arguments: str, **environment: str) -> Printed:
     return await typed("topic", *arguments, "--url", daemon.origin, **environment)
 
 
-async def test_topics_are_listed_all_or_beneath_a_prefix():
+async def test_topics_are_listed():
     async with serving() as daemon:
         printed = await topic(daemon, "list")
         assert (printed.status, printed.out.splitlines()) == (0, sorted(TOPICS))
@@ -37,7 +37,7 @@ async def test_topics_are_listed_all_or_beneath_a_prefix():
         assert (await topic(daemon, "list", "environment")).out == ""
 
 
-async def test_types_and_numbers_are_in_aligned_columns():
+async def test_verbose_lists_have_aligned_columns():
     async with serving() as daemon, begun("topic", "echo", POSITION, "--url", daemon.origin) as echo:
         daemon.sensor[POSITION].publish({"x": 1.0, "y": 2.0, "z": 3.0})
         await line_of(echo.stdout)
@@ -53,7 +53,7 @@ async def test_types_and_numbers_are_in_aligned_columns():
     assert told == [{"name": POSITION, "type": "geometry_msgs/Vector3", "pubs": ["scd30"], "subs": ["http"]}]
 
 
-async def test_a_topic_is_told_with_its_unit():
+async def test_topic_info_has_the_unit():
     async with serving() as daemon:
         printed = await topic(daemon, "info", f"/{LIGHT}")
         assert printed.out.splitlines() == [
@@ -72,7 +72,7 @@ async def test_a_topic_is_told_with_its_unit():
 
 
 @pytest.mark.parametrize("command", [["info"], ["echo"], ["hz"], ["pub", "1"]])
-async def test_an_unknown_topic_is_refused_with_one_that_may_be_meant(command: list[str]):
+async def test_an_unknown_topic_is_refused_with_a_suggestion(command: list[str]):
     async with serving() as daemon:
         verb, *values = command
         printed = await topic(daemon, verb, "measured/air_carbon_dioxide", *values)
@@ -84,7 +84,7 @@ async def test_an_unknown_topic_is_refused_with_one_that_may_be_meant(command: l
     assert printed.err == 'growd: there is no topic named "zzz"\n'
 
 
-async def test_messages_are_told_as_rostopic_does_with_unit_and_doubt():
+async def test_messages_are_printed_like_rostopic_with_unit_and_quality():
     async with serving() as daemon:
         daemon.sensor[CO2].publish(612.5)
         assert (await topic(daemon, "echo", "-n", "1", CO2)).out == "data: 612.5  # ppm\n---\n"
@@ -100,7 +100,7 @@ async def test_messages_are_told_as_rostopic_does_with_unit_and_doubt():
         assert r"\u001b[2J lettuce\n" in printed.out
 
 
-async def test_each_message_is_a_line_of_json_as_the_daemon_sends_it():
+async def test_each_message_is_a_line_of_json():
     async with serving() as daemon:
         daemon.sensor[CO2].publish(1.0, time=5.0)
         async with begun("topic", "echo", CO2, "--json", "-n", "3", "--url", daemon.origin) as echo:
@@ -116,7 +116,7 @@ async def test_each_message_is_a_line_of_json_as_the_daemon_sends_it():
     ]
 
 
-async def test_ctrl_c_ends_it_without_a_word():
+async def test_ctrl_c_ends_echo_silently():
     async with serving() as daemon:
         daemon.sensor[CO2].publish(1.0)
         async with begun("topic", "echo", CO2, "--url", daemon.origin) as echo:
@@ -126,7 +126,7 @@ async def test_ctrl_c_ends_it_without_a_word():
             assert (echo.returncode, out, err) == (130, b"---\n", b"")
 
 
-async def test_nobody_who_reads_on_ends_it_without_a_word():
+async def test_a_closed_pipe_ends_echo_silently():
     async with serving() as daemon:
         daemon.sensor[CO2].publish(1.0)
         async with begun("topic", "echo", CO2, "--url", daemon.origin) as echo:
@@ -150,7 +150,7 @@ async def measured(daemon: Daemon, hz: asyncio.subprocess.Process) -> dict[str, 
     return told
 
 
-async def test_a_daemon_that_is_restarted_is_waited_for_and_that_is_said_once(own_port: int):
+async def test_echo_reconnects_after_a_restart(own_port: int):
     url = f"http://127.0.0.1:{own_port}"
     async with AsyncExitStack() as stack:
         async with serving(port=own_port) as daemon:
@@ -205,7 +205,7 @@ async def test_a_daemon_that_is_restarted_is_waited_for_and_that_is_said_once(ow
         (POSITION, ['{"z": 3, "x": 1, "y": 2}'], {"x": 1.0, "y": 2.0, "z": 3.0}),
     ],
 )
-async def test_a_word_becomes_the_value_that_the_topic_takes(name: str, values: list[str], value: object):
+async def test_arguments_become_values_of_the_topic(name: str, values: list[str], value: object):
     async with serving() as daemon:
         printed = await topic(daemon, "pub", name, *values)
         assert (printed.status, printed.out, printed.err) == (0, "", "")
@@ -224,7 +224,7 @@ async def test_a_word_becomes_the_value_that_the_topic_takes(name: str, values: 
         ("chamber/door_open", ["1"], "data: expected bool, got 1"),
     ],
 )
-async def test_what_does_not_fit_is_refused_in_the_daemons_words(name: str, values: list[str], words: str):
+async def test_a_refused_message_has_the_message_of_the_daemon(name: str, values: list[str], words: str):
     async with serving() as daemon:
         printed = await topic(daemon, "pub", name, *values)
         assert (printed.status, printed.out) == (1, "")
@@ -232,7 +232,7 @@ async def test_what_does_not_fit_is_refused_in_the_daemons_words(name: str, valu
         assert daemon.bus.topics.get(name).last is None
 
 
-async def test_an_option_that_is_none_is_no_value():
+async def test_an_unknown_option_is_not_a_value():
     async with serving() as daemon:
         printed = await topic(daemon, "pub", "environment_1/desired/recipe_start", "--jsn")
     assert printed.status == 2
@@ -250,7 +250,7 @@ async def test_a_message_is_repeated_until_ctrl_c():
         subscription.close()
 
 
-async def test_how_often_messages_come_is_measured():
+async def test_the_rate_of_messages_is_measured():
     async with serving() as daemon:
         daemon.sensor[CO2].publish(0.0)  # one that was there before is none that comes
         async with begun("topic", "hz", CO2, "-n", "3", "--json", "--url", daemon.origin) as hz:
@@ -266,14 +266,14 @@ async def test_how_often_messages_come_is_measured():
     assert 0 <= told["min_s"] <= 1 / told["rate_hz"] <= told["max_s"]
 
 
-async def test_a_topic_that_is_silent_is_said_to_be():
+async def test_a_silent_topic_is_reported():
     async with serving() as daemon, begun("topic", "hz", CO2, "--url", daemon.origin) as hz:
         assert await line_of(hz.stdout) == "no new messages\n"
         hz.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(hz.wait(), PATIENCE_S) == 130
 
 
-def test_intervals_are_those_of_the_window():
+def test_intervals_of_a_window():
     intervals = Intervals(3)
     assert intervals.statistics() is None
     for arrival in (0.0, 50.0, 52.0, 56.0):
@@ -290,7 +290,7 @@ def test_intervals_are_those_of_the_window():
     assert intervals.statistics() is None
 
 
-async def test_colour_is_for_terminals_and_for_those_who_ask():
+async def test_colours_on_terminals_and_on_request():
     async with serving() as daemon:
         assert "\x1b[" not in (await topic(daemon, "info", CO2)).out
         coloured = await topic(daemon, "info", CO2, "--color", "always", NO_COLOR="1")
@@ -298,7 +298,7 @@ async def test_colour_is_for_terminals_and_for_those_who_ask():
         assert "\x1b[" not in (await topic(daemon, "info", CO2, "--color", "never")).out
 
 
-async def test_a_message_without_effect_is_published_with_a_hint():
+async def test_a_message_without_effect_gets_a_hint():
     async with serving() as daemon:
         daemon.bus.topics.declare("e/desired/x", FLOAT64, is_open=True, note="nothing in e controls x")
         printed = await topic(daemon, "pub", "e/desired/x", "1")

@@ -1,4 +1,4 @@
-"""The smaller verbs of `growd topic`, `param`, `service` and `alert`, typed at a daemon that runs."""
+"""More commands of `growd topic`, `param`, `service` and `alert` with a running daemon."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_type_and_find_are_inverse():
         assert LIGHT not in (await at(daemon, "topic", "find", "std_msgs/Bool", "--json")).json
 
 
-async def test_once_is_the_default_and_excludes_a_rate():
+async def test_once_is_the_default_and_excludes_rate():
     async with serving() as daemon:
         assert (await at(daemon, "topic", "pub", "--once", LIGHT, "100")).status == 0
         assert daemon.bus.topics.get(LIGHT).last.value == 100
@@ -40,14 +40,14 @@ async def test_once_is_the_default_and_excludes_a_rate():
         assert daemon.bus.topics.get(LIGHT).last.value == 100
 
 
-async def test_a_topic_of_growds_own_is_refused_and_no_login_asked_for():
+async def test_a_topic_of_growd_is_refused_without_a_login_prompt():
     async with serving() as daemon:
         refused = await at(daemon, "topic", "pub", CO2, "400")
     assert refused.status == 1
     assert "belongs to the node" in refused.err
 
 
-async def test_the_bytes_of_messages_are_counted():
+async def test_the_bandwidth_of_a_topic():
     async with (
         serving() as daemon,
         begun("topic", "bw", CO2, "-n", "3", "--json", "--url", daemon.origin) as bw,
@@ -64,7 +64,7 @@ async def test_the_bytes_of_messages_are_counted():
     assert told["bytes_per_s"] > 0
 
 
-async def test_parameters_are_dumped_and_loaded_again(tmp_path: Path):
+async def test_parameters_are_dumped_and_loaded(tmp_path: Path):
     async with serving() as daemon:
         node = daemon.bus.node("lamp")
         node.declare("lamp/gain", Field("gain", Kind.FLOAT64, default=1.0))
@@ -80,7 +80,7 @@ async def test_parameters_are_dumped_and_loaded_again(tmp_path: Path):
         assert daemon.bus.parameters.get("lamp") == {"gain": 3.0, "left": 0.0}
 
 
-async def test_a_parameter_is_deleted_and_a_typo_needs_new():
+async def test_a_parameter_is_deleted_and_a_new_name_needs_new():
     async with serving() as daemon:
         declared = Field("gain", Kind.FLOAT64, default=1.0)
         daemon.bus.node("lamp").declare("lamp/gain", declared)
@@ -97,7 +97,7 @@ async def test_a_parameter_is_deleted_and_a_typo_needs_new():
 
 
 @pytest.mark.parametrize("text", ["{", "[1]"])
-async def test_a_dump_that_is_none_is_refused(tmp_path: Path, text: str):
+async def test_an_invalid_dump_is_refused(tmp_path: Path, text: str):
     async with serving() as daemon:
         file = tmp_path / "dump.json"
         file.write_text(text)
@@ -111,7 +111,7 @@ async def test_the_arguments_of_a_service_are_listed():
         assert (await at(daemon, "service", "args", START)).out.split()[0] == "recipe_id"
 
 
-async def test_an_argument_with_a_wrong_name_is_refused_with_the_right_one():
+async def test_a_misspelt_argument_is_refused_with_a_suggestion():
     async with serving() as daemon:
         refused = await at(daemon, "service", "call", START, "recipe=demo_day")
         assert refused.status == 2
@@ -120,7 +120,7 @@ async def test_an_argument_with_a_wrong_name_is_refused_with_the_right_one():
 
 
 @pytest.mark.parametrize(("words", "meant"), [(["topc", "list"], "topic"), (["stauts"], "status")])
-async def test_a_command_with_a_typing_error_is_refused_with_the_right_one(words: list[str], meant: Any):
+async def test_a_misspelt_command_is_refused_with_a_suggestion(words: list[str], meant: Any):
     refused = await typed(*words)
     assert refused.status == 2
     assert f"Did you mean '{meant}'?" in refused.err

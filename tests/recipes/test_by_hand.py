@@ -1,4 +1,4 @@
-"""Set points by hand: over restarts, and over a recipe until it next changes the variable."""
+"""Set points by hand: over restarts, and as overrides of a recipe."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def events(chamber):
 # --- Without a recipe
 
 
-async def test_a_set_point_beyond_what_the_chamber_can_do_is_answered_with_that(chamber):
+async def test_a_set_point_out_of_reach_gets_a_warning(chamber):
     chamber.reach = {LIGHT: (0.0, 20_000.0)}
     async with chamber.on():
         topic = chamber.bus.topics.get(f"e/desired/{LIGHT}")
@@ -69,7 +69,7 @@ async def test_a_set_point_beyond_what_the_chamber_can_do_is_answered_with_that(
             assert (await topic.answer(message, "anna")).endswith(expected)
 
 
-async def test_a_set_point_by_hand_survives_restarts_until_it_is_released(chamber, caplog):
+async def test_a_set_point_by_hand_survives_restarts_until_released(chamber, caplog):
     caplog.set_level(logging.INFO, "growd")
     async with chamber.on():
         assert await chamber.post(TEMPERATURE, 21.5) == ""
@@ -86,7 +86,7 @@ async def test_a_set_point_by_hand_survives_restarts_until_it_is_released(chambe
         assert chamber.desired(TEMPERATURE) is None
 
 
-async def test_the_start_of_a_recipe_names_the_set_points_that_it_leaves_in_force(chamber):
+async def test_the_start_of_a_recipe_names_remaining_set_points_by_hand(chamber):
     async with chamber.on():
         chamber.recipes["r"] = simple([0, TEMPERATURE, 20], [900, TEMPERATURE, 0])
         await chamber.post("light_intensity_red", 0.0)
@@ -96,7 +96,7 @@ async def test_the_start_of_a_recipe_names_the_set_points_that_it_leaves_in_forc
 
 
 @pytest.mark.parametrize(("early", "expected"), [(19, 19), (None, None)])
-async def test_what_a_client_publishes_before_the_runner_starts_counts(chamber, early, expected):
+async def test_a_set_point_published_before_the_start_counts(chamber, early, expected):
     async with chamber.on():
         await chamber.post(TEMPERATURE, 21.5)
     runner = chamber.boot()
@@ -108,7 +108,7 @@ async def test_what_a_client_publishes_before_the_runner_starts_counts(chamber, 
         assert now(chamber) == expected
 
 
-async def test_without_a_store_nothing_is_kept(chamber):
+async def test_without_a_store_nothing_is_saved(chamber):
     chamber.set_points_by_hand = None
     async with chamber.on():
         assert await chamber.post(TEMPERATURE, 21.5) == ""
@@ -116,7 +116,7 @@ async def test_without_a_store_nothing_is_kept(chamber):
         assert chamber.desired(TEMPERATURE) is None
 
 
-async def test_the_same_set_point_again_is_not_written_again(chamber):
+async def test_a_repeated_set_point_is_not_saved_again(chamber):
     async with chamber.on():
         for _ in range(10):
             await chamber.post(TEMPERATURE, 21.5)
@@ -124,7 +124,7 @@ async def test_the_same_set_point_again_is_not_written_again(chamber):
         assert chamber.set_points_by_hand.saves == 1
 
 
-async def test_a_disk_that_is_full_lets_a_set_point_pass_and_the_answer_says_that_it_is_not_kept(chamber):
+async def test_on_a_full_disk_a_set_point_applies_and_the_answer_warns(chamber):
     async with chamber.on():
         chamber.set_points_by_hand.broken = True
         words = await chamber.post(TEMPERATURE, 21.5)
@@ -145,7 +145,7 @@ async def test_a_disk_that_is_full_lets_a_set_point_pass_and_the_answer_says_tha
         '{"warmth": {"value": 21, "by": "anna", "since": 1}}',
     ],
 )
-async def test_a_kept_set_point_passes_the_checks_of_a_client_or_is_dropped(chamber, kept):
+async def test_an_invalid_saved_set_point_is_dropped(chamber, kept):
     chamber.set_points_by_hand.text = kept
     async with chamber.on():
         if "warmth" not in kept:
@@ -154,7 +154,7 @@ async def test_a_kept_set_point_passes_the_checks_of_a_client_or_is_dropped(cham
         assert (await chamber.start())["success"]
 
 
-async def test_null_releases_set_points_and_commands_and_nothing_else(chamber):
+async def test_null_releases_only_set_points_and_commands(chamber):
     async with chamber.on():
         for topic in ("e/commanded/light_illuminance", "e/commanded/light_channels"):
             chamber.client.open(topic)
@@ -174,7 +174,7 @@ async def test_null_releases_set_points_and_commands_and_nothing_else(chamber):
 # --- Over a recipe
 
 
-async def test_it_holds_over_the_recipe_until_that_changes_the_variable(chamber):
+async def test_it_overrides_the_recipe_until_its_next_change(chamber):
     chamber.recipes["r"] = simple((0, TEMPERATURE, 20), (100, TEMPERATURE, 25), (900, TEMPERATURE, 25))
     async with chamber.on():
         await chamber.start("r")
@@ -192,7 +192,7 @@ async def test_it_holds_over_the_recipe_until_that_changes_the_variable(chamber)
         assert chamber.bus.find_node("e/set_points").details()["set_points"] == []
 
 
-async def test_a_release_of_what_is_not_held_says_so(chamber):
+async def test_releasing_nothing_is_reported(chamber):
     words = f"{TEMPERATURE} had no set point by hand to release"
     async with chamber.on():
         assert await chamber.post(TEMPERATURE, None) == words
@@ -201,7 +201,7 @@ async def test_a_release_of_what_is_not_held_says_so(chamber):
         assert over.startswith(f"{words}; now in force: the recipe day (20 degC)")
 
 
-async def test_released_it_gives_the_recipe_its_variable_back_at_once(chamber):
+async def test_a_release_restores_the_set_point_of_the_recipe(chamber):
     async with chamber.on():
         await chamber.start()
         await chamber.post(TEMPERATURE, 30)
@@ -225,7 +225,7 @@ async def test_released_it_gives_the_recipe_its_variable_back_at_once(chamber):
                                   "course": {LIGHT: [{"at": 0, "value": 1}]}}), (989, 991), [30, None]),
     ],
 )  # fmt: skip
-async def test_what_counts_as_a_change_of_the_recipe(chamber, recipe, moments, expected):
+async def test_which_set_points_are_changes_of_the_recipe(chamber, recipe, moments, expected):
     chamber.recipes["r"] = recipe
     async with chamber.on():
         await chamber.start("r")
@@ -234,7 +234,7 @@ async def test_what_counts_as_a_change_of_the_recipe(chamber, recipe, moments, e
         assert await over_time(chamber, *moments) == expected
 
 
-async def test_in_a_gap_it_holds_until_the_next_span(chamber):
+async def test_in_a_gap_it_overrides_until_the_next_span(chamber):
     spans = [
         {"start_time": 0, "end_time": 50, "value": 20},
         {"start_time": 100, "end_time": 200, "value": 22},
@@ -248,7 +248,7 @@ async def test_in_a_gap_it_holds_until_the_next_span(chamber):
         assert await over_time(chamber, 39, 41) == [30, 22]
 
 
-async def test_set_in_a_phase_that_releases_the_variable_it_ends_with_the_recipe(chamber):
+async def test_in_a_releasing_phase_it_ends_with_the_recipe(chamber):
     released = {"duration": 9, "time_units": "days", "otherwise": "release", "daily": {}}
     chamber.recipes["r"] = phased(course((0, 20), duration=10), released)
     async with chamber.on():
@@ -262,7 +262,7 @@ async def test_set_in_a_phase_that_releases_the_variable_it_ends_with_the_recipe
         assert chamber.bus.find_node("e/set_points").details()["set_points"] == []
 
 
-async def test_a_recipe_that_begins_with_a_gap_releases_what_was_set_before_it(chamber):
+async def test_a_recipe_that_begins_with_a_gap_releases_it(chamber):
     spans = [{"start_time": 50, "end_time": 100, "value": 20}]
     phase = {"cycles": 1, "time_units": "seconds", "step": {TEMPERATURE: spans}}
     chamber.recipes["r"] = {"_id": "r", "format": "flexformat", "phases": [phase]}
@@ -272,7 +272,7 @@ async def test_a_recipe_that_begins_with_a_gap_releases_what_was_set_before_it(c
         assert await over_time(chamber, 1, 51) == [None, 20]
 
 
-async def test_set_points_that_repeat_a_value_are_no_change_in_the_answer_either(chamber):
+async def test_the_answer_skips_repeated_values_of_the_recipe(chamber):
     chamber.recipes["r"] = phased(course((0, 20), (50, 20), (100, 22)))
     async with chamber.on():
         await chamber.start("r")
@@ -281,7 +281,7 @@ async def test_set_points_that_repeat_a_value_are_no_change_in_the_answer_either
         assert await over_time(chamber, 50, 89, 91) == [30, 30, 22]
 
 
-async def test_a_pause_holds_it_and_a_skip_ends_it_where_the_set_point_is_another(chamber):
+async def test_a_pause_keeps_it_and_a_skip_to_another_set_point_ends_it(chamber):
     chamber.recipes["r"] = phased(course((0, 20)), course((0, 20)), course((0, 22)))
     async with chamber.on():
         await chamber.start("r")
@@ -297,7 +297,7 @@ async def test_a_pause_holds_it_and_a_skip_ends_it_where_the_set_point_is_anothe
 
 
 @pytest.mark.parametrize("end", ["stopped", "finished"])
-async def test_the_end_of_the_recipe_releases_it_and_leaves_other_set_points(chamber, end):
+async def test_the_end_of_the_recipe_releases_only_its_variables(chamber, end):
     async with chamber.on():
         await chamber.start()
         await chamber.clock.advance(150)
@@ -310,7 +310,7 @@ async def test_the_end_of_the_recipe_releases_it_and_leaves_other_set_points(cha
         assert (now(chamber), now(chamber, "air_humidity")) == (None, 60)
 
 
-async def test_a_recipe_takes_a_variable_over_when_it_first_sets_it(chamber):
+async def test_it_ends_when_a_recipe_first_sets_the_variable(chamber):
     async with chamber.on():
         await chamber.post(TEMPERATURE, 30)
         await chamber.post(LIGHT, 500)
@@ -323,7 +323,7 @@ async def test_a_recipe_takes_a_variable_over_when_it_first_sets_it(chamber):
 
 
 @pytest.mark.parametrize(("away", "expected"), [(10, 30), (80, 25)])
-async def test_a_restart_keeps_it_unless_the_recipe_changed_the_variable_meanwhile(chamber, away, expected):
+async def test_it_survives_a_restart_unless_the_recipe_changed_meanwhile(chamber, away, expected):
     async with chamber.on():
         await chamber.start()
         await chamber.clock.advance(30)

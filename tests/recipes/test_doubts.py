@@ -1,4 +1,4 @@
-"""Recipes that can run and are probably a mistake: each is warned of once, and runs."""
+"""Warnings on valid recipes that are probably mistakes."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ NIGHT = daily(("06:00", 8000), ("22:00", 0))
         (simple((0, AIR, 20), (90, AIR, 20)) | {"phases": []}, "/phases", "format simple has no phases"),
     ],
 )
-def test_what_is_probably_a_mistake_is_warned_of(recipe, place, sentence):
+def test_probable_mistakes_get_warnings(recipe, place, sentence):
     (finding,) = check(recipe)
     assert (finding.severity, finding.pointer) == ("warning", place)
     assert sentence in finding.sentence
 
 
-def test_a_phase_that_keeps_the_light_of_the_one_before_it_is_warned_of():
+def test_a_phase_that_keeps_the_light_on_gets_a_warning():
     day = course(1, (0, 0), (0.5, 8000))
     kept = {"course": {AIR: [{"at": 0, "value": 20}]}}
     assert findings(phased(day, kept)) == [("warning", "/phases/1")]
@@ -94,5 +94,5 @@ def test_a_phase_that_keeps_the_light_of_the_one_before_it_is_warned_of():
         simple((0, LIGHT, 0), (60, LIGHT, 101)),
     ],
 )
-def test_what_is_sound_is_not(recipe):
+def test_good_recipes_get_no_warnings(recipe):
     assert check(recipe) == []

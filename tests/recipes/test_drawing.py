@@ -1,4 +1,4 @@
-"""The plan as it is drawn, against the plan as it is run."""
+"""The drawn plan, compared with the plan that runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def on_the_line(line, elapsed):
 
 
 @given(st.one_of(SIMPLE, FLEXFORMAT, PHASED), STARTS, st.lists(st.floats(0, 1), min_size=1, max_size=10))
-def test_the_lines_are_the_set_points_that_the_recipe_gives(recipe, start, parts):
+def test_the_lines_agree_with_the_set_points(recipe, start, parts):
     """Across the nights in which clocks are changed, too. A wave is drawn with straight lines."""
     plan, _ = interpret(recipe)
     drawn = plan_of("r", recipe, start, BERLIN)
@@ -59,7 +59,7 @@ def test_the_lines_are_the_set_points_that_the_recipe_gives(recipe, start, parts
 
 
 @given(st.one_of(SIMPLE, FLEXFORMAT, PHASED))
-def test_a_line_goes_on_in_time_to_the_end_of_the_recipe(recipe):
+def test_a_line_continues_to_the_end_of_the_recipe(recipe):
     drawn = plan_of("r", recipe, NOON, BERLIN)
     for line in drawn["series"].values():
         assert line == sorted(line, key=lambda point: point[0])
@@ -106,7 +106,7 @@ def test_the_plan_has_phases_and_set_points_in_seconds():
     }
 
 
-def test_a_step_has_two_points_at_one_time_and_what_is_released_is_null():
+def test_a_step_has_two_points_at_one_time_and_a_release_is_null():
     first = {"duration": 20, "time_units": "seconds", "course": {AIR: [{"at": 0, "value": 20}]}}
     first["course"][AIR].append({"at": 10, "value": 25})
     second = {"duration": 5, "time_units": "seconds", "otherwise": "release"}
@@ -120,7 +120,7 @@ def test_a_step_has_two_points_at_one_time_and_what_is_released_is_null():
 @pytest.mark.parametrize(
     ("month", "day", "hours"), [(3, 28, [10, 14, 33]), (10, 24, [10, 14.5, 15, 15.5, 35])]
 )
-def test_a_time_of_day_is_passed_over_or_comes_twice_where_clocks_are_changed(month, day, hours):
+def test_a_time_of_day_is_skipped_or_repeated_at_dst_changes(month, day, hours):
     """In Berlin, from 2 to 3 and from 3 to 2 o'clock at night; from noon, 02:30 is 14.5 h away."""
     daily = {LIGHT: [{"at": "02:30", "value": 100}, {"at": "22:00", "value": 0}]}
     recipe = {"format": "phased", "phases": [{"duration": 1.5, "time_units": "days", "daily": daily}]}
@@ -130,7 +130,7 @@ def test_a_time_of_day_is_passed_over_or_comes_twice_where_clocks_are_changed(mo
     assert steps == hours
 
 
-def test_a_recipe_with_too_many_set_points_is_drawn_up_to_some_and_says_so():
+def test_series_with_too_many_points_are_truncated():
     cycle = [{"at": 0, "value": 20}, {"at": 1, "value": 21}]
     phase = {"duration": 86_400, "time_units": "seconds", "cycle": 2, "course": {AIR: cycle}}
     drawn = plan_of("r", {"format": "phased", "phases": [phase]}, NOON, BERLIN)
@@ -140,7 +140,7 @@ def test_a_recipe_with_too_many_set_points_is_drawn_up_to_some_and_says_so():
 
 
 @pytest.mark.parametrize(("more", "is_cut"), [(0, False), (1, True)])
-def test_only_the_first_ten_thousand_set_points_are_listed_and_it_says_so(more, is_cut):
+def test_only_ten_thousand_set_points_are_listed(more, is_cut):
     """Across the tracks of a phase, and across phases."""
     half = [{"at": second, "value": 20} for second in range(MAX_WRITTEN // 2)]
     courses = [{AIR: half[:-1], LIGHT: half[:1]}, {LIGHT: half}, {AIR: half[:1]} if more else {}]
@@ -152,7 +152,7 @@ def test_only_the_first_ten_thousand_set_points_are_listed_and_it_says_so(more, 
     assert len(drawn["phases"]) == 3
 
 
-def test_a_track_with_too_many_set_points_is_listed_up_to_some():
+def test_a_track_with_too_many_set_points_is_truncated():
     operations = [[second, AIR, 20] for second in range(MAX_WRITTEN + 5)]
     drawn = plan_of("r", {"format": "simple", "operations": operations}, NOON, BERLIN)
     assert [point["at"] for point in drawn["set_points"][0]["points"]] == list(range(MAX_WRITTEN))

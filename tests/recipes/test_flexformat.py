@@ -1,4 +1,4 @@
-"""The format `flexformat`: what is said of a recipe, and its plan against one unrolled span by span."""
+"""The format `flexformat`: findings, and the plan compared with an unrolled recipe."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def slow_and_obvious(recipe, elapsed):
     return found
 
 
-# --- What is said of it
+# --- Findings
 
 
-def test_a_sound_recipe_has_no_findings():
+def test_a_valid_recipe_has_no_findings():
     units = {"variable_units": {LIGHT: "lux", "something": "of their own", AIR: "not set here"}}
     assert (
         check(flexformat(DAY | units, phase(3, "days", "q", **{AIR: [(0, 1, 5)], LIGHT: [(0, 1, 0)]}))) == []
@@ -162,14 +162,14 @@ def test_all_findings_come_at_once():
     ]
 
 
-def test_spans_that_overlap_are_errors_each_with_the_one_it_overlaps():
+def test_overlapping_spans_are_errors():
     recipe = flexformat(phase(**{AIR: [(0, 10, 20), (12, 13, 20), (1, 2, 21), (3, 4, 22)]}))
     overlaps = [finding for finding in check(recipe) if finding.severity is Severity.ERROR]
     assert [finding.pointer[-13:] for finding in overlaps] == ["/2/start_time", "/3/start_time"]
     assert {finding.sentence for finding in overlaps} == {"it overlaps with span 0, which ends at 10"}
 
 
-def test_gaps_and_an_order_are_warned_of():
+def test_gaps_and_a_wrong_order_get_warnings():
     recipe = flexformat(phase(**{AIR: [(20, 22, 21), (2, 18, 20)], LIGHT: [(0, 24, 0)]}))
     assert findings(recipe) == [
         ("warning", f"/phases/0/step/{AIR}/1/start_time"),
@@ -179,7 +179,7 @@ def test_gaps_and_an_order_are_warned_of():
     ]
 
 
-def test_a_variable_that_a_later_phase_does_not_name_and_one_without_spans_are_warned_of():
+def test_unnamed_variables_and_missing_spans_get_warnings():
     assert findings(flexformat(DAY, phase(name="q", **{AIR: [(0, 1, 20)]}))) == [
         ("warning", "/phases/1/step")
     ]
@@ -188,11 +188,11 @@ def test_a_variable_that_a_later_phase_does_not_name_and_one_without_spans_are_w
     ]
 
 
-# --- Its plan
+# --- The plan
 
 
 @given(FLEXFORMAT, st.data())
-def test_set_points_are_those_of_the_recipe_unrolled(recipe, data):
+def test_set_points_agree_with_the_unrolled_recipe(recipe, data):
     plan, _ = interpret(recipe)
     edges, end = unrolled(recipe)
     elapsed = data.draw(
@@ -207,7 +207,7 @@ def test_set_points_are_those_of_the_recipe_unrolled(recipe, data):
 
 
 @given(FLEXFORMAT.map(lambda recipe: recipe["phases"]), st.floats(0.1, 3), st.floats(0, 1.2))
-def test_times_that_no_float_can_hold_exactly_make_no_difference_but_at_their_very_edge(phases, odd, part):
+def test_rounding_of_times_matters_only_at_edges(phases, odd, part):
     for each in phases:
         for spans in each["step"].values():
             for span in spans:
@@ -223,7 +223,7 @@ def test_times_that_no_float_can_hold_exactly_make_no_difference_but_at_their_ve
 
 
 @given(FLEXFORMAT, st.floats(0, 5))
-def test_after_the_end_it_stays_as_it_was_at_the_end_and_never_begins_anew(recipe, more):
+def test_after_the_end_the_last_values_remain_without_a_new_cycle(recipe, more):
     plan, _ = interpret(recipe)
     at_end = plan.set_points(plan.duration)
     assert plan.set_points(plan.duration * (1 + more)) == at_end
@@ -238,7 +238,7 @@ def test_a_gap_releases_the_set_point_in_each_cycle():
     ]
 
 
-def test_a_gap_of_a_light_is_warned_of_with_the_hours_lit_a_day():
+def test_a_gap_of_light_gets_a_warning_with_the_hours_per_day():
     recipe = flexformat(phase(20, **{LIGHT: [(6, 18, 8000)], AIR: [(0, 24, 20)]}))
     *_, lit = [finding.sentence for finding in check(recipe)]
     assert lit == "light_illuminance is lit 12 h a day: the light is off in the gaps"
@@ -246,14 +246,14 @@ def test_a_gap_of_a_light_is_warned_of_with_the_hours_lit_a_day():
     assert sum(LIGHT in plan.set_points(hour * 3600.0) for hour in range(20 * 24)) == 240
 
 
-def test_a_variable_that_a_later_phase_does_not_name_stays_as_its_phase_left_it():
+def test_an_unnamed_variable_keeps_its_state():
     days = phase(1, **{LIGHT: [(6, 18, 8000)], AIR: [(0, 24, 20)]})
     plan, _ = interpret(flexformat(days, phase(1, name="q", air_humidity=[(0, 24, 60)])))
     assert plan.set_points(30 * 3600) == {AIR: 20, "air_humidity": 60}
 
 
 @pytest.mark.parametrize("unit", ["milliseconds", "ms"])
-def test_milliseconds_are_milliseconds(unit):
+def test_times_in_milliseconds(unit):
     plan, _ = interpret(flexformat(phase(3, unit, **{AIR: [(0, 500, 20), (500, 1000, 21)]})))
     assert plan.duration == 3.0
     assert [plan.set_points(at)[AIR] for at in (0.0, 0.499, 0.5, 1.25, 2.75, 3.0)] == [20, 20, 21, 20, 21, 21]

@@ -1,4 +1,4 @@
-"""From a document of any kind to findings: formats, bounds, what actuators can do, and garbage."""
+"""Findings on any document: formats, limits, the reach of actuators, garbage."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ UNSORTED = [[offset, "air_temperature", 20] for offset in range(300, 0, -1)]
         ({"format": ["simple"]}, "/format", "is not known"),
     ],
 )
-def test_a_document_that_is_no_recipe_is_an_error(recipe, pointer, sentence):
+def test_other_documents_than_recipes_are_errors(recipe, pointer, sentence):
     (finding,) = check(recipe)
     assert (finding.severity, finding.pointer) == (Severity.ERROR, pointer)
     assert sentence in finding.sentence
 
 
 @given(st.one_of(GARBAGE, *[st.just({"format": name}) for name in FORMATS]), st.sampled_from([*FORMATS]))
-def test_garbage_gives_findings_and_never_an_exception(garbage, name):
+def test_garbage_gives_errors_without_exceptions(garbage, name):
     assert errors(check(garbage))
     if isinstance(garbage, dict):
         check(garbage | {"format": name})
 
 
 @given(st.one_of(mutated(SIMPLE), mutated(FLEXFORMAT), mutated(PHASED)), st.floats(0, 1e6))
-def test_whatever_is_changed_in_a_recipe_it_is_refused_or_runs(recipe, elapsed):
+def test_a_changed_recipe_is_refused_or_runs(recipe, elapsed):
     if errors(check(recipe)):
         with pytest.raises(InvalidRecipeError):
             interpret(recipe)
@@ -50,13 +50,13 @@ def test_whatever_is_changed_in_a_recipe_it_is_refused_or_runs(recipe, elapsed):
 
 
 @given(st.one_of(mutated(SIMPLE), mutated(FLEXFORMAT), mutated(PHASED)))
-def test_the_place_of_a_finding_is_in_the_recipe_or_is_of_a_member_that_is_missing(recipe):
+def test_the_place_of_a_finding_exists_or_is_a_missing_member(recipe):
     for finding in check(recipe):
         if finding.pointer and "?" not in finding.pointer:
             at_pointer(recipe, finding.pointer.rpartition("/")[0])
 
 
-def test_a_recipe_of_nothing_but_errors_gives_a_bounded_answer():
+def test_the_number_of_errors_is_bounded():
     recipe = {"format": "simple", "operations": [[0, "x" * 10_000, 1]] * 50_000}
     found = check(recipe)
     assert len(found) == MAX_FINDINGS + 1
@@ -64,14 +64,14 @@ def test_a_recipe_of_nothing_but_errors_gives_a_bounded_answer():
     assert sum(len(str(finding)) for finding in found) < 20_000
 
 
-def test_names_of_any_length_give_a_bounded_answer_that_can_be_sent():
+def test_long_names_in_findings_are_cut_off():
     step = {f"{number}\ud800" + "x" * 10_000: [] for number in range(100)}
     phase = {"cycles": 1, "time_units": "hours", "step": step}
     found = check({"format": "flexformat", "phases": [phase]})
     assert sum(len(str(finding).encode()) for finding in found) < 50_000
 
 
-def test_an_error_is_found_behind_any_number_of_warnings():
+def test_an_error_after_many_warnings_is_found():
     spans = [{"start_time": n, "end_time": n + 0.5, "value": 1} for n in range(300)]
     phase = {"cycles": 1, "time_units": "seconds", "step": {"air_humidity": spans}}
     found = check({"format": "flexformat", "phases": [phase, phase | {"cycles": 0}]})
@@ -81,14 +81,14 @@ def test_an_error_is_found_behind_any_number_of_warnings():
     assert "the recipe is too large" in check(large)[0].sentence
 
 
-def test_a_recipe_with_more_warnings_than_are_told_runs():
+def test_a_recipe_with_too_many_warnings_runs():
     plan, warnings = interpret({"format": "simple", "operations": UNSORTED})
     assert plan.duration == 300
     assert len(warnings) == MAX_FINDINGS + 1
 
 
 @pytest.mark.parametrize(("name", "kind"), [("flexformat", "step"), ("phased", "course")])
-def test_more_phases_or_set_points_than_a_recipe_may_have_are_refused_at_once(name, kind):
+def test_too_many_phases_or_set_points_are_refused(name, kind):
     many = {"format": name, "phases": [{}] * (MAX_PHASES + 1)}
     assert findings(many) == [("error", "/phases")]
     point = {"at": 0, "value": 1} if name == "phased" else {"start_time": 0, "end_time": 1, "value": 1}
@@ -96,7 +96,7 @@ def test_more_phases_or_set_points_than_a_recipe_may_have_are_refused_at_once(na
     assert ("error", "/phases") in findings(long)
 
 
-def test_what_can_not_be_written_as_json_is_an_error():
+def test_values_other_than_json_are_errors():
     operations = [[0, "air_temperature", 20], [9, "air_temperature", 21]]
     nested = []
     for _ in range(100_000):
@@ -106,7 +106,7 @@ def test_what_can_not_be_written_as_json_is_an_error():
         assert (finding.severity, finding.pointer) == (Severity.ERROR, "")
 
 
-def test_what_the_actuators_can_not_do_is_warned_of_once_for_each_variable():
+def test_unreachable_set_points_get_one_warning_per_variable():
     operations = [[0, "light_illuminance", 20_001], [5, "light_illuminance", 30_000]]
     operations += [[6, "air_temperature", 20], [7, "air_temperature", 21], [80, "air_flush_on", 1]]
     reach = {"light_illuminance": (0, 20_000), "air_flush_on": (0, 1)}
@@ -118,7 +118,7 @@ def test_what_the_actuators_can_not_do_is_warned_of_once_for_each_variable():
     assert check({"format": "simple", "operations": operations}) == []
 
 
-def test_actuators_are_not_asked_of_a_recipe_with_errors():
+def test_a_recipe_with_errors_is_not_checked_against_actuators():
     recipe = {"format": "simple", "operations": [[0, "air_temperature", 20], [1]]}
     assert [finding.severity for finding in check(recipe, {})] == [Severity.ERROR]
 

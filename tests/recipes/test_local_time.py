@@ -1,4 +1,4 @@
-"""What a recipe goes on to hold from a day that is past, when the clocks are changed."""
+"""Values held from an earlier day, over a DST change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.recipes import LIGHT, Chamber
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
-async def test_a_light_that_went_off_with_a_phase_stays_off_when_summer_time_ends():
+async def test_a_light_stays_off_after_its_phase_when_dst_ends():
     daily = {LIGHT: [{"at": "06:00", "value": 8000}, {"at": "23:30", "value": 0}]}
     evening = {"duration": 2.5, "time_units": "hours", "daily": daily}
     night = {"duration": 8, "time_units": "hours"}

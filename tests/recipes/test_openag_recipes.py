@@ -1,4 +1,4 @@
-"""Recipes in the shape of openag_brain's own: its names, its units, and its gaps."""
+"""Recipes of openag_brain: names, units and gaps."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sentences(recipe):
     return [finding.sentence for finding in check(recipe)]
 
 
-def test_a_recipe_as_openag_brain_shipped_runs_with_its_names_units_and_gaps():
+def test_a_recipe_of_openag_brain_runs():
     assert errors(check(BASIL)) == []
     plan, _ = interpret(BASIL)
     assert plan.set_points(4 * 3600) == {
@@ -75,7 +75,7 @@ def test_a_recipe_as_openag_brain_shipped_runs_with_its_names_units_and_gaps():
     assert any(text.startswith("no light_illuminance of this recipe is above 4 lux") for text in told)
 
 
-def test_its_other_names_and_its_short_unit_of_time_are_known():
+def test_names_and_units_of_openag_brain_are_known():
     step = {"air_flush": spans((0, 500, 20)), "air_oxygen": spans((0, 500, 21)), "marker": spans((0, 500, 1))}
     plan, warnings = interpret({"format": "flexformat", "phases": [phase("p", step, 1, "ms")]}, {})
     assert plan.duration == 0.5
@@ -101,7 +101,7 @@ def test_its_other_names_and_its_short_unit_of_time_are_known():
         ("nutrient_flora_duo_a", "mL/h", 5, 5),
     ],
 )
-def test_a_value_in_a_unit_that_the_recipe_names_is_converted(variable, unit, value, converted):
+def test_values_are_converted_from_the_named_unit(variable, unit, value, converted):
     recipe = {"format": "flexformat", "phases": [phase("p", {variable: spans((0, 12, value), (12, 24, 0))})]}
     recipe["phases"][0]["step"][variable][1]["value"] = value
     recipe["phases"][0]["variable_units"] = {variable: unit}
@@ -110,7 +110,7 @@ def test_a_value_in_a_unit_that_the_recipe_names_is_converted(variable, unit, va
     assert not any("can be driven" in text for text in sentences(recipe))
 
 
-def test_conductivity_without_a_unit_is_never_taken_silently():
+def test_conductivity_without_a_unit_gets_a_warning():
     name = "water_electrical_conductivity"
     words = f"{name} is in mS/cm here and was in uS/cm in openag_brain; "
     flexible = {"format": "flexformat", "phases": [phase("p", {name: spans((0, 24, 1.8))})]}

@@ -1,4 +1,4 @@
-"""The format `phased`: what is said of a recipe, and its plan against the rules as they are written down."""
+"""The format `phased`: findings, and the plan compared with a reference implementation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ GOOD = phase(
     course={AIR: points((0, 24, "ramp"), (1, 20))},
 )
 
-# --- The rules, slow and obvious
+# --- The reference implementation
 
 
 def between(shape, first, second, part):
@@ -108,7 +108,7 @@ def slow_and_obvious(recipe, elapsed, local):
     raise AssertionError
 
 
-def test_the_reference_reads_as_a_person_would():
+def test_the_reference_implementation():
     recipe = phased(GOOD | {"otherwise": "release"}, phase(daily={}, course={}))
     assert slow_and_obvious(recipe, 43_200, lambda _: 22_500) == {
         LIGHT: pytest.approx(535.9, abs=0.1),
@@ -117,10 +117,10 @@ def test_the_reference_reads_as_a_person_would():
     assert slow_and_obvious(recipe, 2.5 * 86_400, lambda _: 0.0) == {LIGHT: 0, AIR: 20}
 
 
-# --- What is said of it
+# --- Findings
 
 
-def test_a_sound_recipe_has_no_findings():
+def test_a_valid_recipe_has_no_findings():
     assert check(phased(GOOD, phase(1.5, "hours"), phase(10, "minutes", cycle=5, **COURSE))) == []
 
 
@@ -213,22 +213,22 @@ def test_all_findings_come_at_once():
         ({"cycle": 3}, "/cycle", "3 is longer than the duration, 2"),
     ],
 )
-def test_what_is_odd_is_warned_of(change, place, sentence):
+def test_odd_set_points_get_warnings(change, place, sentence):
     (finding,) = check(phased(phase(**COURSE) | change))
     assert (finding.severity, finding.pointer) == (Severity.WARNING, f"/phases/0{place}")
     assert sentence in finding.sentence
 
 
-def test_phases_before_the_first_set_point_are_warned_of_and_none_at_all_is_an_error():
+def test_phases_before_the_first_set_point_get_warnings():
     assert findings(phased(phase(), GOOD, phase())) == [("warning", "/phases/0")]
     assert findings(phased(phase())) == [("error", "/phases"), ("warning", "/phases/0")]
 
 
-# --- Its plan
+# --- The plan
 
 
 @given(PHASED, st.integers(0, DAY_S - 1), st.data())
-def test_set_points_are_those_of_the_rules(recipe, midnight, data):
+def test_set_points_agree_with_the_reference(recipe, midnight, data):
     """With a clock that is set by an hour, forward or back, somewhere on the way."""
     plan, _ = interpret(recipe)
     end = plan.duration
@@ -253,7 +253,7 @@ def test_set_points_are_those_of_the_rules(recipe, midnight, data):
 
 
 @given(PHASED, st.floats(0, 1), st.floats(0, DAY_S))
-def test_no_set_point_is_ever_beyond_those_of_its_track(recipe, part, time_of_day):
+def test_values_stay_between_the_set_points_of_a_track(recipe, part, time_of_day):
     plan, _ = interpret(recipe)
     tracks = [kind.items() for phase in recipe["phases"] for kind in (phase["daily"], phase["course"])]
     for variable, value in plan.set_points(part * plan.duration, time_of_day).items():
@@ -268,7 +268,7 @@ def test_no_set_point_is_ever_beyond_those_of_its_track(recipe, part, time_of_da
 
 
 @given(PHASED, st.floats(0, 5), st.floats(0, DAY_S))
-def test_after_the_end_it_stays_as_it_was_at_the_end(recipe, more, time_of_day):
+def test_after_the_end_the_last_values_remain(recipe, more, time_of_day):
     plan, _ = interpret(recipe)
     later = plan.duration * (1 + more)
     there = plan.set_points(later, time_of_day, lambda _: 12_345.0)
@@ -280,7 +280,7 @@ def hourly(plan, variable, hours):
     return [plan.set_points(hour * 3600.0, hour * 3600.0 % DAY_S).get(variable) for hour in hours]
 
 
-def test_a_day_goes_by_the_clock_on_the_wall_and_over_midnight():
+def test_daily_set_points_follow_local_time_over_midnight():
     plan, _ = interpret(phased(phase(daily={LIGHT: points(("22:00", 100, "ramp"), ("02:00", 300))})))
     assert hourly(plan, LIGHT, [0, 1, 2, 12, 22, 23, 24, 25, 26, 48]) == [
         *(200, 250, 300, 300),
@@ -308,13 +308,13 @@ def test_a_course_is_repeated_and_ends_with_its_last_value():
     assert not plan.goes_by_local_time
 
 
-def test_a_cycle_that_the_end_of_the_phase_cuts_off_gets_no_further():
+def test_the_end_of_the_phase_cuts_off_the_last_cycle():
     cycle = points((0, 10), (2, 20), (3, 30))
     plan, _ = interpret(phased(phase(6.5, "hours", cycle=4, course={AIR: cycle}), phase(1, "hours")))
     assert hourly(plan, AIR, [5, 6, 6.5, 7, 8]) == [10, 20, 20, 20, 20]
 
 
-def test_what_a_phase_does_not_name_is_held_or_released():
+def test_unnamed_variables_are_held_or_released():
     first = phase(1, "hours", course={AIR: points((0, 20)), WATER: points((0, 18))})
     held, _ = interpret(phased(first, phase(1, "hours", course={WATER: points((0, 19))})))
     assert held.set_points(5400) == {AIR: 20, WATER: 19}
@@ -325,14 +325,14 @@ def test_what_a_phase_does_not_name_is_held_or_released():
     assert released.set_points(9000) == {WATER: 19}  # what was let go of does not come back
 
 
-def test_a_value_that_is_held_from_a_day_does_not_move_when_the_clocks_do():
+def test_a_held_daily_value_does_not_change_with_dst():
     day = phase(1, daily={LIGHT: points(("06:00", 8000), ("23:30", 0))})
     plan, _ = interpret(phased(day, phase(1)))
     an_hour_back = 82_800.0  # 23:00 again, at which the light was on the day before
     assert plan.set_points(DAY_S + 60.0, an_hour_back + 60, lambda _: 0.0) == {LIGHT: 0}
 
 
-def test_the_last_cycle_is_the_last_though_floats_leave_a_little_room_after_it():
+def test_rounding_adds_no_cycle():
     """Three times 0.15 is a little less than 0.45."""
     cycle = points((0, 10), (0.1, 20, "ramp"))
     plan, _ = interpret(phased(phase(0.45, "seconds", cycle=0.15, course={AIR: cycle})))

@@ -1,4 +1,4 @@
-"""The way from one set point to the next, and what holds of earlier phases."""
+"""Ways between set points, and values held from earlier phases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PART = st.floats(0, 1)
 @pytest.mark.parametrize("shape", [Shape.RAMP, Shape.SINE])
 @given(begin=VALUE, end=VALUE, part=PART, more=PART)
 @example(begin=0.2, end=0.9, part=1.0, more=1.0)
-def test_a_way_meets_both_ends_exactly_and_never_turns_back(shape, begin, end, part, more):
+def test_ways_are_exact_at_both_ends_and_monotonic(shape, begin, end, part, more):
     assert shape.between(begin, end, 0.0) == begin
     assert shape.between(begin, end, 1.0) == end
     first, second = (shape.between(begin, end, each) for each in sorted((part, more)))
@@ -27,14 +27,14 @@ def test_a_way_meets_both_ends_exactly_and_never_turns_back(shape, begin, end, p
     assert (second - first) * (1 if end > begin else -1) >= -rounding
 
 
-def test_half_way_both_are_half_way_and_a_sine_begins_more_softly():
+def test_ramp_and_sine_meet_half_way():
     assert Shape.RAMP.between(100, 200, 0.5) == 150
     assert Shape.SINE.between(100, 200, 0.5) == pytest.approx(150)
     assert Shape.SINE.between(100, 200, 0.1) == pytest.approx(102.45, abs=0.01)
     assert Shape.HOLD.between(100, 200, 0.999) == 100
 
 
-# --- What holds of earlier phases
+# --- Values held from earlier phases
 
 LATE = Track([Point(20.0, 7.0)], 40.0)  # a phase of 10 s ends before it begins
 TRACKS = st.sampled_from(
@@ -90,7 +90,7 @@ def walked_back(plan, variable, elapsed, time_of_day):
 
 
 @given(PHASES, st.lists(st.floats(0, 1.2), min_size=1, max_size=10), st.floats(0, 86_400))
-def test_a_value_is_that_of_the_last_phase_that_has_or_releases_it(phases, parts, time_of_day):
+def test_a_value_comes_from_the_last_phase_that_sets_or_releases_it(phases, parts, time_of_day):
     plan = in_sequence(iter(phases))
     edges = [phase.begin for phase in plan.phases]
     for elapsed in [*edges, *(part * plan.duration for part in parts)]:
@@ -99,14 +99,14 @@ def test_a_value_is_that_of_the_last_phase_that_has_or_releases_it(phases, parts
             assert found == walked_back(plan, variable, elapsed, time_of_day)
 
 
-def test_a_phase_that_ends_before_its_course_begins_leaves_what_was_before_it():
+def test_a_phase_that_ends_before_its_course_changes_nothing():
     first = Phase("", 0.0, 10.0, {AIR: Track([Point(0.0, 5.0)], 10.0)})
     late = Phase("", 10.0, 10.0, {AIR: LATE}, releases=True)
     plan = Plan([first, late, Phase("", 20.0, 10.0), Phase("", 30.0, 10.0, releases=True)])
     assert [plan.value(AIR, at) for at in (5, 15, 25, 35)] == [5.0, 5.0, 5.0, None]
 
 
-def test_a_value_of_a_thousand_phases_ago_is_found_without_a_look_at_each():
+def test_a_value_from_a_thousand_phases_ago_is_found_fast():
     steady = Track([Point(0.0, 5.0)], 1.0)
     named = [{AIR: steady, LIGHT: steady}, *({AIR: steady} for _ in range(999))]
     plan = in_sequence(("", 1.0, Looked(tracks), False) for tracks in named)

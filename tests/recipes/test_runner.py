@@ -21,7 +21,7 @@ async def on(chamber):
         yield chamber
 
 
-async def test_idle_it_says_so_and_publishes_nothing(on):
+async def test_an_idle_runner_publishes_no_set_points(on):
     await on.clock.advance(10)
     assert (on.parameter("current_recipe"), on.parameter("current_recipe_start")) == ("", 0)
     assert on.parameter("supported_recipe_formats") == "flexformat,phased,simple"
@@ -29,7 +29,7 @@ async def test_idle_it_says_so_and_publishes_nothing(on):
     assert on.journal.points == []
 
 
-async def test_a_start_is_durable_when_it_is_answered(on):
+async def test_a_start_is_durable_before_the_answer(on):
     on.journal.hold = asyncio.Event()
     call = asyncio.create_task(on.start(), name="start")
     await on.clock.until(lambda: on.journal.hold._waiters)
@@ -66,7 +66,7 @@ async def test_an_operation_takes_effect_within_a_second_of_its_offset(on):
     assert on.set_points() == {TEMPERATURE: 25}
 
 
-async def test_it_ends_once_with_its_last_operation_and_lets_go_of_its_set_points(on):
+async def test_a_recipe_ends_once_and_releases_its_set_points(on):
     await on.start()
     with on.bus.node("watcher").subscribe(f"e/desired/{TEMPERATURE}", depth=4) as seen:
         await on.clock.advance(1002)
@@ -83,7 +83,7 @@ async def test_it_ends_once_with_its_last_operation_and_lets_go_of_its_set_point
     assert len(on.journal.points) == 2
 
 
-async def test_stopping_lets_go_of_its_set_points_and_is_durable_when_it_is_answered(on):
+async def test_a_stop_releases_set_points_and_is_durable_before_the_answer(on):
     await on.start()
     await on.clock.advance(50)
     assert (await on.stop())["success"]
@@ -95,7 +95,7 @@ async def test_stopping_lets_go_of_its_set_points_and_is_durable_when_it_is_answ
     assert on.parameter("current_recipe") == ""
 
 
-async def test_stopping_when_none_runs_is_refused_and_stores_and_releases_nothing(on):
+async def test_a_stop_without_a_recipe_is_refused(on):
     on.bus.node("client").publisher(f"e/desired/{TEMPERATURE}").publish(22.0)
     answer = await on.stop()
     assert answer == {"success": False, "message": "no recipe is running"}
@@ -103,7 +103,7 @@ async def test_stopping_when_none_runs_is_refused_and_stores_and_releases_nothin
     assert on.desired(TEMPERATURE).value == 22.0
 
 
-async def test_starting_while_one_runs_is_refused_and_the_other_goes_on(on):
+async def test_a_start_while_a_recipe_runs_is_refused(on):
     await on.start()
     answer = await on.start()
     assert not answer["success"]
@@ -112,20 +112,20 @@ async def test_starting_while_one_runs_is_refused_and_the_other_goes_on(on):
     assert on.parameter("current_recipe") == "day"
 
 
-async def test_of_two_starts_at_once_one_wins(on):
+async def test_one_of_two_simultaneous_starts_wins(on):
     answers = await asyncio.gather(on.call("start_recipe", "day"), on.call("start_recipe", "day"))
     assert sorted(answer["success"] for answer in answers) == [False, True]
     assert on.journal.recorded() == [("recipe_start", "day")]
 
 
-async def test_of_two_stops_at_once_one_is_recorded(on):
+async def test_one_of_two_simultaneous_stops_is_recorded(on):
     await on.start()
     answers = await asyncio.gather(on.call("stop_recipe"), on.call("stop_recipe"))
     assert sorted(answer["success"] for answer in answers) == [False, True]
     assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
 
 
-async def test_each_run_of_the_same_recipe_has_its_start_and_its_end(on):
+async def test_each_run_has_its_own_start_and_end(on):
     for _ in range(2):
         assert (await on.start())["success"]
         await on.clock.advance(10)
@@ -140,19 +140,19 @@ async def test_a_malformed_id_is_refused(on, recipe_id):
     assert "recipe_id: expected 1 to 200 printable characters" in answer["message"]
 
 
-async def test_an_unknown_recipe_is_refused_by_name(on):
+async def test_an_unknown_recipe_is_refused_with_its_name(on):
     assert await on.start("night") == {"success": False, "message": "there is no recipe night"}
 
 
 @pytest.mark.parametrize("error", [ConnectionError("refused"), TimeoutError("slow"), RuntimeError("401")])
-async def test_a_database_that_is_away_is_said_to_be(on, error):
+async def test_the_refusal_names_an_unavailable_database(on, error):
     on.database_error = error
     answer = await on.start()
     assert not answer["success"]
     assert f"can't be read from the database: {error}" in answer["message"]
 
 
-async def test_an_invalid_recipe_is_refused_with_all_that_is_wrong_before_anything_happens(on):
+async def test_an_invalid_recipe_is_refused_with_all_errors(on):
     on.recipes["bad"] = {"format": "simple", "operations": [[-1, TEMPERATURE, 20], [0, "nothing", 1]]}
     answer = await on.start("bad")
     assert not answer["success"]
@@ -164,7 +164,7 @@ async def test_an_invalid_recipe_is_refused_with_all_that_is_wrong_before_anythi
     assert (on.journal.points, on.journal.run, on.set_points()) == ([], None, {})
 
 
-async def test_a_warning_is_told_with_the_start_and_no_operation_is_lost(on):
+async def test_the_answer_to_a_start_has_the_warnings(on):
     on.recipes["mixed"] = {"format": "simple", "operations": [[50, TEMPERATURE, 25], [0, TEMPERATURE, 20]]}
     answer = await on.start("mixed")
     assert answer["success"]
@@ -184,7 +184,7 @@ async def test_a_start_that_can_not_be_recorded_is_refused(on):
     assert (on.parameter("current_recipe"), on.set_points()) == ("", {})
 
 
-async def test_a_stop_that_can_not_be_recorded_is_refused_and_the_recipe_goes_on(on):
+async def test_a_stop_that_can_not_be_recorded_is_refused(on):
     await on.start()
     on.journal.broken = True
     assert not (await on.stop())["success"]
@@ -195,7 +195,7 @@ async def test_a_stop_that_can_not_be_recorded_is_refused_and_the_recipe_goes_on
     assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
 
 
-async def test_an_end_that_can_not_be_recorded_releases_at_once_and_is_recorded_when_it_can_be(on, caplog):
+async def test_an_end_releases_at_once_and_is_recorded_later(on, caplog):
     caplog.set_level(logging.ERROR, "growd")
     await on.start()
     await on.clock.advance(999)
@@ -208,7 +208,7 @@ async def test_an_end_that_can_not_be_recorded_releases_at_once_and_is_recorded_
     assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
 
 
-async def test_a_stop_whose_caller_goes_away_is_still_done_whole(on):
+async def test_a_stop_completes_after_its_caller_is_cancelled(on):
     await on.start()
     on.journal.hold = asyncio.Event()
     call = asyncio.create_task(on.stop(), name="stop")
@@ -223,7 +223,7 @@ async def test_a_stop_whose_caller_goes_away_is_still_done_whole(on):
     assert on.journal.recorded() == [("recipe_start", "day"), ("recipe_end", "day")]
 
 
-async def test_a_start_whose_caller_goes_away_is_still_done_whole(on):
+async def test_a_start_completes_after_its_caller_is_cancelled(on):
     on.journal.hold = asyncio.Event()
     call = asyncio.create_task(on.start(), name="start")
     await on.clock.until(lambda: on.journal.hold._waiters)
@@ -236,7 +236,7 @@ async def test_a_start_whose_caller_goes_away_is_still_done_whole(on):
     assert on.parameter("current_recipe") == "day"
 
 
-async def test_a_start_whose_caller_is_cancelled_twice_lets_nobody_in_between(on):
+async def test_a_start_cancelled_twice_is_not_interrupted(on):
     """Another start, say, of which the first would know nothing."""
     on.journal.hold = asyncio.Event()
     call = asyncio.create_task(on.start(), name="start")
@@ -266,7 +266,7 @@ def asked_in_vain(on, monkeypatch):
         yield asked
 
 
-async def test_a_database_that_hangs_is_said_to(on, asked_in_vain, monkeypatch):
+async def test_the_refusal_names_a_hanging_database(on, asked_in_vain, monkeypatch):
     monkeypatch.setattr("growd.recipes.library.FETCH_S", 0.01)
     answer = await on.start()
     assert answer["success"] is False
@@ -274,7 +274,7 @@ async def test_a_database_that_hangs_is_said_to(on, asked_in_vain, monkeypatch):
     assert on.parameter("current_recipe") == ""
 
 
-async def test_a_database_that_hangs_holds_up_no_stop(on, asked_in_vain):
+async def test_a_hanging_database_does_not_delay_a_stop(on, asked_in_vain):
     call = asyncio.create_task(on.start(), name="start")
     await asked_in_vain.wait()
     assert (await on.stop())["message"] == "no recipe is running"
@@ -283,7 +283,7 @@ async def test_a_database_that_hangs_holds_up_no_stop(on, asked_in_vain):
     await asyncio.wait([call])
 
 
-async def test_a_start_that_waits_for_the_database_ends_with_its_caller(on, asked_in_vain):
+async def test_a_start_waiting_for_the_database_is_cancelled_with_its_caller(on, asked_in_vain):
     call = asyncio.create_task(on.start(), name="start")
     await asked_in_vain.wait()
     call.cancel()
@@ -300,7 +300,7 @@ async def test_clients_can_not_set_its_parameters(on):
             await on.bus.parameters.set(f"e/{name}", "x")
 
 
-async def test_an_edit_of_the_document_does_not_change_the_run_not_even_over_a_restart(chamber):
+async def test_an_edit_of_the_document_does_not_change_the_run(chamber):
     async with chamber.on():
         await chamber.start()
         chamber.recipes["day"] = {
@@ -313,7 +313,7 @@ async def test_an_edit_of_the_document_does_not_change_the_run_not_even_over_a_r
         assert chamber.set_points() == {TEMPERATURE: 20}
 
 
-async def test_after_time_without_power_it_goes_on_where_it_would_be_with_the_database_away(chamber):
+async def test_after_an_outage_the_run_continues_without_the_database(chamber):
     async with chamber.on():
         await chamber.start()
         await chamber.clock.advance(90)
@@ -332,7 +332,7 @@ async def test_after_time_without_power_it_goes_on_where_it_would_be_with_the_da
         assert chamber.parameter("current_recipe") == ""
 
 
-async def test_a_recipe_that_ended_without_power_is_ended_once_and_its_set_points_stay_past(chamber):
+async def test_a_recipe_that_ended_during_an_outage_ends_once(chamber):
     async with chamber.on():
         await chamber.start()
     await chamber.clock.advance(5000)
@@ -355,7 +355,7 @@ async def test_a_stopped_recipe_stays_stopped_after_a_restart(chamber):
 
 
 @pytest.mark.parametrize("step", [-2.0, -86_400.0, 7200.0, -1.6e9])
-async def test_a_step_of_the_wall_clock_moves_nothing(on, step):
+async def test_a_step_of_the_wall_clock_does_not_move_the_run(on, step):
     await on.start()
     await on.clock.advance(50)
     on.clock.step(step)
@@ -369,7 +369,7 @@ async def test_a_step_of_the_wall_clock_moves_nothing(on, step):
 
 
 @pytest.mark.parametrize("behind", [2.0, 1.6e9])
-async def test_a_boot_with_the_wall_clock_behind_goes_on_at_the_last_known_place(chamber, behind):
+async def test_a_boot_with_a_late_clock_continues_at_the_saved_position(chamber, behind):
     async with chamber.on():
         await chamber.start()
         await chamber.clock.advance(62)  # the position is kept each 60 s
@@ -385,7 +385,7 @@ async def test_a_boot_with_the_wall_clock_behind_goes_on_at_the_last_known_place
         assert chamber.journal.recorded() == [("recipe_start", "day")]
 
 
-async def test_a_run_of_a_device_whose_clock_was_never_set_survives_the_clock_being_set(chamber):
+async def test_a_run_survives_the_first_setting_of_the_clock(chamber):
     chamber.clock.step(-BEGAN)
     async with chamber.on():
         await chamber.start()
@@ -397,14 +397,14 @@ async def test_a_run_of_a_device_whose_clock_was_never_set_survives_the_clock_be
         assert chamber.parameter("current_recipe") == "day"
 
 
-async def test_the_position_is_kept_each_minute_and_not_more_often(on):
+async def test_the_position_is_saved_once_per_minute(on):
     await on.start()
     await on.clock.advance(601)
     assert 9 <= on.journal.progressed <= 10
     assert on.journal.run["elapsed"] == pytest.approx(600, abs=61)
 
 
-async def test_a_wall_clock_that_was_set_back_does_not_make_it_write_each_second(on):
+async def test_a_clock_set_back_does_not_cause_more_writes(on):
     await on.start()
     await on.clock.advance(10)
     on.clock.step(-86_400)
@@ -412,14 +412,14 @@ async def test_a_wall_clock_that_was_set_back_does_not_make_it_write_each_second
     assert on.journal.progressed <= 2
 
 
-async def test_a_position_that_can_not_be_kept_stops_nothing(on):
+async def test_a_failed_save_of_the_position_stops_nothing(on):
     await on.start()
     on.journal.broken = True
     await on.clock.advance(300)
     assert on.set_points() == {TEMPERATURE: 25, LIGHT: 8000}
 
 
-async def test_a_mistake_in_a_tick_is_logged_once_and_the_next_second_is_tried_again(on, caplog):
+async def test_an_error_in_a_tick_is_logged_once_and_the_run_continues(on, caplog):
     caplog.set_level(logging.ERROR, "growd")
     await on.start()
     plan, on_plan = on_broken_plan(on)
@@ -444,7 +444,7 @@ def on_broken_plan(chamber):
     return plan, sound
 
 
-async def test_until_the_journal_is_read_starts_and_stops_are_refused_then_it_resumes(chamber):
+async def test_requests_are_refused_until_the_journal_is_read(chamber):
     async with chamber.on():
         await chamber.start()
     chamber.journal.broken = True
@@ -457,14 +457,14 @@ async def test_until_the_journal_is_read_starts_and_stops_are_refused_then_it_re
         assert chamber.parameter("current_recipe") == "day"
 
 
-async def test_a_kept_run_that_can_not_be_read_is_left_and_the_next_start_works(chamber):
+async def test_after_an_invalid_saved_run_the_next_start_works(chamber):
     chamber.journal.run = {"recipe_id": "day", "elapsed": "much"}
     async with chamber.on():
         assert chamber.parameter("current_recipe") == ""
         assert (await chamber.start())["success"]
 
 
-async def test_a_pinned_recipe_that_is_not_valid_any_more_is_ended(chamber):
+async def test_a_saved_recipe_that_became_invalid_ends(chamber):
     async with chamber.on():
         await chamber.start()
     chamber.journal.run["recipe"]["format"] = "of yesterday"

@@ -1,4 +1,4 @@
-"""What is done to a run while it goes on, what is told of it, and where it goes on after a restart."""
+"""Changes of a run, its record, and its position after a restart."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def events(chamber):
     return None if last is None else last.value["message"]
 
 
-async def test_state_phase_elapsed_and_remaining_are_told_each_second(on):
+async def test_state_phase_elapsed_and_remaining_are_published_each_second(on):
     assert state(on) == {"state": "idle", "recipe_id": "", "phase": "", "elapsed": 0, "remaining": 0}
     await on.start("weeks")
     await on.clock.advance(8 * ROUND)
@@ -102,14 +102,14 @@ async def test_a_recipe_can_begin_in_the_middle(on):
     assert document["ended"] - document["started"] == pytest.approx(7 * ROUND - MINUTE, abs=1)
 
 
-async def test_an_offset_beyond_the_end_is_refused_and_starts_nothing(on):
+async def test_an_offset_beyond_the_end_is_refused(on):
     answer = await on.start("weeks", 14 * ROUND)
     assert answer["success"] is False
     assert "offset: 20160 s is not before the end of the recipe" in answer["message"]
     assert (on.journal.points, on.parameter("current_recipe")) == ([], "")
 
 
-async def test_a_pause_holds_what_is_as_it_is_and_resuming_goes_on_there(on):
+async def test_a_pause_holds_set_points_until_resumed(on):
     await on.start("weeks")
     await on.clock.advance(15 * MINUTE)
     assert (await on.ask("pause_recipe", "Ada"))["message"] == "the recipe weeks has been paused"
@@ -125,7 +125,7 @@ async def test_a_pause_holds_what_is_as_it_is_and_resuming_goes_on_there(on):
     assert state(on)["elapsed"] == pytest.approx(16 * MINUTE, abs=2)
 
 
-async def test_a_paused_recipe_is_paused_after_a_restart_however_long_that_took(chamber, caplog):
+async def test_a_pause_survives_a_restart(chamber, caplog):
     caplog.set_level(logging.INFO, "growd")
     async with chamber.on():
         await chamber.start("weeks")
@@ -143,7 +143,7 @@ async def test_a_paused_recipe_is_paused_after_a_restart_however_long_that_took(
         assert state(chamber)["elapsed"] == pytest.approx(2 * MINUTE, abs=2)
 
 
-async def test_while_it_is_paused_the_card_is_spared(on):
+async def test_a_pause_writes_nothing(on):
     await on.start("weeks")
     await on.ask("pause_recipe")
     kept = on.journal.progressed
@@ -151,7 +151,7 @@ async def test_while_it_is_paused_the_card_is_spared(on):
     assert on.journal.progressed == kept
 
 
-async def test_what_has_ended_can_not_be_changed_though_its_end_could_not_be_recorded_yet(on):
+async def test_an_ended_run_can_not_be_changed_before_its_end_is_recorded(on):
     await on.start("weeks", 14 * ROUND - MINUTE)
     on.journal.broken = True
     await on.clock.advance(2 * MINUTE)
@@ -163,7 +163,7 @@ async def test_what_has_ended_can_not_be_changed_though_its_end_could_not_be_rec
 
 
 @pytest.mark.parametrize("phase", ["late", 2, "2"])
-async def test_skipping_goes_to_where_a_phase_begins(on, phase):
+async def test_a_skip_goes_to_the_beginning_of_a_phase(on, phase):
     await on.start("weeks")
     await on.clock.advance(MINUTE)
     assert (await on.ask("skip_to_phase", phase))[
@@ -175,7 +175,7 @@ async def test_skipping_goes_to_where_a_phase_begins(on, phase):
     assert state(on)["elapsed"] == 8 * ROUND
 
 
-async def test_skipping_back_is_as_good_and_survives_a_kill(chamber):
+async def test_a_skip_back_survives_a_kill(chamber):
     async with chamber.on():
         await chamber.start("weeks", 8 * ROUND)
         await chamber.ask("skip_to_phase", "early")
@@ -183,14 +183,14 @@ async def test_skipping_back_is_as_good_and_survives_a_kill(chamber):
         assert (state(chamber)["phase"], chamber.set_points()) == ("early", {LIGHT: 5000})
 
 
-async def test_a_phase_without_a_name_is_named_so_in_the_refusal(on):
+async def test_the_refusal_lists_phases_without_a_name(on):
     await on.start("day")
     answer = await on.ask("skip_to_phase", "2")
     assert answer["message"] == 'phase: there is no phase "2"; the recipe has 1 phase: 1 (without a name)'
 
 
 @pytest.mark.parametrize("phase", ["middle", 0, 3, True, None, 1.5, ["late"], "\uff13", "9" * 5000])
-async def test_a_phase_that_there_is_not_is_refused_with_those_there_are(on, phase):
+async def test_an_unknown_phase_is_refused_with_the_known_ones(on, phase):
     await on.start("weeks")
     answer = await on.ask("skip_to_phase", phase)
     assert answer["success"] is False
@@ -206,14 +206,14 @@ async def test_without_a_recipe_nothing_can_be_paused_resumed_or_skipped(on, ser
     assert events(on) is None
 
 
-async def test_what_is_paused_can_not_be_paused_and_what_runs_not_resumed(on):
+async def test_a_second_pause_or_resume_is_refused(on):
     await on.start("weeks")
     assert "is not paused" in (await on.ask("resume_recipe"))["message"]
     await on.ask("pause_recipe")
     assert "is paused already" in (await on.ask("pause_recipe"))["message"]
 
 
-async def test_a_change_that_is_refused_puts_off_no_keeping_of_the_place(on):
+async def test_a_refused_change_does_not_delay_saving(on):
     await on.start("weeks")
     for _ in range(10):
         await on.clock.advance(30)
@@ -223,7 +223,7 @@ async def test_a_change_that_is_refused_puts_off_no_keeping_of_the_place(on):
 
 
 @pytest.mark.parametrize(("service", "arguments"), [("pause_recipe", []), ("skip_to_phase", ["late"])])
-async def test_a_change_that_can_not_be_kept_is_refused_and_changes_nothing(on, service, arguments):
+async def test_a_change_that_can_not_be_saved_changes_nothing(on, service, arguments):
     await on.start("weeks")
     await on.clock.advance(MINUTE)
     on.journal.broken = True
@@ -234,7 +234,7 @@ async def test_a_change_that_can_not_be_kept_is_refused_and_changes_nothing(on, 
     assert (state(on)["state"], state(on)["elapsed"]) == ("running", 2 * MINUTE)
 
 
-async def test_each_run_has_one_document_with_who_when_revision_and_why_it_ended(on):
+async def test_each_run_has_one_document(on):
     await on.start("weeks", 0, "Ada")
     (begun,) = on.journal.documents
     assert begun == {
@@ -257,14 +257,14 @@ async def test_each_run_has_one_document_with_who_when_revision_and_why_it_ended
     assert on.journal.documents[1:] == [begun | stopped]
 
 
-async def test_a_run_that_comes_to_its_end_says_so(on):
+async def test_the_document_of_a_finished_run(on):
     await on.start("weeks", 13 * ROUND)
     await on.clock.advance(ROUND + 1)
     document = on.journal.documents[-1]
     assert (document["end_reason"], document["ended_by"], document["elapsed"]) == ("finished", "", 14 * ROUND)
 
 
-async def test_a_run_whose_recipe_is_not_valid_any_more_says_so(chamber):
+async def test_the_document_of_a_run_whose_recipe_became_invalid(chamber):
     async with chamber.on():
         await chamber.start("weeks")
     chamber.journal.run["recipe"] = {"format": "of the future"}
@@ -276,7 +276,7 @@ async def test_a_run_whose_recipe_is_not_valid_any_more_says_so(chamber):
 # where it goes on
 
 
-async def test_where_it_would_be_is_the_default_and_where_it_stopped_can_be_chosen(chamber):
+async def test_after_outage_chooses_the_position_after_an_outage(chamber):
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
@@ -292,7 +292,7 @@ async def test_where_it_would_be_is_the_default_and_where_it_stopped_can_be_chos
 
 
 @pytest.mark.parametrize("step", [-2, 5 * MINUTE, -5 * MINUTE, 1_000 - BEGAN], ids=str)
-async def test_on_the_same_boot_the_wall_clock_does_not_matter_for_where_it_goes_on(chamber, step):
+async def test_on_the_same_boot_the_wall_clock_is_ignored(chamber, step):
     """A kill -9, while somebody sets the clock: the kernel still knows how long it took."""
     chamber.is_new_boot = False
     async with chamber.on():
@@ -304,7 +304,7 @@ async def test_on_the_same_boot_the_wall_clock_does_not_matter_for_where_it_goes
         assert state(chamber)["elapsed"] == 420
 
 
-async def test_without_a_battery_the_time_without_power_counts_when_the_network_tells_the_time(chamber):
+async def test_a_power_cut_counts_once_ntp_is_synchronised(chamber):
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
@@ -322,7 +322,7 @@ async def test_without_a_battery_the_time_without_power_counts_when_the_network_
         assert state(chamber)["elapsed"] == MINUTE + ROUND + 180
 
 
-async def test_a_boot_in_1970_goes_on_at_the_last_place_until_the_time_is_known(chamber):
+async def test_a_boot_in_1970_continues_at_the_saved_position_until_ntp(chamber):
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
@@ -338,7 +338,7 @@ async def test_a_boot_in_1970_goes_on_at_the_last_place_until_the_time_is_known(
         assert state(chamber)["elapsed"] == 3 * MINUTE + 61
 
 
-async def test_a_network_that_comes_to_a_machine_that_never_knew_the_time_moves_nothing(chamber):
+async def test_the_first_synchronisation_ever_moves_nothing(chamber):
     chamber.clock.synchronised = False
     chamber.clock.step(-3 * 365 * 24 * HOUR)
     async with chamber.on():
@@ -352,7 +352,7 @@ async def test_a_network_that_comes_to_a_machine_that_never_knew_the_time_moves_
         assert (state(chamber)["state"], state(chamber)["elapsed"]) == ("running", 3 * MINUTE)
 
 
-async def test_two_times_that_nobody_confirmed_are_compared_all_the_same(chamber):
+async def test_two_unconfirmed_times_are_compared(chamber):
     """A machine with a battery clock and without a network."""
     chamber.clock.synchronised = False
     async with chamber.on():
@@ -363,7 +363,7 @@ async def test_two_times_that_nobody_confirmed_are_compared_all_the_same(chamber
         assert state(chamber)["elapsed"] == 11 * MINUTE
 
 
-async def test_a_battery_clock_that_is_wrong_at_boot_is_put_right_by_the_network(chamber):
+async def test_ntp_corrects_a_wrong_battery_clock(chamber):
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
@@ -379,7 +379,7 @@ async def test_a_battery_clock_that_is_wrong_at_boot_is_put_right_by_the_network
         assert chamber.set_points() == {LIGHT: 5000}
 
 
-async def test_no_recipe_is_ended_by_a_time_that_nobody_has_confirmed_before_an_hour(chamber):
+async def test_an_unconfirmed_time_ends_a_run_only_after_an_hour(chamber):
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
@@ -393,7 +393,7 @@ async def test_no_recipe_is_ended_by_a_time_that_nobody_has_confirmed_before_an_
 
 
 @pytest.mark.parametrize("is_power_cut", [False, True])
-async def test_what_is_not_sure_yet_outlasts_another_restart(chamber, is_power_cut):
+async def test_an_uncertain_position_survives_another_restart(chamber, is_power_cut):
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
@@ -409,7 +409,7 @@ async def test_what_is_not_sure_yet_outlasts_another_restart(chamber, is_power_c
         assert state(chamber)["elapsed"] == HOUR + 4 * MINUTE
 
 
-async def test_a_power_cut_that_ends_with_the_time_known_settles_the_one_before(chamber):
+async def test_a_confirmed_power_cut_corrects_the_one_before(chamber):
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
@@ -425,7 +425,7 @@ async def test_a_power_cut_that_ends_with_the_time_known_settles_the_one_before(
         assert chamber.journal.points[-1][-1] == chamber.clock.time()
 
 
-async def test_a_power_cut_during_a_pause_is_none_of_the_recipe_when_the_time_is_known(chamber):
+async def test_a_power_cut_during_a_pause_does_not_count(chamber):
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
@@ -440,7 +440,7 @@ async def test_a_power_cut_during_a_pause_is_none_of_the_recipe_when_the_time_is
 
 
 @pytest.mark.parametrize("how", ["pause", "skip"])
-async def test_a_pause_or_a_skip_settles_what_was_not_sure(chamber, how):
+async def test_a_pause_or_a_skip_ends_the_uncertainty(chamber, how):
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
@@ -459,7 +459,7 @@ async def test_a_pause_or_a_skip_settles_what_was_not_sure(chamber, how):
         assert state(chamber)["elapsed"] == place + MINUTE
 
 
-async def test_a_clock_step_that_could_not_be_kept_is_kept_as_soon_as_that_goes(chamber):
+async def test_a_clock_step_is_saved_once_possible(chamber):
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(2)
@@ -473,7 +473,7 @@ async def test_a_clock_step_that_could_not_be_kept_is_kept_as_soon_as_that_goes(
         assert chamber.journal.run["seen"] == pytest.approx(chamber.clock.time(), abs=2)
 
 
-async def test_news_that_come_while_the_place_can_not_be_kept_are_kept_as_soon_as_that_goes(on):
+async def test_a_change_during_a_failed_save_is_saved_once_possible(on):
     on.clock.synchronised = False
     await on.start("weeks")
     await on.clock.advance(59)
@@ -489,7 +489,7 @@ async def test_news_that_come_while_the_place_can_not_be_kept_are_kept_as_soon_a
     assert on.journal.run["confirmed"]
 
 
-async def test_the_place_after_a_restart_is_kept_at_once(chamber):
+async def test_the_position_after_a_restart_is_saved_at_once(chamber):
     async with chamber.on():
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
@@ -503,7 +503,7 @@ async def test_the_place_after_a_restart_is_kept_at_once(chamber):
 # what the end says, and what is held
 
 
-async def test_after_a_skip_forward_the_end_is_recorded_when_it_was(on):
+async def test_after_a_skip_the_end_has_the_right_time(on):
     await on.start("weeks")
     await on.ask("skip_to_phase", "late")
     await on.clock.advance(MINUTE)
@@ -515,7 +515,7 @@ async def test_after_a_skip_forward_the_end_is_recorded_when_it_was(on):
     )
 
 
-async def test_an_end_is_later_than_the_start_though_the_clock_was_set_back_and_growd_killed(chamber):
+async def test_an_end_is_never_before_the_start(chamber):
     chamber.is_new_boot = False
     async with chamber.on():
         await chamber.start("weeks")
@@ -527,7 +527,7 @@ async def test_an_end_is_later_than_the_start_though_the_clock_was_set_back_and_
         assert chamber.journal.points[-1] == ("recipe_end", "weeks", BEGAN + 3 * MINUTE)
 
 
-async def test_an_end_that_came_without_power_is_at_the_end_of_the_recipe(chamber):
+async def test_an_end_during_an_outage_is_at_the_end_of_the_recipe(chamber):
     async with chamber.on():
         await chamber.start("weeks", 13 * ROUND)
     await chamber.clock.advance(5 * ROUND)
@@ -536,7 +536,7 @@ async def test_an_end_that_came_without_power_is_at_the_end_of_the_recipe(chambe
         assert chamber.journal.documents[-1]["elapsed"] == 14 * ROUND
 
 
-async def test_outputs_are_let_go_of_though_the_parameters_can_not_be_set(on, monkeypatch):
+async def test_outputs_are_released_even_if_parameters_fail(on, monkeypatch):
     await on.start("weeks")
     save = on.runner._status.save
 
@@ -571,7 +571,7 @@ HELD = {
 
 
 @pytest.mark.parametrize("how", ["pause", "outage"])
-async def test_what_a_phase_left_is_held_after_a_pause_or_an_outage_that_does_not_count(chamber, how):
+async def test_held_values_survive_a_pause_or_an_outage(chamber, how):
     chamber.recipes["held"] = HELD
     chamber.period_s = 30.0
     chamber.catches_up = False
@@ -591,7 +591,7 @@ async def test_what_a_phase_left_is_held_after_a_pause_or_an_outage_that_does_no
         assert chamber.set_points() == {LIGHT: 8000, TEMPERATURE: 20}
 
 
-async def test_what_is_held_is_what_was_at_the_end_of_the_phase_whenever_that_came(chamber):
+async def test_a_held_value_is_that_at_the_end_of_its_phase(chamber):
     chamber.recipes["held"] = HELD
     chamber.period_s = 30.0
     chamber.clock.step(at("2026-06-01T11:00") - chamber.clock.time())
@@ -612,7 +612,7 @@ async def plan_of_running(chamber, recipe_id=""):
     return (await chamber.call("recipe_plan", recipe_id))["plan"]
 
 
-async def test_the_plan_of_the_run_fits_it_after_a_pause(chamber):
+async def test_the_plan_of_the_run_is_shifted_by_a_pause(chamber):
     chamber.period_s = 30.0
     chamber.clock.step(at("2026-06-01T12:00") - chamber.clock.time())
     async with chamber.on():
@@ -626,7 +626,7 @@ async def test_the_plan_of_the_run_fits_it_after_a_pause(chamber):
         assert dark == pytest.approx(4 * HOUR, abs=1)  # ten o'clock in the evening
 
 
-async def test_a_plan_asked_for_by_its_id_is_that_of_the_document_as_it_is_now(on):
+async def test_a_plan_by_id_is_that_of_the_current_document(on):
     await on.start("day")
     on.recipes["day"] = DAY | {"operations": [[0, LIGHT, 1], [77, LIGHT, 2]]}
     assert (await plan_of_running(on))["duration"] == 1000
@@ -644,7 +644,7 @@ async def until(chamber, time):
     await chamber.clock.advance(time - chamber.clock.time())
 
 
-async def test_lights_go_on_at_six_by_the_clock_on_the_wall_across_both_changes_of_dst(chamber):
+async def test_lights_go_on_at_six_local_time_over_dst_changes(chamber):
     chamber.zone = ZoneInfo("Europe/Berlin")
     chamber.period_s = 30.0
     for day, next_day in (("2026-03-28", "2026-03-29"), ("2026-10-24", "2026-10-25")):
@@ -671,7 +671,7 @@ async def changes(chamber, seconds):
 
 
 @pytest.mark.parametrize("step", [-2, -50])
-async def test_a_clock_that_steps_back_a_little_switches_no_light_twice(on, step):
+async def test_a_small_step_back_switches_no_light_twice(on, step):
     on.clock.step(at("2026-06-01T05:00") - on.clock.time())
     await on.start("wall")
     await until(on, at("2026-06-01T06:00:01"))
@@ -679,7 +679,7 @@ async def test_a_clock_that_steps_back_a_little_switches_no_light_twice(on, step
     assert await changes(on, 200) == [8000]
 
 
-async def test_a_clock_that_is_set_by_hours_moves_the_day_but_not_the_place(on):
+async def test_a_large_clock_step_moves_the_time_of_day_only(on):
     on.clock.step(at("2026-06-01T12:00") - on.clock.time())
     await on.start("wall")
     on.clock.step(-10 * HOUR)
@@ -695,7 +695,7 @@ async def test_a_clock_that_is_set_by_hours_moves_the_day_but_not_the_place(on):
     assert on.set_points() == {LIGHT: 8000}
 
 
-async def test_a_recipe_by_the_time_of_day_does_not_start_before_the_clock_is_set(on):
+async def test_a_daily_recipe_does_not_start_before_the_clock_is_set(on):
     on.clock.step(10 - on.clock.time())
     answer = await on.start("wall")
     assert answer["success"] is False
@@ -703,14 +703,14 @@ async def test_a_recipe_by_the_time_of_day_does_not_start_before_the_clock_is_se
     assert (await on.start("weeks"))["success"]
 
 
-async def test_a_clock_that_no_time_server_has_confirmed_is_warned_of(on):
+async def test_an_unsynchronised_clock_gets_a_warning(on):
     on.clock.synchronised = False
     assert "clock is not synchronised" in (await on.start("wall"))["message"]
     await on.stop()
     assert "time server" not in (await on.start("weeks"))["message"]
 
 
-async def test_a_phase_that_releases_lets_go_of_the_set_points_before_it(chamber):
+async def test_a_releasing_phase_releases_earlier_set_points(chamber):
     light = {LIGHT: [{"at": 0, "value": 5000}]}
     air = {TEMPERATURE: [{"at": 0, "value": 20}]}
     chamber.recipes["two"] = {
@@ -730,7 +730,7 @@ async def test_a_phase_that_releases_lets_go_of_the_set_points_before_it(chamber
         assert chamber.bus.topics.get(f"e/desired/{LIGHT}").count == count
 
 
-async def test_what_a_phase_gives_while_a_change_is_kept_is_let_go_of_with_it(chamber):
+async def test_set_points_published_during_a_change_are_released_with_the_run(chamber):
     """The pause comes just before the next phase, and is on the disk just after."""
     chamber.recipes["two"] = {
         "format": "phased",

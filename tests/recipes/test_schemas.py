@@ -1,4 +1,4 @@
-"""The JSON Schemas against what growd itself says of a recipe."""
+"""The JSON Schemas, compared with growd's own checks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fits(recipe):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_schema_is_one_and_explains_itself_by_examples_that_run(name):
+def test_a_schema_is_valid_and_its_examples_run(name):
     schema = SCHEMAS[name]
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     jsonschema_rs.meta.validate(schema)
@@ -52,12 +52,12 @@ def test_the_grammars_in_the_database_are_current():
 
 
 @pytest.mark.parametrize("recipe", [*SOUND, *SAMPLES])
-def test_what_runs_fits(recipe):
+def test_valid_recipes_fit_their_schema(recipe):
     assert not errors(check(recipe))
     assert fits(recipe)
 
 
-def test_the_recipes_of_the_manual_run_as_they_stand_there():
+def test_the_recipes_in_the_documentation_are_valid():
     recipes = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", MANUAL.read_text(), re.DOTALL)]
     assert {recipe["format"] for recipe in recipes} == FORMATS.keys()
     assert [check(recipe) for recipe in recipes] == [[]] * len(recipes)
@@ -65,19 +65,19 @@ def test_the_recipes_of_the_manual_run_as_they_stand_there():
 
 
 @pytest.mark.parametrize(("recipe", "pointer"), MALFORMED)
-def test_a_wrong_shape_is_refused_by_both_and_growd_names_the_place(recipe, pointer):
+def test_malformed_recipes_are_refused_by_growd_and_the_schema(recipe, pointer):
     assert pointer in {finding.pointer for finding in errors(check(recipe))}
     assert not fits(recipe)
 
 
 @given(SOME)
-def test_every_sound_recipe_fits(recipe):
+def test_generated_recipes_fit_their_schema(recipe):
     assert not errors(check(recipe))
     assert fits(recipe)
 
 
 @given(mutated(SOME))
-def test_what_a_schema_refuses_does_not_run(recipe):
+def test_growd_refuses_what_the_schema_refuses(recipe):
     try:
         document = json.loads(json.dumps(recipe, allow_nan=False))
         document_fits = fits(document)

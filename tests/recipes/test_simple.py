@@ -1,4 +1,4 @@
-"""The format `simple`: what is said of a recipe, and its plan against the rule as it is written down."""
+"""The format `simple`: findings, and the plan compared with a reference implementation."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def slow_and_obvious(operations, elapsed):
     return {variable: value for variable, (_, value) in latest.items()}
 
 
-# --- What is said of it
+# --- Findings
 
 
-def test_a_sound_recipe_has_no_findings():
+def test_a_valid_recipe_has_no_findings():
     assert check(simple(GOOD, [3600, "light_illuminance", 8000.5], [7200, "air_flush_on", True])) == []
 
 
@@ -85,7 +85,7 @@ def test_a_sound_recipe_has_no_findings():
         (simple(*[GOOD] * (MAX_OPERATIONS + 1)), "/operations", "got an array of 100001"),
     ],
 )
-def test_an_error_names_its_place_and_keeps_the_recipe_from_running(recipe, pointer, sentence):
+def test_an_error_names_its_place_and_prevents_a_run(recipe, pointer, sentence):
     (finding,) = check(recipe)
     assert (finding.severity, finding.pointer) == (Severity.ERROR, pointer)
     assert sentence in finding.sentence
@@ -104,39 +104,39 @@ def test_all_findings_come_at_once():
     ]
 
 
-def test_unsorted_operations_and_repeated_ones_are_warned_of():
+def test_unsorted_and_repeated_operations_get_warnings():
     recipe = simple([90, "air_temperature", 20], [0, "air_temperature", 21], [90, "air_temperature", 22])
     assert findings(recipe) == [("warning", "/operations/1/0"), ("warning", "/operations/2")]
     _, warnings = interpret(recipe)
     assert len(warnings) == 2
 
 
-def test_a_recipe_that_ends_as_it_starts_is_warned_of():
+def test_a_recipe_that_ends_at_its_start_gets_a_warning():
     assert findings(simple(GOOD)) == [("warning", "/operations")]
 
 
-def test_a_recipe_as_it_comes_from_json_is_the_same():
+def test_numbers_from_json_are_accepted():
     recipe = simple(GOOD, [1e3, "air_temperature", 2.15e1])
     assert check(json.loads(json.dumps(recipe))) == []
 
 
-# --- Its plan
+# --- The plan
 
 
 @given(OPERATIONS, ELAPSED)
-def test_set_points_are_those_of_the_last_operation_due(operations, elapsed):
+def test_set_points_agree_with_the_reference(operations, elapsed):
     assert plan(operations).set_points(elapsed) == slow_and_obvious(operations, elapsed)
 
 
 @given(OPERATIONS)
-def test_at_every_offset_itself_its_operation_holds(operations):
+def test_an_operation_applies_from_its_offset_on(operations):
     made = plan(operations)
     for offset, _, _ in operations:
         assert made.set_points(offset) == slow_and_obvious(operations, offset)
 
 
 @given(OPERATIONS)
-def test_it_ends_with_its_last_operation_and_loses_none(operations):
+def test_it_ends_with_its_last_operation(operations):
     made = plan(operations)
     assert made.duration == max(offset for offset, _, _ in operations)
     assert made.set_points(made.duration).keys() == {variable for _, variable, _ in operations}
@@ -146,14 +146,14 @@ def test_it_ends_with_its_last_operation_and_loses_none(operations):
     OPERATIONS.flatmap(lambda operations: st.tuples(st.just(operations), st.permutations(operations))),
     ELAPSED,
 )
-def test_the_order_in_the_document_matters_only_between_equal_offsets(both, elapsed):
+def test_the_order_matters_only_between_equal_offsets(both, elapsed):
     operations, shuffled = both
     moments = [(offset, variable) for offset, variable, _ in operations]
     if len(set(moments)) == len(moments):
         assert plan(operations).set_points(elapsed) == plan(shuffled).set_points(elapsed)
 
 
-def test_a_set_point_holds_until_the_next_and_the_later_of_two_at_once_wins():
+def test_the_later_of_two_operations_at_one_time_counts():
     made = plan([[0, "air_temperature", 20], [60, "air_temperature", 25], [60, "air_temperature", 26]])
     assert made.set_points(59.999) == {"air_temperature": 20}
     assert made.set_points(60) == {"air_temperature": 26}

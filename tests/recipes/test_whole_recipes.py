@@ -1,4 +1,4 @@
-"""A recipe of 41 days, run whole; and the same one killed twenty times on its way."""
+"""A recipe of 41 days, undisturbed and with twenty kills."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def undisturbed(tmp_path_factory):
     return asyncio.run(run())
 
 
-def test_a_recipe_of_41_days_runs_whole(undisturbed):
+def test_a_recipe_of_41_days_runs_completely(undisturbed):
     set_points, (document,) = undisturbed
     plan, _ = interpret(WHOLE)
     for variable in VARIABLES:
@@ -159,9 +159,7 @@ def test_a_recipe_of_41_days_runs_whole(undisturbed):
 
 
 @pytest.mark.kill
-async def test_killed_at_twenty_moments_it_gives_every_set_point_of_the_undisturbed_run(
-    tmp_path, undisturbed
-):
+async def test_twenty_kills_lose_no_set_point(tmp_path, undisturbed):
     moments = sorted(random.Random(SEED).uniform(BEGAN, BEGAN + DAYS * DAY_S) for _ in range(KILLS))
     async with lives_in(tmp_path / "killed") as lives:
         for moment in moments:

@@ -14,8 +14,10 @@ VARIABLE = "_GROWD_COMPLETE"
 def completion(*, shell: str) -> None:
     """Print a completion script for commands, options and the names in the running daemon.
 
-    For bash: growd completion bash > ~/.local/share/bash-completion/completions/growd
-    """
+    \b
+    For bash:
+      growd completion bash > ~/.local/share/bash-completion/completions/growd
+    """  # noqa: D301  click needs the character \\b
     made = get_completion_class(shell)
     if made is None:
         raise click.UsageError(f"there is no completion for {shell}")

@@ -111,10 +111,10 @@ def db() -> None:
     "--start",
     type=_Time(),
     metavar="TIME",
-    help="The first time: UNIX seconds or ISO 8601 (2026-11-22T10:00+01:00), UTC by default.",
+    help="Only points from TIME on: UNIX seconds or ISO 8601 (2026-11-22T10:00+01:00), UTC by default.",
 )
-@click.option("--end", type=_Time(), metavar="TIME", help="The last time.")
-@click.option("--cols", metavar="A,B", help=f"Columns.  [default: {','.join(COLUMNS)}]")
+@click.option("--end", type=_Time(), metavar="TIME", help="Only points up to TIME.")
+@click.option("--cols", metavar="A,B", help=f"Columns of FILE.  [default: {','.join(COLUMNS)}]")
 @click.option("--wide", is_flag=True, help="One column per variable, one row per time step.")
 @click.option(
     "--every", type=click.FloatRange(1), metavar="SECONDS", help="The time step of --wide.  [default: 60]"
@@ -182,7 +182,7 @@ def export(
 
 
 @db.command()
-@click.option("--retry", is_flag=True, help="Send them again.")
+@click.option("--retry", is_flag=True, help="Send the rejected points again.")
 @click.option(
     "--limit",
     type=click.IntRange(1, MOST_LISTED),

@@ -30,7 +30,7 @@ root_option = click.option(
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=Path("/"),
     metavar="FOLDER",
-    help="Install into the file system at FOLDER, for example a mounted card.  [default: /]",
+    help="Use the file system at FOLDER, for example a mounted card.  [default: /]",
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Print the steps without doing them.")
 

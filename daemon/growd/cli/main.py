@@ -74,4 +74,4 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="growd")
 def main() -> None:
-    """growd, the daemon inside a growing chamber."""
+    """growd, the daemon of a growing chamber: it reads sensors, runs recipes and drives outputs."""

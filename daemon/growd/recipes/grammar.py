@@ -30,7 +30,7 @@ Grammar = dict[str, Any]
 
 VARIABLE: Final[Grammar] = {
     "title": "the name of a variable",
-    "description": "An environment variable. docs/recipes.md lists them with units and ranges.",
+    "description": "An environment variable. docs/variables.md lists them with units and ranges.",
     "type": "string",
     "enum": list(VARIABLES),
 }

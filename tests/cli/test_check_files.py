@@ -36,7 +36,7 @@ recipients = ["b@example.org"]
 """
 
 
-def test_each_file_that_the_start_would_miss_is_named(tmp_path: Path):
+def test_each_missing_file_is_named(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(TEXT.format(folder=tmp_path))
     faults = list(faults_of_files(load(file, environ={})))
@@ -54,7 +54,7 @@ def test_each_file_that_the_start_would_miss_is_named(tmp_path: Path):
     assert len(list(faults_of_files(load(file, environ={})))) == 3
 
 
-def test_the_credentials_of_systemd_are_no_fault_and_are_said(tmp_path: Path, monkeypatch):
+def test_systemd_credentials_are_listed_and_not_checked(tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "growd.toml"
     file.write_text(TEXT.format(folder=".").replace("./", "").replace('ca_file = "ca.pem"', ""))
@@ -63,7 +63,7 @@ def test_the_credentials_of_systemd_are_no_fault_and_are_said(tmp_path: Path, mo
     assert systemd_credentials(config) == ["cert.pem", "couchdb", "far", "key.pem", "mail"]
 
 
-def test_growd_check_says_both(tmp_path: Path):
+def test_growd_check_reports_files_and_credentials(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text("[couchdb]\nurl = 'http://x'\ncredentials_file = '/nowhere/couchdb'\n")
     wrong = CliRunner().invoke(main, ["check", "--config", str(file)])
