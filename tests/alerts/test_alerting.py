@@ -103,11 +103,11 @@ async def test_what_could_not_be_told_before_the_end_of_growd_is_told_after_it(t
         (channel,) = growd.told()["channels"]
         assert (channel["state"], channel["waiting"]) == ("failing", 1)
         (warning,) = [each for each in growd.status.snapshot().warnings if "alerts" in each]
-        assert warning == f"alerts can't be told by mail: {channel['error']}"
+        assert warning == f"can't send alerts on the channel mail: {channel['error']}"
     async with mail_server(port=port) as box, daemon(tmp_path, mail(port)) as growd:
         (message,) = await box.arrived(1)
         assert message["Subject"].endswith("warning: environment_1: the device scd30_1 has failed: no answer")
-        assert message.get_content().startswith("This comes late: it could not be told since 2023-11-1")
+        assert message.get_content().startswith("This message is late: it could not be sent since 2023-11-1")
         await growd.recover()
         assert (await box.arrived(2))[1]["In-Reply-To"] == message["Message-ID"]
 
@@ -221,7 +221,7 @@ async def test_a_test_message_says_of_each_channel_whether_it_was_taken(tmp_path
         assert [result["taken"] for result in answer["results"]] == [True, False]
         assert await growd.call("alerts/test", channel="mail") == {
             "success": True,
-            "message": "1 channel took a test message",
+            "message": "sent a test message on 1 channel",
             "results": [{"channel": "mail", "taken": True, "error": ""}],
         }
         nobody = await growd.call("alerts/test", channel="nobody")
@@ -250,7 +250,7 @@ async def test_a_state_that_can_not_be_understood_stops_no_start(
     await local.close()
     async with daemon(tmp_path) as growd:
         assert growd.told()["alerts"] == []
-    assert "the alerts that were open can't be read" in caplog.text
+    assert "can't read the open alerts of the last run" in caplog.text
 
 
 async def test_a_disk_that_is_full_for_a_while_is_told_once_and_has_what_is_open_when_there_is_room(
@@ -271,7 +271,7 @@ async def test_a_disk_that_is_full_for_a_while_is_told_once_and_has_what_is_open
     async with daemon(tmp_path) as growd:
         await growd.fail()
         await asyncio.wait_for(kept.wait(), PATIENCE_S)
-    assert caplog.text.count("can't be kept: [Errno 28] No space left on device") == 1
+    assert caplog.text.count("can't save the open alerts: [Errno 28] No space left on device") == 1
 
 
 async def test_with_a_channel_and_no_rule_there_is_a_set_of_them(tmp_path: Path):

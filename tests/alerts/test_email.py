@@ -65,7 +65,7 @@ async def test_what_follows_refers_to_the_mail_that_began_it():
         first, second = await box.arrived(2)
     assert second["In-Reply-To"] == second["References"] == first["Message-ID"] == name
     assert second["Message-ID"] != name
-    assert second["Subject"] == "[growd grøwd] over: Kammer: 31.2 °C, über 30 °C"
+    assert second["Subject"] == "[growd grøwd] ended: Kammer: 31.2 °C, über 30 °C"
     assert "for 12 min 40 s. Now: 28 °C." in second.get_content()
 
 

@@ -177,7 +177,7 @@ async def test_a_sensor_that_fails_is_told_on_all_channels_and_after_a_kill_its_
         config = wrote(tmp_path, box, broker_port, hook_port)
         options = ("--config", str(config), *home.arguments)
         async with started(tmp_path / "data", *options) as program:
-            assert await alert(program, "test") == (0, "3 channels took a test message\n")
+            assert await alert(program, "test") == (0, "sent a test message on 3 channels\n")
             assert (await box.arrived(1))[0]["Subject"].endswith("test message")
             assert (await posted.get())["test"] is True
             injected = await call(program, "simulator/inject_fault", **FAULT)

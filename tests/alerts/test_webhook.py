@@ -103,8 +103,8 @@ async def test_what_was_late_and_what_was_left_out_is_said():
     told = json.loads(receiver.got[0][1])
     assert told["left_out"] == 3
     assert told["late_since"] is not None
-    assert told["text"].startswith("This comes late: it could not be told since 2023-11-1")
-    assert told["text"].endswith("3 more could not be kept meanwhile and are left out.")
+    assert told["text"].startswith("This message is late: it could not be sent since 2023-11-1")
+    assert told["text"].endswith("3 more alerts were dropped meanwhile, since too many waited.")
 
 
 @pytest.mark.parametrize(

@@ -405,7 +405,7 @@ def test_what_others_have_written_moves_no_cursor():
     [
         (replace(MACHINE, disk_free_bytes=499_000_000), ["the disk of the data folder is nearly full"]),
         (replace(MACHINE, disk_bytes=4 * GIB, disk_free_bytes=430_000_000), []),  # a small one is full later
-        (replace(MACHINE, troubles=["throttled"]), ["the machine tells of throttled"]),
+        (replace(MACHINE, troubles=["throttled"]), ["the machine reports throttled"]),
         (replace(MACHINE, clock_synchronised=False), ["the machine's clock is not synchronised"]),
         (replace(MACHINE, disk_free_bytes=None, disk_bytes=None, troubles=None, cores=None), []),
     ],

@@ -157,8 +157,8 @@ async def test_a_hangup_is_to_read_the_configuration_again(tmp_path: Path, heede
     measured = [point for point in kept if (point.variable, point.category) == ("air_temperature", "")]
     assert len(measured) > 3  # of ten minutes one, as it was
     taken = "[access] answer_s, [http] topic_data_s, [notify], [store] batch, [store] variable"
-    assert f"the configuration was read again; in force from now on: {taken}" in caplog.messages
-    assert "changed, but in force only after a restart of growd: [light] ramp_s" in caplog.messages
+    assert f"reloaded the configuration; changed: {taken}" in caplog.messages
+    assert "these changes need a restart of growd: [light] ramp_s" in caplog.messages
 
 
 async def informed(client: aiohttp.ClientSession, node: str, detail: str) -> Any:

@@ -55,8 +55,8 @@ async def test_what_can_change_does_and_the_rest_is_named(rig: Rig, caplog):
     assert (config.store.batch, config.store.max_age_s, config.http.port) == (7, 600, 5984)
     assert rig.reloader.config == config
     assert [record.message for record in caplog.records] == [
-        "the configuration was read again; in force from now on: [store] batch",
-        "changed, but in force only after a restart of growd: [http] host, [http] port, [store] max_age_s",
+        "reloaded the configuration; changed: [store] batch",
+        "these changes need a restart of growd: [http] host, [http] port, [store] max_age_s",
     ]
 
 
@@ -72,12 +72,12 @@ async def test_what_stays_behind_is_named_again_until_it_is_undone(rig: Rig, cap
     caplog.clear()
     await rig.reload("[http]\nport = 1\n[topics]\n'a/b' = 'std_msgs/String'\n")
     assert [record.message for record in caplog.records] == [
-        "the configuration was read again; in force from now on: [topics]",
-        "changed, but in force only after a restart of growd: [http] port",
+        "reloaded the configuration; changed: [topics]",
+        "these changes need a restart of growd: [http] port",
     ]
     caplog.clear()
     await rig.reload("[topics]\n'a/b' = 'std_msgs/String'\n")
-    assert caplog.messages == ["the configuration was read again: nothing has changed"]
+    assert caplog.messages == ["reloaded the configuration: no changes"]
     assert len(rig.taken) == 1
 
 
@@ -93,7 +93,7 @@ async def test_a_file_that_is_wrong_changes_nothing_and_all_of_it_is_told(
     *told, last = caplog.messages
     assert len(told) == faults
     assert all(sentence.startswith(f"{rig.file}") for sentence in told)
-    assert last == "the configuration was not taken: everything goes on as before"
+    assert last == "the configuration is invalid; keeping the previous one"
 
 
 async def test_a_part_that_can_not_take_its_options_keeps_the_others_from_nothing(rig: Rig, caplog):
@@ -101,8 +101,8 @@ async def test_a_part_that_can_not_take_its_options_keeps_the_others_from_nothin
     (config,) = rig.taken
     assert (config.store.batch, list(config.topics)) == (500, ["a/b"])
     assert caplog.messages == [
-        "[store] batch: is unlucky; as before goes on [store] batch",
-        "the configuration was read again; in force from now on: [topics]",
+        "[store] batch: is unlucky; keeping the previous value of [store] batch",
+        "reloaded the configuration; changed: [topics]",
     ]
     await rig.reload("[store]\nbatch = 14\n[topics]\n'a/b' = 'std_msgs/String'\n")
     assert rig.reloader.config.store.batch == 14
@@ -152,8 +152,10 @@ async def test_a_hangup_is_to_read_the_file_again_and_without_its_terminal_ends_
         )
         file.write_text("[http]\ntopic_data_s = 2\nhost = '::1'\n")
         process.send_signal(signal.SIGHUP)
-        assert (await line_with(process, "in force from now on")).endswith(": [http] topic_data_s")
-        assert (await line_with(process, "after a restart")).endswith(": [http] host")
+        assert (await line_with(process, "reloaded the configuration; changed")).endswith(
+            ": [http] topic_data_s"
+        )
+        assert (await line_with(process, "need a restart")).endswith(": [http] host")
         os.close(terminal)
         assert process.stdout is not None
         rest = await asyncio.wait_for(process.stdout.read(), PATIENCE_S)

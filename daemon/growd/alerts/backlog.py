@@ -1,4 +1,4 @@
-"""What waits to be told on one channel: bounded, and an end never goes before its begin."""
+"""The alerts that wait for one channel: bounded, and never an end before its start."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from growd.alerts.messages import Alert, AlertMessage, Entry
 from growd.alerts.rules import AlertPhase
 
 MOST_WAITING: Final = 200
+_DISPENSABLE: Final = (AlertPhase.REPEAT, AlertPhase.OVER, AlertPhase.NOTICE)
+"""The phases that are dropped to make room, in this order."""
 
 
 class Item(msgspec.Struct):
-    """What is still to be told of one alert."""
+    """What is not yet delivered of one alert."""
 
     alert: Alert
     start: bool = False
@@ -23,7 +25,7 @@ class Item(msgspec.Struct):
 
     @property
     def phase(self) -> AlertPhase | None:
-        """What the next message says of it."""
+        """The phase in the next message."""
         if self.notice:
             return AlertPhase.NOTICE
         if self.start:
@@ -34,7 +36,7 @@ class Item(msgspec.Struct):
 
 
 class KeptBacklog(msgspec.Struct):
-    """What outlasts a restart; `told` has the open alerts whose begin was told, with the message's name."""
+    """A backlog as it is saved. `told`: the name of the message in which each open alert was started."""
 
     items: list[Item] = []
     told: dict[str, str] = {}
@@ -42,25 +44,21 @@ class KeptBacklog(msgspec.Struct):
     late_since: float | None = None
 
 
-_ROOM_IS_MADE_OF: Final = (AlertPhase.REPEAT, AlertPhase.OVER, AlertPhase.NOTICE)
-
-
 class Backlog:
-    """What waits, oldest first, for `most` alerts.
+    """What waits for a channel, oldest first, of at most about `most` alerts.
 
-    Where there is no room for one more, repeats go first, then what is over, then notices. Where all that
-    waits are begins and ends, the new one is left out; a begin that was left out is told with its next
-    repeat, and no end without a begin. `left_out` counts what was not told, since the last message.
-    `late_since` is when the first message failed that is still to be told (UNIX seconds).
+    When it is full, repeats are dropped first, then alerts that are over, then notices. If only starts and
+    ends wait, a new start is left out; it is delivered with its next repeat. An end is never delivered
+    without its start. `left_out` counts what was dropped since the last message. `late_since` is when the
+    delivery of what waits first failed (UNIX seconds).
     """
 
     def __init__(self, kept: KeptBacklog | None = None, most: int = MOST_WAITING) -> None:
         kept = KeptBacklog() if kept is None else kept
         self._items = {item.alert.id: item for item in kept.items}
-        self._told = dict(kept.told)
+        self._started = dict(kept.told)
         self._most = most
-        self._on_the_way: frozenset[str] = frozenset()  # the begins of the message that is being told
-        self._overtaken: dict[str, Item] = {}  # those of them that ended and made room meanwhile
+        self._on_the_way: frozenset[str] = frozenset()  # alerts whose start is in the message being sent
         self.left_out = kept.left_out
         self.late_since = kept.late_since
 
@@ -68,19 +66,18 @@ class Backlog:
         return len(self._items)
 
     def put(self, phase: AlertPhase, alert: Alert) -> None:
-        """Have this told."""
+        """Add news of an alert."""
         alert = msgspec.structs.replace(alert)  # as it is now
         item = self._items.get(alert.id)
+        is_started = alert.id in self._started
         if item is not None:
             item.alert = alert
             item.end |= phase is AlertPhase.END
             item.repeat |= phase is AlertPhase.REPEAT
-        elif phase is AlertPhase.END and alert.id not in self._told:
-            return  # nobody knows that it began
+        elif phase is AlertPhase.END and not is_started:
+            return  # its start was left out
         elif self._has_room(phase):
-            is_start = phase is AlertPhase.START or (
-                phase is AlertPhase.REPEAT and alert.id not in self._told
-            )
+            is_start = phase is AlertPhase.START or (phase is AlertPhase.REPEAT and not is_started)
             self._items[alert.id] = Item(
                 alert,
                 start=is_start,
@@ -92,59 +89,56 @@ class Backlog:
             self.left_out += 1
 
     def batch(self) -> AlertMessage | None:
-        """All that waits as one message, None if there is nothing."""
+        """All that waits as one message; None if nothing does."""
         entries = [
             Entry(phase, msgspec.structs.replace(item.alert))
             for item in self._items.values()
             if (phase := item.phase) is not None
         ]
-        self._on_the_way = frozenset(entry.alert.id for entry in entries if entry.phase is AlertPhase.START)
-        self._overtaken.clear()
+        self._on_the_way = frozenset(each.alert.id for each in entries if each.phase is AlertPhase.START)
         if not entries:
             return None
-        threads = dict.fromkeys(self._told[each.alert.id] for each in entries if each.alert.id in self._told)
+        threads = dict.fromkeys(self._started.get(each.alert.id, "") for each in entries)
         return AlertMessage(tuple(entries), self.late_since, self.left_out, tuple(filter(None, threads)))
 
     def delivered(self, batch: AlertMessage, name: str) -> None:
-        """This message, which the channel calls `name`, was told; what came since then waits on."""
+        """Remove what this message, which the channel calls `name`, has delivered."""
         self.left_out -= batch.left_out
         self.late_since = None
+        self._on_the_way = frozenset()
         for entry in batch.entries:
-            self._note(entry, name)
+            self._remove(entry, name)
 
     def kept(self) -> KeptBacklog:
-        """What is to outlast a restart."""
-        return KeptBacklog(list(self._items.values()), self._told, self.left_out, self.late_since)
+        """The backlog to be saved."""
+        return KeptBacklog(list(self._items.values()), self._started, self.left_out, self.late_since)
 
-    def _note(self, entry: Entry, name: str) -> None:
+    def _remove(self, entry: Entry, name: str) -> None:
         alert_id = entry.alert.id
-        item = self._items.get(alert_id)
         if entry.phase is AlertPhase.START:
-            self._told[alert_id] = name
-            if (overtaken := self._overtaken.pop(alert_id, None)) is not None:
-                item = self._items[alert_id] = overtaken  # who heard of its begin is to hear of its end
-                self.left_out -= 1
+            self._started[alert_id] = name
         elif entry.phase is AlertPhase.END:
-            self._told.pop(alert_id, None)
+            self._started.pop(alert_id, None)
+        item = self._items.get(alert_id)
         if item is None:
-            return  # it made room meanwhile
+            return  # dropped meanwhile
         item.start = item.repeat = False
-        if entry.phase is not AlertPhase.START and entry.phase is not AlertPhase.REPEAT:
+        if entry.phase not in {AlertPhase.START, AlertPhase.REPEAT}:
             item.end = item.notice = False
         if item.phase is None:
             del self._items[alert_id]
 
     def _has_room(self, phase: AlertPhase) -> bool:
-        if len(self._items) < self._most:
+        """Whether there is room for one more, after dropping something less important if there is not."""
+        leaving = [each for each in self._on_the_way if each in self._items and self._items[each].end]
+        if len(self._items) - len(leaving) < self._most:
             return True
         if phase is AlertPhase.REPEAT:
             return False
-        for wanted in _ROOM_IS_MADE_OF:
+        for dispensable in _DISPENSABLE:
             for alert_id, item in self._items.items():
-                if item.phase is wanted:
+                if item.phase is dispensable and alert_id not in self._on_the_way:
                     del self._items[alert_id]
                     self.left_out += 1
-                    if alert_id in self._on_the_way:
-                        self._overtaken[alert_id] = item
                     return True
-        return phase is AlertPhase.END  # there are no more of them than of begins that were told
+        return phase is AlertPhase.END  # as many at most as starts were delivered

@@ -1,4 +1,4 @@
-"""What brings alerts out on one channel: groups them, tries again for as long as it takes, limits them."""
+"""Delivery of alerts on one channel: grouping, retries and a limit per hour."""
 
 from __future__ import annotations
 
@@ -27,31 +27,30 @@ _log = logging.getLogger(__name__)
 
 
 class DeliveryError(Exception):
-    """A message was not taken. `is_refusal`: whoever has it says no, and will the next time too."""
+    """A message was not delivered. `is_refusal`: the receiver refused it and would refuse it again."""
 
     def __init__(self, sentence: str, *, is_refusal: bool = False) -> None:
         super().__init__(sentence)
         self.is_refusal = is_refusal
 
 
-class Channel(Protocol):
-    """A way to tell operators."""
+class AlertChannel(Protocol):
+    """A way to send alerts to operators."""
 
     async def run(self, is_up: Callable[[], None]) -> None:
-        """Keep up what lasts between two messages, and call `is_up()` when it is there again."""
+        """Maintain a connection between messages, if there is one; call `is_up()` when it is restored."""
 
     async def send(self, batch: AlertMessage) -> str:
-        """Tell it. Returns what the message is called, for those that refer to it; "" for nothing.
+        """Send a message; return its name, for later messages that refer to it, or "".
 
-        Raises `DeliveryError`, or OSError.
+        Raises `DeliveryError` or OSError.
         """
 
 
 def heed_cancel() -> None:
-    """Raise CancelledError where this task was cancelled and something has swallowed that.
+    """Raise CancelledError if this task was cancelled and a library has swallowed that.
 
-    `asyncio.wait_for`, which libraries wait with, does so before Python 3.12 where the cancel meets the end
-    of what it waits for.
+    `asyncio.wait_for` does so before Python 3.12 if the awaited object finishes at the same time.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -59,19 +58,19 @@ def heed_cancel() -> None:
 
 
 class Delivery:
-    """Brings a backlog out on a channel.
+    """Sends the backlog of a channel.
 
-    After the first thing to tell it waits for `group_s`, and tells all that has come by then in one message.
-    A message that is not taken is tried again after a delay that doubles from 5 s to 15 min, and is at least
-    5 min after a refusal; each is shortened by chance by up to a half. All that has come meanwhile goes with
-    it. More than `most_per_hour` messages wait for their hour. `clock` is real, for the far side is; `wall`
-    is that of the alerts, in UNIX seconds. `on_change` is called when there is something to be kept.
+    Alerts within `group_s` share one message. A failed message is repeated, with all alerts that came
+    meanwhile, after a delay that doubles from 5 s to 15 min, or at least 5 min after a refusal; a random part
+    of up to a half is subtracted. Beyond `most_per_hour` messages wait. `clock` is real time, as for the
+    receiver; `wall` is the time of the alerts in UNIX seconds. `on_change` is called when there is something
+    to be saved.
     """
 
     def __init__(
         self,
         settings: Notify,
-        channel: Channel,
+        channel: AlertChannel,
         backlog: Backlog,
         *,
         clock: Clock,
@@ -95,16 +94,16 @@ class Delivery:
             self._wanted.set()
 
     def put(self, phase: AlertPhase, alert: Alert) -> None:
-        """Have this told."""
+        """Add news of an alert."""
         self.backlog.put(phase, alert)
         self._wanted.set()
 
     def retry_now(self) -> None:
-        """The way may be free again: wait no longer."""
+        """Retry now: the receiver may be reachable again."""
         self._again.set()
 
     def information(self) -> dict[str, Any]:
-        """How it fares, for people; `since` in UNIX seconds, 0 where it does not fail."""
+        """The state for the node `alerts`; `since` is when it began to fail in UNIX seconds, else 0."""
         return {
             "name": self.settings.name,
             "kind": self.settings.kind,
@@ -117,28 +116,28 @@ class Delivery:
         }
 
     async def run(self) -> None:
-        """Tell what there is to tell, until cancelled."""
+        """Send the backlog until cancelled."""
         while True:
             await self._wanted.wait()
             await self._clock.sleep(self.settings.group_s)
             await self._clock.sleep(self._until_allowed())
             self._wanted.clear()
-            is_told = False
+            is_sent = False
             try:
-                is_told = await self._tell()
-            finally:  # also after a mistake, where this runs again
-                if not is_told:
+                is_sent = await self._send_backlog()
+            finally:  # also after an error, since this is restarted
+                if not is_sent:
                     self._wanted.set()
             heed_cancel()
-            if not is_told:
+            if not is_sent:
                 await self._back_off()
 
     async def keep_up(self) -> None:
-        """Keep the channel up between messages."""
+        """Maintain the connection of the channel until cancelled."""
         await self._channel.run(self.retry_now)
 
     async def test(self) -> str:
-        """Send a test message now. Returns why that failed, else an empty text."""
+        """Send a test message now. Returns the reason if that failed, else an empty text."""
         try:
             await self._send(AlertMessage((), is_test=True))
         except DeliveryError as error:
@@ -146,8 +145,8 @@ class Delivery:
         self.retry_now()
         return ""
 
-    async def _tell(self) -> bool:
-        """Whether all was taken that there was to tell."""
+    async def _send_backlog(self) -> bool:
+        """Whether nothing is left to send."""
         batch = self.backlog.batch()
         if batch is None:
             return True
@@ -170,13 +169,13 @@ class Delivery:
                 async with asyncio.timeout(limit):
                     return await self._channel.send(batch)
             except TimeoutError:
-                raise DeliveryError(f"it was not taken within {limit:g} s") from None
+                raise DeliveryError(f"no confirmation within {limit:g} s") from None
             except OSError as error:
                 raise DeliveryError(str(error) or type(error).__name__) from error
 
     def _failed(self, error: DeliveryError) -> None:
         if not self._error:
-            _log.warning("alerts can't be told by %s: %s; it is tried again", self.settings.name, error)
+            _log.warning("can't send alerts on the channel %s: %s; retrying", self.settings.name, error)
         if self.backlog.late_since is None:
             self.backlog.late_since = self._wall()
             self._on_change()
@@ -187,7 +186,7 @@ class Delivery:
     def _succeeded(self) -> None:
         self._sent += 1
         if self._error:
-            _log.info("alerts are told by %s again", self.settings.name)
+            _log.info("the channel %s sends alerts again", self.settings.name)
         self._error, self._delay = "", FIRST_DELAY_S
 
     def _until_allowed(self) -> float:

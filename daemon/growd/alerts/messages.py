@@ -1,4 +1,4 @@
-"""An alert, and what is said of it: in plain words, and as JSON with fields that stay."""
+"""Alerts, and the messages about them as text and as JSON."""
 
 from __future__ import annotations
 
@@ -17,21 +17,18 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
 VERSION: Final = 1
-"""Of the JSON. A field may be added to it; one that is gone or means something else makes a new version."""
+"""The version of the JSON; it changes when a field is removed or changes its meaning."""
 
 _SEVERITIES: Final = ("info", "warning", "critical")
 _LEADS: Final = {
     AlertPhase.REPEAT: "still: ",
-    AlertPhase.END: "over: ",
-    AlertPhase.OVER: "was, and is over: ",
+    AlertPhase.END: "ended: ",
+    AlertPhase.OVER: "ended already: ",
 }
 
 
 class Place(msgspec.Struct, frozen=True):
-    """What an alert is about; what does not apply is empty, or None.
-
-    `value` and `limit` are in `unit`.
-    """
+    """What an alert is about; empty or None if it does not apply. `value` and `limit` are in `unit`."""
 
     environment: str = ""
     device: str = ""
@@ -42,10 +39,10 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Alert(msgspec.Struct):
-    """One alert, from its begin to its end. Times are UNIX seconds.
+    """One alert, from its start to its end. Times are UNIX seconds.
 
-    `subject` tells apart what one rule watches, `since` is when it began to be so, `told_at` when that was
-    told last. `text` is what was the matter when it was told, `now` how it is since it ended.
+    `subject` identifies what the rule watches. `since` is when the condition began, `told_at` when it was
+    reported last. `text` describes the condition as it was reported, `now` the state at the end.
     """
 
     id: str
@@ -66,7 +63,7 @@ class Alert(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is told of one alert."""
+    """One alert in a message."""
 
     phase: AlertPhase
     alert: Alert
@@ -74,10 +71,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class AlertMessage:
-    """What one message tells.
+    """The content of one message.
 
-    `late_since` is when the channel failed first, where it did (UNIX seconds); `left_out` counts what was not
-    kept for it meanwhile; `threads` has what the channel called the message in which each alert began.
+    `late_since` is when its delivery first failed (UNIX seconds), None if it did not. `left_out` counts
+    alerts that were dropped meanwhile. `threads` are the names of the messages in which its alerts started.
     """
 
     entries: tuple[Entry, ...]
@@ -88,14 +85,14 @@ class AlertMessage:
 
     @property
     def id(self) -> str:
-        """The same for the same content: a receiver knows by it what it had before."""
+        """The same for the same content, so that a receiver recognises a repetition."""
         told = [(entry.phase, entry.alert.id, entry.alert.told_at) for entry in self.entries]
         return hashlib.sha256(msgspec.json.encode([told, self.is_test])).hexdigest()[:24]
 
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who tells it: the host's name, the device's id, and the time zone of texts (None: the machine's)."""
+    """The sender: host name, id of the device, and time zone of texts (None: that of the machine)."""
 
     host: str
     device: str
@@ -106,7 +103,7 @@ class Sender:
         return datetime.fromtimestamp(time, self.zone).astimezone(self.zone).isoformat(" ", "seconds")
 
     def subject(self, batch: AlertMessage) -> str:
-        """One line: how bad it is, what it is, and of which machine."""
+        """One line with host, severity and text of the first alert."""
         if batch.is_test:
             return f"[growd {self.host}] test message"
         begun = [
@@ -121,19 +118,19 @@ class Sender:
         return f"[growd {self.host}] {lead}{_LEADS.get(first.phase, '')}{first.alert.text}{more}"
 
     def text(self, batch: AlertMessage) -> str:
-        """All of it, a paragraph for each alert."""
+        """The whole message, with a paragraph for each alert."""
         if batch.is_test:
-            return f"This is a test message of growd on {self.host}: the channel works."
+            return f"This is a test message of growd on {self.host}. The channel works."
         parts = [self.paragraph(entry) for entry in batch.entries]
         if batch.late_since is not None:
             since = self.moment(batch.late_since)
-            parts.insert(0, f"This comes late: it could not be told since {since}.")
+            parts.insert(0, f"This message is late: it could not be sent since {since}.")
         if batch.left_out:
-            parts.append(f"{batch.left_out} more could not be kept meanwhile and are left out.")
+            parts.append(f"{batch.left_out} more alerts were dropped meanwhile, since too many waited.")
         return "\n\n".join(parts)
 
     def paragraph(self, entry: Entry) -> str:
-        """One alert: what is or was the matter, since when, for how long."""
+        """One alert: condition, start and duration."""
         alert = entry.alert
         lead = f"{alert.severity}: {_LEADS.get(entry.phase, '')}{alert.text}."
         since = self.moment(alert.since)
@@ -162,7 +159,7 @@ class Sender:
         }
 
     def opened(self, alerts: Sequence[Alert], now: float) -> dict[str, Any]:
-        """What is open, as JSON."""
+        """The open alerts as JSON."""
         members = [self.member(Entry(AlertPhase.START, alert)) for alert in alerts]
         return {
             "version": VERSION,

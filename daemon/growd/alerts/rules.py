@@ -1,4 +1,4 @@
-"""When an alert begins, is repeated and ends: pure functions of what was seen and of the time."""
+"""When an alert starts, is repeated and ends: pure functions of observations and time."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How it is with what a rule watches.
+    """The result of a condition. `between` (hysteresis) and `unknown` start nothing and end nothing.
 
-    `between` is good enough to begin nothing, and not good enough to end what has begun. `unknown` begins
-    nothing and ends nothing.
+    `between` interrupts a condition that has not started an alert yet; `unknown` does not.
     """
 
     CLEAR = "clear"
@@ -20,7 +19,7 @@ class Level(StrEnum):
 
 
 class AlertPhase(StrEnum):
-    """What is told of an alert. `over`: it ended before it could be told. `notice`: it has no end."""
+    """What a message reports of an alert. `over`: it ended before it was reported. `notice`: without end."""
 
     START = "start"
     REPEAT = "repeat"
@@ -31,7 +30,7 @@ class AlertPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """For how long it must be so until it is told, and how often it is told again (0: never), in seconds."""
+    """How long a condition must last to start an alert, and the period of repeats (0: none), in seconds."""
 
     for_s: float
     repeat_s: float = 0.0
@@ -39,7 +38,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class AlertTrack:
-    """One thing that a rule watches: since when it is raised, and when it was told last (monotonic)."""
+    """One subject of a rule: since when it is raised, and when it was reported last (monotonic)."""
 
     raised_at: float | None = None
     is_open: bool = False
@@ -49,10 +48,9 @@ class AlertTrack:
 def advance(
     track: AlertTrack, terms: Terms, level: Level, now: float, *, is_silenced: bool = False
 ) -> tuple[AlertTrack, AlertPhase | None]:
-    """The track after a look at the monotonic time `now`, and what is to be told of it.
+    """The track after an observation at the monotonic time `now`, and what to report.
 
-    A time in which nothing is known does not interrupt one in which it was raised, but only a look that finds
-    it raised begins an alert. One that is silenced is not repeated; its end is told.
+    Only a raised observation starts an alert. A silenced alert is not repeated, but its end is reported.
     """
     if track.is_open:
         return _advance_open(track, terms, level, now, is_silenced=is_silenced)
@@ -77,7 +75,7 @@ def _advance_open(
 
 
 def band_level(value: float, low: float | None, high: float | None, hysteresis: float) -> Level:
-    """Where a value is: raised outside of `low` to `high`, clear where it is inside by the hysteresis."""
+    """Raised outside of `low` to `high`, clear inside by at least the hysteresis, else between."""
     if (low is not None and value < low) or (high is not None and value > high):
         return Level.RAISED
     is_near_low = low is not None and value < low + hysteresis

@@ -240,7 +240,7 @@ class Status(msgspec.Struct, frozen=True):
             if interlock.needs_reset:
                 yield f"{interlock.name} has tripped and holds until it is reset: {interlock.reason}"
         if self.store is not None and self.store.saving:
-            yield f"points can't be kept: {self.store.saving}"
+            yield f"points can't be saved: {self.store.saving}"
         if self.store is not None and self.store.has_lost(self.time):
             yield "points were lost for want of room"
         yield from (problem.text for problem in self.problems if problem.is_failure)
@@ -256,7 +256,7 @@ class Status(msgspec.Struct, frozen=True):
                 yield f"the replication of {replication.name} fails: {replication.last_error}"
         for channel in self.channels:
             if channel.error:
-                yield f"alerts can't be told by {channel.name}: {channel.error}"
+                yield f"can't send alerts on the channel {channel.name}: {channel.error}"
         yield from (problem.text for problem in self.problems if not problem.is_failure)
         if self.machine is not None:
             yield from _of_machine(self.machine)
@@ -266,7 +266,7 @@ def _of_machine(machine: MachineStatus) -> Iterator[str]:
     if has_little_disk(machine):
         yield "the disk of the data folder is nearly full"
     for trouble in machine.troubles or []:
-        yield f"the machine tells of {trouble}"
+        yield f"the machine reports {trouble}"
     if not machine.clock_synchronised:
         yield "the machine's clock is not synchronised"
 

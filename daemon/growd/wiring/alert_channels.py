@@ -1,4 +1,4 @@
-"""The channels of alerts as the configuration has them, with the secrets and certificates that it names."""
+"""The channels of alerts, built from the configuration and the secrets and certificates it names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable
 
-    from growd.alerts.dispatch import Channel
+    from growd.alerts.dispatch import AlertChannel
     from growd.alerts.messages import Alert, Sender
     from growd.config.alerts import Notify
 
@@ -32,19 +32,19 @@ def read_channels(
     sender: Sender,
     now: Callable[[], float],
     open_on: Callable[[str], list[Alert]],
-) -> dict[str, Channel]:
-    """Each that is wanted, by name; `open_on` tells which alerts are open on one. Raises `ConfigError`.
+) -> dict[str, AlertChannel]:
+    """The channels by name. `open_on` returns the open alerts of a channel. Raises `ConfigError`.
 
-    Blocking: reads secrets and certificates, and imports what only these kinds need.
+    Blocking: reads secrets and certificates, and imports the modules of these kinds.
     """
     return {each.name: _channel(each, sender, now, open_on) for each in wanted}
 
 
 def _channel(
     settings: Notify, sender: Sender, now: Callable[[], float], open_on: Callable[[str], list[Alert]]
-) -> Channel:
+) -> AlertChannel:
     if settings.kind == "webhook":
-        from growd.alerts.channels.webhook import Webhook  # noqa: PLC0415  only who has one waits for it
+        from growd.alerts.channels.webhook import Webhook  # noqa: PLC0415  imported only if configured
 
         return Webhook(
             settings.url,
@@ -81,7 +81,7 @@ def _port(settings: Notify) -> int:
 
 
 def secret_of(settings: Notify, option: str) -> str:
-    """The secret in the file of an option, "" where there is none. Blocking. Raises `ConfigError`."""
+    """The secret in the file that an option names, "" without one. Blocking. Raises `ConfigError`."""
     name: str = getattr(settings, option)
     if not name:
         return ""
@@ -97,5 +97,5 @@ def secret_of(settings: Notify, option: str) -> str:
 
 
 def read_trusted(settings: Notify) -> ssl.SSLContext:
-    """Which servers are believed. Blocking: reads certificates. Raises `ConfigError`."""
+    """The certificates used to verify the server. Blocking: reads files. Raises `ConfigError`."""
     return trusting(f"[notify] ca_file: {settings.name}: {settings.ca_file}", settings.ca_file)

@@ -1,4 +1,4 @@
-"""Alerts, built from the configuration: rules that watch the bus, and channels that tell operators."""
+"""Alerts, built from the configuration: rules over the status, and channels to operators."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from datetime import tzinfo
 
-    from growd.alerts.dispatch import Channel
+    from growd.alerts.dispatch import AlertChannel
     from growd.bus import Bus
     from growd.config import Config, Finding
     from growd.status.status_node import StatusNode
@@ -38,29 +38,27 @@ if TYPE_CHECKING:
 EVENT_TOPIC: Final = "alerts/event"
 _STATE: Final = "alerts"
 _RETRY_S: Final = 10.0
-_UNKEPT: Final = (OSError, RuntimeError)
+_UNSAVED: Final = (OSError, RuntimeError)
 _log = logging.getLogger(__name__)
 
 _ALERT: Final = Field(
-    "alert",
-    Kind.STRING,
-    default="",
-    max_length=64,
-    doc="the id of one, or the name of a rule; all without it",
+    "alert", Kind.STRING, default="", max_length=64, doc="id of an alert or name of a rule; default: all"
 )
-_BY: Final = Field("by", Kind.STRING, default="", max_length=200, doc="who has seen it")
-_CHANNEL: Final = Field("channel", Kind.STRING, default="", max_length=64, doc="of this name; all without it")
+_BY: Final = Field("by", Kind.STRING, default="", max_length=200, doc="who acknowledges it")
+_CHANNEL: Final = Field(
+    "channel", Kind.STRING, default="", max_length=64, doc="name of a channel; default: all"
+)
 
 
-class _Kept(msgspec.Struct):
-    """What outlasts a restart."""
+class _Saved(msgspec.Struct):
+    """The state that survives a restart."""
 
     open: list[Alert] = []
     channels: dict[str, KeptBacklog] = {}
 
 
 def unsound_alerts(config: Config) -> Iterator[Finding]:
-    """What no single option of rules and channels can tell."""
+    """What is invalid in rules and channels beyond single options."""
     measured = {chamber.environment: chamber.measured for chamber in chambers_of(config)}
     yield from faults_of_alerts(config.alert, config.notify, measured)
 
@@ -69,17 +67,17 @@ def unsound_alerts(config: Config) -> Iterator[Finding]:
 async def alerting(
     config: Config, bus: Bus, local: LocalStore, status: StatusNode
 ) -> AsyncIterator[Alerting]:
-    """Watch and tell around the body. Raises `ConfigError` for a secret that can't be read."""
+    """Run the alerts for the body. Raises `ConfigError` for a secret that can't be read."""
     alerts = Alerting(config, bus, local, status, await asyncio.to_thread(config.environment.zone))
     async with alerts.running():
         yield alerts
 
 
 class Alerting:
-    """The node `alerts`: what is open, how each channel fares, and the services around them.
+    """The node `alerts`: open alerts, state of the channels, and services.
 
-    Without a rule and a channel it does nothing. What is open, and what is still to be told, is kept in
-    `local`, so that a restart neither tells it anew nor forgets its end.
+    Without rules and channels it does nothing. Open alerts and unsent messages are saved in `local`, so that
+    a restart neither repeats a start nor loses an end.
     """
 
     def __init__(
@@ -93,69 +91,67 @@ class Alerting:
         self._sender = Sender(platform.node() or "growd", local.device, zone)
         self._events = self.node.advertise(EVENT_TOPIC, STRING)
         self._changed = asyncio.Event()
-        self._anew = asyncio.Event()
-        self._is_unkept = False
-        self._kept = _Kept()
-        self._next: dict[str, Channel] = {}
+        self._reconfigured = asyncio.Event()
+        self._is_unsaved = False
+        self._saved = _Saved()
+        self._next: dict[str, AlertChannel] = {}
         self._watch: Watch | None = None
         self._deliveries: dict[str, Delivery] = {}
-        self.node.describe("alerts", lambda: [self._told(alert) for alert in self._open()])
+        self.node.describe("alerts", lambda: [self._member(alert) for alert in self._open()])
         self.node.describe("channels", lambda: [each.information() for each in self._deliveries.values()])
         self._serve()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Watch and tell around the body. Raises `ConfigError` for a secret that can't be read."""
+        """Run for the body. Raises `ConfigError` for a secret that can't be read."""
         self._next = await self._channels(self._config)
         await self._load()
-        async with Supervisor(self._bus.clock, self._bus.liveness) as parts:
-            parts.start("alerts", self._run)
-            parts.start("alerts: memory", self._remember)
+        async with Supervisor(self._bus.clock, self._bus.liveness) as supervisor:
+            supervisor.start("alerts", self._run)
+            supervisor.start("alerts: memory", self._save_changes)
             yield
         await self._save()
 
     async def reconfigure(self, config: Config) -> None:
-        """Go on with other rules and channels. Raises `ConfigError`, and changes nothing then.
+        """Use other rules and channels. Raises `ConfigError` and changes nothing if they can't be used.
 
-        What is open under a rule that is gone ends; what waits for a channel that is gone is not told.
+        Open alerts of a removed rule end; unsent messages of a removed channel are dropped.
         """
         self._next = await self._channels(config)
         self._config = config
-        self._anew.set()
-
-    # the parts
+        self._reconfigured.set()
 
     async def _run(self) -> None:
         while True:
-            self._anew.clear()
+            self._reconfigured.clear()
             self._build(self._next)
-            async with Supervisor(self._bus.clock, self._bus.liveness) as parts:
+            async with Supervisor(self._bus.clock, self._bus.liveness) as supervisor:
                 if self._watch is not None:
-                    parts.start("alerts: rules", self._watch.run)
+                    supervisor.start("alerts: rules", self._watch.run)
                 for name, delivery in self._deliveries.items():
-                    parts.start(f"alerts: {name}", delivery.run)
-                    parts.start(f"alerts: connection of {name}", delivery.keep_up)
-                await self._anew.wait()
-            self._kept = self._state()
+                    supervisor.start(f"alerts: {name}", delivery.run)
+                    supervisor.start(f"alerts: connection of {name}", delivery.keep_up)
+                await self._reconfigured.wait()
+            self._saved = self._state()
 
-    def _build(self, channels: dict[str, Channel]) -> None:
-        config, bus = self._config, self._bus
+    def _build(self, channels: dict[str, AlertChannel]) -> None:
+        config, clock = self._config, self._bus.clock
         rules = config.alert or (DEFAULT_ALERTS if config.notify else ())
         self._deliveries = {
             settings.name: Delivery(
                 settings,
                 channels[settings.name],
-                Backlog(self._kept.channels.get(settings.name)),
+                Backlog(self._saved.channels.get(settings.name)),
                 clock=RealClock(),
-                wall=bus.clock.time,
+                wall=clock.time,
                 on_change=self._changed.set,
             )
             for settings in config.notify
         }
-        self._watch = Watch(bus.clock, self._status, rules, opened=self._kept.open, report=self._tell)
+        self._watch = Watch(clock, self._status, rules, opened=self._saved.open, report=self._report)
 
-    def _tell(self, phase: AlertPhase, alert: Alert) -> None:
-        """On the bus, and on the channels of its rule."""
+    def _report(self, phase: AlertPhase, alert: Alert) -> None:
+        """On the bus, and on the channels of the rule."""
         member = self._sender.member(Entry(phase, alert))
         self._events.publish(msgspec.json.encode(member).decode())
         for name, delivery in self._deliveries.items():
@@ -163,7 +159,7 @@ class Alerting:
                 delivery.put(phase, alert)
         self._changed.set()
 
-    async def _channels(self, config: Config) -> dict[str, Channel]:
+    async def _channels(self, config: Config) -> dict[str, AlertChannel]:
         now = self._bus.clock.time
         return await asyncio.to_thread(read_channels, config.notify, self._sender, now, self._open_on)
 
@@ -173,24 +169,27 @@ class Alerting:
     def _open_on(self, channel: str) -> list[Alert]:
         return [alert for alert in self._open() if not alert.channels or channel in alert.channels]
 
+    def _member(self, alert: Alert) -> dict[str, Any]:
+        member = self._sender.member(Entry(AlertPhase.START, alert))
+        return {**member, "acknowledged_by": alert.acknowledged_by}
+
     # services
 
     def _serve(self) -> None:
-        serve = self.node.serve
-        serve(
+        self.node.serve(
             "alerts/test",
             "growd/TestAlerts",
             self._test,
             arguments=(_CHANNEL,),
             reply=(*SUCCESS, Field("results", Kind.JSON, default=[])),
-            doc="Send a test message on a channel now, and say whether it was taken.",
+            doc="Send a test message on a channel and report the result.",
         )
-        serve(
+        self.node.serve(
             "alerts/acknowledge",
             "growd/AcknowledgeAlerts",
             self._acknowledge,
             arguments=(_ALERT, _BY),
-            doc="Have open alerts not repeated any more; their end is told.",
+            doc="Stop the repeats of open alerts; their end is still reported.",
         )
 
     async def _test(self, channel: str) -> dict[str, Any]:
@@ -206,8 +205,8 @@ class Alerting:
             for each, error in zip(chosen, errors, strict=True)
         ]
         failed = [f"{result['channel']}: {result['error']}" for result in results if result["error"]]
-        taken = f"{counted(len(results), 'channel')} took a test message"
-        return {"success": not failed, "message": "; ".join(failed) or taken, "results": results}
+        sent = f"sent a test message on {counted(len(results), 'channel')}"
+        return {"success": not failed, "message": "; ".join(failed) or sent, "results": results}
 
     async def _acknowledge(self, alert: str, by: str) -> dict[str, Any]:
         chosen = [each for each in self._open() if alert in ("", each.id, each.rule)]
@@ -217,46 +216,41 @@ class Alerting:
         for each in chosen:
             each.acknowledged_by = by
         if not await self._save():
-            return {"success": False, "message": "it is acknowledged, but that can't be kept over a restart"}
+            message = "acknowledged, but it can't be saved and will be lost at the next restart"
+            return {"success": False, "message": message}
         return {"success": True, "message": f"{counted(len(chosen), 'alert')} acknowledged"}
 
-    def _told(self, alert: Alert) -> dict[str, Any]:
-        return {
-            **self._sender.member(Entry(AlertPhase.START, alert)),
-            "acknowledged_by": alert.acknowledged_by,
-        }
+    # the saved state
 
-    # what outlasts a restart
-
-    def _state(self) -> _Kept:
+    def _state(self) -> _Saved:
         if self._watch is None:
-            return self._kept
+            return self._saved
         channels = {name: each.backlog.kept() for name, each in self._deliveries.items()}
-        return _Kept(self._open(), channels)
+        return _Saved(self._open(), channels)
 
     async def _load(self) -> None:
         try:
-            kept = await self._local.state(_STATE)
-            self._kept = _Kept() if kept is None else msgspec.convert(kept, _Kept)
-        except (*_UNKEPT, ValueError) as error:
-            _log.error("the alerts that were open can't be read: %s", error)
+            saved = await self._local.state(_STATE)
+            self._saved = _Saved() if saved is None else msgspec.convert(saved, _Saved)
+        except (*_UNSAVED, ValueError) as error:
+            _log.error("can't read the open alerts of the last run: %s", error)
 
-    async def _remember(self) -> None:
+    async def _save_changes(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
             if not await self._save():
                 self._changed.set()
-                await asyncio.sleep(_RETRY_S)  # real: a disk does not run fast
+                await asyncio.sleep(_RETRY_S)  # real time, as the disk's
 
     async def _save(self) -> bool:
-        """Whether it is on the disk. Said once where it is not."""
+        """Whether the state is on disk. The first failure is logged."""
         try:
             await self._local.save_state(_STATE, msgspec.to_builtins(self._state()))
-        except _UNKEPT as error:
-            if not self._is_unkept:
-                _log.error("the alerts that are open can't be kept: %s", error)
-            self._is_unkept = True
+        except _UNSAVED as error:
+            if not self._is_unsaved:
+                _log.error("can't save the open alerts: %s", error)
+            self._is_unsaved = True
             return False
-        self._is_unkept = False
+        self._is_unsaved = False
         return True

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def read_credentials(
     file: str, section: str = "couchdb", *, is_secret: bool = False
 ) -> tuple[str, str] | None:
-    """User and password from a file of two lines, as `[section] credentials_file` names it.
+    """User and password from the two lines of `[section] credentials_file`; None without a file.
 
-    A bare name is one of systemd's credentials (`secret_path`); for one that `is_secret` see `read_secret`.
+    A bare name is a systemd credential (`secret_path`). With `is_secret` others may not read the file.
     Blocking. Raises `ConfigError`.
     """
     if not file:
@@ -30,7 +30,7 @@ def read_credentials(
         user, password = content.decode().splitlines()[:2]
     except ValueError:
         raise ConfigError(f"{where} must have two lines: user, password") from None
-    if ":" in user:  # which ends the user in Basic authentication (RFC 7617, section 2)
+    if ":" in user:  # it ends the user name in Basic authentication (RFC 7617, section 2)
         raise ConfigError(f"{where}: a user can't have a colon")
     return user, password
 
@@ -49,9 +49,9 @@ def read_trust(replication: Replication) -> ReplicationTrust:
 
 
 def trusting(where: str, ca_file: str) -> ssl.SSLContext:
-    """Servers are believed by the certificates in `ca_file`, without one by those of this machine.
+    """Verify servers with the certificates in `ca_file`, or else with those of the machine.
 
-    Blocking: reads them. Raises `ConfigError`, whose sentence begins with `where`.
+    Blocking. Raises `ConfigError`, whose message begins with `where`.
     """
     try:
         return ssl.create_default_context(cafile=ca_file or None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import importlib
 from typing import TYPE_CHECKING, cast
 
 from growd.config import ConfigError
@@ -66,6 +67,7 @@ async def chosen_clock(config: Config, local: LocalStore, liveness: Liveness) ->
     if not config.simulator.enabled:
         yield RealClock()
         return
+    await asyncio.to_thread(importlib.import_module, "growd.wiring.simulator")  # blocking the first time
     from growd.wiring.simulator import release_time, reserve_time, simulated_clock  # noqa: PLC0415
 
     clock = await simulated_clock(config, local)

@@ -1,4 +1,4 @@
-"""Reading the configuration again while growd runs: what can change does, and what can't is said."""
+"""Reloading the configuration: applies the options that can change while growd runs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _log = logging.getLogger(__name__)
 
 
 class Reloader:
-    """Compares the configuration that is in force with what `read` finds (blocking; raises `ConfigError`).
+    """Applies the changes between the current configuration and what `read` returns.
 
-    Parts say by `offer` which options they can take while they run. An option that nobody offered to take
-    stays as it was, and is named each time until growd is started anew.
+    `read` blocks and may raise `ConfigError`. Components register the options they can apply with `offer`. A
+    change of any other option is logged at each reload until growd is restarted.
     """
 
     def __init__(self, config: Config, read: Callable[[], Config]) -> None:
@@ -32,28 +32,28 @@ class Reloader:
         self._reading = asyncio.Lock()
 
     def offer(self, *options: str, apply: Callable[[Config], Awaitable[None]]) -> None:
-        """Have `apply` called when one of these has changed: "store.batch", or "store" for the whole section.
+        """Call `apply` when one of these changes: "store.batch", or "store" for the whole section.
 
-        It may raise `ConfigError`, having changed nothing.
+        It may raise `ConfigError` without having changed anything.
         """
         self._offers.append((frozenset(options), apply))
 
     async def reload(self) -> None:
-        """Read it again, and go by it as far as that goes. What is wrong is logged, and changes nothing."""
+        """Read the configuration and apply the changes. An invalid one is logged and changes nothing."""
         async with self._reading:
             try:
                 found = await asyncio.to_thread(self._read)
             except ConfigError as error:
                 for sentence in error.sentences:
                     _log.error("%s", sentence)
-                _log.error("the configuration was not taken: everything goes on as before")
+                _log.error("the configuration is invalid; keeping the previous one")
                 return
             await self._take(found)
 
     async def _take(self, found: Config) -> None:
         changed = set(_changes(self.config, found))
         if not changed:
-            _log.info("the configuration was read again: nothing has changed")
+            _log.info("reloaded the configuration: no changes")
             return
         taken: set[str] = set()
         refused: set[str] = set()
@@ -64,9 +64,9 @@ class Reloader:
                 (taken if is_taken else refused).update(wanted)
         self.config = _with(self.config, found, taken)
         if taken:
-            _log.warning("the configuration was read again; in force from now on: %s", _listed(taken))
+            _log.warning("reloaded the configuration; changed: %s", _listed(taken))
         if left := changed - taken - refused:
-            _log.warning("changed, but in force only after a restart of growd: %s", _listed(left))
+            _log.warning("these changes need a restart of growd: %s", _listed(left))
 
     async def _apply(
         self, apply: Callable[[Config], Awaitable[None]], config: Config, wanted: set[str]
@@ -75,13 +75,13 @@ class Reloader:
             await apply(config)
         except ConfigError as error:
             for sentence in error.sentences:
-                _log.error("%s; as before goes on %s", sentence, _listed(wanted))
+                _log.error("%s; keeping the previous value of %s", sentence, _listed(wanted))
             return False
         return True
 
 
 def has_terminal() -> bool:
-    """Whether this process has a terminal that is there: SIGHUP says the end of one that is not. Blocking."""
+    """Whether this process has a terminal that still exists; SIGHUP may report its end. Blocking."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:  # ENXIO without one, EIO after its end
@@ -90,7 +90,7 @@ def has_terminal() -> bool:
 
 
 def _changes(before: Struct, after: Struct, within: str = "") -> Iterator[str]:
-    """The options that differ: "http.port"; of lists and tables the whole: "sensor"."""
+    """The options that differ, such as "http.port"; lists and tables as a whole, such as "sensor"."""
     for field in msgspec.structs.fields(before):
         one, other = getattr(before, field.name), getattr(after, field.name)
         if one == other:
@@ -106,7 +106,7 @@ def _is_among(option: str, options: frozenset[str]) -> bool:
 
 
 def _with(before: Config, after: Config, options: set[str]) -> Config:
-    """The configuration before, with these options as they are after."""
+    """The configuration `before` with these options of `after`."""
     changed: dict[str, Any] = {}
     for option in options:
         section, _, name = option.partition(".")
@@ -120,6 +120,6 @@ def _with(before: Config, after: Config, options: set[str]) -> Config:
 
 
 def _listed(options: set[str]) -> str:
-    """As a person reads them in the file: "[http] port, [sensor]"."""
+    """The options as in a configuration file: "[http] port, [sensor]"."""
     parts = (option.partition(".") for option in sorted(options))
     return ", ".join(f"[{section}] {name}".rstrip() for section, _, name in parts)

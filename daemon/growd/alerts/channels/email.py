@@ -62,7 +62,7 @@ class Email:
         """Nothing lasts between two messages."""
 
     async def send(self, batch: AlertMessage) -> str:
-        """See `Channel`; the name of a message is its Message-ID."""
+        """See `AlertChannel`; the name of a message is its Message-ID."""
         server = self._server
         message = self.message(batch)
         try:

@@ -120,7 +120,7 @@ class Mqtt:
             delay = min(2 * delay, LONGEST_DELAY_S)
 
     async def send(self, batch: AlertMessage) -> str:
-        """See `Channel`. Without a connection it connects at once; if that fails it says why."""
+        """See `AlertChannel`. Without a connection it connects at once; if that fails it says why."""
         limit = _SHARE * self._broker.timeout_s
         try:
             async with asyncio.timeout(limit):

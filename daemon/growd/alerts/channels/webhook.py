@@ -56,7 +56,7 @@ class Webhook:
         """Nothing lasts between two messages."""
 
     async def send(self, batch: AlertMessage) -> str:
-        """See `Channel`."""
+        """See `AlertChannel`."""
         body = msgspec.json.encode(self._sender.document(batch, self._now()))
         headers = {"Content-Type": "application/json", "User-Agent": "growd", DELIVERY: batch.id}
         if self._secret:
