@@ -357,9 +357,8 @@ async def test_another_name_serves_old_clients(
 async def test_a_database_of_points_that_is_gone_at_a_later_start_is_a_warning(
     tmp_path: Path, database_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch, caplog
 ):
-    monkeypatch.setattr(
-        "growd.wiring.store.DRAIN_S", PATIENCE_S
-    )  # at its end at the latest it asks the database
+    monkeypatch.setattr("growd.wiring.app.READY_S", PATIENCE_S)
+    monkeypatch.setattr("growd.wiring.store.DRAIN_S", PATIENCE_S)  # which asks the database
     sentence = "the database was missing and was made again; it lacks the points of earlier runs"
     async with home_on(database_server, shared=True) as home:
         config = load(None, ("http.port=0", *home.settings))
