@@ -91,7 +91,7 @@ def header(user: str, password: str) -> str:
 
 @asynccontextmanager
 async def guarded(*, allowed: str | None = None, status: int = 401) -> AsyncIterator[tuple[str, list[str]]]:
-    """Where a server lets in whoever sends that header, and which headers it got."""
+    """A server that accepts only that header, and the headers it received."""
     seen = []
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -409,5 +409,5 @@ async def test_a_failing_output_is_reported(output: str, status: int, error: str
     async with serving() as daemon:
         command = f'"{GROWD}" node list --url {daemon.origin} >{output}'
         process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)
-        _, told = await process.communicate()
-    assert (process.returncode, told.decode()) == (status, error)
+        _, reported = await process.communicate()
+    assert (process.returncode, reported.decode()) == (status, error)

@@ -120,7 +120,7 @@ async def test_without_a_daemon_completion_is_empty_and_silent(script: Path):
         silent.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert await completed(script, "growd", "topic", "echo", "--url", address, "e") == []
-        silent.listen()  # takes connections, and answers nobody
+        silent.listen()  # accepts connections, and never answers
         assert await completed(script, "growd", "topic", "echo", "--url", address, "e", program=GROWD) == []
     assert await completed(script, "growd", "topic", "echo", "--url", "nonsense", "e") == []
     assert await completed(script, "growd", "topic", "echo", "--set", "http.prot=1", "e") == []

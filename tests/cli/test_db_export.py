@@ -1,4 +1,4 @@
-"""`growd db export`: the lines of the list function, whole after cuts, and never a file of two queries."""
+"""`growd db export`: contents, continuation after interruptions, errors."""
 
 from __future__ import annotations
 

@@ -82,8 +82,8 @@ async def test_a_parameter_is_set_to_json_or_to_text(words: list[str], value: An
     async with serving() as daemon:
         printed = await at(daemon, "param", "set", "mine/own", *words, "--json")
         assert (printed.status, printed.err) == (0, "")
-        kept = daemon.bus.parameters.get("mine/own")
-        assert (kept, type(kept)) == (value, type(value))
+        saved = daemon.bus.parameters.get("mine/own")
+        assert (saved, type(saved)) == (value, type(value))
         assert printed.json == value
 
 
@@ -131,8 +131,8 @@ async def test_services_are_listed_with_their_arguments():
             "force      bool                      false",
             "notes      json                      null",
         ]
-        told = (await at(daemon, "service", "info", CALIBRATE, "--json")).json
-        assert told["fields"][1] | {"doc": ""} == {
+        reported = (await at(daemon, "service", "info", CALIBRATE, "--json")).json
+        assert reported["fields"][1] | {"doc": ""} == {
             "name": "rounds",
             "kind": "int64",
             "unit": "",

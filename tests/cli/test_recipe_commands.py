@@ -61,11 +61,11 @@ def test_check_warns_about_the_actuators_of_the_configuration(written):
     file = written(WARM)
     done = said("check", file, "--set", "light.full_scale_lux=5000")
     assert done.exit_code == 0
-    lamp, heater, told = done.stdout.splitlines()
+    lamp, heater, reported = done.stdout.splitlines()
     assert lamp == "warning  /operations/0: light_illuminance can be driven from 0 to 5000 here, not to 9000"
     assert "nothing here drives air_temperature" in heater
     here = "environment_1 of the configuration"
-    assert told == f"{file} can run in {here}, and lasts 2 h: 0 errors, 2 warnings."
+    assert reported == f"{file} can run in {here}, and lasts 2 h: 0 errors, 2 warnings."
 
 
 def test_check_warns_about_the_actuators_of_a_profile(written, monkeypatch):
@@ -288,7 +288,7 @@ async def test_check_and_show_use_the_database_of_the_daemon(tmp_path, database_
         assert (status, printed) == (1, "growd: there is no recipe nothing_of_the_kind\n")
         status, printed = await ask("check", str(DEMO))
         here = f"environment_1 of the daemon at {program.address}"
-        told = f"{DEMO} can run in {here}, and lasts 4 min: 0 errors, 1 warning."
-        assert (status, printed.splitlines()[-1]) == (0, told)
+        reported = f"{DEMO} can run in {here}, and lasts 4 min: 0 errors, 1 warning."
+        assert (status, printed.splitlines()[-1]) == (0, reported)
         status, printed = await ask("show", "demo_day", "--environment", "elsewhere")
         assert (status, "elsewhere/recipe_plan" in printed) == (1, True)

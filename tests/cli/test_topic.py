@@ -49,8 +49,10 @@ async def test_verbose_lists_have_aligned_columns():
             "chamber/pressure   std_msgs/Float64       1           0",
             "chamber/starts     std_msgs/Int64         1           0",
         ]
-        told = (await topic(daemon, "list", "-v", "--json", POSITION)).json
-    assert told == [{"name": POSITION, "type": "geometry_msgs/Vector3", "pubs": ["scd30"], "subs": ["http"]}]
+        reported = (await topic(daemon, "list", "-v", "--json", POSITION)).json
+    assert reported == [
+        {"name": POSITION, "type": "geometry_msgs/Vector3", "pubs": ["scd30"], "subs": ["http"]}
+    ]
 
 
 async def test_topic_info_has_the_unit():
@@ -67,8 +69,8 @@ async def test_topic_info_has_the_unit():
             "",
             "Subscribers: None",
         ]
-        told = (await topic(daemon, "info", LIGHT, "--json")).json
-    assert (told["type"], told["fields"][0]["unit"]) == ("std_msgs/Float64", "lux")
+        reported = (await topic(daemon, "info", LIGHT, "--json")).json
+    assert (reported["type"], reported["fields"][0]["unit"]) == ("std_msgs/Float64", "lux")
 
 
 @pytest.mark.parametrize("command", [["info"], ["echo"], ["hz"], ["pub", "1"]])
@@ -146,8 +148,8 @@ async def measured(daemon: Daemon, hz: asyncio.subprocess.Process) -> dict[str, 
     while not waiting.done():
         daemon.sensor[CO2].publish(1.0)
         await asyncio.wait([waiting], timeout=0.1)
-    told: dict[str, float] = json.loads(waiting.result())
-    return told
+    reported: dict[str, float] = json.loads(waiting.result())
+    return reported
 
 
 async def test_echo_reconnects_after_a_restart(own_port: int):
@@ -260,10 +262,10 @@ async def test_the_rate_of_messages_is_measured():
                 await asyncio.wait([waiting], timeout=0.1)
             out, err = waiting.result()
     assert (hz.returncode, err) == (0, b"")
-    told = json.loads(out.splitlines()[-1])
-    assert [*told] == ["rate_hz", "min_s", "max_s", "std_dev_s", "window"]
-    assert told["window"] == 3
-    assert 0 <= told["min_s"] <= 1 / told["rate_hz"] <= told["max_s"]
+    reported = json.loads(out.splitlines()[-1])
+    assert [*reported] == ["rate_hz", "min_s", "max_s", "std_dev_s", "window"]
+    assert reported["window"] == 3
+    assert 0 <= reported["min_s"] <= 1 / reported["rate_hz"] <= reported["max_s"]
 
 
 async def test_a_silent_topic_is_reported():

@@ -58,10 +58,10 @@ async def test_the_bandwidth_of_a_topic():
             await asyncio.wait([waiting], timeout=0.1)
         out, err = waiting.result()
     assert (bw.returncode, err) == (0, b"")
-    told = json.loads(out.splitlines()[-1])
-    assert told["window"] == 3
-    assert 0 < told["min_bytes"] <= told["mean_bytes"] <= told["max_bytes"]
-    assert told["bytes_per_s"] > 0
+    reported = json.loads(out.splitlines()[-1])
+    assert reported["window"] == 3
+    assert 0 < reported["min_bytes"] <= reported["mean_bytes"] <= reported["max_bytes"]
+    assert reported["bytes_per_s"] > 0
 
 
 async def test_parameters_are_dumped_and_loaded(tmp_path: Path):

@@ -76,8 +76,8 @@ async def test_a_set_point_by_hand_survives_restarts_until_released(chamber, cap
     for _ in range(2):
         async with chamber.on():
             assert (now(chamber), chamber.desired(TEMPERATURE).node) == (21.5, "e/set_points")
-            (told,) = chamber.bus.find_node("e/set_points").details()["set_points"]
-            assert (told["value"], told["by"], told["over"]) == (21.5, "anna", "")
+            (reported,) = chamber.bus.find_node("e/set_points").details()["set_points"]
+            assert (reported["value"], reported["by"], reported["over"]) == (21.5, "anna", "")
     assert "e: restored the set point by hand: air_temperature 21.5 degC, set by anna" in caplog.text
     async with chamber.on():
         assert await chamber.post(TEMPERATURE, None) == ""
@@ -137,7 +137,7 @@ async def test_on_a_full_disk_a_set_point_applies_and_the_answer_warns(chamber):
 
 
 @pytest.mark.parametrize(
-    "kept",
+    "saved",
     [
         '{"air_temperature": {"value": 86, "by": "anna", "since": 1}}',
         '{"air_temperature": {"value": "warm", "by": "anna", "since": 1}}',
@@ -145,10 +145,10 @@ async def test_on_a_full_disk_a_set_point_applies_and_the_answer_warns(chamber):
         '{"warmth": {"value": 21, "by": "anna", "since": 1}}',
     ],
 )
-async def test_an_invalid_saved_set_point_is_dropped(chamber, kept):
-    chamber.set_points_by_hand.text = kept
+async def test_an_invalid_saved_set_point_is_dropped(chamber, saved):
+    chamber.set_points_by_hand.text = saved
     async with chamber.on():
-        if "warmth" not in kept:
+        if "warmth" not in saved:
             assert chamber.desired(TEMPERATURE).quality is Quality.STALE  # so the data says that it ended
         assert now(chamber) is None
         assert (await chamber.start())["success"]
@@ -183,8 +183,8 @@ async def test_it_overrides_the_recipe_until_its_next_change(chamber):
         over = "the recipe r (20 degC) until it next changes air_temperature, in 1 min 30 s"
         assert words == f"overrides {over}, or until you release it: {RELEASE}"
         assert events(chamber) == f"air_temperature 30 degC by hand (by anna) overrides {over}"
-        (told,) = chamber.bus.find_node("e/set_points").details()["set_points"]
-        assert told["over"] == over
+        (reported,) = chamber.bus.find_node("e/set_points").details()["set_points"]
+        assert reported["over"] == over
         assert await over_time(chamber, 1, 50, 89, 91) == [30, 30, 30, 25]
         assert (
             events(chamber) == "air_temperature 30 degC by hand ends: the recipe sets air_temperature 25 degC"

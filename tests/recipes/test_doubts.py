@@ -79,9 +79,9 @@ def test_probable_mistakes_get_warnings(recipe, place, sentence):
 
 def test_a_phase_that_keeps_the_light_on_gets_a_warning():
     day = course(1, (0, 0), (0.5, 8000))
-    kept = {"course": {AIR: [{"at": 0, "value": 20}]}}
-    assert findings(phased(day, kept)) == [("warning", "/phases/1")]
-    assert findings(phased(day, kept | {"otherwise": "release"})) == []
+    saved = {"course": {AIR: [{"at": 0, "value": 20}]}}
+    assert findings(phased(day, saved)) == [("warning", "/phases/1")]
+    assert findings(phased(day, saved | {"otherwise": "release"})) == []
 
 
 @pytest.mark.parametrize(

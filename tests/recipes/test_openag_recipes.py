@@ -69,10 +69,12 @@ def test_a_recipe_of_openag_brain_runs():
     assert "nutrient_flora_duo_b" not in plan.set_points(6 * 3600)  # a gap doses nothing
     lit = [hour for hour in range(24) if "light_illuminance" in plan.set_points(2 * DAY_S + hour * 3600)]
     assert lit == [0, 1, 2, 3, 4, 19, 20, 21, 22, 23]
-    told = sentences(BASIL)
-    assert any(text.startswith("light_illuminance is taken in lux, as openag_brain took it") for text in told)
-    assert "light_illuminance is lit 10 h a day: the light is off in the gaps" in told
-    assert any(text.startswith("no light_illuminance of this recipe is above 4 lux") for text in told)
+    reported = sentences(BASIL)
+    assert any(
+        text.startswith("light_illuminance is taken in lux, as openag_brain took it") for text in reported
+    )
+    assert "light_illuminance is lit 10 h a day: the light is off in the gaps" in reported
+    assert any(text.startswith("no light_illuminance of this recipe is above 4 lux") for text in reported)
 
 
 def test_names_and_units_of_openag_brain_are_known():
@@ -80,8 +82,8 @@ def test_names_and_units_of_openag_brain_are_known():
     plan, warnings = interpret({"format": "flexformat", "phases": [phase("p", step, 1, "ms")]}, {})
     assert plan.duration == 0.5
     assert plan.set_points(0.1) == {"air_flush": 20, "air_oxygen": 21, "marker": 1}
-    told = {finding.sentence.split(":")[0] for finding in warnings}
-    assert told - {"the whole recipe lasts 0.5 s; are its times in another unit?"} == {
+    reported = {finding.sentence.split(":")[0] for finding in warnings}
+    assert reported - {"the whole recipe lasts 0.5 s; are its times in another unit?"} == {
         f"nothing here drives {name}" for name in step
     }
 

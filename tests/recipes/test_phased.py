@@ -322,7 +322,7 @@ def test_unnamed_variables_are_held_or_released():
     released, _ = interpret(phased(first, releasing, phase(1, "hours")))
     assert released.set_points(4000) == {WATER: 18}  # named, so that it is not released in the gap before
     assert released.set_points(5400) == {WATER: 19}
-    assert released.set_points(9000) == {WATER: 19}  # what was let go of does not come back
+    assert released.set_points(9000) == {WATER: 19}  # a released value does not come back
 
 
 def test_a_held_daily_value_does_not_change_with_dst():

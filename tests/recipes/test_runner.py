@@ -365,14 +365,14 @@ async def test_a_step_of_the_wall_clock_does_not_move_the_run(on, step):
     assert on.set_points() == {TEMPERATURE: 25}
     assert (await on.stop())["success"]
     (_, _, start), (_, _, end) = on.journal.points
-    assert end >= start + 100  # or whoever looks for a start without a later end would find one
+    assert end >= start + 100  # a start has a later end
 
 
 @pytest.mark.parametrize("behind", [2.0, 1.6e9])
 async def test_a_boot_with_a_late_clock_continues_at_the_saved_position(chamber, behind):
     async with chamber.on():
         await chamber.start()
-        await chamber.clock.advance(62)  # the position is kept each 60 s
+        await chamber.clock.advance(62)  # the position is saved each 60 s
     chamber.clock.step(-behind - 10)
     async with chamber.on():
         await chamber.clock.advance(30)

@@ -146,9 +146,9 @@ async def test_a_pause_survives_a_restart(chamber, caplog):
 async def test_a_pause_writes_nothing(on):
     await on.start("weeks")
     await on.ask("pause_recipe")
-    kept = on.journal.progressed
+    writes = on.journal.progressed
     await on.clock.advance(HOUR)
-    assert on.journal.progressed == kept
+    assert on.journal.progressed == writes
 
 
 async def test_an_ended_run_can_not_be_changed_before_its_end_is_recorded(on):
@@ -467,9 +467,9 @@ async def test_a_clock_step_is_saved_once_possible(chamber):
         chamber.clock.step(HOUR)
         await chamber.clock.advance(5)
         chamber.journal.broken = False
-        kept = chamber.journal.progressed
+        writes = chamber.journal.progressed
         await chamber.clock.advance(2)
-        assert chamber.journal.progressed == kept + 1
+        assert chamber.journal.progressed == writes + 1
         assert chamber.journal.run["seen"] == pytest.approx(chamber.clock.time(), abs=2)
 
 
@@ -494,9 +494,9 @@ async def test_the_position_after_a_restart_is_saved_at_once(chamber):
         await chamber.start("weeks")
         await chamber.clock.advance(MINUTE)
     async with chamber.on():
-        kept = chamber.journal.progressed
+        writes = chamber.journal.progressed
         await chamber.clock.advance(2)
-        assert chamber.journal.progressed == kept + 1
+        assert chamber.journal.progressed == writes + 1
         assert chamber.journal.run["boot"] == chamber.clock.boot
 
 
@@ -690,7 +690,7 @@ async def test_a_large_clock_step_moves_the_time_of_day_only(on):
     on.clock.step(12 * HOUR)
     await on.clock.advance(2)
     assert on.set_points() == {LIGHT: 8000}
-    on.clock.step(-12 * HOUR)  # back, and nobody who knows the time says so
+    on.clock.step(-12 * HOUR)  # back, not synchronised
     await on.clock.advance(60)
     assert on.set_points() == {LIGHT: 8000}
 

@@ -93,7 +93,7 @@ class Lives:
         process = int(await self._program.stdout.readline())
         self.count += 1
         ended = asyncio.create_task(self._program.stdout.readline(), name="end of a life")
-        while until is not None and not ended.done() and self.now() < until:  # noqa: ASYNC110  it tells nobody
+        while until is not None and not ended.done() and self.now() < until:  # noqa: ASYNC110  there is no event
             await asyncio.sleep(0.003)
         if until is not None and not ended.done():
             os.kill(process, signal.SIGKILL)

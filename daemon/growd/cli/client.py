@@ -257,7 +257,7 @@ class DaemonClient:
             headers["Content-Type"] = "application/json"
         if self._login is not None:
             headers["Authorization"] = self._login.header
-        kept = self._connection is not None
+        is_reused = self._connection is not None
         if self._connection is None:
             self._connection = self._connect()
         try:
@@ -266,7 +266,7 @@ class DaemonClient:
             return self._connection.getresponse()
         except (http.client.RemoteDisconnected, ConnectionError) as error:
             self.close()
-            if kept:
+            if is_reused:
                 raise _StaleError from None
             raise self._explained(error) from None
         except (OSError, http.client.HTTPException) as error:

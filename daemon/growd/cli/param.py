@@ -72,15 +72,15 @@ def set_command(
     with daemon.client() as client:
         body = {"value": value if text else value_of(value)}
         try:
-            kept = client.post("param", name, body, kind=_Value, query=_NEW if new else "").result
+            stored = client.post("param", name, body, kind=_Value, query=_NEW if new else "").result
         except DaemonRefusedError as error:
             if error.code != "undeclared":
                 raise
             raise DaemonRefusedError(str(error).replace(_NEW, "--new"), error.status, error.code) from None
     if as_json:
-        print_json(kept)
+        print_json(stored)
     else:
-        click.echo(text_of(kept))
+        click.echo(text_of(stored))
 
 
 @param.command()

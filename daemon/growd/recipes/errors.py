@@ -8,11 +8,7 @@ if TYPE_CHECKING:
     from growd.recipes.findings import RecipeFinding
 
 
-class RecipeError(Exception):
-    """Base of all errors of recipes."""
-
-
-class InvalidRecipeError(RecipeError, ValueError):
+class InvalidRecipeError(ValueError):
     """A recipe with errors; `findings` has all of them."""
 
     def __init__(self, findings: list[RecipeFinding]) -> None:
@@ -20,5 +16,5 @@ class InvalidRecipeError(RecipeError, ValueError):
         self.findings = findings
 
 
-class RecipeRefusedError(RecipeError, RuntimeError):
+class RecipeRefusedError(RuntimeError):
     """A request that can't be done now; the message says why."""

@@ -1,4 +1,4 @@
-"""The recipe runner of each environment, built from the configuration."""
+"""Builds the recipe runner of each environment from the configuration."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def recipe_runners(
     zone: tzinfo | None,
     documents: RunDocuments,
 ) -> Iterator[RecipeRunner]:
-    """One for each environment; `documents` brings what is told of their runs into the database."""
+    """The runner of each environment; `documents` sends the records of their runs to the database."""
     maker = PointMaker(local.device)
     for chamber in chambers_of(settings):
         environment, options = chamber.environment, chamber.options
@@ -49,7 +49,7 @@ def recipe_runners(
 
 
 def run_documents(bus: Bus, local: LocalStore, database: Database) -> RunDocuments:
-    """What brings the documents of all runs into the database."""
+    """Sends the records of all runs to the database."""
     documents = RunDocuments(
         local, database.couch, bus.clock, database=database.names.runs, prepare=database.prepare
     )
