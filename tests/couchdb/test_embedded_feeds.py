@@ -114,6 +114,17 @@ async def test_the_continuous_feed_goes_on(node: Client, store: str, feed: str) 
             assert json.loads(await response.content.readline())["id"] == f"d{n}"
 
 
+async def test_the_continuous_feed_misses_no_write(node: Client, store: str) -> None:
+    """Some writes come while the feed has read all changes and is about to sleep."""
+    async with node.open("GET", f"{store}/_changes", feed="continuous", heartbeat=True) as response:
+        for first in range(0, 200, 5):
+            numbers = range(first, first + 5)
+            await asyncio.gather(*(write(node, store, number) for number in numbers))
+            async with asyncio.timeout(10):
+                lines = [await response.content.readline() for _ in numbers]
+            assert {json.loads(line)["id"] for line in lines} == {f"d{number}" for number in numbers}
+
+
 async def test_the_continuous_feed_ends_with_its_limit_and_its_timeout(node: Client, feed: str) -> None:
     limited = (await node("GET", feed, feed="continuous", limit=2)).body.splitlines()
     assert [json.loads(line).get("id") for line in limited] == ["_design/d", "d0", None]

@@ -227,6 +227,20 @@ async def test_a_malformed_request_is_refused(node: Client, body: object) -> Non
     assert " must be " in answer.json["reason"]
 
 
+@pytest.mark.parametrize("is_far", [True, False])
+async def test_refused_documents_do_not_stop_a_continuous_replication(
+    node: Client, store: str, copy: str, begin: Callable[..., Awaitable[str]], *, is_far: bool
+) -> None:
+    await put_numbers(node, store, range(12, 15))
+    assert (await node("PUT", copy)).status == 201
+    assert (await node("PUT", f"{copy}/_design/d", {"validate_doc_update": VALIDATION})).status == 201
+    name = await begin(store, node.url + copy if is_far else copy)
+    await put_numbers(node, store, range(15, 16))
+    await until_there(node, copy, "d12", "d14", "d15")
+    seen = await report(node, name, lambda seen: figure("docs_written", seen) == 3)
+    assert (seen["state"], seen["info"]["doc_write_failures"]) == ("running", 1)
+
+
 @pytest.mark.parametrize("more", [{"continuous": True}, {"cancel": True}])
 async def test_a_continuous_replication_needs_a_document(
     node: Client, numbers: str, more: dict[str, Any]
