@@ -1,14 +1,13 @@
-"""The figures that Prometheus reads, made of one `Status` when it asks.
+"""The metrics for Prometheus, made from a `Status`.
 
-Names and units are those of https://prometheus.io/docs/practices/naming/: base units where there are some
-(celsius, volts, a ratio for what is in percent), else those of the variable. Labels come from the
-configuration and from what runs at present, so their number is bounded. This module imports
-prometheus_client, which takes a while: import it in a thread, when somebody asks first.
+Names and units follow https://prometheus.io/docs/practices/naming/: base units if there are any (celsius,
+volts, a ratio for percent), else those of the variable. Labels come from the configuration and from what
+runs, so that their number is bounded. Importing prometheus_client takes 0.1 s: import this in a thread.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from prometheus_client import ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -28,10 +27,12 @@ from growd.store.replication_status import ReplicationState
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from growd.host.machine import MachineStatus
     from growd.status.model import HttpStatus, Reading, Status, VariableStatus
+    from growd.store.database_node import DatabaseStatus
+    from growd.store.store_node import StoreStatus
 
 OPENMETRICS: Final = "application/openmetrics-text"
 UNITS: Final = {
@@ -50,7 +51,7 @@ UNITS: Final = {
     "CFM": ("cubic_feet_per_minute", 1.0),
     "number": ("", 1.0),
 }
-"""Each unit of a variable: its name at the end of a metric's, and what a value is multiplied by."""
+"""Unit of a variable -> suffix of the metric, and the factor for its values."""
 
 RECIPE_STATES: Final = ("idle", "running", "paused")
 
@@ -75,238 +76,214 @@ class _Families:
 
     def collect(self) -> Iterator[Metric]:
         status = self._status
-        yield from _of_variables(status.variables)
-        yield from _of_recipes(status)
-        yield from _of_devices(status)
-        yield from _of_interlocks(status)
-        yield from _of_store(status)
-        yield from _of_database(status)
-        yield from _of_replications(status)
-        yield from _of_problems(status)
+        yield from _variables(status.variables)
+        yield from _recipes(status)
+        yield from _devices(status)
+        yield from _interlocks(status)
+        if status.store is not None:
+            yield from _store(status.store)
+        if status.database is not None:
+            yield from _database(status.database)
+        yield from _replications(status)
+        yield from _problems(status)
         if status.http is not None:
-            yield from _of_http(status.http)
+            yield from _http(status.http)
         if status.machine is not None:
-            yield from _of_machine(status.machine)
+            yield from _machine(status.machine)
         yield from ProcessCollector(registry=None).collect()
 
 
-def _gauge(name: str, doc: str, *labels: str, unit: str = "") -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"growd_{name}", doc, labels=labels, unit=unit)
+Samples: TypeAlias = "Iterable[tuple[Sequence[str], float]]"
+"""The values of a metric with those of its labels."""
 
 
-def _counter(name: str, doc: str, *labels: str, unit: str = "") -> CounterMetricFamily:
-    return CounterMetricFamily(f"growd_{name}", doc, labels=labels, unit=unit)
+def _gauge(
+    name: str, doc: str, samples: Samples, labels: Sequence[str] = (), unit: str = ""
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"growd_{name}", doc, labels=labels, unit=unit)
+    for values, value in samples:
+        family.add_metric(values, float(value))
+    return family
 
 
-def _one_of(family: GaugeMetricFamily, labels: Iterable[str], among: Iterable[str], present: str) -> None:
-    """A sample for each state that something may be in: 1 for the one that it is in, 0 for all others."""
-    for state in among:
-        family.add_metric([*labels, str(state)], float(state == present))
+def _counter(
+    name: str, doc: str, samples: Samples, labels: Sequence[str] = (), unit: str = ""
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"growd_{name}", doc, labels=labels, unit=unit)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
 
 
-# what is measured, wanted and done
+def _single(value: float) -> Samples:
+    """The value of a metric without labels."""
+    return [((), value)]
 
 
-def _of_variables(found: list[VariableStatus]) -> Iterator[Metric]:
+def _one_of(labels: Iterable[str], states: Iterable[str], current: str) -> Samples:
+    """A sample for each possible state: 1 for the current one, 0 for all others."""
+    return [([*labels, str(state)], float(state == current)) for state in states]
+
+
+# variables, recipes, devices, interlocks
+
+
+def _variables(found: list[VariableStatus]) -> Iterator[Metric]:
     for name in dict.fromkeys(each.variable for each in found):
-        of_it = [each for each in found if each.variable == name]
-        yield from _values("measured", "as it is", name, of_it, [each.measured for each in of_it])
-        yield from _values("desired", "as it is wanted", name, of_it, [each.desired for each in of_it])
+        these = [each for each in found if each.variable == name]
+        yield from _values("measured", "measured value", name, [(e.environment, e.measured) for e in these])
+        yield from _values("desired", "set point", name, [(e.environment, e.desired) for e in these])
     place = ("environment", "variable")
-    ages = _gauge("measured_age", "Time since the last message on a variable.", *place, unit="seconds")
-    qualities = _gauge("measured_quality", "1 for the quality that the last message has.", *place, "quality")
-    commands = _gauge("commanded", "What an actuator is told, of its full power.", *place, unit="ratio")
-    by_hand = _gauge("commanded_by_hand", "Whether that is a command by hand.", *place)
-    for each in found:
-        labels = [each.environment, each.variable]
-        if each.measured is not None:
-            ages.add_metric(labels, each.measured.age_s)
-            _one_of(qualities, labels, Quality, each.measured.quality)
-        if each.commanded is not None:
-            by_hand.add_metric(labels, float(each.commanded.by == "hand"))
-            if each.commanded.value is not None:
-                commands.add_metric(labels, each.commanded.value)
-    yield from (ages, qualities, commands, by_hand)
+    measured = [((e.environment, e.variable), e.measured) for e in found if e.measured is not None]
+    commanded = [((e.environment, e.variable), e.commanded) for e in found if e.commanded is not None]
+    ages = [(labels, reading.age_s) for labels, reading in measured]
+    yield _gauge("measured_age", "Time since the last message on a variable.", ages, place, "seconds")
+    qualities = [
+        sample for labels, reading in measured for sample in _one_of(labels, Quality, reading.quality)
+    ]
+    yield _gauge("measured_quality", "1 for the quality of the last message.", qualities, (*place, "quality"))
+    commands = [(labels, each.value) for labels, each in commanded if each.value is not None]
+    yield _gauge("commanded", "The command of an actuator, of its full power.", commands, place, "ratio")
+    by_hand = [(labels, each.by == "hand") for labels, each in commanded]
+    yield _gauge("commanded_by_hand", "Whether the command is by hand.", by_hand, place)
 
 
 def _values(
-    kind: str, words: str, name: str, where: list[VariableStatus], readings: list[Reading | None]
+    kind: str, words: str, name: str, readings: Iterable[tuple[str, Reading | None]]
 ) -> Iterator[Metric]:
-    """One family for a variable in all environments; none where nobody has a value of it."""
+    """A metric for a variable in all environments; none without a value."""
     unit, factor = UNITS[VARIABLES[name].unit]
-    family = _gauge(f"{kind}_{name}", f"The variable {name} {words}.", "environment", unit=unit)
-    for each, reading in zip(where, readings, strict=True):
-        if reading is not None and reading.value is not None:
-            family.add_metric([each.environment], reading.value * factor)
-    if family.samples:
-        yield family
+    samples = [
+        ([environment], reading.value * factor)
+        for environment, reading in readings
+        if reading is not None and reading.value is not None
+    ]
+    if samples:
+        yield _gauge(f"{kind}_{name}", f"The {words} of {name}.", samples, ["environment"], unit)
 
 
-def _of_recipes(status: Status) -> Iterator[Metric]:
-    states = _gauge("recipe_state", "1 for the state that the recipe is in.", "environment", "state")
-    names = InfoMetricFamily(
-        "growd_recipe",
-        "The recipe that runs, and its phase.",
-        labels=["environment"],
-    )
-    elapsed = _gauge("recipe_elapsed", "How far the recipe has come.", "environment", unit="seconds")
-    left = _gauge("recipe_remaining", "What is left of the recipe.", "environment", unit="seconds")
-    for recipe in status.recipes:
-        where = [recipe.environment]
-        _one_of(states, where, RECIPE_STATES, recipe.state)
-        if recipe.state != "idle":
-            names.add_metric(where, {"recipe_id": recipe.recipe_id, "phase": recipe.phase})
-            elapsed.add_metric(where, recipe.elapsed_s)
-            left.add_metric(where, recipe.remaining_s)
-    yield from (states, names, elapsed, left)
+def _recipes(status: Status) -> Iterator[Metric]:
+    place = ["environment"]
+    states = [sample for r in status.recipes for sample in _one_of([r.environment], RECIPE_STATES, r.state)]
+    yield _gauge("recipe_state", "1 for the state of the recipe.", states, [*place, "state"])
+    active = [recipe for recipe in status.recipes if recipe.state != "idle"]
+    info = InfoMetricFamily("growd_recipe", "The running recipe and its phase.", labels=place)
+    for recipe in active:
+        info.add_metric([recipe.environment], {"recipe_id": recipe.recipe_id, "phase": recipe.phase})
+    yield info
+    elapsed = [([recipe.environment], recipe.elapsed_s) for recipe in active]
+    yield _gauge("recipe_elapsed", "Elapsed time of the recipe.", elapsed, place, "seconds")
+    remaining = [([recipe.environment], recipe.remaining_s) for recipe in active]
+    yield _gauge("recipe_remaining", "Remaining time of the recipe.", remaining, place, "seconds")
 
 
-def _of_devices(status: Status) -> Iterator[Metric]:
+def _devices(status: Status) -> Iterator[Metric]:
     place = ("environment", "device")
-    states = _gauge("device_state", "1 for the state that the device is in.", *place, "state")
-    successes = _counter("device_successes", "What the device did as it was asked.", *place)
-    failures = _counter("device_failures", "What the device failed to do.", *place)
-    outages = _counter("device_outages", "How often the device failed for longer.", *place)
-    lasted = _counter("device_outage", "How long the device had failed.", *place, unit="seconds")
-    for device in status.devices:
-        environment, _, name = device.name.partition("/")
-        labels, counters = [environment, name], device.counters
-        _one_of(states, labels, State, device.state)
-        successes.add_metric(labels, counters.successes)
-        failures.add_metric(labels, counters.failures)
-        outages.add_metric(labels, counters.outages)
-        lasted.add_metric(labels, counters.outage_seconds)
-    yield from (states, successes, failures, outages, lasted)
+    found = [(device.name.partition("/")[::2], device) for device in status.devices]
+    states = [sample for labels, device in found for sample in _one_of(labels, State, device.state)]
+    yield _gauge("device_state", "1 for the state of the device.", states, (*place, "state"))
+    counters = [(labels, device.counters) for labels, device in found]
+    for name, doc, samples in (
+        ("successes", "Successful operations of the device.", [(la, c.successes) for la, c in counters]),
+        ("failures", "Failed operations of the device.", [(la, c.failures) for la, c in counters]),
+        ("outages", "Outages of the device.", [(la, c.outages) for la, c in counters]),
+    ):
+        yield _counter(f"device_{name}", doc, samples, place)
+    lasted = [(labels, each.outage_seconds) for labels, each in counters]
+    yield _counter("device_outage", "Total duration of the outages.", lasted, place, "seconds")
 
 
-def _of_interlocks(status: Status) -> Iterator[Metric]:
+def _interlocks(status: Status) -> Iterator[Metric]:
     place = ("environment", "interlock")
-    tripped = _gauge("interlock_tripped", "Whether the interlock has tripped.", *place)
-    held = _gauge("interlock_needs_reset", "Whether it holds until somebody resets it.", *place)
-    for interlock in status.interlocks:
-        environment, _, rest = interlock.name.partition("/")
-        labels = [environment, rest.removeprefix("interlocks/")]
-        tripped.add_metric(labels, float(interlock.tripped))
-        held.add_metric(labels, float(interlock.needs_reset))
-    yield from (tripped, held)
+    found = [
+        (each.name.replace("/interlocks/", "/", 1).partition("/")[::2], each) for each in status.interlocks
+    ]
+    tripped = [(labels, each.tripped) for labels, each in found]
+    yield _gauge("interlock_tripped", "Whether the interlock has tripped.", tripped, place)
+    held = [(labels, each.needs_reset) for labels, each in found]
+    yield _gauge("interlock_needs_reset", "Whether the interlock holds until it is reset.", held, place)
 
 
-# what becomes of it
+# store, database, replications
 
 
-def _of_store(status: Status) -> Iterator[Metric]:
-    store = status.store
-    if store is None:
-        return
-    gauges = (
+def _store(store: StoreStatus) -> Iterator[Metric]:
+    for name, doc, value in (
         ("outbox_points", "Points that are not in the database yet.", store.waiting),
         ("outbox_unsaved_points", "Those of them that are in memory only.", store.unsaved),
         ("rejected_points", "Points that the database refused.", store.rejected),
-        ("shipping_failing", "Whether the database takes no points.", bool(store.shipping)),
-        ("saving_failing", "Whether the disk takes no points.", bool(store.saving)),
-    )
-    for name, doc, value in gauges:
-        family = _gauge(name, doc)
-        family.add_metric([], float(value))
-        yield family
-    counters = (
+        ("shipping_failing", "Whether the database does not take points.", bool(store.shipping)),
+        ("saving_failing", "Whether points can't be saved to disk.", bool(store.saving)),
+    ):
+        yield _gauge(name, doc, _single(value))
+    for name, doc, value in (
         ("shipped_points", "Points that the database has taken.", store.shipped),
         ("thinned_points", "Points that were thinned out for want of room.", store.thinned),
         ("dropped_points", "Points that were lost for want of room.", store.dropped),
-    )
-    for name, doc, number in counters:
-        counter = _counter(name, doc)
-        counter.add_metric([], number)
-        yield counter
+    ):
+        yield _counter(name, doc, _single(value))
 
 
-def _of_database(status: Status) -> Iterator[Metric]:
-    database = status.database
-    if database is None:
-        return
-    up = _gauge("database_up", "Whether the database answers.")
-    up.add_metric([], float(database.reachable))
-    told = {"kind": database.kind, "version": database.version or ""}
-    yield from (up, InfoMetricFamily("growd_database", "The database server.", told))
+def _database(database: DatabaseStatus) -> Iterator[Metric]:
+    yield _gauge("database_up", "Whether the database answers.", _single(database.reachable))
+    server = {"kind": database.kind, "version": database.version or ""}
+    yield InfoMetricFamily("growd_database", "The database server.", server)
 
 
-def _of_replications(status: Status) -> Iterator[Metric]:
-    place = "replication"
-    states = _gauge("replication_state", "1 for the state that the replication is in.", place, "state")
-    lag = _gauge("replication_lag_changes", "Changes that the target lacks.", place)
-    failures = _counter("replication_failures", "How often the replication failed.", place)
-    refused = _counter("replication_refused_documents", "Documents that the target refused.", place)
-    restarts = _counter("replication_restarts", "Restarts by growd.", place)
-    for each in status.replications:
-        labels = [each.name]
-        _one_of(states, labels, ReplicationState, each.state)
-        if each.lag is not None:
-            lag.add_metric(labels, each.lag)
-        failures.add_metric(labels, each.failures)
-        refused.add_metric(labels, each.refused)
-        restarts.add_metric(labels, each.restarts)
-    yield from (states, lag, failures, refused, restarts)
+def _replications(status: Status) -> Iterator[Metric]:
+    place, found = ["replication"], [([each.name], each) for each in status.replications]
+    states = [sample for name, each in found for sample in _one_of(name, ReplicationState, each.state)]
+    yield _gauge("replication_state", "1 for the state of the replication.", states, [*place, "state"])
+    lag = [(name, each.lag) for name, each in found if each.lag is not None]
+    yield _gauge("replication_lag_changes", "Changes that are not on the target yet.", lag, place)
+    for name, doc, samples in (
+        ("failures", "Failures of the replication.", [(n, each.failures) for n, each in found]),
+        ("refused_documents", "Documents that the target refused.", [(n, each.refused) for n, each in found]),
+        ("restarts", "Restarts of the replication by growd.", [(n, each.restarts) for n, each in found]),
+    ):
+        yield _counter(f"replication_{name}", doc, samples, place)
 
 
-def _of_problems(status: Status) -> Iterator[Metric]:
-    failures = _counter("component_failures", "How often a part of growd failed and went on.", "component")
-    for each in status.components:
-        failures.add_metric([each.name], each.failures)
-    problems = _gauge("problems", "What `growd status` shows as wrong.", "severity")
-    problems.add_metric(["failure"], len(status.failures))
-    problems.add_metric(["warning"], len(status.warnings))
-    simulated = _gauge("hardware_simulated", "Whether the hardware is simulated.")
-    simulated.add_metric([], float(status.hardware == "simulated"))
-    yield from (failures, problems, simulated)
+# growd and the machine
 
 
-def _of_http(http: HttpStatus) -> Iterator[Metric]:
-    requests = _counter("http_requests", "Requests that were answered, by class of status.", "status")
-    for digit in range(1, 6):
-        requests.add_metric([f"{digit}xx"], http.answered.get(f"{digit}xx", 0))
-    connections = _gauge("http_connections", "Connections of clients that are open.")
-    connections.add_metric([], http.connections)
-    streams = _gauge("http_streams", "Streams of topics that are open.")
-    streams.add_metric([], http.streams)
-    yield from (requests, connections, streams)
+def _problems(status: Status) -> Iterator[Metric]:
+    failures = [([each.name], each.failures) for each in status.components]
+    yield _counter("component_failures", "Failures of a component of growd.", failures, ["component"])
+    problems = [(["failure"], len(status.failures)), (["warning"], len(status.warnings))]
+    yield _gauge("problems", "Problems that `growd status` shows.", problems, ["severity"])
+    simulated = _single(status.hardware == "simulated")
+    yield _gauge("hardware_simulated", "Whether the hardware is simulated.", simulated)
 
 
-# the machine
+def _http(http: HttpStatus) -> Iterator[Metric]:
+    answered = [([kind], http.answered.get(kind, 0)) for kind in ("1xx", "2xx", "3xx", "4xx", "5xx")]
+    yield _counter("http_requests", "Answered requests by class of status.", answered, ["status"])
+    yield _gauge("http_connections", "Open connections of clients.", _single(http.connections))
+    yield _gauge("http_streams", "Open streams of topics.", _single(http.streams))
 
 
-def _of_machine(machine: MachineStatus) -> Iterator[Metric]:
+def _machine(machine: MachineStatus) -> Iterator[Metric]:
     build = {"version": machine.growd_version, "python_version": machine.python_version}
-    yield InfoMetricFamily("growd_build", "What runs.", build)
+    yield InfoMetricFamily("growd_build", "The versions of growd and Python.", build)
     names = {"model": machine.model, "system": machine.system, "kernel": machine.kernel}
     known = {name: value or "" for name, value in names.items()}
-    yield InfoMetricFamily("growd_machine", "What it runs on.", known)
-    gauges = (
-        ("disk_free", "Room on the disk of the data folder.", "bytes", machine.disk_free_bytes),
+    yield InfoMetricFamily("growd_machine", "The machine that growd runs on.", known)
+    for name, doc, unit, value in (
+        ("disk_free", "Free space on the disk of the data folder.", "bytes", machine.disk_free_bytes),
         ("disk_size", "Size of the disk of the data folder.", "bytes", machine.disk_bytes),
         ("machine_uptime", "Time since the machine started.", "seconds", machine.uptime_s),
-        ("machine_load1", "Processes that run or wait, a mean of a minute.", "", machine.load_1min),
-        ("clock_synchronised", "Whether the clock was set.", "", machine.clock_synchronised),
-    )
-    for name, doc, unit, value in gauges:
-        if value is not None:
-            family = _gauge(name, doc, unit=unit)
-            family.add_metric([], float(value))
-            yield family
-    warm = _gauge("machine_temperature", "Temperature in the machine.", "sensor", unit="celsius")
-    for sensor, temperature in machine.temperatures_degc.items():
-        warm.add_metric([sensor], temperature)
-    yield warm
-    yield from _of_troubles(machine)
-
-
-def _of_troubles(machine: MachineStatus) -> Iterator[Metric]:
-    """Nothing where the machine does not tell."""
-    for name, doc, found in (
-        ("machine_trouble", "What the firmware of a Raspberry Pi tells now.", machine.troubles),
-        ("machine_trouble_before", "What it told at some time before.", machine.earlier_troubles),
+        ("machine_load1", "Load average of one minute.", "", machine.load_1min),
+        ("clock_synchronised", "Whether the clock is synchronised.", "", machine.clock_synchronised),
     ):
-        if found is not None:
-            family = _gauge(name, doc, "trouble")
-            for trouble in TROUBLES.values():
-                family.add_metric([trouble], float(trouble in found))
-            yield family
+        if value is not None:
+            yield _gauge(name, doc, _single(value), unit=unit)
+    temperatures = [([sensor], value) for sensor, value in machine.temperatures_degc.items()]
+    yield _gauge("machine_temperature", "Temperature in the machine.", temperatures, ["sensor"], "celsius")
+    for name, doc, troubles in (
+        ("machine_trouble", "Current trouble that the firmware of a Raspberry Pi reports.", machine.troubles),
+        ("machine_trouble_before", "Earlier trouble that it reports.", machine.earlier_troubles),
+    ):
+        if troubles is not None:
+            samples = [([trouble], trouble in troubles) for trouble in TROUBLES.values()]
+            yield _gauge(name, doc, samples, ["trouble"])
