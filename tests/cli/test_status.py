@@ -381,7 +381,7 @@ def test_machine_and_database_are_lines_of_the_report():
         "",
         "growd: up for 1 d 2 h; growd 0.1.0, Python 3.11.2",
         f"machine: {MACHINE.model}, {MACHINE.system}; {FIGURES}",
-        "  the firmware tells of nothing now, of under-voltage before",
+        "  trouble that the firmware reports: none; earlier: under-voltage",
         "",
         "All is well.",
     ]

@@ -116,7 +116,7 @@ async def test_status_shows_waiting_points_and_the_reason(tmp_path):
             exit_status, printed = await rig.asked("status")
             assert exit_status == 0  # it waits on the disk: nothing is lost
             assert "store: 1 point waits for the next write to the database" in printed
-            assert "the database takes none, for " in printed
+            assert "the database has not taken points for " in printed
 
 
 async def test_a_failing_disk_is_a_failure_in_status(tmp_path, monkeypatch):
@@ -134,7 +134,7 @@ async def test_a_failing_disk_is_a_failure_in_status(tmp_path, monkeypatch):
             assert (told["unsaved"], told["saving"]) == (1, "points.log: No space left on device")
             exit_status, printed = await rig.asked("status")
             assert exit_status == 1
-            assert "takes nothing, 1 of them are in memory only: points.log: No space left" in printed
+            assert "points can't be saved, 1 are in memory only: points.log: No space left" in printed
         else:
             raise AssertionError
 

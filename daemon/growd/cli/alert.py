@@ -1,4 +1,4 @@
-"""The command line around alerts: `growd alert list`, `test` and `acknowledge`."""
+"""The commands `growd alert list`, `test` and `acknowledge`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from growd.cli.options import DaemonOptions
 
-_TEST_S: Final = 660.0  # the longest that a channel may be configured to take, and a little more
+_TEST_S: Final = 660.0  # above the largest timeout_s of a channel
 
 
 class _Node(msgspec.Struct):
@@ -50,7 +50,7 @@ def _complete_channel(ctx: click.Context, _: click.Parameter, incomplete: str) -
 def list_command(*, daemon: DaemonOptions, as_json: bool) -> None:
     """Print the open alerts and the state of each channel.
 
-    The exit status is 0 where nothing is open and 1 where something is; 3 where no daemon answers.
+    The exit status is 0 without open alerts, 1 with some, and 3 if no daemon answers.
     """
     with daemon.client() as client:
         node = client.get("node", "alerts", kind=_Node)
@@ -58,7 +58,9 @@ def list_command(*, daemon: DaemonOptions, as_json: bool) -> None:
         click.echo(json.dumps(msgspec.to_builtins(node), indent=2))
     else:
         for each in node.alerts:
-            seen = f" (seen by {each['acknowledged_by'] or 'someone'})" if each["acknowledged"] else ""
+            seen = (
+                f" (acknowledged by {each['acknowledged_by'] or 'someone'})" if each["acknowledged"] else ""
+            )
             click.echo(f"{each['id']}  {each['severity']}: {each['text']}, since {each['since']}{seen}")
         if not node.alerts:
             click.echo("No alert is open.")
@@ -71,16 +73,16 @@ def list_command(*, daemon: DaemonOptions, as_json: bool) -> None:
 @click.argument("channel", default="", shell_complete=_complete_channel)
 @client_options
 def test(*, channel: str, daemon: DaemonOptions) -> None:
-    """Send a test message on CHANNEL, or on all of them, and say whether it was taken."""
+    """Send a test message on CHANNEL, or on all of them, and print the result."""
     _call(daemon, "alerts/test", {"channel": channel}, _TEST_S)
 
 
 @alert.command()
 @click.argument("which", metavar="[ALERT]", default="")
-@click.option("--by", default="", metavar="NAME", help="Who has seen it.")
+@click.option("--by", default="", metavar="NAME", help="Who acknowledges it.")
 @client_options
 def acknowledge(*, which: str, by: str, daemon: DaemonOptions) -> None:
-    """Acknowledge ALERT: no more repeats; its end is still reported.
+    """Stop the repeats of ALERT; its end is still reported.
 
     ALERT is an id or the name of a rule; without it all open alerts are acknowledged.
     """
@@ -99,7 +101,7 @@ def _of_channel(channel: dict[str, Any]) -> str:
     if channel["error"]:
         words += f": {channel['error']}"
     if channel["waiting"]:
-        words += f"; {channel['waiting']} to be told"
+        words += f"; {channel['waiting']} waiting"
     if channel["left_out"]:
-        words += f"; {channel['left_out']} left out"
+        words += f"; {channel['left_out']} dropped"
     return words

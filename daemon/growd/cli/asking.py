@@ -1,4 +1,4 @@
-"""The status of a running daemon, asked for over its REST API."""
+"""Requests the status of a running daemon over its REST API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Node(msgspec.Struct):
 
 
 def is_running(client: DaemonClient) -> bool:
-    """Whether a daemon answers there, be it with a refusal."""
+    """Whether a daemon answers, even with a refusal."""
     try:
         client.get("node", kind=_Names)
     except NotReachedError:
@@ -33,5 +33,5 @@ def is_running(client: DaemonClient) -> bool:
 
 
 def status_of(client: DaemonClient) -> Status:
-    """How the daemon there is, in one request. Raises `ClientError` where none answers."""
+    """The status of the daemon, in one request. Raises `ClientError`."""
     return client.get("node", "status", kind=_Node).status

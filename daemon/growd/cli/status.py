@@ -1,4 +1,4 @@
-"""The command `growd status`: how the running daemon is."""
+"""The command `growd status`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ if TYPE_CHECKING:
 def status(*, daemon: DaemonOptions, as_json: bool) -> None:
     """Show the state of devices, variables, recipes, interlocks, points, database and machine.
 
-    The exit status is 0 where all does what it is there for, with warnings or without; 1 where a device has
-    failed, an interlock waits for a reset, or points can't be kept or were lost; 3 where no daemon answers,
-    and 4 where it wants another login.
+    The exit status is 0 if everything works, also with warnings; 1 if a device has failed, an interlock waits
+    for a reset, or points can't be saved or were lost; 3 if no daemon answers; 4 if it refuses the login.
     """
     with daemon.client() as client:
         found = status_of(client)
     if as_json:
-        told = {**msgspec.to_builtins(found), "failures": found.failures, "warnings": found.warnings}
-        click.echo(json.dumps(told, indent=2))
+        document = {**msgspec.to_builtins(found), "failures": found.failures, "warnings": found.warnings}
+        click.echo(json.dumps(document, indent=2))
     else:
         click.echo(report(found))
     sys.exit(1 if found.failures else 0)

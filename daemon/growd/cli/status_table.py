@@ -1,4 +1,4 @@
-"""The status of a daemon as tables and lines, for a person."""
+"""The status of a daemon as tables and lines of text."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ _GIGABYTE: Final = 1e9
 
 
 def report(status: Status) -> str:
-    """All of it: devices, variables, recipes, interlocks that have tripped, store, replications, machine.
-
-    What is wrong stands in the end.
-    """
+    """Devices, variables, recipes, tripped interlocks, store, replications, machine; failures at the end."""
     tripped = [interlock for interlock in status.interlocks if interlock.tripped]
     parts = [
         table(status.devices, status.time),
@@ -65,7 +62,7 @@ def replication_table(found: Sequence[ReplicationStatus], now: float) -> str:
 
 
 def variable_table(found: Sequence[VariableStatus]) -> str:
-    """The variables in aligned columns: as they are, as they are wanted, and what is done about it."""
+    """The variables in aligned columns: measured value, set point and command."""
     return _table(_VARIABLE_HEADINGS, [_variable_row(each) for each in found])
 
 
@@ -103,11 +100,11 @@ def _of_store(store: StoreStatus, now: float) -> Iterator[str]:
     verb = "waits" if store.waiting == 1 else "wait"
     yield f"store: {counted(store.waiting, 'point')} {verb} for the next write to the database"
     if store.shipping:
-        yield f"  the database takes none, for {lasted(now - store.since)}: {store.shipping}"
+        yield f"  the database has not taken points for {lasted(now - store.since)}: {store.shipping}"
     if store.saving:
-        yield f"  the disk takes nothing, {store.unsaved} of them are in memory only: {store.saving}"
+        yield f"  points can't be saved, {store.unsaved} are in memory only: {store.saving}"
     if store.thinned:
-        yield f"  {counted(store.thinned, 'point')} thinned out for want of room, extremes stayed"
+        yield f"  {counted(store.thinned, 'point')} thinned out for want of room; extremes are kept"
     if store.dropped_ever:
         ago = f"the last {lasted(now - store.dropped_at)} ago"
         yield f"  {counted(store.dropped_ever, 'point')} LOST for want of room, {ago}"
@@ -131,10 +128,8 @@ def _of_machine(machine: MachineStatus) -> Iterator[str]:
     up = f"up for {lasted(machine.uptime_s)}" if machine.uptime_s is not None else ""
     yield f"machine: {'; '.join(filter(None, (names, up, *_figures(machine))))}"
     if machine.troubles or machine.earlier_troubles:
-        now, earlier = (
-            ", ".join(each or ["nothing"]) for each in (machine.troubles, machine.earlier_troubles)
-        )
-        yield f"  the firmware tells of {now} now, of {earlier} before"
+        now, earlier = (", ".join(each or ["none"]) for each in (machine.troubles, machine.earlier_troubles))
+        yield f"  trouble that the firmware reports: {now}; earlier: {earlier}"
 
 
 def _figures(machine: MachineStatus) -> Iterator[str]:
@@ -211,5 +206,5 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def lasted(seconds: float) -> str:
-    """In words; "?" where the daemon's clock is ahead, as one of a simulation may be."""
+    """A duration as text; "?" if the clock of a simulation is ahead of that of the machine."""
     return duration(seconds) if seconds >= -_LEEWAY_S else "?"
