@@ -134,7 +134,7 @@ async def test_a_failing_disk_is_a_failure_in_status(tmp_path, monkeypatch):
             assert (told["unsaved"], told["saving"]) == (1, "points.log: No space left on device")
             exit_status, printed = await rig.asked("status")
             assert exit_status == 1
-            assert "points can't be saved, 1 are in memory only: points.log: No space left" in printed
+            assert "points can't be saved, 1 point in memory only: points.log: No space left" in printed
         else:
             raise AssertionError
 

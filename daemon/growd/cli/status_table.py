@@ -102,7 +102,7 @@ def _of_store(store: StoreStatus, now: float) -> Iterator[str]:
     if store.shipping:
         yield f"  the database has not taken points for {lasted(now - store.since)}: {store.shipping}"
     if store.saving:
-        yield f"  points can't be saved, {store.unsaved} are in memory only: {store.saving}"
+        yield f"  points can't be saved, {counted(store.unsaved, 'point')} in memory only: {store.saving}"
     if store.thinned:
         yield f"  {counted(store.thinned, 'point')} thinned out for want of room; extremes are kept"
     if store.dropped_ever:

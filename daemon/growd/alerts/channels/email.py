@@ -30,7 +30,7 @@ LONGEST_SUBJECT: Final = 200
 
 @dataclass(frozen=True)
 class MailServer:
-    """The server that takes the mail, with "starttls", "tls" or "none"; without `user` nobody logs in."""
+    """The mail server. `security` is "starttls", "tls" or "none"; without `user` there is no login."""
 
     host: str
     port: int
@@ -42,7 +42,7 @@ class MailServer:
 
 
 class Email:
-    """Sends each message to all recipients; what follows on an alert refers to the mail that began it."""
+    """Sends each message to all recipients; repeats and ends refer to the mail that started the alert."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class Email:
         self._now = now
 
     async def run(self, is_up: Callable[[], None]) -> None:
-        """Nothing lasts between two messages."""
+        """Return at once: there is no connection between messages."""
 
     async def send(self, batch: AlertMessage) -> str:
-        """See `AlertChannel`; the name of a message is its Message-ID."""
+        """See `AlertChannel`. The name of a message is its Message-ID."""
         server = self._server
         message = self.message(batch)
         try:
@@ -81,33 +81,31 @@ class Email:
                 local_hostname=_greeting(self._sender.host),
             )
         except aiosmtplib.SMTPRecipientsRefused as error:
-            told = "; ".join(f"{each.recipient}: {_line(each.message)}" for each in error.recipients)
+            refusals = "; ".join(f"{each.recipient}: {_line(each.message)}" for each in error.recipients)
             is_refusal = all(each.code >= _PERMANENT for each in error.recipients)
             raise DeliveryError(
-                f"the mail server takes none of the recipients: {told}", is_refusal=is_refusal
+                f"the mail server refuses all recipients: {refusals}", is_refusal=is_refusal
             ) from None
         except aiosmtplib.SMTPResponseException as error:
             is_refusal = error.code >= _PERMANENT
             raise DeliveryError(
-                f"the mail server says {error.code} {_line(error.message)}", is_refusal=is_refusal
+                f"the mail server answers {error.code} {_line(error.message)}", is_refusal=is_refusal
             ) from None
         except (aiosmtplib.SMTPException, ValueError) as error:
-            raise DeliveryError(f"the mail server does not take it: {_line(_reason(error))}") from None
+            raise DeliveryError(f"can't send the mail: {_line(_reason(error))}") from None
         for recipient, (code, words) in refused.items():
-            _log.warning(
-                "the mail server does not take the recipient %s: %s %s", recipient, code, _line(words)
-            )
+            _log.warning("the mail server refuses the recipient %s: %s %s", recipient, code, _line(words))
         return str(message["Message-ID"])
 
     def message(self, batch: AlertMessage) -> EmailMessage:
-        """The mail. The same batch has the same Message-ID, so that a mail sent twice is known."""
+        """The mail. Its Message-ID depends on the content, so that a mail sent twice is recognised."""
         message = EmailMessage(policy=email.policy.SMTP)
         message["From"] = self._from
         message["To"] = ", ".join(self._recipients)
         message["Subject"] = _line(self._sender.subject(batch))[:LONGEST_SUBJECT]
         message["Date"] = format_datetime(datetime.fromtimestamp(self._now(), self._sender.zone or UTC))
         message["Message-ID"] = f"<{batch.id}.{self._sender.device}@growd.invalid>"
-        message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's absence answers it
+        message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no automatic answers
         if batch.threads:
             message["In-Reply-To"] = batch.threads[0]
             message["References"] = " ".join(batch.threads[:MOST_REFERENCES])
@@ -116,12 +114,12 @@ class Email:
 
 
 def _greeting(host: str) -> str:
-    """What the client calls itself (EHLO): its name, where that can be one."""
+    """The name of the client for EHLO: the host name if it is valid."""
     return host if re.fullmatch(r"[A-Za-z0-9.-]+", host) else "localhost"
 
 
 def _reason(error: Exception) -> str:
-    """With what lies beneath it, where there is something: "Error connecting" says little."""
+    """The error with its cause: "Error connecting" alone is not enough."""
     beneath = str(error.__cause__ or "")
     return f"{error} ({beneath})" if beneath and beneath not in str(error) else str(error)
 

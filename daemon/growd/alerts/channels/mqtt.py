@@ -1,4 +1,4 @@
-"""Alerts by MQTT 3.1.1: each as a message, and what is open as a retained one."""
+"""Alerts by MQTT 3.1.1: events, and the open alerts as a retained message."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ LONGEST_DELAY_S: Final = 300.0
 KEEP_ALIVE_S: Final = 60
 GOODBYE_S: Final = 2.0
 _AT_LEAST_ONCE: Final = 1
-_SHARE: Final = 0.9  # of the time that a message may take: whoever waits for it is to hear why it failed
+_SHARE: Final = 0.9  # of the time limit of a message, so that the reason of a failure is reported in time
 
 
 @dataclass(frozen=True)
 class Broker:
-    """The broker. Without `context` there is no TLS, without `user` nobody logs in."""
+    """The broker. Without `context` there is no TLS, without `user` no login."""
 
     host: str
     port: int
@@ -40,10 +40,9 @@ class Broker:
 
 
 class _Client(aiomqtt.Client):
-    """Leaves nothing open where the broker did not let it in.
+    """Closes the connection if connecting fails.
 
-    aiomqtt keeps the connection of a client that gave up waiting, until the broker or the keep-alive ends it;
-    and where it is cancelled while its thread connects, that connection comes to nobody.
+    aiomqtt 2.5 leaves it open after a timeout or a refusal, and if it is cancelled while its thread connects.
     """
 
     _gave_up = False
@@ -56,24 +55,24 @@ class _Client(aiomqtt.Client):
             self._leave()
             raise
 
-    async def _misc_loop(self) -> None:  # begins when the connection is there
+    async def _misc_loop(self) -> None:  # starts when the socket is open
         if self._gave_up:
             self._leave()
         else:
             await super()._misc_loop()
 
     def _leave(self) -> None:
-        """Close the connection, if there is one."""
-        self._connected = asyncio.Future()  # paho tells of the end to one that may have been cancelled
+        """Close the connection if there is one."""
+        self._connected = asyncio.Future()  # the old future may have been cancelled
         self._client.disconnect()
 
 
 class Mqtt:
-    """Publishes at a broker, with quality of service 1.
+    """Publishes on a broker with quality of service 1.
 
-    `<topic>/alerts/event` has each message, `<topic>/alerts/open` (retained) what is open, also for whoever
-    comes later, and `<topic>/alerts/status` (retained) "online", or "offline" when growd has ended or the
-    broker has not heard of it for a while. The connection is kept up, and made again for as long as it takes.
+    `<topic>/alerts/event` has each message, `<topic>/alerts/open` (retained) the open alerts, and
+    `<topic>/alerts/status` (retained) "online", or "offline" when growd has ended or the broker has lost it.
+    The connection is permanent and is restored after an outage.
     """
 
     def __init__(
@@ -92,12 +91,12 @@ class Mqtt:
         self._now = now
         self._opened = opened
         self._client: aiomqtt.Client | None = None
-        self._asks: list[asyncio.Future[None]] = []  # who waits for the next attempt to connect
+        self._asks: list[asyncio.Future[None]] = []  # callers that wait for the next attempt to connect
         self._asked = asyncio.Event()
         self._error = "there is no connection yet"
 
     async def run(self, is_up: Callable[[], None]) -> None:
-        """Keep the connection up until cancelled."""
+        """Maintain the connection until cancelled."""
         delay = FIRST_DELAY_S
         while True:
             asks, self._asks = self._asks, []
@@ -108,7 +107,7 @@ class Mqtt:
                     is_up()
                     _answer([*asks, *self._asks])
                     self._asks.clear()
-                    async for _ in client.messages:  # there is none; this ends with the connection
+                    async for _ in client.messages:  # none arrives; this ends with the connection
                         pass
             except aiomqtt.MqttError as error:
                 self._error = f"the broker can't be reached: {error}"
@@ -120,7 +119,7 @@ class Mqtt:
             delay = min(2 * delay, LONGEST_DELAY_S)
 
     async def send(self, batch: AlertMessage) -> str:
-        """See `AlertChannel`. Without a connection it connects at once; if that fails it says why."""
+        """See `AlertChannel`. Without a connection it tries to connect at once."""
         limit = _SHARE * self._broker.timeout_s
         try:
             async with asyncio.timeout(limit):
@@ -136,14 +135,11 @@ class Mqtt:
             sentence = "can't be reached" if self._client is None else "does not answer"
             raise DeliveryError(f"the broker {sentence} within {limit:g} s") from None
         except aiomqtt.MqttError as error:
-            raise DeliveryError(f"the broker does not take it: {error}") from None
+            raise DeliveryError(f"can't publish on the broker: {error}") from None
         return batch.id
 
     async def _attempt(self) -> None:
-        """Wait for an attempt to connect that begins from now on, without a pause before it.
-
-        Raises `DeliveryError` where it fails.
-        """
+        """Start an attempt to connect now, and wait for it. Raises `DeliveryError` if it fails."""
         ask = asyncio.get_running_loop().create_future()
         self._asks.append(ask)
         self._asked.set()
@@ -151,7 +147,7 @@ class Mqtt:
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> AsyncIterator[aiomqtt.Client]:
-        """A connection, on which it is told that growd is there, and that it goes. Raises `MqttError`."""
+        """A connection, with the status "online" for the body. Raises `MqttError`."""
         broker = self._broker
         async with _Client(
             broker.host,
@@ -185,9 +181,9 @@ class Mqtt:
 
 
 def _answer(asks: list[asyncio.Future[None]], error: str = "") -> None:
-    """Tell those who wait for an attempt how it ended."""
+    """Give the result of an attempt to those who wait for it."""
     for ask in asks:
-        if ask.done():  # whoever asked waits no longer, or heard of an earlier connection
+        if ask.done():  # it was cancelled, or an earlier connection answered it
             continue
         if error:
             ask.set_exception(DeliveryError(error))

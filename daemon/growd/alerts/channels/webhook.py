@@ -23,16 +23,16 @@ SIGNATURE: Final = "X-Growd-Signature"
 """The header with "sha256=" and the HMAC-SHA256 of the body in hexadecimal, made with the secret."""
 
 DELIVERY: Final = "X-Growd-Delivery"
-"""The header with the id of the message, which is the same when it is sent once more."""
+"""The header with the id of the message, the same if it is sent again."""
 
-_MAY_BE_TRIED: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+_TEMPORARY: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 class Webhook:
-    """Posts each message to `url`; any status of success says that it was taken.
+    """Posts each message to `url`; any 2xx status means success.
 
-    It is signed where there is a `secret`, and has a bearer token where there is a `token`. Redirections are
-    not followed: secrets go where they were meant to. `context` says which certificates are good.
+    With `secret` messages are signed; `token` is sent as a bearer token. Redirections are not followed, so
+    that secrets only go to `url`. `context` verifies the server.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Webhook:
         self._token = token
 
     async def run(self, is_up: Callable[[], None]) -> None:
-        """Nothing lasts between two messages."""
+        """Return at once: there is no connection between messages."""
 
     async def send(self, batch: AlertMessage) -> str:
         """See `AlertChannel`."""
@@ -75,16 +75,18 @@ class Webhook:
         except aiohttp.ClientError as error:
             raise DeliveryError(f"the webhook can't be reached: {_reason(error)}") from None
         if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            is_refusal = status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _MAY_BE_TRIED
+            is_refusal = status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _TEMPORARY
             raise DeliveryError(f"the webhook answers with status {status}", is_refusal=is_refusal)
         return batch.id
 
 
 def _reason(error: aiohttp.ClientError) -> str:
-    """What lies beneath it, where there is something: aiohttp's own sentences show objects of Python."""
+    """The cause of the error: the messages of aiohttp contain Python objects."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return str(error.certificate_error)
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno or 0
-        return os.strerror(number) if number > 0 else str(error.os_error)  # below 0 are those of names
+        return (
+            os.strerror(number) if number > 0 else str(error.os_error)
+        )  # negative ones are of name resolution
     return str(error) or type(error).__name__
