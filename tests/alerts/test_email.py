@@ -116,7 +116,7 @@ async def test_one_recipient_that_is_refused_does_not_keep_it_from_the_others(
 async def test_what_is_refused_for_now_is_no_refusal():
     async with mail_server() as box:
         box.refusal = "451 try again later"
-        with pytest.raises(DeliveryError, match="says 451 try again later") as error:
+        with pytest.raises(DeliveryError, match="answers 451 try again later") as error:
             await email_to(box).send(START)
     assert not error.value.is_refusal
 
