@@ -1,11 +1,8 @@
 """A model of the air, the light and the plants in a small growing chamber.
 
-Carbon dioxide, temperature and water vapour each follow a balance dx/dt = a - b x. Within a step a and b are
-taken in its middle and held, and the balance is solved exactly, so that any step is stable, none overshoots,
-and short steps and long ones agree. Reading the chamber brings it up to the present.
-
-Left out, as small beside what is in: the heat that evaporation binds and condensation frees (a tenth of the
-lamps' heat), and the growth of the plants.
+Carbon dioxide, temperature and water vapour each follow a balance dx/dt = a - b x. A step takes a and b at
+its middle and solves the balance exactly, so that steps of any length are stable and agree. Reading the
+chamber advances it to the present. The model omits latent heat (a tenth of the lamps' heat) and growth.
 """
 
 from __future__ import annotations
@@ -21,10 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 STEP_S = 10.0
-"""Longest step as long as the pause is not very long."""
+"""Longest step, except after a very long pause."""
 MAXIMUM_STEPS = 2000
-"""Steps after the longest of pauses, besides one for each time that the door moves: bounds what a reading
-can take."""
+"""Most steps after a pause, besides one for each move of the door. It limits the time of a reading."""
 
 _DAY_S = 86_400.0
 _GAS_CONSTANT = 8.314  # J/(mol K)
@@ -39,21 +35,20 @@ _LITRES_PER_MINUTE = 60_000.0  # in 1 m3/s
 class Lamp:
     """One lamp channel at full power.
 
-    For comparison: whole fixtures were measured at 1.5 to 2.1 umol/J for white and 2.25 for blue and red
-    (Park and Runkle 2018, PLoS ONE 13:e0202386); the best LEDs of today are at twice that (Kusuma, Pattison
-    and Bugbee 2020, Hortic. Res. 7:56).
+    Measured fixtures have 1.5 to 2.1 umol/J for white, 2.25 for blue and red (Park and Runkle 2018, PLoS ONE
+    13:e0202386), the best LEDs twice that (Kusuma, Pattison and Bugbee 2020, Hortic. Res. 7:56).
     """
 
     power_w: float
-    """Electrical power in W; all of it ends as heat in the chamber."""
+    """Electrical power in W, all of which becomes heat in the chamber."""
     efficacy_umol_j: float
-    """Photons of 400-700 nm in umol for each J of electricity."""
+    """Photons of 400-700 nm in umol per J of electricity."""
     lux_per_umol: float
-    """Illuminance in lx for each umol/m2/s of this spectrum."""
+    """Illuminance in lx per umol/m2/s of this spectrum."""
 
 
 _LAMPS = {
-    # lux per umol: white LEDs some 67 (Sharakshane 2018, bioRxiv 215095); for one wavelength 683 lm/W times
+    # lux per umol: white LEDs 67 (Sharakshane 2018, bioRxiv 215095); for one wavelength 683 lm/W times
     # the CIE 1924 luminosity function (0.0610 at 660 nm, 0.0380 at 450 nm) times 0.1196 J m / wavelength.
     "white": Lamp(30.0, 2.1, 66.7),
     "red": Lamp(14.0, 2.25, 7.55),
@@ -65,23 +60,23 @@ _LAMPS = {
 class ChamberParameters:
     """A bench-top chamber of 100 l, 0.42 m x 0.40 m x 0.60 m, with a closed stand of young lettuce.
 
-    What has no source given is this chamber's own measure, and a choice.
+    Values without a source are assumptions.
     """
 
     volume_m3: float = 0.1
     """Volume of air in m3."""
     leak_per_h: float = 1.5
-    """Air changes in 1/h with door closed and fan off: a cabinet with gaps round door and fan."""
+    """Air changes in 1/h with the door closed and the fan off."""
     fan_flow_l_min: float = 60.0
-    """Air that the exhaust fan moves, in l/min; as much comes in from the room."""
+    """Air that the exhaust fan exchanges with the room, in l/min."""
     door_exchange_per_s: float = 0.05
-    """Air changes in 1/s with the door open: of what was inside a twentieth is left after a minute."""
+    """Air changes in 1/s with the door open: a twentieth of the air is left after a minute."""
     door_hours: tuple[float, ...] = ()
-    """Hours of the day, 0 to 24, at which someone opens the door."""
+    """Hours of the day, 0 to 24, at which the door opens."""
     door_open_s: float = 60.0
-    """How long the door is open then, in s."""
+    """How long the door stays open then, in s."""
     valve_flow_l_min: float = 0.05
-    """Pure CO2 that the open valve lets in, in l/min at the air's pressure and temperature."""
+    """Flow of pure CO2 through the open valve, in l/min at the pressure and temperature of the air."""
     ambient_carbon_dioxide_ppm: float = 420.0
     """CO2 in the room in ppm: the global mean of 2023 is 419.3 (NOAA Global Monitoring Laboratory)."""
     ambient_temperature_degc: float = 22.0
@@ -116,7 +111,7 @@ class ChamberParameters:
     lamps: Mapping[str, Lamp] = field(default_factory=lambda: MappingProxyType(_LAMPS))
     """The lamp's channels by name."""
     utilisation: float = 0.8
-    """Part of the lamps' photons that falls on the growing area: with reflecting walls, most."""
+    """Share of the lamps' photons that reaches the growing area, with reflecting walls."""
     par_umol_j: float = 4.57
     """Photons in umol for each J of light of 400-700 nm; of sunlight (Thimijan and Heins 1983, HortScience
     18:818), and within 5 % of white LEDs."""
@@ -130,13 +125,13 @@ class ChamberParameters:
     """Hour of the day at which daylight ends."""
 
     heat_capacity_j_k: float = 8_000.0
-    """Of all that warms up with the air, in J/K: walls and water more than air."""
+    """Heat capacity of the air, the walls and the water, in J/K."""
     heat_loss_w_k: float = 8.0
     """Conductance of the walls in W/K: 1.5 m2 of 5 W/m2/K, as of a single sheet of acrylic."""
 
 
 class AirState(NamedTuple):
-    """The air of the chamber; what a step starts from and leads to."""
+    """The state of the air in the chamber."""
 
     carbon_dioxide_ppm: float
     temperature_degc: float
@@ -144,9 +139,7 @@ class AirState(NamedTuple):
 
 
 class AirInputs(NamedTuple):
-    """What acts on the air during a step: light (umol/m2/s), heat of the lamps (W), valve, fan, door, and the
-    air of the room around.
-    """
+    """Influences on the air during a step: the air of the room, light (umol/m2/s), heat of the lamps (W)."""
 
     room: AirState
     ppfd_umol_m2_s: float = 0.0
@@ -157,7 +150,7 @@ class AirInputs(NamedTuple):
 
 
 class Air(NamedTuple):
-    """What a sensor of air meets."""
+    """The air at a sensor."""
 
     carbon_dioxide_ppm: float
     temperature_degc: float
@@ -165,16 +158,15 @@ class Air(NamedTuple):
 
 
 class SimulatedChamber:
-    """The chamber at the present of `monotonic`; safe to use from several threads.
+    """The chamber at the time of `monotonic`. Thread-safe.
 
-    It starts with the air of the room, lamps off, valve and door closed, fan off, at `time_of_day_s` seconds
-    after midnight. The room drifts a little (people come and go): a function of time and `seed` alone, so
-    that the same seed and the same commands at the same times give the same chamber, however often it is
-    read.
+    It starts with the air of the room, lamps and fan off, valve and door closed, `time_of_day_s` seconds
+    after midnight. The room drifts as a function of time and `seed`, so that the same seed and the same
+    commands at the same times give the same chamber, however often it is read.
     """
 
     is_recorded = False
-    """Whether the air is what a sensor measured, with the sensor's lag in it."""
+    """Whether the air was measured by a sensor, whose lag it includes."""
 
     def __init__(
         self,
@@ -200,7 +192,7 @@ class SimulatedChamber:
         self._lock = threading.Lock()
 
     def set_lamp(self, channel: str, fraction: float) -> None:
-        """Light a channel with `fraction` (0..1) of its full power from now on."""
+        """Light a channel with `fraction` (0..1) of its full power."""
         if channel not in self._lamps:
             raise ValueError(f"the chamber has no lamp {channel!r}, only {', '.join(sorted(self._lamps))}")
         if not 0.0 <= fraction <= 1.0:
@@ -211,19 +203,19 @@ class SimulatedChamber:
             self._lit = None
 
     def set_valve(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
-        """Let carbon dioxide in through the valve, or no more, from now on."""
+        """Open or close the CO2 valve."""
         with self._lock:
             self._advance()
             self._valve_open = is_open
 
     def set_fan(self, is_on: bool) -> None:  # noqa: FBT001  its name says it
-        """Run the exhaust fan, or stop it, from now on."""
+        """Switch the exhaust fan on or off."""
         with self._lock:
             self._advance()
             self._fan_on = is_on
 
     def set_door(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
-        """Hold the door open from now on, or let it close; at its hours it opens all the same."""
+        """Hold the door open, or release it. It also opens at its hours."""
         with self._lock:
             self._advance()
             self._door_held_open = is_open
@@ -242,14 +234,14 @@ class SimulatedChamber:
         return self.air().carbon_dioxide_ppm
 
     def illuminance_lux(self) -> float:
-        """The light at the sensor now, as the eye weighs it."""
+        """Illuminance at the sensor now."""
         with self._lock:
             lamps = self.parameters.lamps
             lit = sum(lamps[channel].lux_per_umol * self._lamp_ppfd(channel) for channel in self._lamps)
             return lit + self._daylight_lux(self._monotonic())
 
     def ppfd_umol_m2_s(self) -> float:
-        """The photons that plants use, at leaf height now."""
+        """PPFD at leaf height now."""
         with self._lock:
             return self._ppfd(self._monotonic())
 
@@ -264,7 +256,7 @@ class SimulatedChamber:
             self._now = step_end
 
     def _inputs(self, begin: float, end: float) -> AirInputs:
-        """What acts from `begin` to `end`; what changes slowly has its value of the middle."""
+        """The influences from `begin` to `end`. Slow ones have their values in the middle."""
         middle = (begin + end) / 2.0
         p, lit = self.parameters, self._lamp_light()
         drift = self._drift.at(middle - self._start)
@@ -290,7 +282,7 @@ class SimulatedChamber:
         return any((since_midnight - second) % _DAY_S < open_s for second in opened)
 
     def _next_door_move(self) -> float:
-        """When the door next opens or closes by itself; never the present, where a step would be empty."""
+        """When the door next opens or closes by itself; later than now, since a step must not be empty."""
         if not self._door_times:
             return math.inf
         since_midnight = self._since_midnight(self._now)
@@ -306,7 +298,7 @@ class SimulatedChamber:
         return lit + self._daylight_lux(now) / self.parameters.daylight_lux_per_umol
 
     def _lamp_light(self) -> _Lit:
-        """What all lamps give; it is reckoned anew only when one is set, or by other parameters."""
+        """The light of all lamps, calculated again after a change of lamps or parameters."""
         p = self.parameters
         if self._lit is None or self._lit.parameters is not p:
             ppfd = sum(self._lamp_ppfd(channel) for channel in self._lamps)
@@ -330,7 +322,7 @@ class SimulatedChamber:
 
 
 class _Lit(NamedTuple):
-    """The light at leaf height, and the heat, that lamps of these parameters give."""
+    """Light at leaf height and heat of the lamps, with these parameters."""
 
     parameters: ChamberParameters
     ppfd_umol_m2_s: float
@@ -338,7 +330,7 @@ class _Lit(NamedTuple):
 
 
 class _Drift:
-    """A slow wander within -1..1: three sine waves with phases from the seed."""
+    """A slow drift within -1..1: three sine waves with phases from the seed."""
 
     _PERIODS_S = (5 * 3600.0, 97 * 60.0, 23 * 60.0)
 
@@ -358,10 +350,10 @@ class _Drift:
 
 
 def step(parameters: ChamberParameters, state: AirState, inputs: AirInputs, seconds: float) -> AirState:
-    """The state `seconds` after `state`, under `inputs` that hold all the while.
+    """The state `seconds` after `state`, under constant `inputs`.
 
-    An exponential midpoint rule: of second order, and exact for what is linear. No rate depends on how moist
-    it is, so that the middle is reckoned without.
+    An exponential midpoint rule: of second order, and exact for linear terms. No rate depends on humidity,
+    so the midpoint is calculated without it.
     """
     p, (ppm, degc, vapour) = parameters, state
     flows = exchange, _ = _flows_per_s(p, inputs)
@@ -382,9 +374,9 @@ def step(parameters: ChamberParameters, state: AirState, inputs: AirInputs, seco
 def gross_photosynthesis(
     parameters: ChamberParameters, carbon_dioxide_ppm: float, temperature_degc: float, ppfd_umol_m2_s: float
 ) -> float:
-    """CO2 that the stand takes up, in umol for each m2 of growing area and s; respiration is not taken off.
+    """CO2 uptake of the stand without respiration, in umol per m2 of growing area and s.
 
-    The rectangular hyperbola in light and in CO2 of Goudriaan with the values for lettuce of Van Henten 1994
+    The rectangular hyperbola of Goudriaan in light and CO2, with the values for lettuce of Van Henten 1994
     (Agric. Syst. 45:55). Below the compensation point it is 0.
     """
     point = compensation_point_ppm(parameters, temperature_degc)
@@ -405,7 +397,7 @@ def saturation_vapour_g_m3(temperature_degc: float) -> float:
 def _gross(
     p: ChamberParameters, carbon_dioxide_ppm: float, temperature_degc: float, ppfd: float, point: float
 ) -> float:
-    """`gross_photosynthesis`, where the compensation point is known."""
+    """`gross_photosynthesis` with a given compensation point."""
     above = carbon_dioxide_ppm - point
     if above <= 0.0 or ppfd <= 0.0:
         return 0.0
@@ -413,7 +405,7 @@ def _gross(
     of_light = efficiency * ppfd / p.par_umol_j
     moles_m3 = _PRESSURE_PA / (_GAS_CONSTANT * (temperature_degc + _ZERO_DEGC_K))
     of_carbon_dioxide = _leaf_conductance(p, temperature_degc) * above * moles_m3
-    if of_light <= 0.0 or of_carbon_dioxide <= 0.0:  # too small for a float to tell from 0
+    if of_light <= 0.0 or of_carbon_dioxide <= 0.0:  # underflow
         return 0.0
     intercepted = -math.expm1(-p.extinction * p.leaf_area_index)
     return intercepted * of_light * of_carbon_dioxide / (of_light + of_carbon_dioxide)
@@ -422,9 +414,9 @@ def _gross(
 def _carbon_dioxide_rates(
     p: ChamberParameters, ppm: float, degc: float, inputs: AirInputs, flows: tuple[float, float]
 ) -> tuple[float, float]:
-    """Inflow in ppm/s, and the rate in 1/s at which what is there goes: by air exchange, valve and plants.
+    """Inflow in ppm/s and loss rate in 1/s, by air exchange, valve and plants.
 
-    Uptake is written as rate (C - compensation point), which is its form near that point.
+    Uptake is written as rate (C - compensation point), its form near that point.
     """
     exchange, valve = flows
     moles = _PRESSURE_PA * p.volume_m3 / (_GAS_CONSTANT * (degc + _ZERO_DEGC_K))
@@ -447,7 +439,7 @@ def _temperature_rates(p: ChamberParameters, inputs: AirInputs, exchange: float)
 def _vapour_rates(
     p: ChamberParameters, degc: float, inputs: AirInputs, flows: tuple[float, float]
 ) -> tuple[float, float]:
-    """Exchange with the room, what the valve drives out, and transpiration."""
+    """Exchange with the room, displacement by the valve, and transpiration."""
     exchange, valve = flows
     light = inputs.ppfd_umol_m2_s
     stomata = p.stomatal_resistance_s_m * (1500.0 + light) / (200.0 + light)
@@ -458,7 +450,7 @@ def _vapour_rates(
 
 
 def _flows_per_s(p: ChamberParameters, inputs: AirInputs) -> tuple[float, float]:
-    """Air changes with the room, and parts of the air that pure CO2 takes the place of."""
+    """Air exchange with the room, and displacement of air by pure CO2, in 1/s."""
     fan = p.fan_flow_l_min / _LITRES_PER_MINUTE / p.volume_m3 if inputs.fan_on else 0.0
     exchange = p.leak_per_h / 3600.0 + fan + (p.door_exchange_per_s if inputs.door_open else 0.0)
     valve = p.valve_flow_l_min / _LITRES_PER_MINUTE / p.volume_m3 if inputs.valve_open else 0.0

@@ -11,7 +11,7 @@ class SimulationError(Exception):
 
 
 class FaultError(SimulationError, ValueError):
-    """A fault that can't be: unknown kind or device, a time below 0. `key` is the field that is wrong."""
+    """An invalid fault: unknown kind or device, a time below 0. `key` is the wrong field."""
 
     def __init__(self, sentence: str, *, key: str) -> None:
         super().__init__(sentence)
@@ -19,7 +19,7 @@ class FaultError(SimulationError, ValueError):
 
 
 class FaultFileError(SimulationError, ValueError):
-    """A faults file that can't be used. `entry` counts from 1, None where the whole file is meant."""
+    """A faults file that can't be used. `entry` counts from 1; None is the whole file."""
 
     def __init__(self, path: str, reason: str, *, entry: int | None = None, key: str | None = None) -> None:
         place = path if entry is None else f"{path}: fault {entry}"
@@ -30,7 +30,7 @@ class FaultFileError(SimulationError, ValueError):
 
 
 class ReplayFileError(SimulationError, ValueError):
-    """A recording that can't be used. `line` counts from 1, None where the whole file is meant."""
+    """A recording that can't be used. `line` counts from 1; None is the whole file."""
 
     def __init__(self, path: str, reason: str, *, line: int | None = None) -> None:
         place = path if line is None else f"{path}: line {line}"
@@ -40,9 +40,9 @@ class ReplayFileError(SimulationError, ValueError):
 
 
 class NothingRecordedError(SimulationError, OSError):
-    """The recording has a gap here. Who wants to measure finds no chip: it was off, or out of reach.
+    """A gap in the recording: a sensor does not answer, as if it was switched off.
 
-    On a bus it is what the kernel says of a slave that does not acknowledge; on a line there is silence.
+    On a bus it is the kernel's error for a missing acknowledge; on a serial line there is no answer.
     """
 
     def __init__(self) -> None:

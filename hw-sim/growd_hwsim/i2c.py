@@ -1,7 +1,7 @@
 """I2C adapters of a simulated kernel, under the real smbus2.
 
-The cut is where smbus2 enters the kernel: `os.open`, `os.close` and `ioctl`. All of smbus2's own code runs,
-with the ctypes structures of the kernel's interface (Linux, include/uapi/linux/i2c-dev.h).
+They replace `os.open`, `os.close` and `ioctl`. All code of smbus2 runs, with the ctypes structures of the
+kernel's interface (Linux, include/uapi/linux/i2c-dev.h).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ HISTORY_LENGTH = 1000
 MAXIMUM_MESSAGES = 42  # I2C_RDWR_IOCTL_MAX_MSGS in i2c-dev.h
 _READ: Final = smbus2.smbus2.I2C_M_RD
 CLEARING_PULSES = 9
-"""On SCL, in which a slave that holds SDA low lets go of it (NXP UM10204, section 3.1.16, "Bus clear")."""
+"""On SCL, after which a slave releases SDA (NXP UM10204, section 3.1.16, "Bus clear")."""
 
 
 class NoAcknowledgeError(OSError):
-    """A slave let the acknowledge bit go high. i2c-bcm2835 reports EREMOTEIO."""
+    """No acknowledge. i2c-bcm2835 reports EREMOTEIO."""
 
     def __init__(self) -> None:
         super().__init__(errno.EREMOTEIO, os.strerror(errno.EREMOTEIO))
@@ -50,22 +50,22 @@ class I2CSlave(Chip, ABC):
         self.written: deque[bytes] = deque(maxlen=HISTORY_LENGTH)
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the master. Raises `NoAcknowledgeError` to refuse them."""
+        """Receive bytes from the master. Raises `NoAcknowledgeError` to refuse them."""
         self.written.append(data)
         if data:
             self.on_write(data)
 
     @abstractmethod
     def on_write(self, data: bytes) -> None:
-        """What the chip does with bytes that came; at least one."""
+        """Handle received bytes, at least one."""
 
     @abstractmethod
     def on_read(self, length: int) -> bytes:
-        """The bytes the chip sends when asked for `length`; raises `NoAcknowledgeError` to send none."""
+        """The answer to a read of `length` bytes. Raises `NoAcknowledgeError` to send none."""
 
 
 class I2CMessage(NamedTuple):
-    """One message on the wire: `data` to write, or `length` bytes to read when `data` is None."""
+    """One message on the wire: `data` to write, or a read of `length` bytes if `data` is None."""
 
     bus: int
     address: int
@@ -90,11 +90,11 @@ def plain_pulses(_bus: int, _count: int) -> None:
 class I2CAdapter:
     """One bus: slaves by address, and a wire through which every message passes.
 
-    `wire(message, forward)` may pass the message on, change what comes back, or raise OSError as the
-    kernel's driver would. `hold(message)` is asked before that, for each message of a transaction, and may
-    block: only the caller hangs then, the bus is free for others. `on_pulses(bus, count)` is told of clock
-    pulses, which are counted in `pulses`. `zero_length` is False for an adapter that refuses empty messages,
-    as the Pi 5's (i2c-designware, I2C_AQ_NO_ZERO_LEN).
+    `wire(message, forward)` may forward the message, change the answer, or raise OSError as the kernel's
+    driver would. `hold(message)` is called before, for each message of a transaction, and may block the
+    caller; others can use the bus. `on_pulses(bus, count)` is called for clock pulses, which `pulses` counts.
+    `zero_length` is False for an adapter that refuses empty messages, as on the Pi 5 (i2c-designware,
+    I2C_AQ_NO_ZERO_LEN).
     """
 
     def __init__(
@@ -116,15 +116,15 @@ class I2CAdapter:
         self._lock = threading.Lock()
 
     def attach(self, address: int, slave: I2CSlave) -> None:
-        """Plug a chip in."""
+        """Connect a chip."""
         self._slaves[address] = slave
 
     def detach(self, address: int) -> None:
-        """Pull a chip out."""
+        """Disconnect a chip."""
         del self._slaves[address]
 
     def transfer(self, messages: ctypes.Array[Any] | Any, count: int) -> None:
-        """Carry out `count` kernel `i2c_msg` structures, one after another, as one transaction."""
+        """Process `count` kernel `i2c_msg` structures as one transaction."""
         met = []
         for index in range(count):
             raw = messages[index]
@@ -136,7 +136,7 @@ class I2CAdapter:
                 self._carry(raw, message)
 
     def clock_pulses(self, count: int) -> None:
-        """Pulse SCL so often, with nobody addressed: what clears a bus whose SDA is held low."""
+        """Pulse SCL `count` times, which clears a bus whose SDA is held low."""
         self.pulses += count
         self._on_pulses(self.number, count)
 
@@ -145,7 +145,7 @@ class I2CAdapter:
             raise _kernel_error(errno.EOPNOTSUPP)
         answer = self._wire(message, self._forward)
         if message.data is None:
-            # The master clocks all bytes it wants: what no one drives reads as ones.
+            # The master clocks all bytes; an undriven line reads as ones.
             ctypes.memmove(raw.buf, answer.ljust(raw.len, b"\xff"), raw.len)
 
     def _message(self, raw: Any) -> I2CMessage:
@@ -165,7 +165,7 @@ class I2CAdapter:
 
 
 class I2CKernel:
-    """The kernel's i2c-dev as smbus2 sees it: the names it uses of the module `os`, and `ioctl`."""
+    """The kernel's i2c-dev for smbus2: `ioctl`, and the names that it uses of the module `os`."""
 
     O_RDWR = os.O_RDWR
 
@@ -190,7 +190,7 @@ class I2CKernel:
             raise _kernel_error(errno.EBADF)
 
     def ioctl(self, descriptor: int, request: int, argument: Any) -> int:
-        """I2C_FUNCS and I2C_RDWR; other requests are refused as by an adapter that lacks them."""
+        """I2C_FUNCS and I2C_RDWR. Other requests are refused, as by an adapter without them."""
         adapter = self._open.get(descriptor)
         if adapter is None:
             raise _kernel_error(errno.EBADF)
@@ -208,8 +208,8 @@ class I2CKernel:
 def smbus_over(kernel: I2CKernel) -> type[smbus2.SMBus]:
     """The class `smbus2.SMBus` on this kernel.
 
-    Its functions are smbus2's own, with only the names `os` and `ioctl` meaning the simulated kernel; the
-    module itself stays as it is.
+    Its functions are those of smbus2, except that `os` and `ioctl` are the simulated kernel. The module is
+    not changed.
     """
     names = {**vars(smbus2.smbus2), "os": kernel, "ioctl": kernel.ioctl}
     functions = {

@@ -1,4 +1,4 @@
-"""The kernel's /sys/class/pwm, with channels whose pins are seen. Refuses what the kernel refuses.
+"""A simulated /sys/class/pwm. It refuses what the kernel refuses.
 
 Source: Linux, drivers/pwm/sysfs.c and core.c, with pwm-bcm2835.c below.
 """
@@ -22,7 +22,7 @@ _LOWEST_NS = 2
 
 @dataclass
 class _State:
-    """What the kernel remembers of a channel, `is_on` what its peripheral does."""
+    """The kernel's state of a channel; `is_on` is that of the peripheral."""
 
     period: int = 0
     duty_cycle: int = 0
@@ -41,12 +41,12 @@ class _State:
 
 
 class SimulatedPwmSysfs:
-    """As `growd_drivers.hardware_pwm.PwmFiles`: the files of `chips`, which has each one's channel count.
+    """As `growd_drivers.hardware_pwm.PwmFiles`: the files of `chips`, with the number of channels of each.
 
-    `pins` has the chip and channel that drive each pin (BCM). `on_change(pin, high)` is called whenever one
-    changes, with the fraction of time it is high; `is_refused(pin)` is asked before each write to its
-    channel. `in_use` are channels that a driver in the kernel has. What is exported refuses `refusals` writes
-    before it is ours: udev takes its time. `may_export` is False for a user who is not in the group.
+    `pins` has the chip and channel of each pin (BCM). `on_change(pin, high)` is called with the fraction of
+    time that a pin is high. `is_refused(pin)` is asked before each write. Channels `in_use` are those of a
+    kernel driver. A new channel refuses `refusals` writes, until udev has changed its group. `may_export` is
+    False for a user who is not in the group.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SimulatedPwmSysfs:
         may_export: bool = True,
     ) -> None:
         self.history: deque[tuple[str, str]] = deque(maxlen=HISTORY_LENGTH)
-        """Path and text of each write that was taken."""
+        """Path and text of each successful write."""
         self._pins = dict(pins)
         self._states = {
             (chip, channel): _State()
@@ -132,19 +132,19 @@ class SimulatedPwmSysfs:
             raise _kernel_error(errno.ENODEV)
         before = state.high
         state.is_exported = out
-        state.is_on = False  # by request() as by free(); what the kernel remembers stays
+        state.is_on = False  # by request() and by free(); the kernel's state stays
         state.refusals_left = self._refusals
-        self._tell(place, before)
+        self._notify(place, before)
 
     def _check_refused(self, path: str) -> None:
-        """Without the lock: a pin that hangs does not hold up the others."""
+        """Without the lock, so that a hanging pin does not block the others."""
         for pin, (chip, channel) in self._pins.items():
             is_meant = path.startswith(f"pwmchip{chip}/pwm{channel}/")
             if is_meant and self._is_refused is not None and self._is_refused(pin):
                 raise _kernel_error(errno.EIO)
 
     def _apply(self, place: tuple[int, int], state: _State, name: str, text: str) -> None:
-        """As pwm_apply_state: what is the same as before does not reach the peripheral."""
+        """As pwm_apply_state: an unchanged state does not reach the peripheral."""
         asked = _State(state.period, state.duty_cycle, state.enable, state.polarity)
         if name == "polarity":
             if text not in ("normal", "inversed"):
@@ -162,9 +162,9 @@ class SimulatedPwmSysfs:
             for value in values:
                 setattr(state, value, getattr(asked, value))
             state.is_on = bool(state.enable)
-        self._tell(place, before)
+        self._notify(place, before)
 
-    def _tell(self, place: tuple[int, int], before: float) -> None:
+    def _notify(self, place: tuple[int, int], before: float) -> None:
         now = self._states[place].high
         if self._on_change is not None and now != before:
             for pin, its in self._pins.items():

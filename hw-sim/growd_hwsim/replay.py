@@ -1,11 +1,9 @@
-"""A recording instead of a model: a CSV of measured values drives the chamber.
+"""A chamber driven by a recording: a CSV file of measured values.
 
-The file is growd's own CSV export (`timestamp,variable,value`, UNIX seconds) or one with ISO 8601 times; a
-first column called `timestamp_utc` is taken too. Of its variables those that a simulated sensor can meet are
-used, and the others passed over. What was not recorded comes from the model.
-
-Between two readings the last one holds. A line from one to the next would invent values that nobody
-measured: a lamp that goes on slowly, and half a reading on the way to a zero and back.
+The file is a CSV export of growd (`timestamp,variable,value`), with UNIX seconds or ISO 8601 times; the first
+column may also be `timestamp_utc`. Variables that no simulated sensor measures are ignored. Variables that
+are not recorded come from the model. A reading holds until the next one, without interpolation, which would
+invent values.
 """
 
 from __future__ import annotations
@@ -29,13 +27,13 @@ if TYPE_CHECKING:
 
 VARIABLES = ("air_carbon_dioxide", "air_temperature", "air_humidity", "light_illuminance", "light_ppfd")
 GAP_S = 900.0
-"""How long a reading holds unless told otherwise: three of those that come each five minutes."""
+"""How long a reading holds by default: three intervals of five minutes."""
 
 _HEADERS = (["timestamp", "variable", "value"], ["timestamp_utc", "variable", "value"])
 
 
 class Recording:
-    """Values by variable and time, 16 bytes a reading; times in seconds since the first of all readings."""
+    """Values by variable and time, in seconds since the first reading. 16 bytes per reading."""
 
     def __init__(self, series: dict[str, tuple[array[float], array[float]]]) -> None:
         first = min(times[0] for times, _ in series.values())
@@ -44,23 +42,23 @@ class Recording:
             for name, (times, values) in series.items()
         }
         self.length_s = max(times[-1] for times, _ in self._series.values())
-        """From the first reading to the last, in seconds."""
+        """Seconds from the first reading to the last."""
 
     def __contains__(self, variable: str) -> bool:
         return variable in self._series
 
     def at(self, variable: str, time: float) -> tuple[float, float]:
-        """The last value of a variable of the recording, and its age in seconds; the age of none is inf."""
+        """The last value of a recorded variable and its age in seconds, which is inf before the first."""
         times, values = self._series[variable]
         index = bisect_right(times, time) - 1
         return (values[index], time - times[index]) if index >= 0 else (math.nan, math.inf)
 
 
 class ReplayedChamber(SimulatedChamber):
-    """A chamber whose sensors meet what was recorded; the recording starts when the chamber does.
+    """A chamber whose sensors measure recorded values. The recording starts with the chamber.
 
-    A reading holds for `gap_s` seconds, then `NothingRecordedError` says that there is none. After the last
-    one has held for as long, the recording begins again where `loop` is set, and else has ended.
+    A reading holds for `gap_s` seconds; then there is `NothingRecordedError`. `gap_s` after the last reading
+    the recording starts again if `loop` is set.
     """
 
     is_recorded = True
@@ -82,7 +80,7 @@ class ReplayedChamber(SimulatedChamber):
         self._loop = loop
 
     def air(self) -> Air:
-        """The air as recorded, and as the model has it where that was not recorded."""
+        """The recorded air, or that of the model for variables that are not recorded."""
         time = self._time()
         model = super().air()
         return Air(
@@ -92,13 +90,13 @@ class ReplayedChamber(SimulatedChamber):
         )
 
     def illuminance_lux(self) -> float:
-        """The light as recorded; from recorded PPFD by the white lamp's spectrum."""
+        """The recorded illuminance, or the recorded PPFD times the lux per umol of the white lamp."""
         if "light_illuminance" not in self._recording and "light_ppfd" in self._recording:
             return self.ppfd_umol_m2_s() * self.parameters.lamps["white"].lux_per_umol
         return self._recorded("light_illuminance", self._time(), super().illuminance_lux())
 
     def ppfd_umol_m2_s(self) -> float:
-        """The photons as recorded."""
+        """The recorded PPFD."""
         return self._recorded("light_ppfd", self._time(), super().ppfd_umol_m2_s())
 
     def _recorded(self, variable: str, time: float, otherwise: float) -> float:
@@ -110,7 +108,7 @@ class ReplayedChamber(SimulatedChamber):
         return value
 
     def _time(self) -> float:
-        """The place in the recording, in seconds from its first reading."""
+        """Seconds since the first reading of the recording."""
         elapsed = self._monotonic() - self._start
         return elapsed % (self._recording.length_s + self._gap_s) if self._loop else elapsed
 
@@ -137,7 +135,7 @@ def _series(path: str, rows: _csv.Reader) -> dict[str, tuple[array[float], array
 
 
 def _collected(rows: _csv.Reader) -> dict[str, tuple[array[float], array[float]]]:
-    """The readings of each variable that a sensor can meet, in their order."""
+    """The readings of each variable that a sensor can measure, in their order."""
     if next(rows, None) not in _HEADERS:
         raise _RowError("must be timestamp,variable,value")
     series: dict[str, tuple[array[float], array[float]]] = {}
@@ -153,11 +151,11 @@ def _collected(rows: _csv.Reader) -> dict[str, tuple[array[float], array[float]]
 
 
 class _RowError(ValueError):
-    """What is wrong with a row, without its place."""
+    """An error in a row, without its place."""
 
 
 def _reading(row: list[str]) -> tuple[str, float, float] | None:
-    """Variable, UNIX time and value; None where the row has nothing for a sensor."""
+    """Variable, UNIX time and value; None for a row without a value for a sensor."""
     if not row:
         return None
     if len(row) != len(_HEADERS[0]):
@@ -169,13 +167,13 @@ def _reading(row: list[str]) -> tuple[str, float, float] | None:
 
 
 def _unix_time(text: str) -> float:
-    """Seconds since 1970 from a number or from an ISO 8601 time; one without a zone is in UTC."""
+    """Seconds since 1970 from a number or an ISO 8601 time, which is UTC without a zone."""
     if "-" not in text[1:]:
         return _number("timestamp", text)
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise _RowError(f"timestamp {text!r} is no time") from None
+        raise _RowError(f"timestamp {text!r} is not a time") from None
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
@@ -185,5 +183,5 @@ def _number(field: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise _RowError(f"{field} {text!r} is no number")
+        raise _RowError(f"{field} {text!r} is not a number")
     return number

@@ -1,7 +1,7 @@
-"""Serial ports of a simulated machine: pseudo terminals, under the real pyserial.
+"""Serial ports of a simulated machine: pseudo terminals for the real pyserial.
 
-The cut is the name of the port: what a driver opens as /dev/serial0 is the end of a pseudo terminal, at whose
-other end a thread passes commands to a chip and its answers back, through a wire that may have faults.
+A driver that opens /dev/serial0 gets one end of a pseudo terminal. At the other end a thread passes commands
+to a chip, and its answers back, through a wire that may have faults.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ class UartSlave(Chip, ABC):
         self._begun = b""
 
     def receive(self, data: bytes) -> list[bytes]:
-        """Take bytes from the line: the commands that are whole with them."""
+        """Receive bytes from the line; returns the commands that are complete with them."""
         commands, self._begun = self.split(self._begun + data)
         self.received.extend(commands)
         return commands
 
     @abstractmethod
     def split(self, data: bytes) -> tuple[list[bytes], bytes]:
-        """The whole commands in `data`, and what may be the beginning of the next one."""
+        """The complete commands in `data`, and the rest, which may begin the next one."""
 
     @abstractmethod
     def answer(self, command: bytes) -> bytes:
-        """What the chip does with a command, and the bytes it sends back; none where it has no answer."""
+        """Handle a command; returns the answer, b"" for none."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """One command on its way to the chip `device` at `port`."""
+    """One command to the chip `device` at `port`."""
 
     port: str
     device: str
@@ -81,16 +81,16 @@ def plain_wire(query: Query, forward: Forward) -> list[bytes]:
 
 
 def plain_plug(port: str, _device: str) -> str | None:
-    """A plug that stays in."""
+    """A port that stays connected."""
     return port
 
 
 class SerialPorts:
     """The serial ports of one machine: chips by the name of their port.
 
-    `wire(query, forward)` may pass a command on and change what comes back: the answer, in one or more pieces
-    with a `pause()` between. `plug(port, device)` tells by which name the port of a chip goes now, None while
-    it is unplugged; a line that was opened by another name is hung up at its next command.
+    `wire(query, forward)` may forward a command and change the answer: one or more pieces with a `pause()`
+    between. `plug(port, device)` returns the present name of a chip's port, None while unplugged. A line
+    that was opened by another name is hung up at its next command.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SerialPorts:
         pause: Callable[[], None] = lambda: None,
     ) -> None:
         self.line: type[PseudoTerminal] = PseudoTerminal
-        """What stands between a port and its chip."""
+        """The connection between a port and its chip."""
         self._wire = wire
         self._plug = plug
         self._pause = pause
@@ -110,12 +110,12 @@ class SerialPorts:
         self._lock = threading.Lock()
 
     def attach(self, port: str, slave: UartSlave) -> None:
-        """Connect a chip to the port of that name."""
+        """Connect a chip to a port."""
         with self._lock:
             self._slaves[port] = slave
 
     def detach(self, port: str) -> UartSlave:
-        """Unplug the chip at a port: who has the port open finds it gone."""
+        """Disconnect the chip at a port, and hang up the port."""
         with self._lock:
             line = self._lines.pop(port, None)
             slave = self._slaves.pop(port)
@@ -143,7 +143,7 @@ class SerialPorts:
             line.close()
 
     def _found(self, place: str) -> tuple[str, str]:
-        """The port at a place: the name it was attached by, and the name it goes by now."""
+        """The port at a place: the name it was attached by, and its present name."""
         for port, slave in sorted(self._slaves.items()):
             name = self._plug(port, slave.name)
             if name is not None and fnmatch.fnmatchcase(name, place):
@@ -151,7 +151,7 @@ class SerialPorts:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place)
 
     def _answers(self, port: str, opened_as: str, slave: UartSlave, data: bytes) -> list[bytes] | None:
-        """What comes back for `data`, in pieces; None when the plug was pulled."""
+        """The answer to `data`, in pieces; None if the port was unplugged."""
         if self._plug(port, slave.name) != opened_as:
             return None
         queries = [Query(port, slave.name, command) for command in slave.receive(data)]
@@ -166,9 +166,9 @@ def _forward(slave: UartSlave, query: Query) -> list[bytes]:
 
 
 class PseudoTerminal:
-    """A pseudo terminal, and the thread that is the chip's end of it from `start` on.
+    """A pseudo terminal, and the thread at the chip's end of it.
 
-    The slave's end is kept open here too, or the master's would fail whenever nobody has the port open.
+    This keeps the port's end open too; otherwise the chip's end would fail while no program has it open.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class PseudoTerminal:
         self._thread = threading.Thread(target=self._run, name=f"simulated {slave.name}", daemon=True)
 
     def start(self) -> None:
-        """Let the chip hear what is sent from now on."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
@@ -201,7 +201,7 @@ class PseudoTerminal:
             self._hang_up()
 
     def _hang_up(self) -> None:
-        self.hung_up.set()  # before the port's user can notice: it may open the port again at once
+        self.hung_up.set()  # first, since the user of the port may open it again at once
         for descriptor in (self._chip_end, self._port_end, self._stopped):
             os.close(descriptor)
 
@@ -212,7 +212,7 @@ class PseudoTerminal:
     def _read(self) -> bytes:
         data = os.read(self._chip_end, 256)
         is_understood = termios.tcgetattr(self._port_end)[_OUTPUT_SPEED] == self._speed
-        return data if is_understood else b""  # at another speed it is noise to the chip
+        return data if is_understood else b""  # at another speed the chip receives noise
 
     def _send(self, pieces: list[bytes]) -> None:
         for number, piece in enumerate(pieces):

@@ -1,4 +1,4 @@
-"""A ROHM BH1750FVI as its master sees it. Source: BH1750FVI technical note (ROHM 11046EDT01)."""
+"""A simulated ROHM BH1750FVI. Source: BH1750FVI technical note (ROHM 11046EDT01)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _MODES = {0x10: _HIGH, 0x11: _HIGH_2, 0x13: _LOW, 0x20: _HIGH, 0x21: _HIGH_2, 0x
 class SimulatedBh1750(I2CSlave):
     """A BH1750 in light of `illuminance()` lux, on the time of `monotonic`.
 
-    `gain` is this part's own error (the note allows 0.96 to 1.44 times 1.2 counts per lux); each
-    conversion adds noise of 0.2 percent, and rounds down to whole counts.
+    `gain` is the error of this part (0.96 to 1.44 times 1.2 counts per lux). Noise is 0.2 percent; counts are
+    rounded down.
     """
 
     name = "bh1750"
@@ -71,7 +71,7 @@ class SimulatedBh1750(I2CSlave):
         self._done_at = 0.0
 
     def on_write(self, data: bytes) -> None:
-        """One opcode a write; further bytes are not in the instruction set."""
+        """One opcode per write."""
         self._convert_if_done()
         if len(data) != 1:
             raise NoAcknowledgeError
@@ -86,7 +86,7 @@ class SimulatedBh1750(I2CSlave):
             self._control(opcode)
 
     def on_read(self, length: int) -> bytes:
-        """The data register: the newest finished conversion, the one before until then."""
+        """The data register: the last finished conversion."""
         self._convert_if_done()
         return self._register.to_bytes(2, "big")[:length]
 
@@ -104,7 +104,7 @@ class SimulatedBh1750(I2CSlave):
         self._done_at = self._monotonic() + self._conversion_s(opcode)
 
     def _set_measurement_time(self, value: int) -> None:
-        self.measurement_time = value  # between the two halves it may lie outside the range
+        self.measurement_time = value  # between the two halves it may be out of range
 
     def _conversion_s(self, opcode: int) -> float:
         return _MODES[opcode].conversion_s * self.measurement_time / DEFAULT_MEASUREMENT_TIME

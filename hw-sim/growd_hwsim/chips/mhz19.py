@@ -1,4 +1,4 @@
-"""A Winsen MH-Z19B (or MH-Z16) as its master sees it. Source: "MH-Z19B CO2 Module User's Manual" 1.0."""
+"""A simulated Winsen MH-Z19B or MH-Z16. Source: "MH-Z19B CO2 Module User's Manual" 1.0."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ, ZERO, SPAN, SELF_CALIBRATION, RANGE = 0x86, 0x87, 0x88, 0x79, 0x99
 ZERO_POINT_PPM = 400.0
 WARM_UP_S = 180.0
 FIRST_WARM_UP_PPM, WARM_UP_PPM = 388, 555
-"""What an MH-Z19B was seen to give for some seconds after power-on, and for the rest of its warm-up."""
+"""Observed answers of an MH-Z19B in the first seconds after power-on, and in the rest of its warm-up."""
 
 _FIRST_WARM_UP_S = 10.0
 _HEAD = b"\xff\x01"
@@ -36,7 +36,7 @@ def reading(ppm: int) -> bytes:
 
 @dataclass
 class Mhz19Memory:
-    """What the chip keeps without power; `self_calibration` is on as it leaves the works."""
+    """Non-volatile settings; `self_calibration` is on by default."""
 
     range_ppm: int = 2000
     self_calibration: bool = True
@@ -45,10 +45,10 @@ class Mhz19Memory:
 
 
 class SimulatedMhz19(UartSlave):
-    """An MH-Z19B in air of `carbon_dioxide()` ppm, on the time of `monotonic`; it is switched on now.
+    """An MH-Z19B in air of `carbon_dioxide()` ppm, on the time of `monotonic`, switched on now.
 
-    `error_ppm` is this part's own error before calibration (manual: 50 ppm + 5 %). Noise is Gaussian, within
-    6 ppm. The automatic baseline is remembered, but never moves the reading.
+    `error_ppm` is the error of this part before calibration (manual: 50 ppm + 5 %). Noise is Gaussian, within
+    6 ppm. The automatic baseline has no effect on the reading.
     """
 
     name = "mhz19"
@@ -79,11 +79,11 @@ class SimulatedMhz19(UartSlave):
         self.power_cycle()
 
     def power_cycle(self) -> None:
-        """Lose and regain power: the memory stays, and the warm-up begins."""
+        """Lose and regain power: the memory stays, the warm-up starts again."""
         self._on_since = self._monotonic()
 
     def split(self, data: bytes) -> tuple[list[bytes], bytes]:
-        """Commands are 9 bytes from FF 01 to a right checksum; anything else is passed over."""
+        """Commands are 9 bytes from FF 01 to a right checksum; other bytes are ignored."""
         commands = []
         while len(data) >= FRAME_LENGTH or not _HEAD.startswith(data[:2]):
             frame = data[:FRAME_LENGTH]

@@ -1,4 +1,4 @@
-"""An NXP SC16IS750 as its master sees it. Source: SC16IS740/750/760 datasheet (NXP, rev. 7)."""
+"""A simulated NXP SC16IS750. Source: SC16IS740/750/760 datasheet (NXP, rev. 7)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ _SPEEDS = {getattr(termios, f"B{baud}"): baud for baud in (1200, 2400, 4800, 960
 
 
 class SimulatedSc16is750(I2CSlave):
-    """A bridge with `slave` at its serial side, wired as the port `port`.
+    """A bridge with `slave` at its serial side; `port` is its place.
 
-    `wire` is as that of `growd_hwsim.uart.SerialPorts`: what passes between the UART and the slave may be
-    changed there. Bytes take no time: what is written has left, unless the crystal stands still
-    (`is_running` False), and a piece of an answer is there after the master has looked and found nothing.
-    At another speed or format than the slave's, all is noise to it. `acknowledges_reset` is for a part that
-    does not let go of the bus when it is reset.
+    `wire` is as that of `growd_hwsim.uart.SerialPorts`. Bytes take no time: written bytes are sent at once,
+    unless the crystal has stopped (`is_running` False); each piece of an answer arrives after a read that
+    found nothing. At another speed or format the slave receives noise. `acknowledges_reset` is for a part
+    that acknowledges its reset.
     """
 
     name = "sc16is750"
@@ -61,14 +60,14 @@ class SimulatedSc16is750(I2CSlave):
         self.power_cycle()
 
     def power_cycle(self) -> None:
-        """Lose and regain power: what a reset leaves alone is lost too, and what came in the meantime."""
+        """Lose and regain power: SPR, the divisor and received data are lost too."""
         self._coming: deque[bytes] = deque()
         self._kept = {SPR: 0xFF}
         self.divisor = 0xFFFF
         self.reset()
 
     def reset(self) -> None:
-        """As by the RESET pin: SPR and the divisor stay ("Register reset values")."""
+        """As the RESET pin does: SPR and the divisor stay ("Register reset values")."""
         self._registers = bytearray(0x10)
         self._enhanced = bytearray(0x10)
         self._registers[LCR] = _LCR_AFTER_RESET
@@ -78,7 +77,7 @@ class SimulatedSc16is750(I2CSlave):
         self._pointer = 0
 
     def on_write(self, data: bytes) -> None:
-        """A subaddress, and bytes that all go to the register it names."""
+        """A subaddress, and bytes for the register it names."""
         self._pointer = data[0] >> 3 & 0x0F
         if self._is_normal and self._pointer == THR:
             self._send(data[1:])
@@ -87,7 +86,7 @@ class SimulatedSc16is750(I2CSlave):
                 self._set(self._pointer, value)
 
     def on_read(self, length: int) -> bytes:
-        """The register that was named last, again and again."""
+        """The register that was named last, `length` times."""
         return bytes(self._get(self._pointer) for _ in range(length))
 
     @property

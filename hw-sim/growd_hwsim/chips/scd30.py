@@ -1,4 +1,4 @@
-"""A Sensirion SCD30 as its master sees it.
+"""A simulated Sensirion SCD30.
 
 Source: "Interface Description Sensirion SCD30 Sensor Module", sections given below; noise (repeatability) and
 lags (response times) from the SCD30 datasheet, section 1.
@@ -80,7 +80,7 @@ def _with_ppm(answer: bytes, ppm: float) -> bytes:
 
 @dataclass
 class Scd30Memory:
-    """What the chip keeps without power."""
+    """Non-volatile settings."""
 
     interval_s: int = 2
     self_calibration: int = 0
@@ -92,11 +92,11 @@ class Scd30Memory:
 
 
 class SimulatedScd30(I2CSlave):
-    """An SCD30 in the air that `air()` tells of, on the time of `monotonic`.
+    """An SCD30 in the air of `air()`, on the time of `monotonic`.
 
-    `error_ppm` is this part's own error before recalibration (datasheet: 30 ppm + 3 %). Noise is Gaussian,
-    well inside the datasheet's repeatability (10 ppm, 0.1 degC, 0.1 percent) and cut off at it. `response_s`
-    has the time constant of each value: the air in the cell follows that around it through a first-order lag.
+    `error_ppm` is the error of this part before recalibration (datasheet: 30 ppm + 3 %). Noise is Gaussian,
+    cut off at the datasheet's repeatability (10 ppm, 0.1 degC, 0.1 percent). `response_s` has the time
+    constant of each value.
     """
 
     name = "scd30"
@@ -126,7 +126,7 @@ class SimulatedScd30(I2CSlave):
         self._cell.response_s = INSTANT
 
     def power_cycle(self) -> None:
-        """Lose and regain power: the memory stays, and a measurement that ran goes on from its start."""
+        """Lose and regain power. The memory stays; a running measurement starts again."""
         self.ambient_pressure_hpa = 0
         self._command: int | None = None
         self._command_at = 0.0
@@ -147,7 +147,7 @@ class SimulatedScd30(I2CSlave):
             self.power_cycle()
 
     def on_read(self, length: int) -> bytes:
-        """The answer to the command before; nothing acknowledges a read that comes too soon."""
+        """The answer to the last command. A read that comes too early is not acknowledged."""
         self._measure_if_due()
         early = self._monotonic() - self._command_at < _ANSWER_AFTER_S
         if self._command is None or early:

@@ -1,4 +1,4 @@
-"""An ams TSL2591 as its master sees it. Source: TSL2591 datasheet (ams, v2-04)."""
+"""A simulated ams TSL2591. Source: TSL2591 datasheet (ams, v2-04)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _FULL_COUNT_OF_ONE_STEP, _FULL_COUNT = 36_863, 0xFFFF
 WHITE_LED_INFRARED_SHARE = 1003 / 6024
 """Channel 1 to channel 0 at one gain in a white LED's light (the responsivities of both channels)."""
 _RATE_PER_LUX = 1.0 / 408.0 / (1.0 - 1.64 * WHITE_LED_INFRARED_SHARE)
-"""Channel 0, counts per ms at gain 1: a part that Adafruit's coefficients fit in a white LED's light."""
+"""Channel 0, counts per ms at gain 1, to fit Adafruit's coefficients in a white LED's light."""
 
 
 class SimulatedTsl2591(I2CSlave):
     """A TSL2591 in light of `illuminance()` lux, on the time of `monotonic`.
 
-    `infrared_share` is what channel 1 counts of what channel 0 does, at one gain. Each cycle adds noise of
-    0.2 percent, and rounds down to whole counts. Interrupts are registers only: no pin is simulated.
+    `infrared_share` is the ratio of channel 1 to channel 0 at one gain. Noise is 0.2 percent; counts are
+    rounded down. The interrupt pin is not simulated.
     """
 
     name = "tsl2591"
@@ -69,7 +69,7 @@ class SimulatedTsl2591(I2CSlave):
         self._done_at = 0.0
 
     def on_write(self, data: bytes) -> None:
-        """The command register, then bytes into the registers from the one it names on."""
+        """The command register, then bytes for the registers from the named one."""
         self._convert_if_done()
         command, values = data[0], data[1:]
         transaction = command & _TRANSACTION
@@ -81,7 +81,7 @@ class SimulatedTsl2591(I2CSlave):
                 self._set(self._next_address(), value)
 
     def on_read(self, length: int) -> bytes:
-        """Registers from the one that the last command named on."""
+        """Registers from the one that the last command named."""
         self._convert_if_done()
         return bytes(self.registers[self._next_address()] for _ in range(length))
 
