@@ -1,7 +1,6 @@
-"""Rows of a view as CSV: the bytes that the list function `csv` writes, without JavaScript.
+"""Rows of a view as CSV, in the bytes of the list function `csv` (couchdb/README.md, section CSV).
 
-couchdb/README.md, section CSV, says what they are. Numbers and objects are printed as JavaScript prints them
-(ECMA-262, Number::toString and JSON.stringify), for that is what the list function runs on.
+Numbers and objects are printed as by JavaScript (ECMA-262, Number::toString and JSON.stringify).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _MADE_FROM: Final = {
     "unit": ("unit", "variable", "category"),
     "quality": ("quality", "category"),
 }
-"""What the columns that are no plain fields are made from."""
+"""The fields from which the other columns are made."""
 
 _PLAIN: Final = re.compile(r'(?![=+\-@\t\r])[^",\r\n]*\Z').match
 _QUOTED: Final = re.compile(r'[",\r\n]').search
@@ -38,25 +37,25 @@ _HALF: Final = re.compile("[\ud800-\udfff]")  # of a surrogate pair
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _LAST_INDEX: Final = 2**32 - 2  # of an array (ECMA-262, array index)
 _EXACT: Final = 2**53  # integers to here are doubles
-_LONGEST_WHOLE: Final = 21  # digits before JavaScript takes an exponent
-_MOST_ZEROS: Final = 6  # between point and digits before JavaScript takes an exponent
+_LONGEST_WHOLE: Final = 21  # digits before JavaScript uses an exponent
+_MOST_ZEROS: Final = 6  # between point and digits before JavaScript uses an exponent
 _DAY_MS: Final = 86_400_000
 _LAST_MS: Final = 8_640_000_000_000_000  # of a JavaScript Date
 _LAST_YEAR: Final = 9999  # with four digits
 
 Point = msgspec.Struct
-"""The fields of a point that the columns need, each None where the point lacks it."""
+"""The fields of a point that the columns need; missing ones are None."""
 
 
 class Row(msgspec.Struct, gc=False):
-    """A row of a view. `key` is its JSON, as the database wrote it."""
+    """A row of a view. `key` is the JSON that the database wrote."""
 
     key: msgspec.Raw
     value: Any
 
 
 class CsvFormat:
-    """How rows become lines, for one choice of columns."""
+    """Formats rows as lines, for one choice of columns."""
 
     def __init__(self, columns: Sequence[str] = USUAL_COLUMNS) -> None:
         needed = dict.fromkeys(name for column in columns for name in _MADE_FROM.get(column, (column,)))
@@ -74,7 +73,7 @@ class CsvFormat:
         self.head = (",".join(map(_text, columns)) + "\r\n").encode()
 
     def rows(self, texts: Sequence[msgspec.Raw]) -> list[Row]:
-        """Rows from their JSON. `ValueError` if they are none."""
+        """Rows from their JSON. Raises `ValueError`."""
         joined = b"[%b]" % b",".join(texts)
         try:
             return self._decode(joined)
@@ -82,7 +81,7 @@ class CsvFormat:
             return [self._unusual(text) for text in texts]
 
     def lines(self, rows: Iterable[Row]) -> bytes:
-        """A line for each row, each with its end."""
+        """A line for each row, with line ends."""
         cells = self._cells
         lines = [",".join([cell(row.value) for cell in cells]) for row in rows]
         return ("\r\n".join(lines) + "\r\n").encode() if lines else b""
@@ -93,7 +92,7 @@ class CsvFormat:
         return [[make(point) for point in points] for make in self._makers]
 
     def _unusual(self, text: msgspec.Raw) -> Row:
-        """A row with what JSON allows and msgspec does not: half a surrogate pair, numbers beyond doubles."""
+        """A row that msgspec refuses: half a surrogate pair, numbers beyond doubles."""
         members = json.loads(bytes(text))
         if not isinstance(members, dict) or not members.keys() >= {"key", "value"}:
             raise ValueError("a row without key or value")
@@ -103,7 +102,7 @@ class CsvFormat:
         return Row(msgspec.Raw(stringify(members["key"]).encode()), self._point(**fields))
 
     def _maker_of(self, column: str) -> Callable[[Point], Any]:
-        """What gives a point's value in this column."""
+        """A function from a point to its value in this column."""
         if column == "time":
             timestamp = self._getter("timestamp")
             return lambda point: rounded_ms(timestamp(point))
@@ -114,7 +113,7 @@ class CsvFormat:
         return lambda point: make(point) if (value := own(point)) is None else value
 
     def _cell_of(self, column: str) -> Callable[[Point], str]:
-        """What prints a point's cell in this column."""
+        """A function from a point to its cell in this column."""
         if column == "time":
             timestamp = self._getter("timestamp")
             return lambda point: _text(iso_time(timestamp(point)))
@@ -122,7 +121,7 @@ class CsvFormat:
         return lambda point: cell(make(point))
 
     def _substitute(self, column: str) -> Callable[[Point], Any] | None:
-        """What a point that lacks the column's own field has in its place."""
+        """A function for points without the field of this column."""
         if column == "category":
             is_desired = self._getter("is_desired")
             return lambda point: "desired" if _is_true(is_desired(point)) else "measured"
@@ -142,7 +141,7 @@ class CsvFormat:
 
 
 def cell(value: Any) -> str:
-    """A value as it stands in a line."""
+    """A value as a cell."""
     kind = type(value)
     if kind is str:
         return _text(value)
@@ -176,7 +175,7 @@ def number(value: float) -> str:
         try:
             value = float(value)
         except OverflowError:
-            return "null"  # JavaScript reads it as Infinity, which JSON can't tell
+            return "null"  # JavaScript reads it as Infinity, which JSON lacks
     text = repr(value)
     if "e" in text:
         return _with_exponent(text)
@@ -186,10 +185,7 @@ def number(value: float) -> str:
 
 
 def iso_time(timestamp: Any) -> str:
-    """UNIX seconds in ISO 8601, in UTC and to the millisecond, as `Date.toISOString` has it.
-
-    Empty for what is no time.
-    """
+    """UNIX seconds in ISO 8601, in UTC, as by `Date.toISOString`; empty for an invalid time."""
     milliseconds = rounded_ms(timestamp)
     if milliseconds is None:
         return ""
@@ -201,7 +197,7 @@ def iso_time(timestamp: Any) -> str:
 
 
 def rounded_ms(timestamp: Any) -> int | None:
-    """Whole milliseconds of UNIX seconds, None for what is no time to JavaScript."""
+    """Whole milliseconds of UNIX seconds, None for an invalid time in JavaScript."""
     if type(timestamp) not in (int, float):
         return None
     try:
@@ -217,7 +213,7 @@ def rounded_ms(timestamp: Any) -> int | None:
 def _date(day: int) -> str:
     """The date of a day since 1970-01-01, of any year, in the Gregorian calendar.
 
-    Counted in eras of 400 years, the years beginning with March, so that the leap day is the last of one.
+    Counts in eras of 400 years that begin with March, so that the leap day is the last day of a year.
     """
     era, of_era = divmod(day + 719_468, 146_097)
     year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
@@ -232,7 +228,7 @@ def _date(day: int) -> str:
 
 
 def _text(text: str) -> str:
-    """A string, made harmless to spreadsheets and quoted where it has to be (RFC 4180)."""
+    """A string, escaped against formulas in spreadsheets, and quoted if needed (RFC 4180)."""
     if _PLAIN(text):
         return text
     if text.startswith(_RUN_BY_SPREADSHEETS):
@@ -266,24 +262,24 @@ def _in_order(members: dict[str, Any]) -> list[str]:
 
 
 def _quality(_: Point) -> str:
-    """Of a measured or desired value: one that is not good is not stored as a measurement."""
+    """The quality of stored values; other values are not stored as measurements."""
     return "ok"
 
 
 def _is_apart(category: Any) -> bool:
-    """Whether a point is neither measured nor desired, so that its variable's unit is not its own."""
+    """Whether a point is neither measured nor desired, so that it does not have the unit of its variable."""
     return isinstance(category, str) and category not in {"measured", "desired"}
 
 
 def _is_true(value: Any) -> bool:
-    """Whether JavaScript takes it for true."""
+    """Whether it is true in JavaScript."""
     return bool(value) or isinstance(value, list | dict)
 
 
 def _well_formed(value: dict[str, Any]) -> dict[str, Any]:
     """The members of a point with U+FFFD for half a surrogate pair, as JavaScript writes it in UTF-8.
 
-    Inside of objects and arrays it stays, where JSON.stringify escapes it.
+    JSON.stringify escapes it inside objects and arrays, so it stays there.
     """
     return {
         name: member.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

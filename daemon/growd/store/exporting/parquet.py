@@ -1,7 +1,4 @@
-"""Rows of a view as Parquet (https://parquet.apache.org), in row groups, with a type for each column.
-
-pyarrow does it: the optional extra `parquet`. Blocking: for the command line.
-"""
+"""Rows of a view as Parquet (https://parquet.apache.org), with pyarrow (the extra `parquet`). Blocking."""
 
 from __future__ import annotations
 
@@ -26,14 +23,14 @@ _TYPES: Final = {
     frozenset({float}): pa.float64(),
     frozenset({int, float}): pa.float64(),
 }
-"""The type of a column by the kinds of its values. Numbers are doubles, as in JavaScript; mixed is text."""
+"""The type of a column by the types of its values. Numbers are doubles; mixed types become text."""
 
 
 def write_parquet(rows: Path, columns: Sequence[str], target: Path) -> None:
-    """Write the rows of a view, a line of JSON each in `rows`, as Parquet.
+    """Write the rows of a view, one line of JSON each in `rows`, as Parquet.
 
-    They are read twice: what type a column has, its values tell. Raises `ValueError` for a line that is no
-    row, and OSError.
+    The rows are read twice, first for the types of the columns. Raises `ValueError` for an invalid row, and
+    OSError.
     """
     form = CsvFormat(columns)
     kinds: list[set[type]] = [set() for _ in columns]
@@ -49,7 +46,7 @@ def write_parquet(rows: Path, columns: Sequence[str], target: Path) -> None:
 
 
 def _groups(rows: Path, form: CsvFormat) -> Iterator[list[list[Any]]]:
-    """The values of each column, so many rows at a time."""
+    """The values of each column, in groups of rows."""
     with rows.open("rb") as lines:
         while part := list(islice(lines, _GROUP_ROWS)):
             yield form.values(form.rows([msgspec.Raw(line) for line in part]))
@@ -70,5 +67,5 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _double(value: float) -> float | None:
-    """None for what no double can hold."""
+    """A double; None if it is out of range."""
     return float(value) if number(value) != "null" else None
