@@ -1,4 +1,4 @@
-"""Stores of parameters for the tests of the tree, and how its values are compared."""
+"""Stores of parameters for the tests, and the comparison of values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class MemoryStore:
-    """Keeps parameters as a file would: as JSON text, each save in one step or, when told to, not at all."""
+    """Stores parameters as JSON text, as a file would; `fails` makes it refuse."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -20,7 +20,7 @@ class MemoryStore:
 
     async def save(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
         texts = {name: canonical(value) for name, value in changes.items()}
-        assert not changes.keys() & set(removed), "what is changed and removed at once has no meaning"
+        assert not changes.keys() & set(removed), "a leaf is changed and removed at once"
         await asyncio.sleep(0)
         if self.fails:
             raise OSError("disk full")
@@ -30,12 +30,12 @@ class MemoryStore:
         self.saves += 1
 
     def kept(self) -> dict[str, Any]:
-        """What a restart reads."""
+        """The parameters after a restart."""
         return {name: json.loads(text) for name, text in self.texts.items()}
 
 
 class HeldStore(MemoryStore):
-    """Lets a test stop it in the middle of a save."""
+    """A test can hold it during a save."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,5 +49,5 @@ class HeldStore(MemoryStore):
 
 
 def canonical(value: Any) -> str:
-    """Equal for equal JSON only: 1, 1.0 and true differ, as they do not for `==`."""
+    """A text that is equal for equal JSON only: 1, 1.0 and true differ, unlike with `==`."""
     return json.dumps(value, sort_keys=True, allow_nan=False)

@@ -1,4 +1,4 @@
-"""Constructor arguments of messages: count, type, finite, range, and how a refusal reads."""
+"""Constructor arguments of messages: count, type, range, and the texts of errors."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ LAYOUTS: dict[str, list[tuple[str, str]]] = {
 }
 
 
-class Refused(Exception):  # noqa: N818  what the reference says, no error of ours
+class Refused(Exception):  # noqa: N818  an outcome of the reference
     pass
 
 
 def packed(code: str, value: Any) -> Any:
-    """What is left of a value after ROS has put it on its wire."""
+    """A value after a way over the wire of ROS."""
     try:
         return struct.unpack(code, struct.pack(code, value))[0]
     except (struct.error, OverflowError):
@@ -51,7 +51,7 @@ def packed(code: str, value: Any) -> Any:
 
 
 def reference_field(kind: str, value: Any) -> Any:
-    """Slow and apart from the code under test: the wire format of ROS decides what fits."""
+    """The reference: the wire format of ROS decides what is valid."""
     if kind == "float64":
         number = packed("<d", value)
         if number in (math.inf, -math.inf) or number != number:  # noqa: PLR0124  the definition of NaN
@@ -124,7 +124,7 @@ fitting = {
 
 @st.composite
 def publications(draw: st.DrawFn) -> tuple[str, Any]:
-    """A type and arguments for it: mostly near to right, some anything at all."""
+    """A type and arguments for it: mostly nearly valid, some arbitrary."""
     name = draw(st.sampled_from(sorted(LAYOUTS)))
     near = st.tuples(*(st.one_of(fitting[kind], fitting[kind], values) for _, kind in LAYOUTS[name])).map(
         list
@@ -147,7 +147,7 @@ def test_arguments_are_checked_as_by_the_reference(publication):
     assert got[0] == expected[0]
     assert exactly(got[1]) == exactly(expected[1])
     if got[0] == "ok":
-        assert exactly(message_type.check(got[1])) == exactly(got[1])  # what was made is a whole value
+        assert exactly(message_type.check(got[1])) == exactly(got[1])  # the result is a valid value
 
 
 @given(st.floats(-1e6, 1e6), st.floats(0, 1e6), numbers)

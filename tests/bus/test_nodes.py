@@ -24,7 +24,7 @@ async def answer(**_: Any) -> dict[str, Any]:
 
 
 def busy_node(bus: Bus, name: str = "runner") -> Any:
-    """A node that does all that a node can."""
+    """A node that uses all features."""
     node = bus.node(name)
     node.advertise("b/out", FLOAT64)
     node.advertise("/a/out", FLOAT64)
@@ -79,7 +79,7 @@ async def test_a_node_has_one_publisher_for_a_topic(bus):
     )
     with pytest.raises(UnknownNameError):
         node.publisher("b/out")
-    assert bus.topics.names() == ["a/out"]  # asking makes no topic
+    assert bus.topics.names() == ["a/out"]  # a lookup makes no topic
 
 
 async def test_a_closed_node_leaves_only_its_last_messages_and_values(bus):
@@ -113,7 +113,7 @@ async def test_a_name_of_a_closed_node_can_be_used_again(bus):
     old = busy_node(bus)
     old.close()
     new = busy_node(bus)
-    old.close()  # again, and too late
+    old.close()  # closed again, after the new one
     assert bus.find_node("runner") is new
     assert bus.services.names() == ["start", "stop"]
     assert new.information()["pubs"] == ["a/out", "b/out"]

@@ -1,4 +1,4 @@
-"""The parameter tree against a model that is one nested dict, under any order of what can happen to it."""
+"""The parameter tree and a model, a nested dict, under any order of operations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Branch(dict[str, Any]):
 
 
 def modelled(name: str, value: Any) -> Any:
-    """How a value that is set at `name` stands in the model."""
+    """The form of a value at `name` in the model."""
     if not isinstance(value, dict) or not value:
         return value
     for key in value:
@@ -85,7 +85,7 @@ GAIN = Field("gain", Kind.INT64, 0, 5, default=0)
 
 
 class ParameterTree(RuleBasedStateMachine):
-    """Sets, failing sets, declarations and restarts, on names that often meet."""
+    """Sets, failing sets, declarations and restarts, on names that often conflict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class ParameterTree(RuleBasedStateMachine):
         self.store = MemoryStore()
         self.tree = Parameters(store=self.store)
         self.model = Branch()
-        self.kept: dict[str, Any] = {}  # what a restart must find; a default that was never set is not kept
+        self.kept: dict[str, Any] = {}  # the expected state after a restart, without defaults
         self.declared: set[str] = set()
 
     def teardown(self) -> None:
@@ -133,7 +133,7 @@ class ParameterTree(RuleBasedStateMachine):
 
     @rule(name=few_names)
     def declare(self, name: str) -> None:
-        """A node declares a parameter: what it meets gives way, unless that is declared as well."""
+        """A node declares a parameter: undeclared ones in its way are removed."""
         flat = leaves(self.model)
         met = {leaf for leaf in flat if at_or_beneath(leaf, name) or at_or_beneath(name, leaf)}
         if met & self.declared:
@@ -157,7 +157,7 @@ class ParameterTree(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.set("z", 0, fails=False)  # what was pushed out leaves the store with the next save
+        self.set("z", 0, fails=False)  # removed leaves are deleted with the next save
         assert canonical(self.store.kept()) == canonical(self.kept)
         self.tree = Parameters(self.store.kept(), self.store)
         self.model = nested(self.kept)

@@ -125,7 +125,7 @@ async def test_the_number_of_parameters_is_limited(monkeypatch):
     await tree.set("e", 4)
     with pytest.raises(CapacityError):
         await tree.set("f", 5)
-    await tree.set("e", 5)  # one that is there can still be changed
+    await tree.set("e", 5)  # a present one can still be changed
     await tree.set("a", {"x": 1, "y": 2})
     await tree.set("a", {"z": 6})
     await tree.set("f", 7)
@@ -243,7 +243,7 @@ async def test_an_undeclared_parameter_takes_any_value():
     assert tree.get("gain") == "much"
 
 
-# Keeping
+# Saving
 
 
 async def test_a_set_is_saved_when_it_returns():
@@ -491,7 +491,7 @@ async def test_a_leaf_out_of_sync_is_deleted_with_the_next_write():
     task = asyncio.create_task(tree.set("gain/b", 5))
     await store.begun.wait()
     tree.declare("gain", GAIN, "controller")
-    store.fails = True  # also when it can't be put right at once
+    store.fails = True  # so that it stays out of sync
     store.go_on.set()
     with pytest.raises(OSError, match="disk full"):
         await task
@@ -569,7 +569,7 @@ async def test_sets_that_wait_for_the_store_are_limited(monkeypatch):
 
 
 class OneByOne(HeldStore):
-    """Takes no two leaves at once, and can be held at the second."""
+    """Refuses two leaves at once, and can be held at the second."""
 
     async def save(self, changes, removed):
         if len(changes) > 1:
@@ -632,7 +632,7 @@ async def test_a_typo_in_the_branch_of_a_node_is_refused_with_a_suggestion():
         await tree.set("e/controllers/light", {"trim_time": 61.0, "trim_tim": 61})
     assert parameter.value == 60.0
     assert await tree.set("e/controllers/light/trim_tim", 61, is_new=True) == 61
-    assert await tree.set("e/controllers/light/trim_tim", 62) == 62  # it is there now
+    assert await tree.set("e/controllers/light/trim_tim", 62) == 62  # it exists now
     assert await tree.set("e/controllers/my_own", 1, is_new=True) == 1
     tree.undeclare(parameter)
     assert await tree.set("e/controllers/light/x", 1) == 1

@@ -25,7 +25,7 @@ ARGUMENTS = (
 
 
 class Recorder:
-    """A handler that keeps what it was called with."""
+    """A handler that records its calls."""
 
     def __init__(self, answer: dict[str, Any] | None = None) -> None:
         self.calls: list[dict[str, Any]] = []

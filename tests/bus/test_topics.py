@@ -56,7 +56,7 @@ def light(bus: Bus) -> Publisher:
 
 
 def values(subscription: Subscription) -> list[float]:
-    """All that waits."""
+    """All waiting messages."""
     waiting = []
     while (message := subscription.get_nowait()) is not None:
         waiting.append(message.value)
@@ -225,7 +225,7 @@ async def test_a_slow_subscriber_loses_its_oldest_messages_and_delays_no_other(b
 
 @given(st.integers(1, 4), st.lists(st.booleans(), max_size=30))
 def test_a_queue_has_the_newest_messages_and_counts_the_dropped_ones(depth, steps):
-    """Against a list: True publishes, False reads."""
+    """Compared with a list: True publishes, False reads."""
     bus = Bus(ManualClock())
     publisher = bus.node("a").advertise("topic", INT64)
     subscription = bus.node("b").subscribe("topic", depth=depth)
@@ -335,7 +335,7 @@ async def test_a_time_limit_on_a_reader_loses_nothing(bus, co2):
             async with asyncio.timeout(0):
                 await subscription.get()
         co2.publish(400)
-        async with asyncio.timeout(0):  # it waits already, so there is nothing to wait for
+        async with asyncio.timeout(0):  # a message waits already
             assert (await subscription.get()).value == 400
 
 
@@ -403,7 +403,7 @@ async def test_closing_wakes_a_reader(bus, co2):
 
 
 async def test_subscriptions_that_come_and_go_while_others_publish(bus, co2):
-    """Each subscriber reads a few of a running stream of messages, in order and without a gap, and goes."""
+    """Each subscriber reads some messages of a running stream, in order and without gaps, and leaves."""
     node = bus.node("http")
 
     async def publish() -> None:

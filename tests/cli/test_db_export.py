@@ -24,11 +24,11 @@ from support.exporting import LIST, random_points
 from support.stand_in import StandIn
 
 PREFIX = "growd_export_"
-PLACE = ("[]", "1", "a")  # where a part ends
+PLACE = ("[]", "1", "a")  # the place in a mark
 
 
 def points(number=40):
-    """Points with one key each, of two environments, so that every order of them is known."""
+    """Points of two environments with different keys, so that their order is known."""
     return [
         {
             "_id": f"p{n:03}",
@@ -51,7 +51,7 @@ async def small_pages(monkeypatch):
 
 @asynccontextmanager
 async def stored(server, documents, events=()):
-    """A client of a server that holds these points, and the prefix of its databases."""
+    """A server with these points."""
     prefix = f"{PREFIX}{uuid4().hex[:12]}_"
     folders = {"environmental_data_point": documents, "environmental_event": events}
     async with client_of(server.url, server.auth) as couch:
@@ -67,7 +67,7 @@ async def stored(server, documents, events=()):
 
 
 class Stored:
-    """A database of points, as the command and as the list function read it."""
+    """A database of points, read by the command and by the list function."""
 
     def __init__(self, server, couch, prefix):
         self.couch = couch
@@ -87,7 +87,7 @@ class Stored:
 
 
 async def exported(file, *arguments):
-    """Run the command to its end, in a thread: it has an event loop of its own."""
+    """Run the command in a thread, since it has its own event loop."""
     command = ["db", "export", "-o", str(file), *arguments]
     return await asyncio.to_thread(CliRunner().invoke, main, command, catch_exceptions=False)
 
@@ -111,7 +111,7 @@ CHOICES = [
     (["--category", "desired"], lambda p: p["is_desired"]),
     ([], lambda p: not p["is_desired"]),
     (["--variable", "air_humidity"], lambda p: not p["is_desired"] and p["value"] % 0.5),
-    (["--variable", "light_ppfd"], lambda _: False),  # growd knows it
+    (["--variable", "light_ppfd"], lambda _: False),  # growd has this variable
     (
         ["--category", "all", "--start", "1700000010.5", "--end", "2023-11-14T22:13:40.500"],  # in UTC
         lambda p: 2.5 <= p["value"] <= 5,
@@ -135,7 +135,7 @@ async def test_options_choose_the_points(database_server, tmp_path, small_pages,
 
 
 class Cutting:
-    """Stands before a database and hands on so many requests, then closes each connection."""
+    """A proxy that passes on some requests, then closes each connection."""
 
     def __init__(self, upstream, requests):
         self._upstream = upstream
@@ -247,7 +247,7 @@ async def test_without_pyarrow_the_error_says_what_to_install(tmp_path, monkeypa
 
 
 def begun(file, query):
-    """The part of a file that was begun and then cut."""
+    """The part of an interrupted export."""
     with PartFile(file, query) as part:
         part.write(b"old", 1, PLACE)
         part.save()
@@ -305,7 +305,7 @@ async def test_without_a_configured_database_it_reads_through_the_daemon(
 ):
     async with stored(database_server, points(5)) as database:
         login = "" if database_server.auth is None else ":".join(database_server.auth) + "@"
-        url = database_server.url.replace("//", f"//{login}")  # stands where a daemon's front door would
+        url = database_server.url.replace("//", f"//{login}")  # in place of a daemon
         settings = (*database.settings[2:], "--set", f'http.name="{name}"')
         whole = ("--category", "all", "--cols", "timestamp,variable,value")
         done = await exported(tmp_path / "a", "--url", url + segment, *settings, *whole)

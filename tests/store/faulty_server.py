@@ -1,4 +1,4 @@
-"""An HTTP server that answers as the test's script says: a database on a bad day."""
+"""An HTTP server that answers by a script, as a faulty database would."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FaultyServer:
-    """Stores documents in memory, as `_bulk_docs` does with new ones, unless the script says otherwise.
+    """Stores documents in memory, as `_bulk_docs` does with new ones, unless the script differs.
 
     `script` holds steps, one for each request to come; when it is empty, requests are served.
     `refuse` maps a value to the error that a document with this value gets.
@@ -46,7 +46,7 @@ class FaultyServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen: on a free port the first time, on the same one later."""
+        """Listen on a free port, and later on the same one."""
         self.stopping.clear()
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._answer)
@@ -63,7 +63,7 @@ class FaultyServer:
             self._runner = None
 
     async def serve(self, request: web.Request, body: Any) -> web.Response:
-        """What a database that is well answers."""
+        """The answer of a sound database."""
         if not request.path.endswith("/_bulk_docs"):
             return web.json_response({"couchdb": "Welcome"})
         return web.json_response([self._store(document) for document in body["docs"]], status=201)
@@ -93,7 +93,7 @@ class FaultyServer:
 
 
 def status(code: int, error: str = "some_error", reason: str = "some reason") -> Step:
-    """Answer with this status and nothing done."""
+    """Answer with this status, and store nothing."""
 
     async def step(_server: FaultyServer, _request: web.Request, _body: Any) -> web.StreamResponse:
         return web.json_response({"error": error, "reason": reason}, status=code)
@@ -124,21 +124,21 @@ async def half_an_answer(server: FaultyServer, request: web.Request, body: Any) 
 
 
 async def half_the_rows(server: FaultyServer, request: web.Request, body: Any) -> web.StreamResponse:
-    """Store all, but tell only of half the documents: whole JSON that is no whole answer."""
+    """Store all, but answer with the outcomes of half of the documents."""
     answer = await server.serve(request, body)
     rows = json.loads(answer.text or "")
     return web.json_response(rows[: len(rows) // 2], status=201)
 
 
 async def answer_lost(server: FaultyServer, request: web.Request, body: Any) -> web.StreamResponse:
-    """Store all, then hang up without a word."""
+    """Store all, then close the connection without an answer."""
     await server.serve(request, body)
     _hang_up(request)
     return web.Response()
 
 
 async def never(server: FaultyServer, _request: web.Request, _body: Any) -> web.StreamResponse:
-    """Answer nothing for as long as the server runs."""
+    """Never answer."""
     await server.stopping.wait()
     return web.Response()
 

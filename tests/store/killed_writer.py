@@ -40,20 +40,20 @@ if TYPE_CHECKING:
 
 ENV = "environment_1"
 FILES = Path(__file__).parents[2] / "couchdb"
-LOG_BYTES = 32 * 1024  # so little that points move on into the file now and then
+LOG_BYTES = 32 * 1024  # so small that points move into the file now and then
 DRAIN_S = 50.0
 
 
 def tell(*words: Any) -> None:
-    """At once and whole: a kill leaves no half line of it, nor one that waits in a buffer."""
+    """Write a line at once: a kill leaves no half line, and none in a buffer."""
     try:
         os.write(1, json.dumps(words).encode() + b"\n")
     except BrokenPipeError:
-        os._exit(1)  # whoever started this is gone
+        os._exit(1)  # the parent has ended
 
 
 class TellingMaker(PointMaker):
-    """Tells of each point before anybody can have it. Values are numbered, and time goes with them."""
+    """Reports each point before it can be stored. Values are numbers, and so are times."""
 
     def make(
         self, environment: str, variable: str, value: Value, timestamp: float, **options: Any
@@ -64,7 +64,7 @@ class TellingMaker(PointMaker):
 
 
 class TellingEmbedded(EmbeddedDatabase):
-    """Tells of each process that it starts."""
+    """Reports each process that it starts."""
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         process = await super()._spawn()
@@ -73,7 +73,7 @@ class TellingEmbedded(EmbeddedDatabase):
 
 
 class Life:
-    """One life: an open store, and writers that go on until they are killed or have made their steps."""
+    """One life: an open store, and writers that run until they are killed or have made their steps."""
 
     def __init__(self, job: dict[str, Any], local: LocalStore, outbox: Outbox) -> None:
         self.maker = TellingMaker(local.device)
@@ -114,13 +114,13 @@ class Life:
             tell("kept", *ids)
 
     async def unheard(self, variable: str) -> None:
-        """As the recorder does: nobody waits for the commit."""
+        """Add points without waiting for the commit, as the recorder does."""
         async for number in self.numbers():
             self.outbox.add(self.point(variable, number))
             await asyncio.sleep(0.002)
 
     async def runs(self) -> None:
-        """A run starts, comes along, and ends."""
+        """Start, advance and end a run."""
         present = await self.journal.load()
         async for number in self.numbers():
             if present is None:
@@ -142,7 +142,7 @@ class Life:
         tell("did", "run")
 
     async def parameters(self) -> None:
-        """Two that go together, and one that comes and goes."""
+        """Set two parameters together, and one that is set and deleted."""
         keeper = ParameterKeeper(self.local)
         async for number in self.numbers():
             pair = {"a/left": number, "a/right": number}
@@ -252,7 +252,7 @@ def _live_and_leave(line: str) -> None:
     try:
         asyncio.run(live(json.loads(line)))
         status = 0
-    except BaseException:  # noqa: BLE001  told, and it must not come to what the parent does next
+    except BaseException:  # noqa: BLE001  reported; the child must not run the code of the parent
         traceback.print_exc()
     finally:
         os._exit(status)

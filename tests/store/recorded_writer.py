@@ -28,7 +28,7 @@ VARIABLES = ("air_temperature", "air_humidity")
 
 
 class Life:
-    """From one start to the next."""
+    """One start, with its writes."""
 
     def __init__(self, record: Record, local: LocalStore, outbox: Outbox, chance: random.Random) -> None:
         self._record = record

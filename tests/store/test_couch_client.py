@@ -1,4 +1,4 @@
-"""The database client: what it sends, and which error each bad answer becomes."""
+"""The database client: its requests, and the error for each bad answer."""
 
 from __future__ import annotations
 

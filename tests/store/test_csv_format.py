@@ -1,4 +1,4 @@
-"""Cells as JavaScript prints them: Node is the reference."""
+"""Cells are printed as by JavaScript; Node is the reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from growd.store.exporting.csv_format import UNITS, CsvFormat, cell, iso_time, n
 from support.couch_client import FILES
 
 LIST = FILES / "design" / "environmental_data_point" / "lists" / "csv.js"
-# a line of JSON for each line of JSON: the value as JSON.stringify has it, or the time of a number
+# answers each line of JSON with a line of JSON: the output of JSON.stringify, or the time of a number
 REFERENCE = """
 const timed = process.argv[1] === 'time';
 const time = (seconds) => {
@@ -31,7 +31,7 @@ require('readline').createInterface({ input: process.stdin }).on('line', (line) 
 
 
 class Node:
-    """Asks Node, whole lists at once: it is a process that answers line by line."""
+    """A process of Node that answers line by line."""
 
     def __init__(self, *arguments: str) -> None:
         node = shutil.which("node")

@@ -1,4 +1,4 @@
-"""A local file that the card has damaged: told of, kept, and all saved of it that can be read."""
+"""A damaged growd.sqlite3 is reported and quarantined, and its readable rows are saved."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def whole(path: Path) -> bytes:
 
 
 async def lay(path: Path, content: bytes) -> None:
-    """Put a file there, and take away what stands beside it."""
+    """Write the file, and delete those beside it."""
 
     def write() -> None:
         for beside in path.parent.glob(f"{path.name}*"):
@@ -61,7 +61,7 @@ async def lay(path: Path, content: bytes) -> None:
 
 
 async def found(path: Path) -> tuple[list[str], set[str], dict[str, Any]]:
-    """What is told at the start, the points and the parameters that are there; it is usable besides."""
+    """The notices, points and parameters after a start; checks that the store can be written."""
     local = await LocalStore.open(path)
     try:
         points = await local.read(lambda file: point_tables.oldest(file, 1000))
@@ -77,7 +77,7 @@ async def found(path: Path) -> tuple[list[str], set[str], dict[str, Any]]:
         await local.close()
 
 
-TREE = {2, 5}  # what a page begins with that leads to others (sqlite.org/fileformat2.html#b_tree_pages)
+TREE = {2, 5}  # the first byte of an inner page (sqlite.org/fileformat2.html#b_tree_pages)
 
 
 async def test_any_overwritten_page_costs_only_its_rows(path, whole):
@@ -111,7 +111,7 @@ async def test_a_file_cut_at_any_place_opens_with_a_notice(path, whole):
 async def test_pages_between_damaged_ones_are_saved_too(path, whole, pages):
     leaves = [n for n in range(len(whole) // PAGE) if POINTS[0].id[:12].encode() in whole[n * PAGE :][:PAGE]]
     leaves = [n for n in leaves if whole[n * PAGE] == 13]  # of the table whose rows have numbers
-    hit = {leaves[page] for page in pages} | {leaves[-1]}  # the last one too: no end is known then
+    hit = {leaves[page] for page in pages} | {leaves[-1]}  # and the last one, so that the end is unknown
     damaged = b"".join(
         b"\xa5" * PAGE if n in hit else whole[n * PAGE : (n + 1) * PAGE] for n in range(len(whole) // PAGE)
     )
@@ -138,14 +138,14 @@ async def test_a_row_with_damaged_text_blocks_no_other(path):
 
 
 async def test_reading_a_damaged_file_terminates(path, whole):
-    """No page of the tree can be read: asking for ever smaller ranges of rows would not end."""
+    """No page of the tree can be read; the search for readable rows must end."""
     root = next(n for n in range(1, len(whole) // PAGE) if whole[n * PAGE] == 5)
     await lay(path, whole[: root * PAGE] + bytes(PAGE) + whole[(root + 1) * PAGE :])
     assert await asyncio.to_thread(lambda: list(salvage(path, "waiting"))) == []
 
 
 async def test_a_power_cut_while_a_file_is_replaced_loses_nothing(path, whole, monkeypatch):
-    """The damaged file goes only once the new one is whole."""
+    """The damaged file is replaced only once the new one is complete."""
     page = 8
     await lay(path, whole[: page * PAGE] + bytes(PAGE) + whole[(page + 1) * PAGE :])
 

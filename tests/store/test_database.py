@@ -46,7 +46,7 @@ async def couch(database_server: DatabaseServer) -> AsyncIterator[Couch]:
 
 @pytest.fixture
 async def databases(couch: Couch) -> AsyncIterator[Databases]:
-    """Names that no other test uses; what was made under them goes at the end."""
+    """Names that no other test uses; their databases are deleted at the end."""
     prefix = f"test_{secrets.token_hex(6)}"
     names = Databases.prefixed(f"{prefix}_")
     yield names
@@ -178,7 +178,7 @@ async def test_a_point_refused_by_the_validation_is_rejected_and_the_others_are_
     values = [1, "forbidden", 2, "unauthorized", 3, "crash", 4]
     await add_durably(outbox, [point(value, 1e9 + at) for at, value in enumerate(values)])
     shipper = Shipper(couch, outbox, ManualClock(), database=databases.points)
-    for _ in range(10):  # a validation that crashes may pass next time: a few tries
+    for _ in range(10):  # a crash of the validation is retried a few times
         if await shipper.drain(20) == 0:
             break
     assert outbox.sendable == 0
@@ -224,7 +224,7 @@ async def test_the_shipper_and_the_records_of_runs_set_it_up_one_after_the_other
 async def test_waiting_for_the_embedded_server_ends_with_an_error(outbox, tmp_path, monkeypatch):
     monkeypatch.setattr("growd.store.database.READY_S", 0.0)
     clock = ManualClock()
-    async with Database(files=FILES, data=tmp_path, design_name="svc") as database:  # nobody starts it
+    async with Database(files=FILES, data=tmp_path, design_name="svc") as database:  # it is not started
         shipper = Shipper(database.couch, outbox, clock, database="db", prepare=database.prepare)
         async with in_tasks(shipper):
             await clock.until(lambda: shipper.fault is not None)
@@ -232,7 +232,7 @@ async def test_waiting_for_the_embedded_server_ends_with_an_error(outbox, tmp_pa
 
 
 async def test_reading_a_recipe_waits_for_the_embedded_server_to_start(tmp_path, monkeypatch):
-    async with Database(files=FILES, data=tmp_path, design_name="svc") as database:  # nobody starts it yet
+    async with Database(files=FILES, data=tmp_path, design_name="svc") as database:  # it is not started yet
 
         async def up() -> str:
             monkeypatch.setattr(EmbeddedDatabase, "url", "http://127.0.0.1:1")

@@ -1,4 +1,4 @@
-"""The node `database`: a real server is asked who it is, and what does not answer is told."""
+"""The node `database` shows version, address and reachability of a real server."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_a_server_that_requires_a_login_is_reachable(tmp_path: Path):
     async with answering(refuse) as url, node_of(tmp_path, url.replace("://", "://user:wrong@")) as node:
         answer = await told(node)
     assert answer == {"kind": "Apache CouchDB", "reachable": True, "address": url}
-    assert seen == [None]  # a wrong password would be counted, and lock out
+    assert seen == [None]  # CouchDB would count a wrong password
 
 
 async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""The embedded database as a child: started, restarted, ended, and its words passed on."""
+"""The embedded database as a child: start, restart, end, and its log."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def running(embedded: EmbeddedDatabase) -> AsyncIterator[None]:
 
 
 def pids(caplog: pytest.LogCaptureFixture) -> list[int]:
-    """The processes that said who they are."""
+    """The processes that have reported their ids."""
     said = [re.search(r"embedded database: pid (\d+)", record.getMessage()) for record in caplog.records]
     return [int(found[1]) for found in said if found]
 
@@ -169,7 +169,7 @@ async def test_a_child_that_hangs_is_killed_and_replaced(tmp_path, caplog):
         await until(lambda: not is_asked())
         assert embedded.hangs == 0
 
-        os.kill(child_with(str(tmp_path / "data")), signal.SIGSTOP)  # as an endless function does
+        os.kill(child_with(str(tmp_path / "data")), signal.SIGSTOP)  # like an endless function
         for _ in range(UNANSWERED + 1):
             assert embedded.url == first
             await clock.advance(ASK_EVERY_S)
@@ -262,7 +262,7 @@ async def test_its_lines_reach_the_log_however_long_and_broken(tmp_path, caplog)
 
 
 async def test_it_ends_when_growd_was_killed(tmp_path):
-    """The pipe on its standard input closes with the process that held it, however that ended."""
+    """The pipe on its standard input closes when growd ends in any way."""
     program = tmp_path / "holder.py"
     program.write_text(
         "import asyncio, sys, pathlib\n"

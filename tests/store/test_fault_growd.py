@@ -1,4 +1,4 @@
-"""growd as a whole behind a line that breaks, killed in the middle: what it answered for is stored once."""
+"""The whole growd with a faulty line to the database, and killed: acknowledged recipes are stored once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def client(database_server: DatabaseServer) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def prefix(client: Client) -> AsyncIterator[str]:
-    """Of names that no other test uses; the recipes are there."""
+    """Databases with names that no other test uses, with the recipes."""
     prefix = f"faults_{secrets.token_hex(6)}_"
     documents = [{"_id": name, "format": "simple", "operations": OPERATIONS} for name in RECIPES]
     await client("PUT", f"/{prefix}recipes")
@@ -51,7 +51,7 @@ async def prefix(client: Client) -> AsyncIterator[str]:
 
 
 class Grower:
-    """Starts and stops recipes, and writes down what was answered for."""
+    """Starts and stops recipes, and records those that were acknowledged."""
 
     def __init__(self, session: aiohttp.ClientSession, proxy: FaultProxy) -> None:
         self.acknowledged: list[tuple[str, str]] = []
@@ -61,7 +61,7 @@ class Grower:
         proxy.watch = self._watch
 
     async def grow(self, recipes: list[str]) -> None:
-        """Start and stop each, and see now and then that points are on their way meanwhile."""
+        """Start and stop each, and check now and then that points are sent meanwhile."""
         for place, recipe in enumerate(recipes):
             assert not await self.start(recipe) or await self.stop(recipe)
             if place % 2:
@@ -127,11 +127,11 @@ async def test_recipes_that_were_answered_for_are_in_the_database_once(
     starts = sum(
         number for (variable, _), number in stored.items() if variable in {"recipe_start", "recipe_end"}
     )
-    assert starts == len(grower.acknowledged), "something is there that nobody was told of"
+    assert starts == len(grower.acknowledged), "a recipe was stored that was not acknowledged"
 
 
 def settings(proxy: FaultProxy, server: DatabaseServer, prefix: str) -> tuple[str, ...]:
-    """What makes growd keep its points behind the proxy, and send each at once."""
+    """Options with which growd sends each point at once, through the proxy."""
     user, password = server.auth or ("", "")
     login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
     url = proxy.url.replace("://", f"://{login}", 1)

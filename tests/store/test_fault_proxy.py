@@ -1,6 +1,6 @@
-"""Everything that can go wrong between the store and its database, on real sockets, before a real database.
+"""Faults of the line between the store and a real database, on real sockets.
 
-What was acknowledged is stored, once and in order, and nobody is told that all is well while it is not.
+Acknowledged points are stored once and in order, and failures are shown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FILES = Path(__file__).parents[2] / "couchdb"
 REQUESTS = 300
-TIMEOUT_S = 0.5  # of the client; what is late is later than this
+TIMEOUT_S = 0.5  # of the client; late answers come later
 # Each of the delays costs the timeout, so there are fewer of them.
 OFTEN = [*fault_proxy.CUTS, *fault_proxy.ANSWERS, *fault_proxy.UNWELL]
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.timeout(180)
 
 
 class Store:
-    """An outbox that is shipped through a proxy, and what was made and acknowledged."""
+    """An outbox whose points go through a proxy, and a ledger of its points."""
 
     def __init__(self, outbox: Outbox, proxy: FaultProxy, couch: Couch, names: Databases) -> None:
         self.outbox = outbox
@@ -60,7 +60,7 @@ class Store:
         proxy.watch = self._watch
 
     def shipper_with(self, prepare: Callable[[], Any] | None) -> Shipper:
-        """A new one, to whom nothing has happened yet."""
+        """A new shipper."""
         self._fault = fault_proxy.served.__name__
         self.shipper = Shipper(
             self.couch,
@@ -95,14 +95,14 @@ class Store:
             await self.proxy.until(seen + 1)
 
     async def ship_all(self) -> None:
-        """Without faults, and after `run`, which may have ended before it could tell of the last one."""
+        """Check the database, without faults and after `run`."""
         self.proxy.calm()
         self._fault = fault_proxy.served.__name__
         while await self.shipper.drain(fault_proxy.PATIENCE_S):
             pass
 
     def _watch(self, fault: str, exchange: Exchange) -> None:
-        """Whether what went wrong with the last batch is told when the next one comes."""
+        """Whether the fault of the last batch is shown when the next one comes."""
         if not exchange.path.endswith("/_bulk_docs"):
             return
         if self._fault not in fault_proxy.HARMLESS and self.shipper.fault is None:
@@ -125,7 +125,7 @@ async def client(database_server: DatabaseServer) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def names(client: Client) -> AsyncIterator[Databases]:
-    """Names that no other test uses; what was made under them goes at the end."""
+    """Names that no other test uses; their databases are deleted at the end."""
     prefix = f"faults_{secrets.token_hex(6)}"
     names = Databases.prefixed(f"{prefix}_")
     yield names
@@ -148,7 +148,7 @@ async def store(
 
 
 async def make_with_one_shard(client: Client, database: str) -> None:
-    """Only there is an order of all its documents."""
+    """Only a database with one shard has an order of all documents."""
     assert (await client("PUT", f"/{database}", q=1)).status in {201, 202}
 
 
@@ -180,7 +180,7 @@ async def test_any_fault_of_the_line_loses_and_doubles_nothing(
 async def test_a_setup_interrupted_by_a_faulty_line_is_completed(
     tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases
 ):
-    """With starts again and again, and no refusals: where one ends the set-up, points go all the same."""
+    """With repeated starts and without refusals, since points are sent after a refused setup."""
     faults = [*OFTEN * 3, *fault_proxy.DELAYS]
     async with store(tmp_path, database_server, names, faults, seed=5, share=0.15) as rig:
 
@@ -192,7 +192,7 @@ async def test_a_setup_interrupted_by_a_faulty_line_is_completed(
                 await rig.write_through_faults(60 * number)
         assert len(rig.proxy.seen) > 10
         await rig.ship_all()
-        if database_server.is_embedded:  # a CouchDB has made several shards, and tells no order of all
+        if database_server.is_embedded:  # CouchDB has several shards, and no order of all documents
             await rig.check(client)
         server = await rig.couch.server()
     for folder, name in names.names_by_folder().items():
@@ -205,7 +205,7 @@ async def test_a_setup_interrupted_by_a_faulty_line_is_completed(
 async def test_endless_answers_500_lose_nothing(
     tmp_path: Path, database_server: DatabaseServer, client: Client, names: Databases
 ):
-    """A server that answers so to one document while it takes others makes that one suspect."""
+    """If a server answers 500 for one document and stores others, that document is suspect."""
     await make_with_one_shard(client, names.points)
     faults = fault_proxy.status("500 Internal Server Error")
     async with store(tmp_path, database_server, names, faults, seed=11, share=0.75) as rig:
@@ -239,7 +239,7 @@ async def test_a_repeated_answer_is_not_taken_for_the_next_one(
     ):
         assert database.names.recipes == names.recipes
         for name in wanted:
-            with suppress(CouchUnavailableError):  # what is said twice in one breath is no answer
+            with suppress(CouchUnavailableError):  # two answers at once are an error
                 assert (await database.recipe(name))["of"] == name
         proxy.calm()
         assert [(await database.recipe(name))["of"] for name in wanted] == wanted

@@ -1,4 +1,4 @@
-"""How far an index is, from the answers of a CouchDB."""
+"""The progress of an index, from the answers of a CouchDB."""
 
 from __future__ import annotations
 

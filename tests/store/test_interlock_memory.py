@@ -1,4 +1,4 @@
-"""What interlocks remember is there after any damage to one file, and said to be lost where it may be old."""
+"""States of interlocks survive damage to one file, and count as lost if they may be old."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def opened(folder: Path) -> AsyncIterator[InterlockMemory]:
 
 @pytest.fixture
 async def killed(tmp_path: Path) -> Path:
-    """A data folder as a kill leaves it: 1 was there after a clean end, 2 and 3 were saved since."""
+    """A data folder after a kill: state 1 was saved before a clean end, 2 and 3 after it."""
     folder = tmp_path / "running"
     folder.mkdir()
     (folder / LOG_NAME).write_bytes(b"")
@@ -86,7 +86,7 @@ async def test_damage_to_the_store_brings_no_old_state_back(killed: Path, damage
 )
 async def test_without_the_file_a_numbered_state_is_lost(killed: Path, damage: str, reason: str):
     DAMAGES[damage](killed / FILE_NAME)
-    for _ in range(2):  # a start that ends before anything is saved makes nothing sound
+    for _ in range(2):  # a start that saves nothing does not change that
         async with opened(killed) as memory:
             with pytest.raises(ValueError, match=reason):
                 await memory.state(KEY)

@@ -1,4 +1,4 @@
-"""What the recipe runner and the parameters keep: both or nothing, and there after a restart."""
+"""The journal of the recipe runner and the parameters: saved completely or not at all."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_a_recipe_with_half_a_surrogate_pair_is_saved_unchanged(path):
     local = await LocalStore.open(path)
     outbox = await Outbox.open(local, ManualClock())
     journal = journal_of(local, outbox)
-    run = RUN | {"recipe": {"operations": [], "note": "\ud800 é"}}  # the database takes it as an escape
+    run = RUN | {"recipe": {"operations": [], "note": "\ud800 é"}}  # CouchDB accepts it as an escape
     await journal.commit(run, "recipe_start", "lettuce", 5.0, BEGUN)
     assert await journal.load() == run
     await outbox.close()
@@ -153,16 +153,16 @@ async def test_the_place_of_a_run_is_written_with_the_points_and_survives_a_kill
     outbox.add(PointMaker(local.device).make("e", "air_humidity", 1, 1.0))
     await outbox.flush()
     await journal.progress(moved(180))
-    await journal.progress(moved(240))  # no point came since the last one
+    await journal.progress(moved(240))  # no point came since the last note
     await outbox.flush()
     assert await local.state("environment_1/recipe_progress") == row
-    await local.close()  # and nothing else is: the outbox ends as by a kill
+    await local.close()  # the outbox is not closed, as after a kill
 
     local = await LocalStore.open(path)
     again = await Outbox.open(local, ManualClock())
     journal = journal_of(local, again)
     assert await journal.load() == moved(240)
-    await journal.progress(moved(300) | {"paused": 305.0})  # what was noted before does not count any more
+    await journal.progress(moved(300) | {"paused": 305.0})  # replaces the note
     assert await journal_of(local, again).load() == moved(300) | {"paused": 305.0}
     await again.close()
     await outbox.close()

@@ -1,4 +1,4 @@
-"""`kill -9` of the store, of the database, and of both, at any moment: what was acknowledged is stored, once.
+"""`kill -9` of the store, the database, or both, at any moment: acknowledged points are stored, once.
 
 The moments are drawn with a seed. What a life is in the midst of then differs from run to run, as the machine
 has it; what must be true afterwards does not.
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.timeout(240)
 
 
 async def check(stored: Lives, client: Client, database: str) -> None:
-    """The ledger against the database, all of it."""
+    """Compare the ledger with the whole database."""
     answer = await client("GET", f"/{database}/_changes", include_docs=True)
     assert answer.status == 200
     stored.ledger.check(answer.json["results"])
@@ -43,7 +43,7 @@ async def check(stored: Lives, client: Client, database: str) -> None:
 
 @asynccontextmanager
 async def own_databases(client: Client) -> AsyncIterator[tuple[str, ...]]:
-    """Names that no other test uses. The points' is there, with one shard: only there is an order of all."""
+    """Names that no other test uses. The database of points has one shard, and thus an order."""
     prefix = f"kill_{secrets.token_hex(6)}"
     names = tuple(Databases.prefixed(f"{prefix}_").names_by_folder().values())
     answer = await client("PUT", f"/{names[0]}", q=1)
@@ -118,7 +118,7 @@ async def test_both_killed_at_any_moment_lose_nothing_and_store_nothing_twice(
 
 
 def embedding(folder: Path, server: DatabaseServer) -> Job:
-    """A life with an embedded database of its own, in a folder of its own."""
+    """A life with its own folder and embedded database."""
     if not server.is_embedded:
         pytest.skip("the CouchDB of these tests belongs to somebody else: only the embedded one is killed")
     node = shutil.which("node")
@@ -127,7 +127,7 @@ def embedding(folder: Path, server: DatabaseServer) -> Job:
 
 
 async def until_a_moment_of_the_database(stores: Lives, moments: random.Random) -> None:
-    """Of one that was just begun: while it starts, or when it has been up for a while."""
+    """Wait for a moment of a new life: during its start, or some time after it."""
     await stores.until("node")
     if moments.random() < 0.4:
         await stores.listen(moments.uniform(0, 0.3))
@@ -146,7 +146,7 @@ async def end_and_check(stores: Lives, job: Job) -> None:
 
 
 async def kill_at_a_moment(stores: Lives, moments: random.Random) -> None:
-    """While it opens its files, or when it has promised some."""
+    """Kill it while it opens its files, or after some acknowledgements."""
     if moments.random() < 0.2:
         await stores.listen(moments.uniform(0, 0.03))
     else:

@@ -1,4 +1,4 @@
-"""The local file: what was promised is on the disk, and what can't be used is said."""
+"""growd.sqlite3: writes are on the disk when they return, and unusable files are reported."""
 
 from __future__ import annotations
 

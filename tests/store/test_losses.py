@@ -1,4 +1,4 @@
-"""Points that are dropped for want of room: counted over restarts, and recorded as events."""
+"""Dropped points are counted over restarts and recorded as events."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Rig:
         self.clock = clock
 
     async def lose(self, number: int) -> None:
-        """Add so many points more than there is room for in memory, none of which can be thinned."""
+        """Add `number` points more than the memory has room for; none can be thinned."""
         for _ in range(number + BUFFER - self.outbox.unsaved):
             self.outbox.add(MAKER.make("e", "restart", "again", 1.0, category="event"))
         await self.until_saved()
 
     async def until_saved(self) -> None:
-        """Until it waits for the time of the next event."""
+        """Wait until it sleeps until the next event."""
         await self.clock.until(lambda: any(not wake.done() for *_, wake in self.clock._sleepers))
 
 

@@ -1,4 +1,4 @@
-"""The outbox: order kept, nothing lost, memory and file bounded."""
+"""The outbox keeps the order, loses nothing, and bounds memory and file."""
 
 from __future__ import annotations
 
@@ -90,20 +90,20 @@ async def values(outbox: Outbox, limit: int = 100_000) -> list[Any]:
 
 
 def in_log(path: Path) -> list[Any]:
-    """What another process finds in the log now."""
+    """The points that another process finds in the log."""
     file = BlockFile.open(path.with_name(LOG_NAME), 0)
     with closing(file):
         return [point.value for point in PointLog(file).recovered.values()]
 
 
 def in_file(path: Path) -> list[Any]:
-    """Likewise, in the local file."""
+    """The points that another process finds in growd.sqlite3."""
     with closing(sqlite3.connect(path)) as file:
         return [point.value for _, point in point_tables.oldest(file, 1_000_000)]
 
 
 async def set_query_only(local: LocalStore, state: str) -> None:
-    """The real error of a real file: no statement may write any more."""
+    """Let every write of growd.sqlite3 fail with a real error of SQLite."""
     await local.read(lambda file: file.execute(f"PRAGMA query_only = {state}"))
 
 
@@ -116,7 +116,7 @@ async def test_points_come_out_in_the_order_they_went_in_and_stay_until_marked(o
     await outbox.mark_delivered([batch[0], batch[2]])
     assert await values(outbox) == [3, 1, 2]
     assert (outbox.undelivered, outbox.sendable, outbox.unsaved) == (3, 3, 0)
-    await outbox.mark_delivered([batch[0]])  # once more, as after an answer that got lost
+    await outbox.mark_delivered([batch[0]])  # again, as after a lost answer
     assert outbox.undelivered == 3
 
 
@@ -175,10 +175,10 @@ async def test_after_a_crash_only_points_that_no_frame_released_are_sent_again(p
         for value in range(10):
             await add_durably(outbox, [point(value)])
         await outbox.mark_delivered(await outbox.next_batch(4))
-        await add_durably(outbox, [point(10)])  # its frame says that four may go
+        await add_durably(outbox, [point(10)])  # its frame releases four
         await outbox.mark_delivered(await outbox.next_batch(3))
         assert await asyncio.to_thread(in_log, path) == list(range(4, 11))
-        blocks.error = errno.EIO  # nor does closing say more
+        blocks.error = errno.EIO  # closing releases no more
     blocks.error = None
     async with opened_at(path, clock) as outbox:
         assert await values(outbox) == list(range(4, 11))
@@ -189,7 +189,7 @@ async def test_a_crash_after_a_move_doubles_no_point(path, small_log, blocks):
     async with opened_at(path, clock) as outbox:
         for value in range(15):
             await add_durably(outbox, [point(value)])
-        outbox._append_released = lambda: asyncio.sleep(0)  # the power goes before
+        outbox._append_released = lambda: asyncio.sleep(0)  # a power cut comes before
         await add_durably(outbox, [point(15)])
         assert await asyncio.to_thread(in_file, path) == list(range(16))
         blocks.error = errno.EIO
@@ -285,7 +285,7 @@ async def test_while_the_disk_fails_points_are_sent_from_memory(local, blocks, c
         assert await values(outbox) == [3]
         await outbox.mark_delivered(batch[3:])
         await clock.advance(3)
-        assert outbox.fault  # nothing was written that would show otherwise
+        assert outbox.fault  # no write has succeeded since
         blocks.error = None
         outbox.add(point(4))
         await clock.advance(2)
@@ -298,7 +298,7 @@ async def test_while_the_disk_fails_points_are_sent_from_memory(local, blocks, c
 
 @contextmanager
 def no_file_grows(size: int) -> Iterator[None]:
-    """A real limit of the kernel, which refuses what is written behind it (setrlimit(2))."""
+    """A limit of the kernel, which refuses writes behind it (setrlimit(2))."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
@@ -368,7 +368,7 @@ async def test_delivered_points_make_room_in_memory(local, blocks):
 
 
 async def test_a_point_thinned_in_memory_while_it_is_sent_is_counted_once(local, blocks):
-    """Or the count would say that fewer wait than do, and nobody would look for the last of them."""
+    """Otherwise the count would be too small, and the last points would not be sent."""
     async with opened(local, ManualClock(), buffer=20) as outbox:
         blocks.error = errno.EIO
         with pytest.raises(LocalStoreError):
@@ -528,7 +528,7 @@ async def add_many(outbox: Outbox, number: int) -> None:
 
 
 async def test_deleting_a_row_twice_deletes_no_newer_point(outbox):
-    """Two that tell the file of the same rows, and a point between them, all in one commit."""
+    """Two deletions of the same row, and a new point between them, in one commit."""
     await outbox.add_with(point(1), lambda _: None)
     sent = await outbox.next_batch(10)
     await asyncio.gather(
@@ -554,7 +554,7 @@ async def test_deleting_a_row_from_before_the_start_twice_deletes_no_newer_point
 
 
 def season(number: int) -> Iterator[DataPoint]:
-    """Two series with extremes and ends of their own, and what must not go."""
+    """Two series, and points that must stay."""
     for at in range(number):
         value = at * 7919 % 1000 + (5000 if at == number // 3 else 0)
         yield point(value, 1e9 + at, "air_temperature")
@@ -621,7 +621,7 @@ async def test_an_unreadable_row_does_not_stop_thinning(local, monkeypatch):
 
 
 async def test_thinning_for_hours_does_not_trip_the_watchdog(local, monkeypatch):
-    """As that of a season on a slow card, which begins anew with each start."""
+    """Like the points of a season on a slow card."""
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     now, thin, stuck = [0.0], point_tables.thin, []
     clock, liveness = ManualClock(), Liveness(monotonic=lambda: now[0])
@@ -696,7 +696,7 @@ async def test_delivering_a_dropped_row_deletes_no_newer_point(local, monkeypatc
 
 
 async def test_a_row_thinned_while_it_is_sent_is_counted_once(local, monkeypatch):
-    """Or the count would say that nothing is left in the file while there is, and nobody would look."""
+    """Otherwise the count would be 0 with rows left, and they would not be sent."""
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)
     async with opened(local, ManualClock(), buffer=10_000, budget=0.2) as outbox:
         await add_durably(outbox, [point(value, 1e9 + value) for value in range(1500)])

@@ -1,4 +1,4 @@
-"""A view read page by page: every row once, in order, whatever the sizes and the keys."""
+"""A view read page by page: every row once and in order, for any sizes and keys."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def answer(rows):
 
 
 def told(query):
-    """A query string taken apart: the first of each parameter."""
+    """The first value of each parameter of a query string."""
     return {name: values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
 
 
 def page(rows, query, *, descending):
-    """What a database answers; keys are numbers."""
+    """The answer of a database; keys are numbers."""
     asked = told(query)
     if "startkey" in asked:
         place = (json.loads(asked["startkey"]), asked["startkey_docid"])
@@ -44,7 +44,7 @@ def page(rows, query, *, descending):
 
 
 def read(rows, selection, after=None):
-    """All rows that the pages find, and how many pages there were."""
+    """All rows, and the number of pages."""
     way = ViewPages(selection, after)
     found = []
     number = 0

@@ -1,4 +1,4 @@
-"""The log of new points: what was acknowledged and not released comes back, in order, whatever happens."""
+"""The log of new points: acknowledged points that were not released are recovered, in order."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def texts(made: list[DataPoint]) -> list[str]:
 
 
 class FakeBlocks:
-    """Blocks in memory; a write may fail, as that of a disk does, before, in or after it."""
+    """Blocks in memory; a write may fail before, during or after it."""
 
     def __init__(self, blocks: int, block: int) -> None:
         self.size = blocks * block
         self.block = block
         self.content = bytearray(self.size)
-        self.fails_after: int | None = None  # blocks that are written all the same
+        self.fails_after: int | None = None  # blocks that are written before the error
         self.is_closed = False
         self.writes: list[tuple[int, int]] = []
 
@@ -66,7 +66,7 @@ class FakeBlocks:
 
 
 class LogMachine(RuleBasedStateMachine):
-    """A log beside a model of it: what must be there, and what may be because its write failed midway."""
+    """A log and a model: points that must be there, and those that may be after a failed write."""
 
     @initialize(blocks=st.integers(4, 40), block=st.sampled_from([512, 4096]))
     def make(self, blocks: int, block: int) -> None:
@@ -74,7 +74,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log = PointLog(self.blocks)
         self.kept: dict[int, DataPoint] = {}
         self.uncertain: set[str] = set()
-        self.written = 0  # up to here the file knows to be released
+        self.written = 0  # released by the file up to here
         self.released = 0
 
     @rule(number=st.integers(0, 6), text=st.sampled_from(["", "x" * 300, "x" * 2000, "\u2028\r é", "\ud800"]))
@@ -94,7 +94,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(1, 6), blocks=st.integers(0, 12), text=st.sampled_from(["", "x" * 900]))
     def fail(self, number: int, blocks: int, text: str) -> None:
-        """The disk refuses; the same points come again, perhaps with fewer or more of them."""
+        """A write fails."""
         made = points(number, text)
         self.blocks.fails_after = blocks
         last = self.log.last
@@ -108,7 +108,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def move_elsewhere(self) -> None:
-        """All was put elsewhere, as when the log is full: the next points must find room."""
+        """All points move elsewhere, as when the log is full: the next ones must have room."""
         made = points(1)
         self.released = self.log.last
         first = self.log.append(texts(made), None)
@@ -117,7 +117,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def cut(self) -> None:
-        """The power is cut: what the last frames did not release comes back, and nothing else is sure."""
+        """A power cut: points that were not released are recovered."""
         self.reopen_and_check(self.written)
 
     @rule()
@@ -133,7 +133,7 @@ class LogMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.kept)
     @rule(blocks=st.integers(0, 3), number=st.integers(1, 6))
     def tear(self, blocks: int, number: int) -> None:
-        """The power is cut in the middle of a write."""
+        """A power cut during a write."""
         self.fail(number, blocks, "x" * 900)
         self.reopen_and_check(self.written)
 
@@ -146,13 +146,13 @@ class LogMachine(RuleBasedStateMachine):
         certain = [point for point in found if point.id not in self.uncertain]
         assert [point for point in certain if point in wanted] == wanted
         assert set(certain) <= set(self.kept.values())
-        # what was not sure to be there is from now on
+        # recovered points are certain from now on
         self.kept = dict(self.log.recovered)
         self.uncertain -= {point.id for point in found}
         self.released = min(self.released, self.log.last)
 
     @invariant()
-    def a_write_never_meets_what_must_be_kept(self) -> None:
+    def no_write_destroys_needed_points(self) -> None:
         if not hasattr(self, "log"):
             return
         again = PointLog(self.blocks)
@@ -236,7 +236,7 @@ def test_a_full_log_can_be_emptied():
     (new,) = points(1)
     assert log.append(texts([new]), None) == 8
     assert PointLog(blocks).recovered == {8: new}
-    # nor does it fill when a little is released each time
+    # and it does not fill up if a little is released each time
     for released in range(8, 200):
         log.append(texts(points(1)), released)
     assert len(PointLog(blocks).recovered) == 1
@@ -262,11 +262,11 @@ def test_after_a_clean_close_released_points_stay_away():
     assert (again.recovered, again.last) == ({}, 5)
     written = len(blocks.writes)
     again.close(None)
-    assert len(blocks.writes) == written  # there was nothing to say
+    assert len(blocks.writes) == written  # nothing was written
 
 
 def test_a_failed_write_that_reached_the_disk_is_not_the_newest_frame():
-    """The disk refused it, other points went to the start of the file instead, and then the power went."""
+    """The write fails, other points go to the start of the file, and then the power is cut."""
     blocks = FakeBlocks(16, 512)
     log = PointLog(blocks)
     for released in range(14):
@@ -320,7 +320,7 @@ def test_the_file_has_its_full_size_from_the_start(path):
 
 @pytest.mark.parametrize("cut", [8192, 8192 - 1000])
 def test_a_file_of_another_size_is_read(path, cut):
-    """It was made by a growd whose log was larger or smaller, or the disk was full when it was made."""
+    """Another growd had a larger or smaller log, or the disk was full when it was made."""
     made = filled(path, 8192, 5)
     assert recovered(path, 65536) == made
     assert path.stat().st_size == 65536
@@ -352,7 +352,7 @@ def test_a_file_system_without_direct_writes_works(path, monkeypatch, refused):
     monkeypatch.setattr(os, "preadv", read)
     made = filled(path, 8192, 5)
     assert recovered(path, 8192) == made
-    assert opened[max(opened)] & os.O_DSYNC  # each write is on the disk when it returns, in either way
+    assert opened[max(opened)] & os.O_DSYNC  # writes are synced in both cases
 
 
 def test_a_card_with_large_sectors_gets_whole_sectors(path, monkeypatch):
@@ -391,8 +391,8 @@ def test_short_writes_are_continued_when_the_file_is_made(path, monkeypatch):
     assert path.read_bytes() == bytes(40960)
 
 
-def as_json_has_it(text: str) -> str:
-    """Two halves of a surrogate pair side by side are one character there."""
+def joined_pairs(text: str) -> str:
+    """Join adjacent halves of surrogate pairs, as JSON does."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
@@ -402,7 +402,7 @@ VALUES = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.booleans(),
     st.none(),
-    st.text(ODD, max_size=30).map(as_json_has_it),
+    st.text(ODD, max_size=30).map(joined_pairs),
 )
 
 

@@ -1,4 +1,4 @@
-"""The power goes at any moment of a real run: what was promised before is there after, once."""
+"""A power cut at any moment of a real run: acknowledged writes are there afterwards, once."""
 
 from __future__ import annotations
 

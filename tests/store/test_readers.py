@@ -1,4 +1,4 @@
-"""Points wait so that the card is spared, and who reads them finds them in the database all the same."""
+"""Points wait for a batch to spare the card, and clients that read still find them in the database."""
 
 from __future__ import annotations
 

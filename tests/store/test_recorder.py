@@ -1,4 +1,4 @@
-"""The recorder: which messages on the bus become data points, and what is in them."""
+"""The recorder: which messages become points, and with which fields."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Rig:
         await self.clock.settle()
 
     async def post(self, topic: str, value: Any) -> str:
-        """As a client does; what the answer says besides."""
+        """Publish as a client; the hint in the answer."""
         message = self.client.publish_arguments(topic, [value])
         return await self.bus.topics.get(topic).answer(message, "anna")
 

@@ -1,4 +1,4 @@
-"""The `recipe_run` document of a run: in the database whatever happens between, as it was kept last."""
+"""The `recipe_run` document of a run reaches the database in its last saved version."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def couch(database_server: DatabaseServer) -> AsyncIterator[Couch]:
 
 
 class Rig:
-    """A journal in a file of its own, and what brings its documents into a database of its own."""
+    """A journal with its own file, and the writer of its documents with its own database."""
 
     def __init__(self, couch: Couch, local: LocalStore, names: Databases) -> None:
         self.couch, self.local, self.names = couch, local, names
@@ -78,7 +78,7 @@ class Rig:
 
     async def brought(self) -> None:
         async with asyncio.timeout(20):
-            while await self.waiting():  # noqa: ASYNC110  the file tells nobody
+            while await self.waiting():  # noqa: ASYNC110  the file has no event
                 await asyncio.sleep(0)
 
     async def stored(self):
@@ -120,7 +120,7 @@ async def test_a_document_waits_for_the_database_over_a_restart(rig):
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
         await rig.journal.commit(None, "recipe_end", "lettuce", 70.0, ENDED)
         await rig.clock.until(lambda: rig.prepared > 0)
-        assert await rig.waiting() == 1  # the end took the place of the start
+        assert await rig.waiting() == 1  # the end replaced the start
     rig.is_away = False
     async with rig.on():
         await rig.brought()
@@ -139,13 +139,13 @@ async def test_it_tries_again_after_a_delay_that_grows(rig, caplog):
             await rig.clock.advance(1)
             await rig.clock.until(lambda tries=tries: rig.prepared == tries)
         rig.is_away = False
-        rig.documents.look_now()  # the database says that it is there again
+        rig.documents.look_now()  # the database is up again
         await rig.brought()
     assert len([record for record in caplog.records if "waits for the database" in record.message]) == 1
 
 
 async def test_a_missing_local_file_is_retried(rig):
-    """As in the midst of an update."""
+    """As during an update."""
     rig.is_away, rig.fault = True, DesignFileError("map.js can't be read")
     async with rig.on():
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
@@ -161,7 +161,7 @@ async def test_a_document_written_before_a_kill_is_not_written_twice(rig):
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
         await rig.brought()
         revision = (await rig.stored())["_rev"]
-        # as if killed between the database's answer and its own note of it
+        # as after a kill between the answer and the deletion of the row
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
         await rig.brought()
         assert (await rig.stored())["_rev"] == revision
@@ -175,7 +175,7 @@ async def test_a_document_changed_by_another_client_is_replaced(rig, monkeypatch
 
         async def overtaken(database, document):
             monkeypatch.setattr(rig.couch, "put", put)
-            await put(database, document | {"note": "of somebody else"})
+            await put(database, document | {"note": "of another client"})
             return await put(database, document)
 
         monkeypatch.setattr(rig.couch, "put", overtaken)
@@ -193,7 +193,7 @@ async def test_a_refused_document_blocks_no_other(rig):
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, bad)
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
         async with asyncio.timeout(20):
-            while await rig.waiting() > 1:  # noqa: ASYNC110  the file tells nobody
+            while await rig.waiting() > 1:  # noqa: ASYNC110  the file has no event
                 await asyncio.sleep(0)
         assert await rig.stored() is not None
 

@@ -1,4 +1,4 @@
-"""The shipper against a server that misbehaves: nothing lost, nothing twice, order kept."""
+"""The shipper with a faulty server: points are stored once and in order, and none is lost."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ async def test_a_transient_refusal_is_retried(rig):
         await rig.clock.until(lambda: shipper.fault is not None)
         rig.server.refuse = {}
         await rig.until_shipped(shipper)
-    assert not shipper._transient  # forgotten, or months of it would fill the memory
+    assert not shipper._transient  # removed, or it would grow for months
     assert rig.written() == [0, 2, 3, 1]
     assert await rig.outbox.rejected() == []
 
@@ -195,7 +195,7 @@ async def test_a_document_that_never_passes_while_others_do_is_rejected(rig):
     await add_durably(rig.outbox, points(range(2)))
     shipper = rig.shipper()
     async with in_tasks(shipper):
-        for value in range(2, 4):  # the fault is over with the third, at once
+        for value in range(2, 4):  # the third try succeeds
             await rig.clock.until(lambda: shipper.fault is not None)
             await add_durably(rig.outbox, points(range(value, value + 1)))
             await rig.clock.until(lambda value=value: len(rig.server.writes) == value)
@@ -256,7 +256,7 @@ async def test_a_missing_database_is_prepared_again(rig):
     rig.server.script.extend([status(503), serve, serve, status(404, "not_found")])
     await add_durably(rig.outbox, points(range(20)))
     await rig.ship_all(rig.shipper(prepare=prepare, max_batch=10))
-    # the first try failed, the second stood before the first batch, the third after the answer 404
+    # one failed, one came before the first batch, one after the answer 404
     assert prepared == [0, 0, 2]
     assert rig.written() == list(range(20))
 
@@ -272,7 +272,7 @@ async def test_an_account_that_may_only_write_points_is_enough(rig, caplog):
 
 
 def mixed(values: range) -> list[DataPoint]:
-    """A measured point and a command of each value; of the commands the value is above 1000."""
+    """A measured point and a command of each value; values of commands are above 1000."""
     return [
         made
         for point in points(values)
@@ -312,7 +312,7 @@ async def test_an_account_that_may_not_write_events_loses_and_delays_no_point(ri
     shipper = rig.shipper(prepare=prepare)
     async with in_tasks(shipper):
         await rig.clock.until(lambda: rig.written() == [0, 1])
-        await add_durably(rig.outbox, points(range(2, 4)))  # with the commands of before
+        await add_durably(rig.outbox, points(range(2, 4)))  # with the earlier commands
         await rig.until_shipped(shipper)
     assert rig.written() == [0, 1, 2, 3]
     aside = await rig.outbox.rejected()
@@ -380,7 +380,7 @@ async def test_a_fault_of_the_local_file_is_made_up_for(rig):
     await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
     shipper = rig.shipper()
     async with in_tasks(shipper):
-        await rig.until_shipped(shipper)  # though they can't be taken out of the file
+        await rig.until_shipped(shipper)  # although their rows can't be deleted
         await rig.clock.until(lambda: "readonly" in (rig.outbox.file_fault or ""))
         await add_durably(rig.outbox, points(range(3, 5)))
         shipper.ship_now()
@@ -412,7 +412,7 @@ async def test_a_rejection_that_can_not_be_written_blocks_no_other(rig):
 
 
 async def test_a_rejection_that_can_not_be_written_causes_no_busy_loop(rig, monkeypatch):
-    """It is nothing to ship: whoever takes it for that goes round without end, and nobody else comes on."""
+    """It can't be sent; counting it as sendable would make the loop spin."""
     rig.server.refuse = {value: {"error": "forbidden", "reason": "no"} for value in range(3)}
     await add_durably(rig.outbox, points(range(3)))
     local, usual, looks = rig.outbox._local, rig.outbox.next_batch, []
@@ -446,7 +446,7 @@ class Time:
 async def test_long_outages_and_idle_times_do_not_trip_the_watchdog(rig):
     time = Time()
     liveness = Liveness(monotonic=time)
-    rig.couch = Couch(rig.session, "http://127.0.0.1:1")  # nobody listens there
+    rig.couch = Couch(rig.session, "http://127.0.0.1:1")  # a closed port
     shipper = rig.shipper(liveness=liveness)
     async with in_tasks(shipper):
         await rig.clock.until(lambda: shipper._is_resting)

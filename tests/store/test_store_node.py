@@ -1,4 +1,4 @@
-"""The node `store`, `growd db rejected` and the store's part of `growd status`, asked of a real daemon."""
+"""The node `store`, `growd db rejected`, and the store in `growd status`, with a real daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thinning keeps what a person would look for: the ends and extremes of each series, and all that is rare."""
+"""Thinning keeps the ends and extremes of each series, and all rare points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A data folder of an older growd: this one reads it, in the formats that were written then."""
+"""The data folder of an older growd, in the formats that it wrote, can be read."""
 
 from __future__ import annotations
 
