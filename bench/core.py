@@ -15,7 +15,7 @@ from typing import Any
 from serving import ended, on_beat
 
 from growd.api.front_door import FrontDoor
-from growd.api.rest import Api, Limits
+from growd.api.operations import Api, Limits
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64
 from growd.bus.params import Parameters

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from serving import ended, on_beat
 
 from growd.api.front_door import FrontDoor
-from growd.api.rest import Api
+from growd.api.operations import Api
 from growd.bus import Bus
 from growd.bus.fields import Field, Kind
 from growd.bus.params import Parameters

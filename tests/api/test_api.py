@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from growd.api.rest import Limits
+from growd.api.operations import Limits
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import FLOAT64, Quality
 from support.daemon import CALIBRATE, CO2, LIGHT, POSITION, START, STOP, TOPICS, serving

@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from growd.api.operations import Limits
 from growd.api.requests import _decoded as decoded
-from growd.api.rest import Limits
 from growd.bus.parameter_rules import MAX_PARAMETERS
 from support.daemon import CALIBRATE, CO2, LIGHT, POSITION, START, STOP, serving
 from support.raw_http import raw_client

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growd.api.openapi import field_schema
-from growd.api.rest import OPERATIONS
+from growd.api.operations import OPERATIONS
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import FLOAT64, MESSAGE_TYPES

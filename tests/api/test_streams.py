@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from growd.api.rest import Limits
+from growd.api.operations import Limits
 from growd.api.stream_formats import document as encode
 from growd.api.stream_formats import negotiate
 from growd.api.streams import AT_ONCE

@@ -15,7 +15,7 @@ from yarl import URL
 
 from growd.access.origins import OriginGuard, WebPolicy
 from growd.api.front_door import FrontDoor
-from growd.api.rest import Api, Limits
+from growd.api.operations import Api, Limits
 from growd.bus import Bus
 from growd.bus.errors import NotKeptError
 from growd.bus.fields import Field, Kind

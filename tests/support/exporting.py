@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from growd.access.origins import OriginGuard, WebPolicy
 from growd.api.front_door import FrontDoor
-from growd.api.rest import Api
+from growd.api.operations import Api
 from growd.bus import Bus
 from growd.bus.params import Parameters
 from growd.proxy.csv_export import Exports

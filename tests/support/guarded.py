@@ -14,7 +14,7 @@ import aiohttp
 from yarl import URL
 
 from growd.api.front_door import FrontDoor
-from growd.api.rest import Api
+from growd.api.operations import Api
 from growd.bus import Bus
 from growd.bus.params import Parameters
 from growd.config import Access, Config, Couchdb, Http

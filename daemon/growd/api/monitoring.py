@@ -12,7 +12,7 @@ from growd.status.summary import health, readiness
 
 if TYPE_CHECKING:
     from growd.api.front_door import FrontDoor
-    from growd.api.rest import Api
+    from growd.api.operations import Api
     from growd.status.model import Status
     from growd.status.status_node import StatusNode
 

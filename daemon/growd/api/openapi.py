@@ -15,7 +15,7 @@ from growd.bus.names import MAX_NAME, PATTERN
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from growd.api.operations import Body, Operation
+    from growd.api.operation import Body, Operation
     from growd.bus.nodes import Bus
     from growd.bus.services import Service
     from growd.bus.topics import Topic

@@ -1,79 +1,435 @@
-"""What a call of the API is: the form in which `api.py` declares each, and `openapi.py` describes it."""
+"""The REST API 0.0.1: parameters, services, topics and nodes over HTTP.
+
+`OPERATIONS` declares every call once. Routing, the checks of bodies, the 405 answers and the OpenAPI document
+all come from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import asyncio
+import logging
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
 
-from aiohttp import web
+import msgspec
 
-from growd.bus.errors import InvalidArgumentsError, shown
-from growd.server.errors import ApiError
+from growd.api.openapi import document, secured
+from growd.api.operation import Body, Call, Operation
+from growd.api.reference_page import ApiIndex
+from growd.api.requests import BodyReader, decode_name
+from growd.api.streams import Streams
+from growd.bus.errors import BusError, InvalidValueError, shown
+from growd.bus.fields import Field, Kind
+from growd.server.client_limits import Clients
+from growd.server.client_request import address_of, client_of
+from growd.server.errors import ApiError, error_fields
+from growd.server.json_answer import JsonAnswer, json_answer
 
 if TYPE_CHECKING:
-    from growd.bus.fields import Field
+    from collections.abc import Awaitable, Callable, Iterable
 
-_JSON_TYPES: Final[dict[type[Any], str]] = {list: "array", dict: "object"}
+    from aiohttp import web
 
+    from growd.access.authorization import Authorization
+    from growd.bus.messages import Message
+    from growd.bus.nodes import Bus, Node
+    from growd.bus.services import Service
 
-class Call(NamedTuple):
-    """One request, read and checked."""
+    Page = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
-    request: web.BaseRequest
-    name: str
-    query: dict[str, Any]
-    body: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """What body an operation takes: JSON types, and the members of an object if they are fixed."""
-
-    types: tuple[type[Any], ...]
-    members: tuple[Field, ...] = ()
-    required: bool = True
-    doc: str = ""
-
-    def check(self, value: Any) -> Any:
-        if value is None and not self.required:
-            return None
-        if not isinstance(value, self.types):
-            wanted = " or ".join(f"an {kind}" for kind in self.json_types())
-            said = "it is empty or null" if value is None else f"it is {shown(value)}"
-            raise ApiError(400, "invalid_body", f"the body must be {wanted}, but {said}")
-        return self._checked_members(value) if self.members else value
-
-    def json_types(self) -> list[str]:
-        """The types allowed, as JSON Schema names them."""
-        return [_JSON_TYPES[kind] for kind in self.types]
-
-    def _checked_members(self, value: Any) -> dict[str, Any]:
-        known = [field.name for field in self.members]
-        for name in value:
-            if name not in known:
-                raise InvalidArgumentsError(
-                    f"the body has an unknown field {shown(name)}; known: {', '.join(known)}"
-                )
-        for field in self.members:
-            if field.name not in value:
-                raise InvalidArgumentsError(f"the body lacks the field {shown(field.name)}")
-        return {field.name: field.check(value[field.name]) for field in self.members}
-
-
-Handler = Callable[[Any, Call], Awaitable[web.StreamResponse]]  # a method of the API, not yet bound
+VERSION: Final = "0.0.1"
+_FLAGS: Final = {"": True, "true": True, "false": False}  # "?generic" is "?generic=true"
+_POSTED: Final = {"message": "Posted message to topic"}
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """One row of the specification."""
+class Limits:
+    """What one client may ask of the API."""
 
-    method: str
-    resource: str  # the first path segment
-    kind: str  # what the rest of the path names: "param", "topic" ...; empty if there is none
-    summary: str
-    handler: Handler
-    body: Body | None = None
-    query: tuple[Field, ...] = ()
-    answer: str = "object"  # the schema of the 200 answer, by its name in openapi.py
-    refusals: tuple[int, ...] = ()
+    body_bytes: int = 131_072
+    streams: int = 1_000
+    stream_queue: int = 64
+    heartbeat_s: float = 15.0
+    topic_data_s: float = 10.0  # the longest `timeout` of topic_data, and its default
+    body_stall_s: float = 30.0  # how long a client may take for the next byte of a body
+    body_whole_s: float = 60.0  # and for all of it
+
+
+def _data(message: Message) -> web.StreamResponse:
+    return json_answer(
+        {"result": message.value, "time": message.time, "quality": message.quality, "node": message.node}
+    )
+
+
+class Api:
+    """Answers the requests beneath `root`, "/_svc", from the bus; the API is beneath `prefix`.
+
+    `access` judges requests; without it everybody who reaches growd may do everything.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        node: Node,
+        root: str,
+        limits: Limits | None = None,
+        *,
+        clients: Clients | None = None,
+        access: Authorization | None = None,
+    ) -> None:
+        self.bus = bus
+        self.node = node
+        self.limits = limits or Limits()
+        self.operations = _operations(self.limits)
+        self.routes = _routes(self.operations)
+        self.clients = clients or Clients()
+        self.root = root
+        self.prefix = f"{root}/api/{VERSION}"
+        self.bodies = BodyReader(self.limits.body_bytes, self.limits.body_stall_s, self.limits.body_whole_s)
+        self.streams = Streams(
+            node,
+            limit=self.limits.streams,
+            queue=self.limits.stream_queue,
+            heartbeat_s=self.limits.heartbeat_s,
+            clients=self.clients,
+        )
+        self.pages: dict[str, Page] = {}
+        """What else is read beneath `root`, by its path; see `reference_page.py` and `monitoring.py`."""
+        ApiIndex(self)
+        self.access = access
+        self._calls: set[asyncio.Task[dict[str, Any]]] = set()
+        self._descriptions: dict[
+            bool, bytes
+        ] = {}  # the OpenAPI document, generic or with this chamber's names
+        self._described = (-1, -1)  # how many changes of topics and services it has seen
+
+    def reconfigure(self, limits: Limits) -> None:
+        """Go by other limits from the next request on."""
+        self.limits = limits
+        self.operations = _operations(limits)
+        self.routes = _routes(self.operations)
+        self._described = (-1, -1)
+        self.bodies.limit = limits.body_bytes
+        self.streams.reconfigure(limits.streams, limits.stream_queue, limits.heartbeat_s)
+
+    async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
+        """Answer a request whose path (raw) lies at or beneath `root`. Every refusal has the one form."""
+        try:
+            if self.access is not None:
+                await self.access.admit(request, path)
+            response = await self._dispatch(request, path, query)
+        except ApiError as error:
+            response = error.response()
+        except BusError as error:
+            refusal = ApiError.from_bus(error)
+            if refusal.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+                _log.error("%s %s: %s", request.method, path, error)
+            response = refusal.response()
+        except Exception:  # the last guard: whatever it is, the client gets the one form
+            if request.writer.output_size:
+                raise  # an answer has begun, in the midst of which no other can be given
+            _log.exception("%s %s failed", request.method, path)
+            response = ApiError(
+                500, "internal_error", "growd failed at this request; its log says why"
+            ).response()
+        if self.access is not None:
+            response = self.access.finish(request, path, response)
+        if "Expect" in request.headers and not request.content.at_eof():
+            response.force_close()  # a body may follow or not (RFC 9110, section 10.1.1)
+        return response
+
+    def end_streams(self) -> None:
+        """End all streams, and open no more."""
+        self.streams.close()
+
+    async def close(self) -> None:
+        """End what is still under way; requests have ended before."""
+        for call in self._calls:
+            call.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls)
+        if self.access is not None:
+            await self.access.close()
+
+    async def _dispatch(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
+        page = self.pages.get(path)
+        if page is not None:
+            if request.method not in {"GET", "HEAD"}:
+                raise _not_allowed(request.method, ("GET", "HEAD"))
+            return await page(request)
+        resource, raw_name = self._locate(path)
+        operations = self.routes.get((resource, bool(raw_name)))
+        if operations is None:
+            raise self._no_such_path(path)
+        operation = operations.get(request.method)
+        if operation is None:
+            raise _not_allowed(request.method, operations)
+        name = _own_name(operation.kind, decode_name(raw_name)) if raw_name else ""
+        values = _read_query(operation, query)
+        if operation.body is None:
+            return await operation.handler(self, Call(request, name, values, None))
+        given = await self.bodies.read(request)
+        try:
+            body = operation.body.check(given.value)
+            return await operation.handler(self, Call(request, name, values, body))
+        finally:
+            self.bodies.release(given)
+
+    def _locate(self, path: str) -> tuple[str, str]:
+        """The resource and the raw name that a path beneath the prefix names."""
+        if not path.startswith(self.prefix + "/"):
+            raise self._no_such_path(path)
+        resource, _, name = path[len(self.prefix) + 1 :].partition("/")
+        return resource, name
+
+    def _no_such_path(self, path: str) -> ApiError:
+        sentence = f"there is nothing at {shown(path)}; {self.prefix}/openapi.json lists what there is"
+        return ApiError(404, "not_found", sentence)
+
+    # parameters
+
+    async def list_parameters(self, call: Call) -> web.StreamResponse:
+        parameters = self.bus.parameters
+        names = parameters.declared_names() if call.query["declared"] else parameters.names()
+        return json_answer({"results": names})
+
+    async def get_parameter(self, call: Call) -> web.StreamResponse:
+        return json_answer({"result": self.bus.parameters.get(call.name)})
+
+    async def set_parameter(self, call: Call) -> web.StreamResponse:
+        kept = await self.bus.parameters.set(call.name, call.body["value"], is_new=call.query["new"])
+        return json_answer({"result": kept})
+
+    async def delete_parameter(self, call: Call) -> web.StreamResponse:
+        return json_answer({"result": await self.bus.parameters.delete(call.name)})
+
+    # services
+
+    async def list_services(self, _: Call) -> web.StreamResponse:
+        return json_answer({"results": self.bus.services.names()})
+
+    async def get_service(self, call: Call) -> web.StreamResponse:
+        service = self.bus.services.get(call.name)
+        return json_answer(
+            {
+                "request_type": service.request_type,
+                "node": service.node,
+                "args": [field.name for field in service.arguments],
+            }
+        )
+
+    async def call_service(self, call: Call) -> web.StreamResponse:
+        service = self.bus.services.get(call.name)
+        if self.access is not None:
+            self.access.require_leave_to_call(call.request, service)
+        answer = await self._whole(service, call.body)
+        if answer["success"]:
+            return json_answer(answer)
+        # a client that looks only at the status must see a refusal
+        return json_answer({**answer, **error_fields("refused", answer["message"])}, status=400)
+
+    async def _whole(self, service: Service, given: Any) -> dict[str, Any]:
+        """Call a service to its end, also when the client goes away meanwhile: none is left half done."""
+        task = asyncio.create_task(service.call(given), name=f"call {service.name}")
+        self._calls.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, call: asyncio.Task[dict[str, Any]]) -> None:
+        self._calls.discard(call)
+        if not call.cancelled():
+            call.exception()  # told to the client, if it is still there
+
+    # topics
+
+    async def list_topics(self, _: Call) -> web.StreamResponse:
+        return json_answer({"results": self.bus.topics.names()})
+
+    async def get_topic(self, call: Call) -> web.StreamResponse:
+        topic = self.bus.topics.get(call.name)
+        return json_answer({"type": topic.type.name, "subs": topic.subscribers, "pubs": topic.publishers})
+
+    async def publish(self, call: Call) -> web.StreamResponse:
+        message = self.node.publish_arguments(call.name, call.body)
+        hint = await self.bus.topics.get(call.name).answer(message, self._who(call.request))
+        return json_answer({**_POSTED, "hint": hint} if hint else _POSTED)
+
+    def _who(self, request: web.BaseRequest) -> str:
+        """The user who asks, else their address, for the record."""
+        user = self.access.user_of(request) if self.access is not None else ""
+        return user or address_of(request)
+
+    async def stream_topic(self, call: Call) -> web.StreamResponse:
+        with self.access.lasting(call.request) if self.access is not None else nullcontext():
+            return await self.streams.serve(call.request, call.name, latest=call.query["latest"])
+
+    async def next_message(self, call: Call) -> web.StreamResponse:
+        if call.query["last"]:
+            return _data(self._last(call.name))
+        limit = call.query["timeout"]
+        with self.streams.subscription(call.name, client_of(call.request)) as subscription:
+            try:
+                async with asyncio.timeout(limit):
+                    message = await subscription.get()
+            except TimeoutError:
+                sentence = f"no message came on the topic {call.name} within {limit:g} s"
+                raise ApiError(404, "no_message", sentence) from None
+        return _data(message)
+
+    def _last(self, name: str) -> Message:
+        topic = self.bus.topics.get(name)
+        if topic.last is None:
+            raise ApiError(404, "no_message", f"no message has come on the topic {topic.name} yet")
+        return topic.last
+
+    # nodes
+
+    async def list_nodes(self, _: Call) -> web.StreamResponse:
+        return json_answer({"results": self.bus.node_names()})
+
+    async def get_node(self, call: Call) -> web.StreamResponse:
+        node = self.bus.find_node(call.name)
+        await node.prepare()
+        return json_answer(node.information())
+
+    def document(self, *, generic: bool = False) -> dict[str, Any]:
+        """The OpenAPI document; a `generic` one has no paths of this chamber's services and topics."""
+        described = document(self.operations, self.prefix, None if generic else self.bus)
+        return described if self.access is None else secured(described)
+
+    async def get_openapi(self, call: Call) -> web.StreamResponse:
+        now = (self.bus.topics.changes, self.bus.services.changes)
+        if self._described != now:
+            self._descriptions, self._described = {}, now
+        generic = call.query["generic"]
+        if generic not in self._descriptions:
+            self._descriptions[generic] = msgspec.json.encode(self.document(generic=generic))
+        return JsonAnswer(self._descriptions[generic])
+
+
+_TIMEOUT: Final = Field("timeout", Kind.FLOAT64, 0, unit="s", default=0.0, doc="wait at most so long")
+OPERATIONS: Final = (
+    Operation(
+        "GET", "param", "", "All parameter names", Api.list_parameters,
+        query=(Field("declared", Kind.BOOL, default=False, doc="those alone that a node has declared"),),
+        answer="names",
+    ),
+    Operation(
+        "GET", "param", "parameter", "The value of a parameter or of a branch", Api.get_parameter,
+        answer="value", refusals=(404,),
+    ),
+    Operation(
+        "POST", "param", "parameter", "Set a parameter, on the disk when this answers", Api.set_parameter,
+        body=Body((dict,), members=(Field("value", Kind.JSON, doc="any JSON value"),)),
+        query=(Field("new", Kind.BOOL, default=False, doc="though no node has declared it"),),
+        answer="value", refusals=(403, 409, 503, 507),
+    ),
+    Operation(
+        "DELETE", "param", "parameter", "Delete a parameter; one of a node gets its default back",
+        Api.delete_parameter, answer="value", refusals=(403, 404, 409, 503),
+    ),
+    Operation("GET", "service", "", "All service names", Api.list_services, answer="names"),
+    Operation(
+        "GET", "service", "service", "What a service is", Api.get_service, answer="service", refusals=(404,)
+    ),
+    Operation(
+        "POST", "service", "service", "Call a service", Api.call_service,
+        body=Body((list, dict), required=False, doc="the arguments in order, or by name, or nothing"),
+        answer="reply", refusals=(404, 503),
+    ),
+    Operation("GET", "topic", "", "All topic names", Api.list_topics, answer="names"),
+    Operation("GET", "topic", "topic", "What a topic is", Api.get_topic, answer="topic", refusals=(404,)),
+    Operation(
+        "POST", "topic", "topic",
+        "Publish a message; a set point, a note or a value by hand is on the disk when this answers",
+        Api.publish,
+        body=Body((list,), doc="the arguments of the message type's constructor, in order"),
+        answer="posted", refusals=(403, 404),
+    ),
+    Operation(
+        "GET", "topic_stream", "topic", "A topic's messages over an open connection", Api.stream_topic,
+        query=(Field("latest", Kind.BOOL, default=True, doc="begin with the last message"),),
+        answer="stream", refusals=(404, 406, 429, 503),
+    ),
+    Operation(
+        "GET", "topic_data", "topic", "The next message of a topic, or its last one", Api.next_message,
+        query=(
+            _TIMEOUT,
+            Field("last", Kind.BOOL, default=False, doc="the last message, at once"),
+        ),
+        answer="data", refusals=(404, 429, 503),
+    ),
+    Operation("GET", "node", "", "All node names", Api.list_nodes, answer="names"),
+    Operation("GET", "node", "node", "What a node does", Api.get_node, answer="node", refusals=(404,)),
+    Operation(
+        "GET", "openapi.json", "", "This document", Api.get_openapi,
+        query=(Field("generic", Kind.BOOL, default=False, doc="without the names of this chamber"),),
+    ),
+)  # fmt: skip
+
+
+def _operations(limits: Limits) -> tuple[Operation, ...]:
+    """The operations, with the bounds that the configuration sets."""
+    timeout = replace(_TIMEOUT, maximum=limits.topic_data_s, default=limits.topic_data_s)
+    return tuple(
+        replace(each, query=tuple(timeout if field is _TIMEOUT else field for field in each.query))
+        for each in OPERATIONS
+    )
+
+
+def _routes(operations: Iterable[Operation]) -> dict[tuple[str, bool], dict[str, Operation]]:
+    """Operations by resource, by whether a name follows, and by method; HEAD goes where GET goes."""
+    routes: dict[tuple[str, bool], dict[str, Operation]] = {}
+    for operation in operations:
+        methods = routes.setdefault((operation.resource, bool(operation.kind)), {})
+        methods[operation.method] = operation
+        if operation.method == "GET" and operation.answer not in {"stream", "data"}:
+            methods["HEAD"] = operation
+    return routes
+
+
+def _not_allowed(method: str, allowed: Iterable[str]) -> ApiError:
+    allow = ", ".join(allowed)
+    sentence = f"{method} is not allowed here; allowed: {allow}"
+    return ApiError(405, "method_not_allowed", sentence, {"Allow": allow})
+
+
+def _own_name(kind: str, name: str) -> str:
+    """Our name for one that the control panel openag_ui uses.
+
+    The topic `environments/<env>/<variable>/<category>` is `<env>/<category>/<variable>` here, the service
+    `environments/<env>/<service>` is `<env>/<service>`.
+    """
+    bare = name.removeprefix("/")
+    if kind not in {"topic", "service"} or not bare.startswith("environments/"):
+        return name
+    parts = bare.split("/")[1:]
+    if kind == "topic" and len(parts) == 3:  # noqa: PLR2004  environment, variable, category
+        environment, variable, category = parts
+        return f"{environment}/{category}/{variable}"
+    return "/".join(parts)
+
+
+def _read_query(operation: Operation, query: str) -> dict[str, Any]:
+    """The query's values by name, checked; unknown ones are let be, as proxies and browsers add their own."""
+    given = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
+    return {
+        field.name: _query_value(field, given[field.name]) if field.name in given else field.default
+        for field in operation.query
+    }
+
+
+def _query_value(field: Field, text: str) -> Any:
+    if field.kind is Kind.BOOL:  # Python writes True, R writes TRUE
+        if (flag := _FLAGS.get(text.lower())) is None:
+            raise InvalidValueError(field.name, "true or false", text)
+        return flag
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        value = text
+    return field.check(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from growd.access.origins import OriginGuard, WebPolicy
 from growd.api.front_door import FrontDoor
 from growd.api.monitoring import MonitoringPages
-from growd.api.rest import Api, Limits
+from growd.api.operations import Api, Limits
 from growd.host.systemd import passed_sockets
 from growd.proxy.csv_export import Exports
 from growd.proxy.flush_before_read import FlushBeforeRead

@@ -14,7 +14,7 @@ from aiohttp import web
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.api.rest import Api
+    from growd.api.operations import Api
 
 _STYLE: Final = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;

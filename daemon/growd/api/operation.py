@@ -1,0 +1,79 @@
+"""What a call of the API is: the form in which `api.py` declares each, and `openapi.py` describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from aiohttp import web
+
+from growd.bus.errors import InvalidArgumentsError, shown
+from growd.server.errors import ApiError
+
+if TYPE_CHECKING:
+    from growd.bus.fields import Field
+
+_JSON_TYPES: Final[dict[type[Any], str]] = {list: "array", dict: "object"}
+
+
+class Call(NamedTuple):
+    """One request, read and checked."""
+
+    request: web.BaseRequest
+    name: str
+    query: dict[str, Any]
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What body an operation takes: JSON types, and the members of an object if they are fixed."""
+
+    types: tuple[type[Any], ...]
+    members: tuple[Field, ...] = ()
+    required: bool = True
+    doc: str = ""
+
+    def check(self, value: Any) -> Any:
+        if value is None and not self.required:
+            return None
+        if not isinstance(value, self.types):
+            wanted = " or ".join(f"an {kind}" for kind in self.json_types())
+            said = "it is empty or null" if value is None else f"it is {shown(value)}"
+            raise ApiError(400, "invalid_body", f"the body must be {wanted}, but {said}")
+        return self._checked_members(value) if self.members else value
+
+    def json_types(self) -> list[str]:
+        """The types allowed, as JSON Schema names them."""
+        return [_JSON_TYPES[kind] for kind in self.types]
+
+    def _checked_members(self, value: Any) -> dict[str, Any]:
+        known = [field.name for field in self.members]
+        for name in value:
+            if name not in known:
+                raise InvalidArgumentsError(
+                    f"the body has an unknown field {shown(name)}; known: {', '.join(known)}"
+                )
+        for field in self.members:
+            if field.name not in value:
+                raise InvalidArgumentsError(f"the body lacks the field {shown(field.name)}")
+        return {field.name: field.check(value[field.name]) for field in self.members}
+
+
+Handler = Callable[[Any, Call], Awaitable[web.StreamResponse]]  # a method of the API, not yet bound
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One row of the specification."""
+
+    method: str
+    resource: str  # the first path segment
+    kind: str  # what the rest of the path names: "param", "topic" ...; empty if there is none
+    summary: str
+    handler: Handler
+    body: Body | None = None
+    query: tuple[Field, ...] = ()
+    answer: str = "object"  # the schema of the 200 answer, by its name in openapi.py
+    refusals: tuple[int, ...] = ()
