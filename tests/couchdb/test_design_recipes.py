@@ -13,7 +13,7 @@ from growd.recipes.findings import errors
 from growd.recipes.interpreter import check, interpret
 from support import recipe_strategies
 from support.couch_client import FILES, install_design
-from support.malformed_recipes import MALFORMED, SOUND
+from support.malformed_recipes import MALFORMED, SOUND, SPAN
 from support.recipe_strategies import mutated
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def test_the_error_for_a_malformed_recipe_names_the_place(
 @pytest.mark.parametrize(
     ("recipe", "reason"),
     [
-        ({}, "/format: expected the name of a recipe format, it is missing"),
+        ({}, "/format: expected the name of a recipe format; it is missing"),
         (
             {"format": "simple", "operations": [[0, "a", 1], ["1", "a", 1]]},
             '/operations/1/0: expected the offset as a number of seconds, from 0 to ten years, got "1"',
@@ -56,6 +56,10 @@ async def test_the_error_for_a_malformed_recipe_names_the_place(
         (
             PHASED | {"phases": [{"duration": 1, "time_units": "days", "daily": {"a": [{"at": "6:00"}]}}]},
             '/phases/0/daily/a/0/at: expected a time of day such as "06:30", got "6:00"',
+        ),
+        (
+            FLEX | {"phases": [FLEX["phases"][0] | {"step": {"a": [SPAN | {"start_time": 13}]}}]},
+            "/phases/0/step/a/0/end_time: expected a number above start_time, 13, got 12",
         ),
     ],
 )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import Severity, errors, under
+from growd.recipes.grammar import fitting
 from growd.recipes.interpreter import FORMATS, MAX_BYTES, MAX_FINDINGS, check, interpret
 from growd.recipes.phases import MAX_PHASES, MAX_POINTS
 from support.recipe_strategies import FLEXFORMAT, GARBAGE, PHASED, SIMPLE, at_pointer, findings, mutated
@@ -62,6 +63,14 @@ def test_the_number_of_errors_is_bounded():
     assert len(found) == MAX_FINDINGS + 1
     assert "more than 100 findings" in found[-1].sentence
     assert sum(len(str(finding)) for finding in found) < 20_000
+
+
+@pytest.mark.parametrize(
+    "phase", [dict.fromkeys(map(str, range(1_000)), 1), {"daily": {"air_humidity": [1] * 1_000}}]
+)
+def test_the_grammar_check_stops_after_many_errors(phase):
+    recipe = {"format": "phased", "phases": [phase] * 10}
+    assert len(fitting(FORMATS["phased"].grammar, recipe)[1]) < MAX_FINDINGS + 50
 
 
 def test_long_names_in_findings_are_cut_off():

@@ -51,7 +51,7 @@ def test_a_valid_recipe_has_no_findings():
 @pytest.mark.parametrize(
     ("recipe", "pointer", "sentence"),
     [
-        ({"format": "simple"}, "/operations", "expected an array of 1 to 100000 operations, it is missing"),
+        ({"format": "simple"}, "/operations", "expected an array of 1 to 100000 operations; it is missing"),
         ({"format": "simple", "operations": {}}, "/operations", "got an object"),
         (simple(), "/operations", "1 to 100000 operations, got an array of 0"),
         (simple(GOOD, "x"), "/operations/1", "expected [offset in s, variable, value], got"),

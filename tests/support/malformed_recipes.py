@@ -51,6 +51,7 @@ MALFORMED: list[tuple[dict[str, Any], str]] = [
     (_simple(), "/operations"),
     (_simple("x"), "/operations/0"),
     (_simple([0, AIR]), "/operations/0"),
+    (_simple([0, AIR, 20, 5]), "/operations/0"),
     (_simple(OPERATION, ["1", AIR, 1]), "/operations/1/0"),
     (_simple([-1, AIR, 1]), "/operations/0/0"),
     (_simple([True, AIR, 1]), "/operations/0/0"),

@@ -6,8 +6,8 @@ function (newDoc) {
   };
   function demand(holds, place, expected, found) {
     if (!holds) {
-      var shown = found === undefined ? "it is missing" : "got " + JSON.stringify(found).slice(0, 80);
-      throw({forbidden: place.slice(0, 300) + ": expected " + expected + ", " + shown});
+      var shown = found === undefined ? "; it is missing" : ", got " + JSON.stringify(found).slice(0, 80);
+      throw({forbidden: place.slice(0, 300) + ": expected " + expected + shown});
     }
   }
   function under(place, name) {

@@ -237,8 +237,8 @@ class _Reading:
                 )
 
     def _refuse(self, place: str, wanted: str, value: Any) -> None:
-        found = "it is missing" if value is _MISSING else f"got {shown(value)}"
-        self.errors.append(error(place, f"expected {wanted}, {found}"))
+        found = "; it is missing" if value is _MISSING else f", got {shown(value)}"
+        self.errors.append(error(place, f"expected {wanted}{found}"))
 
 
 def _unknown_variable(name: str) -> str:
