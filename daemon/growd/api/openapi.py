@@ -41,7 +41,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
             "message": {"type": "string"},
             "hint": {
                 "type": "string",
-                "description": "why the message has no effect, or less than it asks for",
+                "description": "why the message has no effect, or only a part of it",
             },
         },
         "required": ["message"],
@@ -51,16 +51,16 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "stream": stream_schema(),
 }
 REFUSALS = {
-    400: "A name, a body or a value that does not fit, or a call that was refused",
-    403: "A parameter that only its own node sets, or a topic on which only growd's nodes publish",
-    404: "Nothing of this name",
-    406: "The header Accept allows no format that a stream has",
-    408: "The body did not come to its end",
-    409: "What stands above or beneath the parameter does not allow it",
+    400: "Invalid name, body or value, or the service refused",
+    403: "Only growd's node may set this parameter or publish on this topic",
+    404: "Unknown name",
+    406: "Accept allows none of the formats of a stream",
+    408: "The body was incomplete in time",
+    409: "The name needs ?new=true, or conflicts with another parameter",
     413: "The body is too large",
-    415: "The body is not declared as JSON",
+    415: "The Content-Type is not application/json",
     429: "Too many clients wait for messages",
-    503: "It could not be kept, clients send too much at once, or growd is about to end",
+    503: "It could not be saved, clients send too much at once, or growd is stopping",
     507: "There is no room for more parameters",
 }
 SECURITY_SCHEMES: Final = {
@@ -69,13 +69,13 @@ SECURITY_SCHEMES: Final = {
         "type": "apiKey",
         "in": "cookie",
         "name": "AuthSession",
-        "description": "The cookie that POST /_session gives, beside the API",
+        "description": "The cookie of POST /_session, outside the API",
     },
     "token": {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "JWT",
-        "description": "Where the CouchDB takes them",
+        "description": "If the CouchDB accepts tokens",
     },
 }
 LOGIN_REFUSALS: Final = {
@@ -86,7 +86,7 @@ LOGIN_REFUSALS: Final = {
     503: "The database does not say who the user is",
 }
 RELEASE: Final = {
-    "description": "Takes back a set point or a command by hand",
+    "description": "Releases a set point or an override",
     "type": "array",
     "items": {"type": "null"},
     "minItems": 1,
@@ -205,7 +205,7 @@ def _service(service: Service) -> dict[str, Any]:
     reply["properties"]["success"] = {"const": True}
     return {
         "get": {
-            "summary": f"What {service.name} is",
+            "summary": f"Describe {service.name}",
             "operationId": f"get_service_{identifier}",
             "tags": ["service"],
             "responses": _responses("service", {404}),
@@ -241,7 +241,7 @@ def _topic(topic: Topic) -> dict[str, Any]:
     }
     operations: dict[str, Any] = {
         "get": {
-            "summary": f"What {topic.name} is",
+            "summary": f"Describe {topic.name}",
             "operationId": f"get_topic_{identifier}",
             "tags": ["topic"],
             "responses": _responses("topic", {404}),
@@ -295,7 +295,7 @@ def _path_parameter(kind: str) -> dict[str, Any]:
         "name": kind,
         "in": "path",
         "required": True,
-        "description": "a name, which may be a path; a slash may be written as it is or as %2F",
+        "description": "a name, possibly with slashes; a slash may be written as / or %2F",
         "schema": {"type": "string", "pattern": PATTERN, "maxLength": MAX_NAME},
     }
 

@@ -314,57 +314,57 @@ class Api:
 _TIMEOUT: Final = Field("timeout", Kind.FLOAT64, 0, unit="s", default=0.0, doc="wait at most so long")
 OPERATIONS: Final = (
     Operation(
-        "GET", "param", "", "All parameter names", Api.list_parameters,
-        query=(Field("declared", Kind.BOOL, default=False, doc="those alone that a node has declared"),),
+        "GET", "param", "", "List the parameters", Api.list_parameters,
+        query=(Field("declared", Kind.BOOL, default=False, doc="only those that a node has declared"),),
         answer="names",
     ),
     Operation(
-        "GET", "param", "parameter", "The value of a parameter or of a branch", Api.get_parameter,
+        "GET", "param", "parameter", "Read a parameter or a branch", Api.get_parameter,
         answer="value", refusals=(404,),
     ),
     Operation(
-        "POST", "param", "parameter", "Set a parameter, on the disk when this answers", Api.set_parameter,
+        "POST", "param", "parameter", "Set a parameter; it is on disk when this answers", Api.set_parameter,
         body=Body((dict,), members=(Field("value", Kind.JSON, doc="any JSON value"),)),
-        query=(Field("new", Kind.BOOL, default=False, doc="though no node has declared it"),),
+        query=(Field("new", Kind.BOOL, default=False, doc="also a parameter that no node has declared"),),
         answer="value", refusals=(403, 409, 503, 507),
     ),
     Operation(
-        "DELETE", "param", "parameter", "Delete a parameter; one of a node gets its default back",
+        "DELETE", "param", "parameter", "Delete a parameter; a parameter of a node returns to its default",
         Api.delete_parameter, answer="value", refusals=(403, 404, 409, 503),
     ),
-    Operation("GET", "service", "", "All service names", Api.list_services, answer="names"),
+    Operation("GET", "service", "", "List the services", Api.list_services, answer="names"),
     Operation(
-        "GET", "service", "service", "What a service is", Api.get_service, answer="service", refusals=(404,)
+        "GET", "service", "service", "Describe a service", Api.get_service, answer="service", refusals=(404,)
     ),
     Operation(
         "POST", "service", "service", "Call a service", Api.call_service,
-        body=Body((list, dict), required=False, doc="the arguments in order, or by name, or nothing"),
+        body=Body((list, dict), required=False, doc="the arguments in order or by name, or nothing"),
         answer="reply", refusals=(404, 503),
     ),
-    Operation("GET", "topic", "", "All topic names", Api.list_topics, answer="names"),
-    Operation("GET", "topic", "topic", "What a topic is", Api.get_topic, answer="topic", refusals=(404,)),
+    Operation("GET", "topic", "", "List the topics", Api.list_topics, answer="names"),
+    Operation("GET", "topic", "topic", "Describe a topic", Api.get_topic, answer="topic", refusals=(404,)),
     Operation(
         "POST", "topic", "topic",
-        "Publish a message; a set point, a note or a value by hand is on the disk when this answers",
+        "Publish a message; a set point, a note or a manual measurement is on disk when this answers",
         Api.publish,
         body=Body((list,), doc="the arguments of the message type's constructor, in order"),
         answer="posted", refusals=(403, 404),
     ),
     Operation(
-        "GET", "topic_stream", "topic", "A topic's messages over an open connection", Api.stream_topic,
+        "GET", "topic_stream", "topic", "Follow the messages of a topic", Api.stream_topic,
         query=(Field("latest", Kind.BOOL, default=True, doc="begin with the last message"),),
         answer="stream", refusals=(404, 406, 429, 503),
     ),
     Operation(
-        "GET", "topic_data", "topic", "The next message of a topic, or its last one", Api.next_message,
+        "GET", "topic_data", "topic", "Wait for the next message, or read the last one", Api.next_message,
         query=(
             _TIMEOUT,
-            Field("last", Kind.BOOL, default=False, doc="the last message, at once"),
+            Field("last", Kind.BOOL, default=False, doc="answer at once with the last message"),
         ),
         answer="data", refusals=(404, 429, 503),
     ),
-    Operation("GET", "node", "", "All node names", Api.list_nodes, answer="names"),
-    Operation("GET", "node", "node", "What a node does", Api.get_node, answer="node", refusals=(404,)),
+    Operation("GET", "node", "", "List the nodes", Api.list_nodes, answer="names"),
+    Operation("GET", "node", "node", "Describe a node", Api.get_node, answer="node", refusals=(404,)),
     Operation(
         "GET", "openapi.json", "", "This document", Api.get_openapi,
         query=(Field("generic", Kind.BOOL, default=False, doc="without the names of this chamber"),),

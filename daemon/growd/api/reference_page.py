@@ -57,9 +57,9 @@ def _html(document: dict[str, Any]) -> str:
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>growd API</title><style>{_STYLE}</style></head><body>
 <h1>growd {escape(info["version"])}: {escape(info["summary"])}</h1>
-<p>All paths stand beneath <code>{escape(prefix)}</code>. Bodies and answers are JSON; a request with a body
-sends <code>Content-Type: application/json</code>. For programs:
-<a href="{escape(prefix)}/openapi.json">openapi.json</a>, and with
+<p>All paths are below <code>{escape(prefix)}</code>. Bodies and answers are JSON. A request with a body needs
+<code>Content-Type: application/json</code>. For programs:
+<a href="{escape(prefix)}/openapi.json">openapi.json</a>, or
 <a href="{escape(prefix)}/openapi.json?generic">?generic</a> without the names of this chamber.</p>
 {"".join(_sections(document["paths"], prefix))}
 </body></html>"""
