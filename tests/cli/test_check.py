@@ -115,9 +115,9 @@ async def test_a_missing_pwm_chip_is_reported():
         (Fault("absent", "scd30"), "does not answer: .*; lux on the same bus can be reached"),
         (
             Fault("absent", "i2c-1"),
-            "; nothing at all answers on I2C bus 1: look at SDA, SCL, power and pull-up",
+            "; nothing answers on I2C bus 1: check SDA, SCL, power, pull-up",
         ),
-        (Fault("nak", "scd30"), "; its address is acknowledged, but no data are: another chip may be there"),
+        (Fault("nak", "scd30"), "; its address acknowledges, but data is refused: another chip may be there"),
         (Fault("timeout", "scd30"), "held the clock for too long; .* switch the power off and on"),
         (Fault("bus_error", "scd30"), "broke off the transfer; look for loose contacts, long wires"),
         (Fault("bad_crc", "scd30"), "a wrong checksum; slow the bus down .* a missing ground"),
@@ -156,16 +156,16 @@ async def test_a_sensor_with_a_long_interval_answers():
 @pytest.mark.parametrize(
     ("sensor", "chips", "words"),
     [
-        (SCD30, [("scd30", 0x62)], "; but something answers at 0x62: set address = 0x62 if that is it"),
+        (SCD30, [("scd30", 0x62)], "; but a chip answers at 0x62: set address = 0x62 if it is this sensor"),
         (
             BH1750,
             [("bh1750", 0x5C)],
-            "; but something answers at 0x5c (where a BH1750 may be): set address = 0x5c if that is it",
+            "; but a chip answers at 0x5c (where a BH1750 may be): set address = 0x5c if it is this sensor",
         ),
         (
             SCD30,
             [("bh1750", 0x23), ("scd30", 0x62)],
-            "at 0x23 (where a BH1750 may be) and at 0x62: set address = that if that is it",
+            "at 0x23 (where a BH1750 may be) and at 0x62: set address = that if it is this sensor",
         ),
     ],
 )
@@ -183,7 +183,7 @@ async def test_a_wrong_device_is_reported():
     found = await finding(TSL2591, machine(wiring=wiring))
     assert not found.answers
     assert "TSL2591 at 0x29 on I2C bus 1 is another chip" in found.sentence
-    assert found.sentence.endswith("; set kind or address to what is wired there")
+    assert found.sentence.endswith("; set kind or address to the chip that is wired")
 
 
 def refusing(
@@ -251,7 +251,7 @@ async def test_a_serial_console_on_the_port_is_reported(tmp_path: Path):
     ("fault", "words"),
     [
         ("absent", "does not answer: check its wiring and power; its TX goes to the port's RX"),
-        ("garbled", "sent no whole frame, but .*; check that it is such a sensor, its ground"),
+        ("garbled", "sent no whole frame, but .*; check the kind of the sensor, its ground"),
         ("unplugged", "is not there: plug it in, or check the name of its port"),
     ],
 )
@@ -350,7 +350,7 @@ def test_default_devices_and_an_empty_chamber(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text("[simulator]\nenabled = true\n[light]\n[chamber.shelf_2]\n")
     status, printed = said("check", "--config", str(file))
-    default = " (default, as the configuration names none)"
+    default = " (default, since the configuration has none)"
     assert (status, printed.splitlines()[:-1]) == (
         0,
         [

@@ -1,4 +1,4 @@
-"""Asks every device that the configuration names, and advises what to do about one that does not answer."""
+"""Checks every device of the configuration, with advice for those that do not answer."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LIMIT_S: Final = 15.0
-"""For one device: a stuck bus takes 1 s for each transfer, a small Pi seconds to read Adafruit's driver."""
+"""For one device. A stuck bus takes 1 s per transfer; on a small Pi an import takes seconds."""
 
-_DEFAULT: Final = " (default, as the configuration names none)"
+_DEFAULT: Final = " (default, since the configuration has none)"
 _FIRST_READING_S: Final = 5.0  # two measurement intervals of an SCD30
 _POLL_S: Final = 0.25
 _CLOSE_S: Final = 0.5
@@ -47,8 +47,8 @@ _USUAL_AT: Final = {0x4D: with_article("SC16IS750")} | {
     address: with_article(kind.part) for kind in SENSOR_KINDS.values() for address in kind.addresses
 }
 _HELD_LOW: Final = (
-    "a chip or a short circuit holds a line of the bus low: switch the power off and on, then take the parts "
-    "off one after the other"
+    "a chip or a short circuit holds a line of the bus low: switch the power off and on, then disconnect the "
+    "parts one by one"
 )
 _I2C_ADVICE: Final = {
     errno.ETIMEDOUT: _HELD_LOW,
@@ -58,7 +58,7 @@ _I2C_ADVICE: Final = {
 }
 _SERIAL_ADVICE: Final = {
     errno.ETIMEDOUT: "its TX goes to the port's RX, its RX to the port's TX",
-    errno.EBADMSG: "check that it is such a sensor, its ground, and that no other program talks on the port",
+    errno.EBADMSG: "check the kind of the sensor, its ground, and that no other program uses the port",
 }
 
 
@@ -139,7 +139,7 @@ class _Check:
         except (NotReadyError, OutOfRangeError) as error:
             return DeviceAnswer(name, True, f"{part} answers, but {str(error).removeprefix(f'{part} ')}")
         except DeviceTimeoutError:
-            advice = "switch its power off and on, and look at the other parts on its wires"
+            advice = "switch its power off and on, and check the other parts on its wires"
             return DeviceAnswer(name, False, f"{part} hangs: no answer within {LIMIT_S:g} s; {advice}")
         except DEVICE_ERRORS as error:
             return DeviceAnswer(name, False, _joined(str(error), await self._advice(sensor, error)))
@@ -156,11 +156,11 @@ class _Check:
         return DeviceAnswer(name, True, f"{place} can be driven, and stays {safe}")
 
     async def _advice(self, sensor: Sensor, error: Exception) -> str:
-        """What to do, where the error does not say it."""
+        """Advice, if the error itself has none."""
         if isinstance(error, DeviceMissingError) and error.address is not None:
             return await self._advice_for_missing(sensor, error.address)
         if isinstance(error, WrongDeviceError):
-            return "set kind or address to what is wired there"
+            return "set kind or address to the chip that is wired"
         if isinstance(error, HardwareUnavailableError):
             return _advice_for_unavailable(sensor, error)
         if isinstance(error, TransferError):
@@ -169,7 +169,7 @@ class _Check:
         return ""
 
     async def _advice_for_missing(self, sensor: Sensor, address: int) -> str:
-        """What is on the bus instead of what should be at `address`."""
+        """What answers on the bus instead of the chip at `address`."""
         scan = self._hardware.i2c(sensor.bus).scan
         try:
             found = await self._call(sensor.name, self._worker_of(sensor), scan)
@@ -183,14 +183,14 @@ class _Check:
         }
         strays = [place for place in found if place not in known]
         if address in found:
-            return "its address is acknowledged, but no data are: another chip may be there"
+            return "its address acknowledges, but data is refused: another chip may be there"
         if strays:
             return _advice_for_strays(strays)
         if found:
             return f"{' and '.join(known[place] for place in found)} on the same bus can be reached"
         return (
-            f"nothing at all answers on I2C bus {sensor.bus}: look at SDA, SCL, power and pull-up resistors, "
-            "and whether it is this bus"
+            f"nothing answers on I2C bus {sensor.bus}: check SDA, SCL, power, pull-up resistors, "
+            "and the number of the bus"
         )
 
     def _worker_of(self, sensor: Sensor) -> Worker:
@@ -278,7 +278,7 @@ def _advice_for_strays(addresses: list[int]) -> str:
         for address in addresses
     ]
     first = f"{addresses[0]:#04x}" if len(addresses) == 1 else "that"
-    return f"but something answers at {' and at '.join(places)}: set address = {first} if that is it"
+    return f"but a chip answers at {' and at '.join(places)}: set address = {first} if it is this sensor"
 
 
 def _advice_for_unavailable(sensor: Sensor, error: HardwareUnavailableError) -> str:
