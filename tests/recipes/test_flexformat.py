@@ -87,12 +87,8 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
     ("change", "place", "sentence"),
     [
         ({"cycles": 0}, "/cycles", "whole number, 1 or more, got 0"),
-        ({"cycles": 1.5}, "/cycles", "got 1.5"),
         ({"cycles": True}, "/cycles", "got true"),
-        ({"cycles": None}, "/cycles", "got null"),
         ({"time_units": "weeks"}, "/time_units", "expected one of days, hours, minutes, seconds, millisec"),
-        ({"time_units": ["hours"]}, "/time_units", "an array of 1 element"),
-        ({"name": 5}, "/name", "expected a text, got 5"),
         ({"variable_units": []}, "/variable_units", "expected an object"),
         (
             {"variable_units": {AIR: "degR"}, "step": {AIR: [SPAN]}},
@@ -105,7 +101,6 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
         ({"step": {}}, "/step", "got an object with 0 members"),
         ({"step": {AIR: {}}}, f"/step/{AIR}", "expected an array of spans, got an object"),
         ({"step": {"air/temp": []}}, "/step/air~1temp", 'no variable "air/temp"'),
-        ({"step": {AIR: [5]}}, f"/step/{AIR}/0", "expected an object with start_time, end_time and value"),
         (
             {"step": {AIR: [SPAN | {"start_time": -1}]}},
             f"/step/{AIR}/0/start_time",

@@ -52,9 +52,7 @@ def test_a_valid_recipe_has_no_findings():
     ("recipe", "pointer", "sentence"),
     [
         ({"format": "simple"}, "/operations", "expected an array of 1 to 100000 operations; it is missing"),
-        ({"format": "simple", "operations": {}}, "/operations", "got an object"),
         (simple(), "/operations", "1 to 100000 operations, got an array of 0"),
-        (simple(GOOD, "x"), "/operations/1", "expected [offset in s, variable, value], got"),
         (simple([0, "air_temperature"]), "/operations/0", "an array of 2 elements"),
         (
             simple(GOOD, [-1, "air_temperature", 20]),
@@ -62,7 +60,6 @@ def test_a_valid_recipe_has_no_findings():
             "the offset as a number of seconds, from 0 to ten years, got -1",
         ),
         (simple(["0", "air_temperature", 20]), "/operations/0/0", "number of seconds"),
-        (simple([True, "air_temperature", 20]), "/operations/0/0", "got true"),
         (simple([float("nan"), "air_temperature", 20]), "/operations/0/0", "got NaN"),
         (simple([float("inf"), "air_temperature", 20]), "/operations/0/0", "got Infinity"),
         (simple([10**400, "air_temperature", 20]), "/operations/0/0", "an integer of 1329 bits"),
@@ -78,8 +75,6 @@ def test_a_valid_recipe_has_no_findings():
         ),
         (simple([0, ["air_temperature"], 20]), "/operations/0/1", "expected the name of a variable"),
         (simple([0, "air_temperature", 86]), "/operations/0/2", "from -40 to 85 degC, got 86"),
-        (simple([0, "air_temperature", "20"]), "/operations/0/2", 'got "20"'),
-        (simple([0, "air_temperature", None]), "/operations/0/2", "got null"),
         (simple([0, "air_temperature", float("nan")]), "/operations/0/2", "got NaN"),
         (simple([0, "air_temperature", 10**400]), "/operations/0/2", "expected a number, true or false"),
         (simple(*[GOOD] * (MAX_OPERATIONS + 1)), "/operations", "got an array of 100001"),
