@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from growd.cli.client import ClientError, DaemonClient, DaemonRefusedError
-from growd.cli.options import DaemonOptions
-from growd.cli.output import echo_lines, print_json
+from growd.cli.options import DaemonOptions, client_options
+from growd.cli.output import echo_lines, output_options, print_json
 from growd.config import ConfigError
 from growd.variables import SHORT_NAMES, similar_variable
 
@@ -38,6 +38,17 @@ def names_of(client: DaemonClient, resource: str, prefix: str = "") -> list[str]
     names = client.get(resource, kind=_Names).results
     bare = prefix.strip("/")
     return [name for name in names if not bare or name == bare or name.startswith(bare + "/")]
+
+
+def add_list_command(group: click.Group, resource: str, plural: str) -> None:
+    """Add the command `list` to the group of a resource."""
+
+    @group.command("list", help=f"List all {plural}, or those below PREFIX.")
+    @prefix_argument(resource)
+    @output_options
+    @client_options
+    def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
+        list_names(daemon, resource, prefix, as_json=as_json)
 
 
 def list_names(daemon: DaemonOptions, resource: str, prefix: str, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from growd.cli.names import list_names, look_up, name_argument, prefix_argument
+from growd.cli.names import add_list_command, look_up, name_argument
 from growd.cli.options import client_options
 from growd.cli.output import bullets, echo_lines, output_options, print_json, tree
 
@@ -21,13 +21,7 @@ def node() -> None:
     """List and describe the nodes of the running daemon: sensors, controllers, actuators, the store."""
 
 
-@node.command("list")
-@prefix_argument("node")
-@output_options
-@client_options
-def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
-    """List all nodes, or those below PREFIX."""
-    list_names(daemon, "node", prefix, as_json=as_json)
+add_list_command(node, "node", "nodes")
 
 
 @node.command()

@@ -11,7 +11,7 @@ import msgspec
 
 from growd.cli.arguments import value_of
 from growd.cli.client import DaemonRefusedError, UsageError
-from growd.cli.names import list_names, look_up, name_argument, names_of, prefix_argument
+from growd.cli.names import add_list_command, look_up, name_argument, names_of, prefix_argument
 from growd.cli.options import client_options
 from growd.cli.output import echo_lines, output_options, print_json, text_of, tree
 
@@ -32,13 +32,7 @@ def param() -> None:
     """Read and set parameters of the running daemon."""
 
 
-@param.command("list")
-@prefix_argument("param")
-@output_options
-@client_options
-def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
-    """List all parameters, or those below PREFIX."""
-    list_names(daemon, "param", prefix, as_json=as_json)
+add_list_command(param, "param", "parameters")
 
 
 @param.command()

@@ -10,7 +10,7 @@ import msgspec
 
 from growd.cli.arguments import HEADINGS, service_arguments, service_fields
 from growd.cli.client import DaemonRefusedError
-from growd.cli.names import complete_with, list_names, look_up, name_argument, prefix_argument
+from growd.cli.names import add_list_command, complete_with, look_up, name_argument
 from growd.cli.options import client_options
 from growd.cli.output import echo_lines, output_options, print_json, table, tree
 
@@ -33,13 +33,7 @@ def service() -> None:
     """Call services of the running daemon."""
 
 
-@service.command("list")
-@prefix_argument("service")
-@output_options
-@client_options
-def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
-    """List all services, or those below PREFIX."""
-    list_names(daemon, "service", prefix, as_json=as_json)
+add_list_command(service, "service", "services")
 
 
 @service.command()
