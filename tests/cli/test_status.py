@@ -144,8 +144,8 @@ async def test_what_is_replicated_is_a_second_table():
         node = daemon.bus.node("replication")
         points = ReplicationHealth(node, "points", "points here", "http://far/points")
         recipes = ReplicationHealth(node, "recipes_down", "http://far/recipes", "recipes here")
-        node.describe("replications", lambda: msgspec.to_builtins([points.status(), recipes.status()]))
-        points.lag = 12
+        node.describe("replications", lambda: msgspec.to_builtins([points.status, recipes.status]))
+        points.status.lag = 12
         points.failing("remote server: Connection refused")
         recipes.running()
         exit_status, printed = await asked(daemon)

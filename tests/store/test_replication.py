@@ -465,13 +465,12 @@ async def test_the_local_database_may_go_down_and_come_up(
                 await until_state(replication, "running")
 
 
-async def test_an_embedded_database_continues_after_a_restart_on_another_port(
-    site: Site, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("growd.store.replication._STARTING_S", 0.1)
+async def test_an_embedded_database_continues_after_a_restart_on_another_port(site: Site, tmp_path):
     node = shutil.which("node") or "node"
     async with Database(files=FILES, data=tmp_path / "embedded", design_name="svc", node=node) as database:
-        replication = site.replication(database=database, pace=ReplicationPace(look_s=1_000, probe_s=0.1))
+        replication = site.replication(
+            database=database, pace=ReplicationPace(look_s=1_000, starting_s=0.1, probe_s=0.1)
+        )
         database.when_up(replication.look_now)
         async with in_tasks(database):
             await database._embedded.ready()
@@ -525,7 +524,7 @@ async def test_only_a_configured_authority_is_trusted(site: Site, authority: Pat
             async with in_tasks(strangers):
                 await until_state(strangers, "failing")
                 (status,) = strangers.statuses()
-                assert "certificate is not good" in status.last_error
+                assert "certificate is invalid" in status.last_error
                 assert await site.here.setting("replicator", "verify_ssl_certificates") == "true"
             made = await site.add(1, 2)
             assert await site.arrived() == {}

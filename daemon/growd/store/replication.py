@@ -51,7 +51,6 @@ _SETTINGS: Final = "replicator"
 _CA_FILE: Final = "ssl_trusted_certificates_file"
 _VERIFY: Final = "verify_ssl_certificates"
 _REMOTE_TIMEOUT_S: Final = 20.0  # of growd's own requests to the other server
-_STARTING_S: Final = 2.0  # between checks of a job that has just begun
 _COMING_UP_S: Final = 60.0  # for the local database to come up before it counts as a failure
 _REFUSED_PROBES: Final = 10  # a refused login is tried this much less often: CouchDB locks accounts out
 # https://docs.couchdb.org/en/3.5.x/replication/replicator.html#replication-states
@@ -66,6 +65,9 @@ class ReplicationPace:
 
     look_s: float = 15.0
     """Between checks of the jobs."""
+
+    starting_s: float = 2.0
+    """The same while a job has just begun."""
 
     probe_s: float = 60.0
     """Between requests to the other server while a job fails."""
@@ -126,7 +128,7 @@ class Replicator:
 
     def statuses(self) -> list[ReplicationStatus]:
         """The state of each replication."""
-        return [health.status() for _, health in self._jobs]
+        return [health.status for _, health in self._jobs]
 
     def look_now(self) -> None:
         """Check all jobs at once: the local database has come up, maybe at another address."""
@@ -158,7 +160,7 @@ class Replicator:
     def _pause_s(self) -> float:
         states = {health.state for _, health in self._jobs}
         is_starting = ReplicationState.STARTING in states
-        return min(self._pace.look_s, _STARTING_S) if is_starting else self._pace.look_s
+        return min(self._pace.look_s, self._pace.starting_s) if is_starting else self._pace.look_s
 
     async def _look(self, watches: list[_JobWatch], *, is_new: bool) -> bool:
         """Check all jobs. Returns whether no document is left that is not configured."""
@@ -315,7 +317,7 @@ class _JobWatch:
         if await self._local.put(_REPLICATOR, document) is None:
             return  # changed at the same moment: the next check compares again
         self._is_just_written = True
-        self.health.restarts += self._is_to_restart
+        self.health.status.restarts += self._is_to_restart
         self._is_to_restart = False
         self._write_due = now + self._pace.pause_s(self._writes)
         self._writes += 1
@@ -371,20 +373,20 @@ class _JobWatch:
         self._writes, self._write_due = 0, 0.0
 
     async def _measure(self, report: Document) -> None:
-        self.health.refused = int(_counters(report).get("doc_write_failures") or 0)
+        self.health.status.refused = int(_counters(report).get("doc_write_failures") or 0)
         now = time.monotonic()
         if now < self._measure_due:
             return
         before = self._lag.through
         try:
-            self.health.lag = await self._lag.measure(self._local, self._source, report)
+            self.health.status.lag = await self._lag.measure(self._local, self._source, report)
         except CouchError:
             if self.job.goes_up:
                 raise
-            self.health.lag = None
+            self.health.status.lag = None
         if not self.job.goes_up:
             self._measure_due = now + self._pace.probe_s  # the other server has many devices to answer
-        self._is_stalled = self.health.lag != 0 and before == self._lag.through
+        self._is_stalled = self.health.status.lag != 0 and before == self._lag.through
         self._restart_if_hung(report, now)
 
     def _restart_if_hung(self, report: Document, now: float) -> None:
@@ -392,7 +394,7 @@ class _JobWatch:
         counters = _counters(report)
         progress = [self._lag.through, *(counters.get(name) for name in _PROGRESS)]
         is_running = self.health.state is ReplicationState.RUNNING
-        if progress != self._progress or not is_running or not self.health.lag:
+        if progress != self._progress or not is_running or not self.health.status.lag:
             self._progress, self._progress_at = progress, now
         elif now - self._progress_at > self._pace.hang_s:
             seconds = now - self._progress_at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,25 +32,26 @@ class ReplicationState(StrEnum):
     FAILING = "failing"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplicationStatus:
     """The state of one replication. Times are UNIX seconds of the machine's clock, 0 for never.
 
-    `lag` is the number of changes of the source that the target lacks, None if unknown. `refused` counts the
-    documents that the target refused since the job began, `restarts` the restarts by growd.
+    `source` and `target` are addresses without credentials. `lag` is the number of changes of the source that
+    the target lacks, None if unknown. `refused` counts the documents that the target refused since the job
+    began, `restarts` the restarts by growd.
     """
 
     name: str
     source: str
     target: str
-    state: ReplicationState
-    since: float
-    lag: int | None
-    last_error: str
-    last_error_time: float
-    failures: int
-    refused: int
-    restarts: int
+    state: ReplicationState = ReplicationState.STARTING
+    since: float = field(default_factory=time.time)
+    lag: int | None = None
+    last_error: str = ""
+    last_error_time: float = 0.0
+    failures: int = 0
+    refused: int = 0
+    restarts: int = 0
 
     @property
     def has_failed(self) -> bool:
@@ -59,25 +60,23 @@ class ReplicationStatus:
 
 
 class ReplicationHealth:
-    """The state of one replication, in the parameters `replication/<name>/...`.
+    """Publishes the status of one replication as the parameters `replication/<name>/...`.
 
-    A failure is logged once, and its end once with its duration. `source` and `target` are addresses without
-    credentials. Times are those of the machine's clock, because the other server is real.
+    A failure is logged once, and its end once with its duration. Times are those of the machine's clock,
+    because the other server is real.
     """
 
     def __init__(self, node: Node, name: str, source: str, target: str) -> None:
-        self.state = ReplicationState.STARTING
-        self.lag: int | None = None
-        self.refused = 0
-        self.restarts = 0
-        self._name = name
-        self._source, self._target = source, target
-        self._since = time.time()
-        self._failures = 0
+        self.status = ReplicationStatus(name, source, target)
         self._failing_since: float | None = None
-        self._last_error = ("", 0.0)
+        self._title = f"replication of {name} to {target}"
         self._parameters = _declare(node, f"{node.name}/{name}")
         self.publish()
+
+    @property
+    def state(self) -> ReplicationState:
+        """The present state."""
+        return self.status.state
 
     def running(self) -> None:
         """Report that it replicates and the other server answers."""
@@ -85,59 +84,37 @@ class ReplicationHealth:
             return
         self._enter(ReplicationState.RUNNING)
         if self._failing_since is None:
-            _log.info("replication of %s to %s is running", self._name, self._target)
+            _log.info("%s is running", self._title)
         else:
-            seconds = time.monotonic() - self._failing_since
             _log.warning(
-                "replication of %s to %s is running again after %.0f s", self._name, self._target, seconds
+                "%s is running again after %.0f s", self._title, time.monotonic() - self._failing_since
             )
         self._failing_since = None
 
     def failing(self, reason: str) -> None:
         """Report that it does not replicate. Another reason replaces the one before."""
-        if self._last_error[0] != reason or self.state is not ReplicationState.FAILING:
-            self._last_error = (reason, time.time())
-        if self.state is not ReplicationState.FAILING:
-            self._failures += 1
+        status = self.status
+        if status.last_error != reason or not status.has_failed:
+            status.last_error, status.last_error_time = reason, time.time()
+        if not status.has_failed:
+            status.failures += 1
             self._failing_since = time.monotonic()
             self._enter(ReplicationState.FAILING)
-            _log.warning("replication of %s to %s failed: %s", self._name, self._target, reason)
-
-    def status(self) -> ReplicationStatus:
-        """The present state."""
-        message, at = self._last_error
-        return ReplicationStatus(
-            name=self._name,
-            source=self._source,
-            target=self._target,
-            state=self.state,
-            since=self._since,
-            lag=self.lag,
-            last_error=message,
-            last_error_time=at,
-            failures=self._failures,
-            refused=self.refused,
-            restarts=self.restarts,
-        )
+            _log.warning("%s failed: %s", self._title, reason)
 
     def publish(self) -> None:
         """Update the parameters."""
-        status = self.status()
-        values = {
-            "state": str(status.state),
-            "since": status.since,
-            "lag": UNKNOWN if status.lag is None else status.lag,
-            "last_error": status.last_error,
-            "last_error_time": status.last_error_time,
-            "refused": status.refused,
-            "restarts": status.restarts,
-        }
-        for name, value in values.items():
-            if self._parameters[name].value != value:
-                self._parameters[name].show(value)
+        for name, parameter in self._parameters.items():
+            value = getattr(self.status, name)
+            if isinstance(value, ReplicationState):
+                value = str(value)
+            elif value is None:
+                value = UNKNOWN
+            if parameter.value != value:
+                parameter.show(value)
 
     def _enter(self, state: ReplicationState) -> None:
-        self.state, self._since = state, time.time()
+        self.status.state, self.status.since = state, time.time()
 
 
 class ReplicationLag:
