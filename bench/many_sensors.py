@@ -128,7 +128,7 @@ class Daemon:
     def __init__(self, bus: Bus, config: Config, hardware: Hardware) -> None:
         self._bus = bus
         self._names = [sensor.name for sensor in config.sensor]
-        self._plant = AllChambers(
+        self._chambers = AllChambers(
             config,
             bus,
             hardware,
@@ -139,7 +139,7 @@ class Daemon:
     @asynccontextmanager
     async def running(self, clock: ClockOfChips) -> AsyncIterator[None]:
         """Around the body, which begins when all are well."""
-        async with self._plant.running():
+        async with self._chambers.running():
             await self.until(lambda state: state != State.STARTING, self._names)
             clock.skip_warm_up()
             await self.until(lambda state: state == State.OK, self._names)
@@ -157,7 +157,7 @@ class Daemon:
         return DONE | {
             "readings": sum(device["counters"]["successes"] for device in devices),
             "failed": sum(device["state"] == State.FAILED for device in devices),
-            "left_behind": sum(worker.replaced for worker in self._plant.workers.values()),
+            "left_behind": sum(worker.replaced for worker in self._chambers.workers.values()),
         }
 
     def _device(self, name: str) -> dict[str, Any]:

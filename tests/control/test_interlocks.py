@@ -544,7 +544,7 @@ class TestTheirOwnTask:
             await on.clock.advance(5)
             assert on.is_on(VALVE)
             assert any(on.lit())
-            interlocks = on.rig.plant.by_environment["environment_1"]._interlocks
+            interlocks = on.rig.chambers.by_environment["environment_1"]._interlocks
             if how == "ended":
                 interlocks._take = None  # a mistake in the program, which the next reading meets
                 await on.until(lambda: not on.is_on(VALVE), 2.5)

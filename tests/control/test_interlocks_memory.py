@@ -50,7 +50,7 @@ class SlowMemory(ShortMemory):
 
 
 class Scene:
-    """The interlocks of a valve, without a plant."""
+    """The interlocks of a valve, without hardware."""
 
     def __init__(self, memory, clock=None, dose_s=3_600.0):
         self.clock, self.memory = clock or ManualClock(), memory

@@ -72,14 +72,16 @@ async def test_a_bus_that_stays_stuck_is_cleared_with_each_try_and_they_become_f
 
 async def test_a_thread_that_hangs_is_told_and_left_behind_and_its_bus_goes_on_in_a_new_one(caplog, opened):
     async with steady_scene(TWO_BUSES) as scene:
-        worker = scene.rig.plant.workers["i2c-1"]
+        worker = scene.rig.chambers.workers["i2c-1"]
         scene.strike(Fault("hang", "scd30"))
         await scene.until(lambda _: worker.replaced == 1, within=INTERVAL_S + GIVEN_UP_S + INTERVAL_S)
         assert LEFT_BEHIND in [record.getMessage() for record in caplog.records]
         assert "has not answered for" in scene.rig.last("diagnostics/air").value["message"]
         await scene.until(lambda moment: moment.states["lux"] == "ok", within=SIBLING_S)
         assert scene.device("air")["state"] == "failed"
-        replaced = {name: other.replaced for name, other in scene.rig.plant.workers.items() if other.replaced}
+        replaced = {
+            name: other.replaced for name, other in scene.rig.chambers.workers.items() if other.replaced
+        }
         assert replaced.keys() == {"i2c-1"}
         assert scene.rig.machine.i2c(1).recoveries == replaced["i2c-1"]
         assert opened == {"/dev/i2c-1": 1 + replaced["i2c-1"], "/dev/i2c-2": 1}
@@ -95,10 +97,10 @@ async def test_what_hangs_does_not_hold_up_the_end(monkeypatch):
     bus, complaints = Bus(RealClock()), []
     declare_topics(TWO_BUSES, bus)
     machine = simulated_hardware(TWO_BUSES, bus.clock)
-    plant = AllChambers(TWO_BUSES, bus, machine, memory=ShortMemory(), report=complaints.append)
-    async with plant.running():
+    chambers = AllChambers(TWO_BUSES, bus, machine, memory=ShortMemory(), report=complaints.append)
+    async with chambers.running():
         machine.faults.inject(Fault("hang", "i2c-1"))
-        await until(lambda: plant.workers["i2c-1"].replaced >= 1)
+        await until(lambda: chambers.workers["i2c-1"].replaced >= 1)
         await until(lambda: machine.faults.hanging >= 1)
     assert machine.faults.hanging >= 1
     assert complaints == []  # of outputs

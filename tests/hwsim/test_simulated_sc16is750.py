@@ -11,7 +11,6 @@ from growd_hwsim.chips.sc16is750 import (
     IOCONTROL,
     LCR,
     LSR,
-    MCR,
     OVERRUN,
     RHR,
     RXLVL,
@@ -99,15 +98,6 @@ def test_the_divisor_is_reached_while_the_latch_is_open(bench):
     bench.write(LCR, 0x83)
     assert (bench.read(DLL), bench.read(DLH)) == (b"\x60", b"\x00")
     assert bench.chip.baud == 9600
-
-
-def test_enhanced_registers_are_others_than_the_ones_at_their_place(bench):
-    bench.write(MCR, 0x01)
-    bench.write(LCR, 0xBF)
-    bench.write(MCR, 0x11)  # XON1 there
-    assert bench.read(MCR) == b"\x11"
-    bench.write(LCR, 0x03)
-    assert bench.read(MCR) == b"\x01"
 
 
 @pytest.mark.parametrize(("divisor", "line"), [(48, 0x03), (100, 0x03), (96, 0x1B), (96, 0x02), (0, 0x03)])

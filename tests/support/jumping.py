@@ -316,7 +316,7 @@ class Rig:
         self.machine: SimulatedHardware = simulated_hardware(config, self.clock)
         answer_at_once(self.machine)
         self.complaints: list[str] = []
-        self.plant = AllChambers(
+        self.chambers = AllChambers(
             config, self.bus, self.machine, memory=self.memory, report=self.complaints.append
         )
 
@@ -337,8 +337,8 @@ async def rigged(config: Config, memory: ShortMemory | None = None) -> AsyncIter
     rig = Rig(config, memory)
     selector = _Selector(asyncio.get_running_loop(), rig.clock)
     try:
-        async with rig.plant.running():
-            for worker in rig.plant.workers.values():
+        async with rig.chambers.running():
+            for worker in rig.chambers.workers.values():
                 rig.clock.watch(worker, rig.machine.faults)
             yield rig
             rig.machine.faults.close()

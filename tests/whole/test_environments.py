@@ -86,7 +86,7 @@ async def test_the_valve_of_one_leaves_the_air_of_the_other_alone():
 async def test_sensors_of_both_on_one_bus_have_one_thread_and_each_output_has_its_own():
     async with rigged(CONFIG) as rig:
         outputs = [f"{FIRST}/light", f"{SECOND}/light", f"{SECOND}/valve"]
-        assert sorted(rig.plant.workers) == ["i2c-1", "i2c-3", *outputs]
+        assert sorted(rig.chambers.workers) == ["i2c-1", "i2c-3", *outputs]
 
 
 async def test_a_sensor_that_fails_in_one_is_well_in_the_other():
@@ -114,9 +114,9 @@ async def test_all_outputs_are_made_safe_before_any_is_closed_though_one_has_an_
         steps.append(f"safe: {await make_safe(valve)}")
         return True
 
-    async def noted_close(plant: ChamberControl) -> None:
+    async def noted_close(control: ChamberControl) -> None:
         steps.append("close")
-        await close(plant)
+        await close(control)
 
     monkeypatch.setattr(LightActuator, "make_safe", raise_one)
     monkeypatch.setattr(SwitchActuator, "make_safe", noted_make_safe)

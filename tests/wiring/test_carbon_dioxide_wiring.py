@@ -1,4 +1,4 @@
-"""The control of CO2 as the configuration has it, in the plant."""
+"""The control of CO2 as configured."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FAN = RelayOptions(name="fan", pin=24, variable="air_flush_on")
 CO2 = "environment_1/controllers/air_carbon_dioxide"
 
 
-async def plant_of(config):
+async def control_of(config):
     bus = Bus(ManualClock())
     declare_topics(config, bus)
-    plants = AllChambers(config, bus, simulated(SleepingTime()), memory=ShortMemory(), report=print)
-    parts = [part.node.name for part in plants.by_environment["environment_1"].components()]
-    await plants.workers.close(1.0)
+    chambers = AllChambers(config, bus, simulated(SleepingTime()), memory=ShortMemory(), report=print)
+    parts = [part.node.name for part in chambers.by_environment["environment_1"].components()]
+    await chambers.workers.close(1.0)
     return bus, parts
 
 
@@ -33,7 +33,7 @@ async def test_its_numbers_are_those_of_the_configuration():
         fan_band_ppm=44.0, minimum_on_s=3.0, minimum_off_s=4.0, fan_minimum_on_s=20.0, fan_minimum_off_s=30.0,
         override_s=60.0,
     )  # fmt: skip
-    bus, parts = await plant_of(Config(relay=(VALVE, FAN), carbon_dioxide=settings))
+    bus, parts = await control_of(Config(relay=(VALVE, FAN), carbon_dioxide=settings))
     told = bus.parameters.get("environment_1/controllers")
     assert CO2 in parts
     assert told["air_carbon_dioxide"] == {
@@ -47,9 +47,9 @@ async def test_its_numbers_are_those_of_the_configuration():
 
 async def test_gains_that_were_never_tuned_are_a_warning_on_real_hardware():
     config = Config(relay=(VALVE,))
-    simulated_bus, _ = await plant_of(config)
+    simulated_bus, _ = await control_of(config)
     assert "problems" not in simulated_bus.find_node(CO2).details()
-    bus, _ = await plant_of(replace(config, simulator=Simulator(enabled=False)))
+    bus, _ = await control_of(replace(config, simulator=Simulator(enabled=False)))
     (problem,) = bus.find_node(CO2).details()["problems"]
     assert f"call the service {CO2}/autotune" in problem["text"]
     assert not problem["is_failure"]
@@ -66,7 +66,7 @@ async def test_gains_that_were_never_tuned_are_a_warning_on_real_hardware():
     ],
 )
 async def test_without_a_sensor_or_a_valve_for_it_switches_follow_their_own_set_points_alone(config):
-    bus, parts = await plant_of(config)
+    bus, parts = await control_of(config)
     assert CO2 not in parts
     assert f"{CO2}/autotune" not in bus.services.names()
     assert not any("minimum_on" in name for name in bus.parameters.names())

@@ -1,4 +1,4 @@
-"""The plant of a configuration, on a clock that the test moves."""
+"""The control of a chamber as configured, on a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ SLOW = Config(sensor=(Sensor(name="slow", kind="scd30", interval_s=120.0),))
 
 
 class Bench:
-    """A plant on a machine for whose chips no time passes."""
+    """A chamber on a machine for whose chips no time passes."""
 
     def __init__(self, config: Config) -> None:
         self.clock = ManualClock()
         self.bus = Bus(self.clock)
         declare_topics(config, self.bus)
         self.complaints: list[str] = []
-        self.plants = AllChambers(
+        self.chambers = AllChambers(
             config, self.bus, simulated(SleepingTime()), memory=ShortMemory(), report=self.complaints.append
         )
-        self.plant = self.plants.by_environment[config.environment.id]
+        self.control = self.chambers.by_environment[config.environment.id]
 
 
 async def test_what_a_slow_sensor_says_is_not_stale_before_it_speaks_again():
     bench = Bench(SLOW)
     samples = bench.bus.node("sensor").publisher("environment_1/raw/air_carbon_dioxide")
     measured = bench.bus.topics.get("environment_1/measured/air_carbon_dioxide")
-    async with running(bench.clock, *bench.plant.filters()):
+    async with running(bench.clock, *bench.control.filters()):
         for _ in range(3):
             samples.publish(400.0)
             await bench.clock.advance(120)
@@ -56,8 +56,8 @@ async def test_what_a_slow_sensor_says_is_not_stale_before_it_speaks_again():
 
 async def test_a_slow_sensor_has_not_failed_before_its_first_reading():
     bench = Bench(SLOW)
-    (sampler,) = bench.plant.samplers()
-    (worker,) = bench.plants.workers.values()
+    (sampler,) = bench.control.samplers()
+    (worker,) = bench.chambers.workers.values()
     bench.clock.watch(worker)
     async with running(bench.clock, sampler):
         await bench.clock.advance(60)  # half an interval: the chip measures twice as often as it is read

@@ -22,7 +22,7 @@ FIFO_LENGTH = 64
 OVERRUN = 0x02  # in LSR
 _DATA_READY, _THR_EMPTY, _ALL_SENT = 0x01, 0x20, 0x40  # in LSR
 _FIFO_ON, _FORGET_RECEIVED, _FORGET_UNSENT = 0x01, 0x02, 0x04  # in FCR
-_LATCH, _ENHANCED, _EIGHT_N_ONE = 0x80, 0xBF, 0x03  # in LCR
+_LATCH, _EIGHT_N_ONE = 0x80, 0x03  # in LCR
 _LCR_AFTER_RESET = 0x1D
 _SOFTWARE_RESET = 0x08  # in IOControl
 _READ_ONLY = (LSR, 0x06, TXLVL, RXLVL)
@@ -69,7 +69,6 @@ class SimulatedSc16is750(I2CSlave):
     def reset(self) -> None:
         """As the RESET pin does: SPR and the divisor stay ("Register reset values")."""
         self._registers = bytearray(0x10)
-        self._enhanced = bytearray(0x10)
         self._registers[LCR] = _LCR_AFTER_RESET
         self._unsent = b""
         self._received = bytearray()
@@ -108,8 +107,6 @@ class SimulatedSc16is750(I2CSlave):
         elif register in (DLL, DLH) and not self._is_normal:
             shift = 8 * register
             self.divisor = self.divisor & ~(0xFF << shift) | value << shift
-        elif self._registers[LCR] == _ENHANCED and register in range(FCR, TXLVL):
-            self._enhanced[register] = value
         elif register == SPR:
             self._kept[SPR] = value
         elif register == IOCONTROL and value & _SOFTWARE_RESET:
@@ -131,8 +128,6 @@ class SimulatedSc16is750(I2CSlave):
     def _get(self, register: int) -> int:
         if register in (DLL, DLH) and not self._is_normal:
             return self.divisor >> 8 * register & 0xFF
-        if self._registers[LCR] == _ENHANCED and register in range(FCR, TXLVL) and register != LCR:
-            return self._enhanced[register]
         special = {
             RHR: self._next_received,
             FCR: lambda: 0xC1 if self._registers[FCR] & _FIFO_ON else 0x01,  # IIR: nothing pending
