@@ -28,7 +28,7 @@ from hardware import BUSY_S, Case
 from measuring import Options, Row, server
 
 from control import Figures, growd, openings_row, step_rows, watched
-from support.machine import until
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,8 +206,8 @@ def test_sensors_on_a_faulty_bus_fail_and_the_others_are_read(fault: str):
     load = ("--sensors", 2, "--buses", 2, "--kinds", "bh1750", "--interval", BUSY_S)
     with server("many_sensors", *load, "--fault", fault) as growd:
         before = growth.readings_of(growd)
-        until(lambda: growth.readings_of(growd) >= before + 3)
-        until(lambda: growd.call("bench/sensors")["failed"] == 1)
+        wait_until(lambda: growth.readings_of(growd) >= before + 3)
+        wait_until(lambda: growd.call("bench/sensors")["failed"] == 1)
 
 
 @pytest.mark.parametrize("bare", [(), ("--bare",)])
@@ -215,8 +215,8 @@ def test_sensors_of_each_kind_are_read(bare: tuple[str, ...]):
     load = ("--sensors", 3, "--kinds", "bh1750", "mhz19", "tsl2591", "--interval", BUSY_S)
     with server("many_sensors", *load, *bare) as process:
         before = growth.readings_of(process)
-        until(lambda: growth.readings_of(process) >= before + 6)
-        until(lambda: process.call("bench/sensors")["failed"] == 0)  # a late reading may fail once
+        wait_until(lambda: growth.readings_of(process) >= before + 6)
+        wait_until(lambda: process.call("bench/sensors")["failed"] == 0)  # a late reading may fail once
 
 
 def test_growth_compares_the_most_with_one():

@@ -1,4 +1,4 @@
-"""Parts that hang: what is closed, cleared, left behind and replaced, and what is left alone."""
+"""Hanging buses and threads are cleared and replaced; other devices are not affected."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from support.waiting import until
 
 GIVEN_UP_S = STUCK_AFTER * DEVICE_TIMEOUT_S
 SIBLING_S = 3 * GIVEN_UP_S
-"""Until another sensor on the bus is read in the new thread: its tries have become as far apart meanwhile."""
+"""Until another sensor on the bus is read in the new thread, after its retries have become rare."""
 
 TWO_BUSES = chamber_of(sensor("scd30", "air"), sensor("bh1750", "lux"), sensor("tsl2591", "other_lux", bus=2))
-LEFT_BEHIND = "i2c-1: call hung; abandoned its thread and started a new one"
+ABANDONED = "i2c-1: call hung; abandoned its thread and started a new one"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return paths
 
 
-async def test_a_bus_that_is_stuck_is_closed_cleared_and_opened_again_and_the_other_is_left_alone(opened):
+async def test_a_stuck_bus_is_cleared_and_opened_again(opened):
     async with steady_scene(TWO_BUSES) as scene:
         assert opened == {"/dev/i2c-1": 1, "/dev/i2c-2": 1}
         read = scene.device("other_lux")["counters"]["successes"]
@@ -57,7 +57,7 @@ async def test_a_bus_that_is_stuck_is_closed_cleared_and_opened_again_and_the_ot
         assert counters["failures"] == 0
 
 
-async def test_a_bus_that_stays_stuck_is_cleared_with_each_try_and_they_become_fewer(opened):
+async def test_a_bus_that_stays_stuck_is_cleared_ever_more_rarely(opened):
     async with steady_scene(TWO_BUSES) as scene:
         scene.strike(Fault("timeout", "i2c-1"))
         await scene.watch(60.0)
@@ -70,12 +70,12 @@ async def test_a_bus_that_stays_stuck_is_cleared_with_each_try_and_they_become_f
         assert {moment.states["other_lux"] for moment in scene.moments[-360:]} == {"ok"}
 
 
-async def test_a_thread_that_hangs_is_told_and_left_behind_and_its_bus_goes_on_in_a_new_one(caplog, opened):
+async def test_a_hanging_thread_is_replaced_by_a_new_one(caplog, opened):
     async with steady_scene(TWO_BUSES) as scene:
         worker = scene.rig.chambers.workers["i2c-1"]
         scene.strike(Fault("hang", "scd30"))
         await scene.until(lambda _: worker.replaced == 1, within=INTERVAL_S + GIVEN_UP_S + INTERVAL_S)
-        assert LEFT_BEHIND in [record.getMessage() for record in caplog.records]
+        assert ABANDONED in [record.getMessage() for record in caplog.records]
         assert "has not answered for" in scene.rig.last("diagnostics/air").value["message"]
         await scene.until(lambda moment: moment.states["lux"] == "ok", within=SIBLING_S)
         assert scene.device("air")["state"] == "failed"
@@ -92,7 +92,7 @@ async def test_a_thread_that_hangs_is_told_and_left_behind_and_its_bus_goes_on_i
         assert [thread.name for thread in threading.enumerate()].count("i2c-1") == 1
 
 
-async def test_what_hangs_does_not_hold_up_the_end(monkeypatch):
+async def test_a_hanging_thread_does_not_delay_the_end(monkeypatch):
     monkeypatch.setattr("growd.wiring.chamber.DEVICE_TIMEOUT_S", 0.05)
     bus, complaints = Bus(RealClock()), []
     declare_topics(TWO_BUSES, bus)

@@ -1,23 +1,21 @@
-"""Faults x devices: what each pair shows, what is stored of it, what the outputs do, and for how long.
+"""Each fault at each device: the states shown, the points stored, the outputs, and the times.
 
-Each row of `TABLE` is played: in a chamber that is well a fault strikes a device for `lasts_s`, with the set
-point of the light changing at that moment, and ends. The columns:
+Each row of `TABLE` is played in a chamber without other faults: a fault affects a device for `lasts_s`. The
+set point of the light changes when it begins. The columns:
 
     kind, device    of `growd_hwsim.faults`
-    state           of the device while the fault lasts, `told_s` after its beginning: in its diagnostics and
-                    in its node's information
-    quality         what `raw` and `measured` show of the device's variables then
-    stored          what is stored of them then: NOTHING (nor anything false before it was told), the TRUTH,
-                    an OLD value until it was told and nothing then, or a LIE that a single sensor can't be
-                    caught at, for which see `test_three_sensors_outvote_one_that_lies`
-    output          what the output that depends on the device does then, see `OUTPUTS`
-    told_s          seconds after the beginning of the fault, within which all of this is so
-    recovers_s      seconds after its end, within which all is as if it had not been
-    words           in what the device's diagnostics say, now or as the last error
+    state           of the device during the fault, from `told_s` on, in its diagnostics and its node
+    quality         of the device's variables in `raw` and `measured` at that time
+    stored          the points of these variables at that time: NOTHING, the TRUTH, an OLD value until the
+                    fault is detected and then nothing, or a LIE that a single sensor cannot show (see
+                    `test_three_sensors_outvote_one_with_wrong_values`)
+    output          the state of the output that depends on the device, see `OUTPUTS`
+    told_s          time from the beginning of the fault until it is detected, at most
+    recovers_s      time from the end of the fault until all is normal again, at most
+    words           part of the device's diagnostics or of its last error
 
-Whatever the row, all other devices stay ok and keep their schedule, the outputs that depend on them follow
-their set points, no point that is stored before, during or after the fault is false (but for a LIE while it
-lasts), and an outage is logged once, and once when it is over.
+In each row all other devices stay ok and keep their schedule, and their outputs follow the set points. No
+stored point is false, except for a LIE during the fault. An outage and its end are logged once each.
 """
 
 from __future__ import annotations
@@ -70,13 +68,11 @@ OUTPUTS: Final[dict[str, Callable[[Moment], bool]]] = {
     "misled": lambda _: True,
     "not known": lambda _: True,
 }
-"""The valve is open as it should be, or shut because the air is not known. The lamp is trimmed to the light
-that is measured, or lit open loop, or misled: where the light sensor lies, the lamp gives anything from dark
-to full light. What an output does that can't be written is not known, and a lamp that did not obey may have
-been misled, too."""
+"""The valve is open as requested, or shut because the air is unknown. The lamp is trimmed to the measured
+light, lit open loop, or misled by wrong measurements. An output that cannot be written is not known."""
 
 READ_S: Final = 2.0
-"""The longest conversion (1.1 s) or the second in which an SCD30 has nothing new, and the next look."""
+"""The longest conversion (1.1 s), or the second without new data of an SCD30, and the next look."""
 
 FAILS_S: Final = INTERVAL_S + SECOND_TRY_S + READ_S
 TIMES_OUT_S: Final = FAILS_S + 2 * BUS_TIMEOUT_S
@@ -94,7 +90,7 @@ WRITTEN_S: Final = OUTPUT_RETRIES.limit_s + DEVICE_TIMEOUT_S + 2 * PERIOD_S
 
 @dataclass(frozen=True)
 class Row:
-    """One row; the columns are told above."""
+    """One row; the module describes the columns."""
 
     kind: str
     device: str
@@ -188,7 +184,7 @@ TABLE: Final = (
     Row("garbled",     "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
     Row("bad_checksum", "mhz19",  FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
     Row("bad_checksum", "mhz16",  FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
-    # An SCD30's three floats never repeat. An MH-Z19's whole ppm do, for a while; counts of light for ever.
+    # An SCD30's floats never repeat. Whole ppm of an MH-Z19 may for a while, counts of light always.
     Row("frozen",      "scd30",   FAILED, _FAULT, NOTHING, "shut",      FROZEN_S,    AGAIN_S,      _NEW),
     Row("frozen",      "mhz19",   FAILED, _FAULT, OLD,     "shut",      STUCK_S,     AGAIN_S,      "it hangs",
         lasts_s=900.0),
@@ -196,7 +192,7 @@ TABLE: Final = (
         lasts_s=900.0),
     Row("frozen",      "bh1750",  OK,     _OK,    LIE,     "misled",    FAILS_S,     LAG_S),
     Row("frozen",      "tsl2591", OK,     _OK,    LIE,     "misled",    FAILS_S,     LAG_S),
-    # The filter holds back what jumps: but for two spikes in a row that agree.
+    # The filter drops single spikes, not two equal ones in a row.
     Row("noise",       "scd30",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
         probability=0.03, amount=300.0),
     Row("noise",       "mhz19",   OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
@@ -217,19 +213,19 @@ TABLE: Final = (
     Row("saturated",   "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _RANGE),
     Row("saturated",   "bh1750",  FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _FULL),
     Row("saturated",   "tsl2591", FAILED, _FAULT, NOTHING, "open loop", FAILS_S,     AGAIN_S,      _FULL),
-    # A jump onto a constant that such sensors give when switched on is taken for that.
+    # A jump to a constant of the warm-up counts as a warm-up.
     Row("warm_up",     "mhz19",   WARM,   _WARM,  NOTHING, "shut",      SILENT_S,    WARM_S, "no reading yet",
         lasts_s=120.0),
     Row("warm_up",     "mhz16",   WARM,   _WARM,  NOTHING, "shut",      SILENT_S,    WARM_S, "no reading yet",
         lasts_s=120.0),
     Row("unplugged",   "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _PORT),
     Row("unplugged",   "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _PORT),
-    # By its pattern (/dev/ttyUSB*) it is found under its new name, and was without power on the way.
+    # A pattern (/dev/ttyUSB*) finds it under its new name, after a power cut.
     Row("renamed",     "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _PORT),
     Row("renamed",     "mhz16",   WARM,   _WARM,  NOTHING, "shut",      SILENT_S,    WARM_S, "no reading yet",
         lasts_s=120.0),
 
-    # An MH-Z16 behind an SC16IS750 bridge: silence may have been a power cut, a bus that fails is none.
+    # An MH-Z16 behind an SC16IS750 bridge: silence may be a power cut, a failing bus is not.
     Row("absent",      BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
     Row("nak",         BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
     Row("bus_error",   BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _BROKEN),
@@ -243,7 +239,7 @@ TABLE: Final = (
     Row("drift",       BRIDGE,    OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=3_000.0),
     Row("saturated",   BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _RANGE),
 
-    # A short outage is over soon: tries are no further apart than it has lasted.
+    # After a short outage the device recovers soon: retries are no further apart than it lasted.
     Row("absent",      "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S, 20.0 + FIRST_S,   _GONE,
         lasts_s=20.0, by_itself=True),
     Row("timeout",     "bh1750",  FAILED, _FAULT, NOTHING, "open loop", TIMES_OUT_S, 20.0 + FIRST_S, _HELD,
@@ -274,7 +270,7 @@ STRUCK: Final = "struck"
 
 
 @pytest.mark.parametrize("row", rows(*TABLE))
-async def test_what_a_fault_shows_and_stores_and_does_and_that_it_ends(row: Row, caplog):
+async def test_a_fault_has_the_effects_of_its_row_and_ends(row: Row, caplog):
     caplog.set_level(logging.INFO, "growd")
     async with steady_scene(config_of(row.device)) as scene:
         before = counters_of(scene)
@@ -291,7 +287,7 @@ async def test_what_a_fault_shows_and_stores_and_does_and_that_it_ends(row: Row,
 
 
 def config_of(device: str, **options: bool):
-    """A chamber with that device, or a sensor that depends on it, and another sensor on another bus."""
+    """A chamber with this device, or a sensor that depends on it, and another sensor on another bus."""
     kind = kind_at(device) or "scd30"
     other = "scd30" if kind in LIGHT_SENSORS else "bh1750"
     more = {"stuck_after_s": 600.0} if kind.startswith("mhz") else {}
@@ -300,7 +296,7 @@ def config_of(device: str, **options: bool):
 
 
 def kind_at(device: str) -> str | None:
-    """The kind of the sensor that a fault of `device` strikes; none for a pin."""
+    """The kind of the sensor that a fault of `device` affects; None for a pin."""
     return device if device in SENSOR_KINDS else {BRIDGE: "mhz16", "i2c-1": "scd30"}.get(device)
 
 
@@ -308,7 +304,7 @@ LIGHT_SENSORS: Final = ("bh1750", "tsl2591")
 
 
 async def play(scene: Scene, row: Row) -> None:
-    """Let the fault strike, last and end. What meets a write meets one that changes the output."""
+    """Inject the fault, let it last, and end it. Faults of outputs meet a write that changes the output."""
     scene.strike(row.fault)
     scene.want("light_illuminance", THEN_LUX)
     if row.device == f"gpio-{VALVE_PIN}":
@@ -323,7 +319,7 @@ def struck(row: Row) -> str:
 
 
 def variables(row: Row) -> list[str]:
-    """The variables that are measured by what the fault strikes."""
+    """The variables of the affected sensor."""
     kind = kind_at(row.device)
     return list(SENSOR_KINDS[kind].variables.values()) if kind else []
 
@@ -345,7 +341,7 @@ def check_told(scene: Scene, row: Row, moments: list[Moment]) -> None:
 
 
 def check_others(scene: Scene, row: Row, before: dict[str, int], moments: list[Moment]) -> None:
-    """They are well, on schedule, and what depends on them follows its set point."""
+    """The others are ok and on schedule, and their outputs follow the set points."""
     others = set(moments[0].states) - {struck(row)}
     assert {moment.states[name] for moment in moments for name in others} == {"ok"}
     elapsed = moments[-1].at - moments[0].at
@@ -391,7 +387,7 @@ def check_stored(scene: Scene, row: Row, began: float, ended: float) -> None:
 
 
 def check_log(row: Row, lines: list[str]) -> None:
-    """An outage is one line, and one with its length when it is over."""
+    """An outage is logged in one line, and its end in another with the length."""
     failures = [line for line in lines if " is failed: " in line]
     recoveries = [line for line in lines if " is ok again after " in line]
     if row.state != FAILED:
@@ -405,7 +401,7 @@ def check_log(row: Row, lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("row", rows(*(row for row in TABLE if row.output == "open loop")))
-async def test_a_lamp_that_needs_its_sensor_is_dark_without_it_and_lit_again_with_it(row: Row):
+async def test_a_lamp_that_needs_its_sensor_is_dark_during_its_faults(row: Row):
     async with steady_scene(config_of(row.device, needs_sensor=True)) as scene:
         began = scene.now
         await play(scene, replace(row, lasts_s=min(row.lasts_s, 60.0)))
@@ -414,7 +410,7 @@ async def test_a_lamp_that_needs_its_sensor_is_dark_without_it_and_lit_again_wit
 
 
 @pytest.mark.parametrize("row", rows(*(row for row in TABLE if row.stored == LIE and row.device != BRIDGE)))
-async def test_three_sensors_outvote_one_that_lies(row: Row):
+async def test_three_sensors_outvote_one_with_wrong_values(row: Row):
     ports = {"first": "/dev/serial0", "second": "/dev/ttyAMA1", "third": "/dev/ttyAMA2"}
     is_serial = row.device.startswith("mhz")
     sensors = [
@@ -433,29 +429,29 @@ async def test_three_sensors_outvote_one_that_lies(row: Row):
 
 @dataclass(frozen=True)
 class Rare:
-    """A fault that meets a message now and then: 300 s of it."""
+    """300 s of a fault that affects some messages."""
 
     kind: str
     device: str
-    probability: float  # of each message; a reading of an SCD30 has four, of a BH1750 five or more
-    hiccups: int  # failures that are counted, at least
-    outages: int  # of two failures in a row, at most
-    unheard_s: float  # the longest time without a point, at most
+    probability: float  # of each message; a reading has four of them or more
+    failures: int  # at least
+    outages: int  # two failures in a row, at most
+    gap_s: float  # the longest time without a point, at most
 
 
 RARELY: Final = (
-    Rare("absent", "scd30", 0.02, hiccups=10, outages=4, unheard_s=10.0),
-    Rare("bus_error", "bh1750", 0.02, hiccups=10, outages=4, unheard_s=10.0),
-    Rare("nak", "tsl2591", 0.02, hiccups=10, outages=4, unheard_s=10.0),
-    Rare("timeout", "i2c-1", 0.02, hiccups=10, outages=4, unheard_s=10.0),
-    Rare("bad_crc", "scd30", 0.05, hiccups=10, outages=4, unheard_s=10.0),
-    Rare("bad_checksum", "mhz19", 0.3, hiccups=30, outages=25, unheard_s=20.0),
-    Rare("garbled", "mhz16", 0.3, hiccups=30, outages=25, unheard_s=20.0),
+    Rare("absent", "scd30", 0.02, failures=10, outages=4, gap_s=10.0),
+    Rare("bus_error", "bh1750", 0.02, failures=10, outages=4, gap_s=10.0),
+    Rare("nak", "tsl2591", 0.02, failures=10, outages=4, gap_s=10.0),
+    Rare("timeout", "i2c-1", 0.02, failures=10, outages=4, gap_s=10.0),
+    Rare("bad_crc", "scd30", 0.05, failures=10, outages=4, gap_s=10.0),
+    Rare("bad_checksum", "mhz19", 0.3, failures=30, outages=25, gap_s=20.0),
+    Rare("garbled", "mhz16", 0.3, failures=30, outages=25, gap_s=20.0),
 )
 
 
 @pytest.mark.parametrize("rare", RARELY, ids=lambda rare: f"{rare.kind}-{rare.device}")
-async def test_a_fault_that_comes_and_goes_is_counted_and_seldom_an_outage(rare: Rare, caplog):
+async def test_a_sporadic_fault_is_counted_and_seldom_an_outage(rare: Rare, caplog):
     caplog.set_level(logging.INFO, "growd")
     variable = "light_illuminance" if rare.device in LIGHT_SENSORS else "air_carbon_dioxide"
     async with steady_scene(config_of(rare.device)) as scene:
@@ -463,9 +459,9 @@ async def test_a_fault_that_comes_and_goes_is_counted_and_seldom_an_outage(rare:
         await scene.watch(300.0)
         counters = scene.device(STRUCK)["counters"]
         times = [scene.time_of(point) for point in scene.stored(variable, scene.steady_at, scene.now)]
-        assert counters["failures"] >= rare.hiccups
+        assert counters["failures"] >= rare.failures
         assert counters["outages"] <= rare.outages
-        assert max(after - before for before, after in pairwise(times)) <= rare.unheard_s
+        assert max(after - before for before, after in pairwise(times)) <= rare.gap_s
         assert scene.false_points() == []
     failures = [record for record in caplog.records if " is failed: " in record.getMessage()]
     assert len(failures) == counters["outages"]

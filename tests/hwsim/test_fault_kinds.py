@@ -25,7 +25,8 @@ from growd_hwsim.fault_kinds import ADDRESS, BUS
 from growd_hwsim.faults import BUS_TIMEOUT_S, Fault
 from growd_hwsim.hardware import WiredChip, Wiring
 from support.fault_places import PLACES_OF
-from support.machine import SleepingTime, simulated, until
+from support.machine import SleepingTime, simulated
+from support.waiting import wait_until
 
 CHIPS = (
     WiredChip("scd30", 1, 0x61),
@@ -194,7 +195,7 @@ def test_a_call_hangs_until_the_fault_is_cleared_and_the_others_do_not(bench, ki
     struck = at(device)
     with ThreadPoolExecutor(1) as pool:
         hung = pool.submit(bench.drivers[struck[0]].read)
-        until(lambda: bench.faults.hanging == 1)
+        wait_until(lambda: bench.faults.hanging == 1)
         bench.machine.i2c(1).take_over()
         assert all(bench.read(chip) for chip in CHIPS if chip not in struck)
         assert not hung.done()
@@ -210,7 +211,7 @@ def test_all_calls_on_a_bus_that_hangs_hang(bench):
     bench.faults.inject(Fault("hang", "i2c-1", duration=60))
     with ThreadPoolExecutor(3) as pool:
         hung = [pool.submit(bench.drivers[chip].read) for chip in at("i2c-1")]
-        until(lambda: bench.faults.hanging == 3)
+        wait_until(lambda: bench.faults.hanging == 3)
         bench.clock.advance(60)
         for call in hung:
             with pytest.raises(TransferError):
@@ -227,7 +228,7 @@ def test_closing_the_hardware_ends_what_hangs(bench):
             pool.submit(bench.drivers[CHIPS[0]].read),
             pool.submit(Relay, bench.machine.gpio, 23),
         ]
-        until(lambda: bench.faults.hanging == 2)
+        wait_until(lambda: bench.faults.hanging == 2)
         valve.set(True)
         bench.machine.close()
         for call, error in zip(hung, (TransferError, HardwareUnavailableError), strict=True):
@@ -244,7 +245,7 @@ def test_a_pin_hangs_alone_and_its_late_write_fails(bench):
     bench.faults.inject(Fault("hang", "gpio-13", duration=60))
     with ThreadPoolExecutor(2) as pool:
         hung = [pool.submit(valve.set, True), pool.submit(lamp.set, "red", 1.0)]
-        until(lambda: bench.faults.hanging == 2)
+        wait_until(lambda: bench.faults.hanging == 2)
         fan.set(True)
         assert bench.read(CHIPS[1])  # what it sees settles the pins first
         bench.clock.advance(60)

@@ -42,7 +42,8 @@ from growd.store.database_node import DatabaseNode
 from growd.store.replication_status import ReplicationState, ReplicationStatus
 from growd.store.store_node import StoreStatus
 from growd.variables import VARIABLES
-from support.daemon import Answer, serving
+from support.couch_client import Answer
+from support.daemon import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

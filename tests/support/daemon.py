@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from growd.bus.messages import BOOL, DIAGNOSTIC_STATUS, FLOAT64, INT64, STRING, 
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
 from growd.runtime.clock import RealClock
+from support.couch_client import Answer
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -113,19 +113,6 @@ class Runner:
     async def _calibrate(self, **arguments: Any) -> dict[str, Any]:
         self.calls.append((CALIBRATE, arguments))
         return {"success": True, "message": "calibrated", "offset": arguments["reference"] - 400}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A whole answer."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
 
 
 @dataclass

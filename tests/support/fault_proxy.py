@@ -15,12 +15,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
+from support.waiting import PATIENCE_S
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     Fault = Callable[["Exchange"], Awaitable[None]]
 
-PATIENCE_S = 30.0
 _HEAD_END: Final = b"\r\n\r\n"
 _NO_BODY: Final = re.compile(rb"HTTP/1\.1 (1\d\d|204|304) ")
 

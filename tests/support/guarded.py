@@ -21,7 +21,8 @@ from growd.config import Access, Config, Couchdb, Http
 from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.wiring.access import access_control
-from support.daemon import Answer, Daemon, MemoryStore
+from support.couch_client import Answer
+from support.daemon import Daemon, MemoryStore
 from support.session_server import session_cookie
 from support.waiting import PATIENCE_S
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support.ledger import Ledger
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 PROGRAM = Path(__file__).parents[1] / "store" / "killed_writer.py"
-PATIENCE_S = 50.0  # for a machine that is busy with other tests
 _PROMISED = frozenset({"kept", "did"})
 _FOR_THE_LEDGER = frozenset({"made", "kept", "begin", "did", "found", "notice"})
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.hardware import SimulatedHardware
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class SleepingTime:
@@ -34,13 +30,3 @@ def simulated(time: SleepingTime, *, daylight_lux: float = 0.0, **options: Any) 
     """A machine in a chamber, without daylight by default."""
     chamber = SimulatedChamber(time.monotonic, ChamberParameters(daylight_lux=daylight_lux))
     return SimulatedHardware(chamber, sleep=time.sleep, monotonic=time.monotonic, **options)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Let other threads run until `condition` holds."""
-    never = threading.Event()
-    for _ in range(10_000):
-        if condition():
-            return
-        never.wait(0.001)
-    raise AssertionError("the condition did not hold in time")

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 
 from growd.cli.main import main
 from growd.store.bootstrap import Databases
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
 
 GROWD = Path(sys.executable).with_name("growd")
-PATIENCE_S = 40.0  # for a machine that is busy with other tests
 
 
 @dataclass

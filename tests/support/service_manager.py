@@ -12,10 +12,10 @@ import uuid
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from support.waiting import PATIENCE_S
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
-
-PATIENCE_S = 60.0  # for a machine that is busy with other tests
 
 
 class Notified:

@@ -1,4 +1,4 @@
-"""Which services take an administrator where clients log in."""
+"""Which services need an administrator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SENSORS = (
 VALVE = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
 
 
-async def test_what_lasts_or_lets_go_or_breaks_takes_an_administrator():
+async def test_services_with_lasting_effects_need_an_administrator():
     config = Config(sensor=SENSORS, light=Light(), relay=(VALVE,), combine={"air_carbon_dioxide": "first"})
     async with rigged(config) as rig:
         FaultServices(rig.bus, rig.machine.faults)

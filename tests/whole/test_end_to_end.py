@@ -1,4 +1,4 @@
-"""The device from end to end: the program in another process, met over HTTP as a grower meets it."""
+"""The whole program in another process, used over HTTP."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def lines(session: aiohttp.ClientSession, program: Program, topic: str) ->
 
 
 async def until(stream: AsyncIterator[Any], wanted: Any) -> Any:
-    """The first message of the stream that is as wanted."""
+    """The first message of the stream that matches."""
     async with asyncio.timeout(PATIENCE_S):
         async for message in stream:
             if wanted(message):
@@ -73,7 +73,7 @@ async def export(session: aiohttp.ClientSession, program: Program, home: Home, c
     async with session.get(url) as response:
         assert response.status == 200
         assert response.headers["Content-Type"].startswith("text/csv")
-        assert "Content-Length" not in response.headers  # growd's own, of pages: the embedded server knows it
+        assert "Content-Length" not in response.headers  # growd streams it in pages
         return list(csv.DictReader(io.StringIO(await response.text(), newline="")))
 
 
@@ -105,7 +105,7 @@ async def test_the_device_measures_and_follows_the_light(tmp_path: Path, home: H
     assert processes_that_name(tmp_path) == []
 
 
-async def test_a_kill_in_the_middle_of_a_recipe_loses_nothing_and_doubles_nothing(tmp_path: Path, home: Home):
+async def test_a_kill_during_a_recipe_loses_and_repeats_nothing(tmp_path: Path, home: Home):
     options = ("--profile", "sim", "--speed", "20", *home.arguments)
     async with started(tmp_path, *options) as program, aiohttp.ClientSession(headers=home.headers) as session:
         await call(session, "PUT", f"{program.address}/{home.recipes}/end_to_end", json=RECIPE)
@@ -127,9 +127,9 @@ async def test_a_kill_in_the_middle_of_a_recipe_loses_nothing_and_doubles_nothin
     async with started(tmp_path, *options) as program, aiohttp.ClientSession(headers=home.headers) as session:
         assert await call(session, "GET", f"{program.api}/param/{ENV}/current_recipe_start") == start
         note = await call(session, "GET", f"{program.api}/param/grower/note")
-        assert note == {"result": ["basil", 0]}  # answered, so kept, though nothing was said before the kill
+        assert note == {"result": ["basil", 0]}  # acknowledged before the kill
         resumed = lines(session, program, f"{ENV}/desired/light_illuminance")
-        await until(resumed, lambda m: m["value"] == 15_000)  # from the place that was kept before the kill
+        await until(resumed, lambda m: m["value"] == 15_000)  # from the place before the kill
         stopped = await call(session, "POST", f"{program.api}/service/{ENV}/stop_recipe")
         assert stopped["success"] is True
         status, words = await program.end(signal.SIGTERM)
@@ -144,7 +144,7 @@ async def test_a_kill_in_the_middle_of_a_recipe_loses_nothing_and_doubles_nothin
 
 
 def assert_each_once(stored: Collection[dict[str, Any]]) -> None:
-    """One start and one end of the recipe, and no variable twice at a moment."""
+    """One start and one end of the recipe, and no variable twice at one time."""
     kinds = Counter(point["variable"] for point in stored)
     assert kinds["recipe_start"] == kinds["recipe_end"] == 1
     moments = Counter((p["variable"], p["is_desired"], p["timestamp"]) for p in stored)
@@ -154,7 +154,7 @@ def assert_each_once(stored: Collection[dict[str, Any]]) -> None:
 async def assert_exported(
     session: aiohttp.ClientSession, program: Program, home: Home, stored: Collection[dict[str, Any]]
 ) -> None:
-    """The CSV has all that is stored, once, and nothing that is not in the database."""
+    """The CSV has each stored point once, and nothing else."""
     rows = await export(session, program, home, "measured")
     assert {row["variable"] for row in rows} >= {"air_carbon_dioxide", "light_illuminance"}
     in_csv = Counter((row["variable"], float(row["timestamp"]), float(row["value"])) for row in rows)

@@ -1,4 +1,4 @@
-"""Several environments in one daemon: each measures, is controlled and runs its recipe by itself."""
+"""Several environments in one daemon have their own sensors, outputs and recipes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FIRST, SECOND = "shelf_1", "shelf_2"
 VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
-# Named as in the first environment, one of them on the same bus, and a lamp that a low pin lights.
+# Equal names as in the first environment, a shared bus, and an inverted lamp.
 SHELF = ChamberOptions(
     sensor=(
         Sensor(name="air", kind="scd30", bus=3),
@@ -43,11 +43,11 @@ CONFIG = Config(
     light=Light(),
     chamber={SECOND: SHELF},
 )
-KNOWN_S = 10.0  # from the start until a sensor has measured
+KNOWN_S = 10.0  # from the start to the first measurement
 
 
 def value(rig: Rig, topic: str) -> float:
-    """What was last said there; 0 where that is nothing."""
+    """The last value of a topic; 0 without a value."""
     last = rig.bus.topics.get(topic).last
     return 0.0 if last is None or last.value is None else float(last.value)
 
@@ -56,7 +56,7 @@ def want(rig: Rig, topic: str, wanted: float) -> None:
     rig.bus.find_node("client").publish_arguments(topic, [wanted])
 
 
-async def test_the_light_of_one_does_not_light_the_other():
+async def test_each_environment_has_its_own_light():
     async with rigged(CONFIG) as rig:
         rig.bus.node("client")
         await rig.clock.advance(KNOWN_S)
@@ -72,7 +72,7 @@ async def test_the_light_of_one_does_not_light_the_other():
     assert [chamber.illuminance_lux() < 1_000 for chamber in rig.machine.chambers] == [True, True]
 
 
-async def test_the_valve_of_one_leaves_the_air_of_the_other_alone():
+async def test_each_environment_has_its_own_air():
     async with rigged(CONFIG) as rig:
         rig.bus.node("client")
         await rig.clock.advance(KNOWN_S)
@@ -83,13 +83,13 @@ async def test_the_valve_of_one_leaves_the_air_of_the_other_alone():
         assert f"{FIRST}/switches/valve" not in rig.bus.topics.names()
 
 
-async def test_sensors_of_both_on_one_bus_have_one_thread_and_each_output_has_its_own():
+async def test_each_bus_and_each_output_has_one_thread():
     async with rigged(CONFIG) as rig:
         outputs = [f"{FIRST}/light", f"{SECOND}/light", f"{SECOND}/valve"]
         assert sorted(rig.chambers.workers) == ["i2c-1", "i2c-3", *outputs]
 
 
-async def test_a_sensor_that_fails_in_one_is_well_in_the_other():
+async def test_a_failed_sensor_affects_only_its_environment():
     async with rigged(CONFIG) as rig:
         await rig.clock.advance(KNOWN_S)
         rig.machine.faults.inject(Fault("absent", "i2c-1:0x5c"))
@@ -101,7 +101,7 @@ async def test_a_sensor_that_fails_in_one_is_well_in_the_other():
         assert states == {FIRST: "ok", SECOND: "failed"}
 
 
-async def test_all_outputs_are_made_safe_before_any_is_closed_though_one_has_an_internal_error(
+async def test_all_outputs_are_made_safe_before_any_is_closed_even_after_an_internal_error(
     monkeypatch: pytest.MonkeyPatch,
 ):
     steps: list[str] = []
@@ -129,7 +129,7 @@ async def test_all_outputs_are_made_safe_before_any_is_closed_though_one_has_an_
     ]
 
 
-async def test_an_output_that_may_not_be_safe_is_told_with_its_environment():
+async def test_an_output_that_may_not_be_safe_is_reported_with_its_environment():
     async with rigged(CONFIG) as rig:
         await rig.clock.advance(KNOWN_S)
         rig.machine.faults.inject(Fault("refused", "gpio-20"))
@@ -138,7 +138,7 @@ async def test_an_output_that_may_not_be_safe_is_told_with_its_environment():
     ]
 
 
-async def test_a_lamp_that_is_not_there_leaves_its_pins_to_the_other():
+async def test_the_pins_of_a_disabled_lamp_are_free():
     config = replace(CONFIG, light=Light(enabled=False), relay=(replace(VALVE, pin=12),))
     other = replace(SHELF, light=Light(channel=(ChannelOptions(name="white", pin=13),)), relay=())
     async with rigged(replace(config, chamber={SECOND: other})) as rig:
@@ -182,7 +182,7 @@ async def home(database_server: DatabaseServer) -> AsyncIterator[Home]:
 
 
 class Client:
-    """Of a program that runs."""
+    """An HTTP client of a running program."""
 
     def __init__(self, session: aiohttp.ClientSession, program: Program) -> None:
         self._session = session
@@ -195,7 +195,7 @@ class Client:
             return json.loads(text)
 
     async def until(self, topic: str, is_it: Callable[[float], bool]) -> float:
-        """The first value of a topic that is as wanted."""
+        """The first value of a topic that matches."""
         timeout = aiohttp.ClientTimeout(total=PATIENCE_S)
         async with self._session.get(f"{self._program.api}/topic_stream/{topic}", timeout=timeout) as stream:
             async for line in stream.content:
@@ -205,7 +205,7 @@ class Client:
         raise AssertionError(f"the stream of {topic} has ended")
 
     async def recipes(self) -> dict[str, str]:
-        """Which recipe runs in each environment."""
+        """The running recipe of each environment."""
         return {
             environment: (await self.call("GET", f"param/{environment}/current_recipe"))["result"]
             for environment in (FIRST, SECOND)
@@ -226,7 +226,7 @@ async def put_recipes(session: aiohttp.ClientSession, program: Program, home: Ho
 
 @pytest.mark.timeout(180)
 @pytest.mark.kill
-async def test_each_runs_a_recipe_of_its_own_and_a_restart_resumes_both(tmp_path: Path, home: Home):
+async def test_each_environment_runs_its_recipe_and_a_restart_resumes_both(tmp_path: Path, home: Home):
     file = tmp_path / "growd.toml"
     file.write_text(FILE)
     options = ("--config", str(file), "--speed", "20", *home.arguments)
@@ -236,7 +236,7 @@ async def test_each_runs_a_recipe_of_its_own_and_a_restart_resumes_both(tmp_path
         assert f"chambers   {FIRST}, {SECOND}" in program.printed
         client = Client(session, program)
         await put_recipes(session, program, home)
-        # by the name that a client of the older system gives the service and the topics
+        # with the names of the predecessor for services and topics
         for environment, recipe in both.items():
             service = f"service/environments/{environment}/start_recipe"
             assert (await client.call("POST", service, json={"recipe_id": recipe}))["success"] is True

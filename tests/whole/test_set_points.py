@@ -1,4 +1,4 @@
-"""What is set and entered by hand, through the API of a whole growd that is killed and started again."""
+"""Manual set points and values survive a kill of the whole program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def status(program):
 
 
 async def entries_in_data(program, home):
-    """The values of the note and of the pH by hand that the database has; none twice."""
+    """The values of the note and of the pH in the database."""
     query = {"reduce": "false", "include_docs": "true"}
     found = []
     async with aiohttp.ClientSession(headers=home.headers) as session, asyncio.timeout(PATIENCE_S):
@@ -37,7 +37,7 @@ async def entries_in_data(program, home):
 
 
 async def set_points_in_data(program, home):
-    """The values and marks of the points of the variable, once the release has come to the database."""
+    """The points of the variable, once the release is in the database: value and `is_manual`."""
     view = f"{home.points}/_design/svc/_view/by_variable"
     key = '["environment_1","desired","light_illuminance"'
     query = {"reduce": "false", "startkey": f"{key}]", "endkey": f"{key},{{}}]"}
@@ -53,7 +53,7 @@ async def set_points_in_data(program, home):
 
 @pytest.mark.timeout(180)
 @pytest.mark.kill
-async def test_a_set_point_survives_a_kill_holds_over_a_recipe_and_ends_with_a_point_of_null(
+async def test_a_manual_set_point_survives_a_kill_overrides_a_recipe_and_is_released(
     tmp_path, database_server
 ):
     async with home_on(database_server, shared=True) as home:
@@ -89,7 +89,7 @@ async def test_a_set_point_survives_a_kill_holds_over_a_recipe_and_ends_with_a_p
             assert "changed since" not in told
             assert (await typed("recipe", "put", str(file), *where, **login)).status == 0
             async with asyncio.timeout(PATIENCE_S):
-                while not (await status(program))["recipes"][0]["changed"]:  # noqa: ASYNC110  no event tells it
+                while not (await status(program))["recipes"][0]["changed"]:  # noqa: ASYNC110  no event announces it
                     await asyncio.sleep(0.5)
             assert "(changed since: revision 2 is in the database)" in (await typed("status", *where)).out
             assert (await typed("topic", "release", TOPIC, *where)).err.startswith(
@@ -97,6 +97,6 @@ async def test_a_set_point_survives_a_kill_holds_over_a_recipe_and_ends_with_a_p
             )
             values = await set_points_in_data(program, home)
             assert await entries_in_data(program, home) == list(ENTRIES.values())
-        # restored (a kill may lose the first point), taken over by the recipe, set over it, released
+        # restored (a kill may lose the first point), from the recipe, manual, released
         expected = [(4321, True), (8000, False), (100, True), (None, True)]
         assert list(dict.fromkeys(values)) == expected

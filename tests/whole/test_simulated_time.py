@@ -1,4 +1,4 @@
-"""Simulated time never goes back: neither after a clean end, nor after `kill -9`."""
+"""Simulated time never goes back, neither after a clean end nor after a kill."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def clock_of(local: LocalStore, speed: float = SPEED) -> Clock:
 
 
 @pytest.mark.parametrize("renews", [False, True], ids=["at once", "after the first renewal"])
-async def test_after_a_kill_time_goes_on_from_a_moment_that_was_not_reached(tmp_path: Path, renews):
+async def test_after_a_kill_time_continues_later_than_it_ended(tmp_path: Path, renews):
     local = await opened(tmp_path)
     clock = await clock_of(local)
     assert isinstance(clock, AcceleratedClock)
@@ -38,10 +38,10 @@ async def test_after_a_kill_time_goes_on_from_a_moment_that_was_not_reached(tmp_
         reserved = await local.state("simulated_time")
         keeping = asyncio.create_task(reserve_time(local, clock))
         while await local.state("simulated_time") == reserved:
-            pass  # each look is a turn of the store
+            pass  # each read is a turn of the store
         keeping.cancel()
     last = clock.time()
-    await local.close()  # nothing is written any more, as after a kill
+    await local.close()  # no more writes, as after a kill
     again = await opened(tmp_path)
     kept = await again.state("simulated_time")
     assert kept > last
@@ -49,7 +49,7 @@ async def test_after_a_kill_time_goes_on_from_a_moment_that_was_not_reached(tmp_
     await again.close()
 
 
-async def test_after_a_clean_end_nothing_that_was_reserved_is_skipped(tmp_path: Path):
+async def test_after_a_clean_end_no_reserved_time_is_skipped(tmp_path: Path):
     local = await opened(tmp_path)
     clock = await clock_of(local)
     assert isinstance(clock, AcceleratedClock)
@@ -60,7 +60,7 @@ async def test_after_a_clean_end_nothing_that_was_reserved_is_skipped(tmp_path: 
     await local.close()
 
 
-async def test_in_step_with_the_machine_nothing_is_kept_and_the_machine_s_clock_is_used(tmp_path: Path):
+async def test_at_normal_speed_the_clock_of_the_machine_is_used(tmp_path: Path):
     local = await opened(tmp_path)
     assert isinstance(await clock_of(local, speed=1), RealClock)
     assert await local.state("simulated_time") is None
