@@ -18,7 +18,7 @@ from support.ports import held_port
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-pytest_plugins = ["support.api_fixtures", "support.database"]
+pytest_plugins = ["support.database", "support.api_fixtures"]
 
 # The same examples in each run, and no time limits: a run that fails shows a change, not chance or a busy
 # machine. `./test --hypothesis-profile search` looks for new examples.
