@@ -26,7 +26,7 @@ LOOPS: dict[
     "sampler": (Sampler, "_sample", "/samplers/"),
     "actuator": (Actuator, "_apply", "/actuators/"),
     "recipe runner": (RecipeRunner, "_tick", "/recipe_runner"),
-    "outbox": (Outbox, "_save", "outbox"),
+    "outbox": (Outbox, "_make_durable", "outbox"),
     "shipper": (Couch, "bulk_docs", "shipper"),
 }
 
