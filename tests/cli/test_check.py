@@ -452,7 +452,7 @@ BLIND = '[[sensor]]\nname = "lux"\nkind = "bh1750"\n'
         ),
         (
             f"{VALVE}[interlock]\ndose_litres = 60\nvalve_flow_l_min = 1",
-            ["[interlock] dose_litres: 60 l take the open valve an hour"],
+            ["[interlock] dose_litres: 60 l are an hour of open valve"],
         ),
         (
             f'[[sensor]]\nname = "air"\nkind = "scd30"\nself_calibration = true{VALVE}',

@@ -72,7 +72,7 @@ def test_a_file_is_read_and_settings_stand_above_it(tmp_path: Path):
         ("replication.url=ftp://x", ["[replication] url", "must be http://host:port or", "ftp://x"]),
         (
             "replication.url=https://far/?q=1",
-            ["[replication] url", "without what stands behind https://far/"],
+            ["[replication] url", "must be the address of a server only: https://far/"],
         ),
         ("replication.points=down", ["[replication] points", "down"]),
         ("replication.recipes=up", ["[replication] recipes", "up"]),
@@ -130,7 +130,11 @@ def test_a_wrong_address_is_shown_without_its_password():
 @pytest.mark.parametrize(
     ("address", "option", "words"),
     [
-        ("https://grower:secret@far", "points=up", "url: a login stands in credentials_file, not in the"),
+        (
+            "https://grower:secret@far",
+            "points=up",
+            "url: must not contain a login; put it into credentials_file",
+        ),
         ("http://far:5984", "ca_file=/etc/ca.pem", "ca_file: is for an https url, got http://far:5984"),
         ("http://far", "points_database=Points", "points_database: must begin with one of a-z"),
         ("http://far", "points_database={device}_points", "points_database: must begin with one of a-z"),
@@ -146,7 +150,7 @@ def test_what_can_not_be_replicated_is_said_without_a_password(address: str, opt
 def test_options_of_replication_that_exclude_each_other_are_refused():
     https = "replication.url=https://far"
     all_off = refusal(https, *(f"replication.{name}=off" for name in ("points", "events", "recipes")))
-    assert "[replication] points: is off as events and recipes are" in all_off
+    assert "[replication] points: is off, and so are events and recipes" in all_off
     unverified = refusal(https, "replication.ca_file=/etc/ca.pem", "replication.verify_tls=false")
     assert "[replication] ca_file: is of no use with verify_tls = false" in unverified
 

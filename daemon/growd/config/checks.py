@@ -95,15 +95,15 @@ def _replication(replication: Replication) -> Iterator[Finding]:
     parts = urlsplit(replication.url)
     if parts.username is not None:
         shown = without_login(replication.url)
-        reason = f"a login stands in credentials_file, not in the address of {shown}"
+        reason = f"must not contain a login; put it into credentials_file: {shown}"
         yield Finding((where, "url"), reason)
     if parts.query or parts.fragment:
         shown = without_login(replication.url).partition("?")[0].partition("#")[0]
-        reason = f"is the address of a server, without what stands behind {shown}"
+        reason = f"must be the address of a server only: {shown}"
         yield Finding((where, "url"), reason)
     if {replication.points, replication.events, replication.recipes} == {"off"}:
         yield Finding(
-            (where, "points"), "is off as events and recipes are; with nothing to copy, leave url out"
+            (where, "points"), "is off, and so are events and recipes; remove url if nothing is to be copied"
         )
     if replication.ca_file and parts.scheme != "https":
         yield Finding((where, "ca_file"), f"is for an https url, got {without_login(replication.url)}")

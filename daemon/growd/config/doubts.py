@@ -46,7 +46,7 @@ def _high_limits(config: Config, _: Source) -> Iterator[Finding]:
                 reason = f"{value:g} is far above the default of {default:g}; set it below {most:g}"
                 yield Finding(chamber.path("interlock", option), reason)
         if VALVE in chamber.switched and limits.dose_limit_s >= _DOUBTFUL_FROM["dose_s"] > limits.dose_s:
-            reason = f"{limits.dose_litres:g} l take the open valve an hour, so there is no limit; set less"
+            reason = f"{limits.dose_litres:g} l are an hour of open valve, which is no limit; set less"
             yield Finding(chamber.path("interlock", "dose_litres"), reason)
 
 

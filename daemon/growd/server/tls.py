@@ -135,7 +135,7 @@ def read_pair(certificate: Path, key: Path) -> Pair:
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
     except _LockedKeyError:
-        raise CertificateError(f"{key_where} is locked with a password, which nobody can give") from None
+        raise CertificateError(f"{key_where} is locked with a password; remove the password") from None
     except ssl.SSLError as error:
         raise CertificateError(_why(error, where, key_where)) from None
     except OSError as error:
