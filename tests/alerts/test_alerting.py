@@ -95,7 +95,9 @@ async def daemon(
         await local.close()
 
 
-async def test_what_could_not_be_told_before_the_end_of_growd_is_told_after_it(tmp_path: Path, own_port: int):
+async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_it(
+    tmp_path: Path, own_port: int
+):
     port = own_port
     async with daemon(tmp_path, mail(port)) as growd:  # where no mail server is
         await growd.fail()
@@ -112,7 +114,7 @@ async def test_what_could_not_be_told_before_the_end_of_growd_is_told_after_it(t
         assert (await box.arrived(2))[1]["In-Reply-To"] == message["Message-ID"]
 
 
-async def test_a_server_that_is_silent_is_left_and_tried_again(tmp_path: Path):
+async def test_a_silent_mail_server_is_retried(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port, timeout_s=0.2)) as growd:
         box.silent = True
         await growd.fail()
@@ -128,7 +130,7 @@ async def test_a_server_that_is_silent_is_left_and_tried_again(tmp_path: Path):
         ]
 
 
-async def test_a_broker_that_is_not_there_is_told_as_such(tmp_path: Path, own_port: int):
+async def test_an_unreachable_broker_is_reported(tmp_path: Path, own_port: int):
     house = Notify(name="house", kind="mqtt", host="127.0.0.1", port=own_port, security="none", timeout_s=0.2)
     async with daemon(tmp_path, house) as growd, asyncio.timeout(PATIENCE_S):
         error = ""
@@ -154,7 +156,7 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
         assert "warning: environment_1" in messages[-1]["Subject"]
 
 
-async def test_a_channel_that_stays_hears_that_a_rule_is_gone(tmp_path: Path):
+async def test_a_remaining_channel_reports_that_a_rule_is_gone(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port)) as growd:
         await growd.fail()
         await box.arrived(1)
@@ -165,7 +167,7 @@ async def test_a_channel_that_stays_hears_that_a_rule_is_gone(tmp_path: Path):
         assert "its rule is gone from the configuration" in (await box.arrived(2))[1].get_content()
 
 
-async def test_a_secret_that_is_not_there_changes_nothing(tmp_path: Path):
+async def test_a_missing_secret_changes_nothing(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port)) as growd:
         wrong = mail(box.port, user="grower", password_file=str(tmp_path / "none"))
         with pytest.raises(
@@ -212,7 +214,7 @@ async def test_a_rule_may_have_channels_of_its_own(tmp_path: Path):
         assert first.messages == []
 
 
-async def test_a_test_message_says_of_each_channel_whether_it_was_taken(tmp_path: Path, own_port: int):
+async def test_a_test_message_reports_the_result_of_each_channel(tmp_path: Path, own_port: int):
     gone = mail(own_port, name="gone")
     async with mail_server() as box, daemon(tmp_path, mail(box.port), gone) as growd:
         answer = await growd.call("alerts/test")
@@ -242,7 +244,7 @@ async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path: Path):
         assert (await growd.call("alerts/acknowledge", alert="failed"))["success"] is True
 
 
-async def test_a_state_that_can_not_be_understood_stops_no_start(
+async def test_an_unreadable_saved_state_does_not_prevent_the_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     local = await LocalStore.open(tmp_path / "growd.sqlite3")
@@ -253,7 +255,7 @@ async def test_a_state_that_can_not_be_understood_stops_no_start(
     assert "can't read the open alerts of the last run" in caplog.text
 
 
-async def test_a_disk_that_is_full_for_a_while_is_told_once_and_has_what_is_open_when_there_is_room(
+async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     save, tries, kept = LocalStore.save_state, 0, asyncio.Event()
@@ -274,7 +276,7 @@ async def test_a_disk_that_is_full_for_a_while_is_told_once_and_has_what_is_open
     assert caplog.text.count("can't save the open alerts: [Errno 28] No space left on device") == 1
 
 
-async def test_with_a_channel_and_no_rule_there_is_a_set_of_them(tmp_path: Path):
+async def test_a_channel_without_rules_uses_the_default_rules(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port), rules=()) as growd:
         await growd.fail()
         await growd.fail()
@@ -290,7 +292,7 @@ async def test_without_rules_and_channels_nothing_wakes_up(tmp_path: Path):
         assert growd.told()["channels"] == []
 
 
-async def test_what_is_told_is_on_the_bus_and_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+async def test_alerts_are_on_the_bus_and_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.INFO, "growd.alerts"):
         async with daemon(tmp_path) as growd:
             await growd.fail()
@@ -305,7 +307,7 @@ async def test_what_is_told_is_on_the_bus_and_in_the_log(tmp_path: Path, caplog:
     ]
 
 
-async def test_the_modules_of_channels_are_read_only_where_one_is_configured():
+async def test_the_modules_of_channels_are_imported_only_if_configured():
     names = "('aiosmtplib', 'aiomqtt', 'paho')"
     program = f"import sys, growd.wiring.alerts; print([name for name in {names} if name in sys.modules])"
     process = await asyncio.create_subprocess_exec(
@@ -315,7 +317,7 @@ async def test_the_modules_of_channels_are_read_only_where_one_is_configured():
     assert printed == b"[]\n"
 
 
-def test_the_configuration_in_the_documentation_is_sound(tmp_path: Path):
+def test_the_configuration_in_the_documentation_is_valid(tmp_path: Path):
     page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
     file = tmp_path / "growd.toml"
     file.write_text(page.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")

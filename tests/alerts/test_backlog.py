@@ -36,7 +36,7 @@ def tell(backlog: Backlog, name: str = "m") -> list[tuple[str, str]]:
     return [(entry.alert.id, str(entry.phase)) for entry in batch.entries]
 
 
-def test_what_began_and_ended_before_it_was_told_is_told_once():
+def test_an_alert_that_ends_before_it_is_sent_is_sent_once():
     backlog = Backlog()
     backlog.put(AlertPhase.START, alert("a"))
     backlog.put(AlertPhase.REPEAT, alert("a"))
@@ -46,7 +46,7 @@ def test_what_began_and_ended_before_it_was_told_is_told_once():
     assert len(backlog) == 0
 
 
-def test_an_end_that_comes_while_the_begin_is_sent_is_told_next():
+def test_an_end_that_comes_while_the_start_is_sent_is_sent_next():
     backlog = Backlog()
     backlog.put(AlertPhase.START, alert("a"))
     sent = backlog.batch()
@@ -71,7 +71,7 @@ def test_an_alert_that_ends_while_its_start_is_sent_makes_room_and_its_end_is_de
     assert backlog.left_out == 0
 
 
-def test_an_alert_as_it_was_told_is_not_changed_by_what_comes_later():
+def test_a_queued_alert_does_not_change_later():
     backlog, changing = Backlog(), alert("a")
     backlog.put(AlertPhase.START, changing)
     changing.text = "something else"
@@ -80,7 +80,7 @@ def test_an_alert_as_it_was_told_is_not_changed_by_what_comes_later():
     assert batch.entries[0].alert.text == "a failed"
 
 
-def test_repeats_go_first_and_then_what_is_over():
+def test_repeats_are_dropped_first_and_then_alerts_that_are_over():
     backlog = Backlog(most=3)
     backlog.put(AlertPhase.START, alert("told"))
     tell(backlog)
@@ -95,7 +95,7 @@ def test_repeats_go_first_and_then_what_is_over():
     assert backlog.left_out == 2
 
 
-def test_a_begin_that_found_no_room_is_told_with_its_repeat_and_never_by_its_end_alone():
+def test_a_dropped_start_is_sent_with_its_repeat_and_its_end_never_alone():
     backlog = Backlog(most=1)
     backlog.put(AlertPhase.START, alert("a"))
     backlog.put(AlertPhase.START, alert("late"))
@@ -166,9 +166,7 @@ class Line:
     ),
     st.integers(1, 4),
 )
-def test_receivers_see_begins_before_ends_and_hear_of_all_that_stays_open(
-    steps: list[tuple[str, str]], most: int
-):
+def test_receivers_get_starts_before_ends_and_all_open_alerts(steps: list[tuple[str, str]], most: int):
     line = Line(most)
     for step, name in steps:
         getattr(line, step)(name)

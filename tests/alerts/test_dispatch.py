@@ -67,7 +67,7 @@ async def delivering(**options: Any) -> AsyncIterator[tuple[Delivery, Line, Manu
         yield delivery, line, clock
 
 
-async def test_what_happens_in_one_moment_is_one_message():
+async def test_alerts_at_the_same_time_share_a_message():
     async with delivering(group_s=5) as (delivery, line, clock):
         delivery.put(AlertPhase.START, alert("a"))
         await clock.advance(3)
@@ -81,7 +81,7 @@ async def test_what_happens_in_one_moment_is_one_message():
         assert line.taken[1].threads == ("<1>",)
 
 
-async def test_after_an_outage_of_hours_one_message_tells_all_that_was(caplog: pytest.LogCaptureFixture):
+async def test_one_message_reports_everything_after_a_long_outage(caplog: pytest.LogCaptureFixture):
     async with delivering(group_s=5) as (delivery, line, clock):
         line.error = OSError("no route to host")
         failed_at = clock.time() + 5
@@ -105,7 +105,7 @@ async def test_after_an_outage_of_hours_one_message_tells_all_that_was(caplog: p
     assert len(said) == 1  # of an outage; its end is told below the level of warnings
 
 
-async def test_who_refuses_is_not_asked_again_at_once():
+async def test_a_refusal_is_not_retried_at_once():
     async with delivering(group_s=0) as (delivery, line, clock):
         line.error = DeliveryError("535 wrong password", is_refusal=True)
         delivery.put(AlertPhase.START, alert("a"))
@@ -115,7 +115,7 @@ async def test_who_refuses_is_not_asked_again_at_once():
         assert len(line.tries) == 2
 
 
-async def test_after_a_success_the_next_failure_is_tried_again_soon():
+async def test_a_success_resets_the_retry_delay():
     async with delivering(group_s=0) as (delivery, line, clock):
         line.error = OSError("no route to host")
         delivery.put(AlertPhase.START, alert("a"))
@@ -131,7 +131,7 @@ async def test_after_a_success_the_next_failure_is_tried_again_soon():
         assert line.told()[1:] == [[("a", "end")]]
 
 
-async def test_after_a_mistake_in_a_channel_it_is_told_when_it_runs_again():
+async def test_an_exception_in_a_channel_loses_no_alert():
     clock, line = ManualClock(), Line()
     line.clock, line.error = clock, RuntimeError("a mistake")
     settings = Notify(name="hook", kind="webhook", url="http://localhost", group_s=0)
@@ -144,7 +144,7 @@ async def test_after_a_mistake_in_a_channel_it_is_told_when_it_runs_again():
         assert line.told() == [[("a", "start")]]
 
 
-async def test_a_way_that_is_free_again_is_used_at_once():
+async def test_a_restored_connection_is_used_at_once():
     async with delivering(group_s=0) as (delivery, line, clock):
         line.error = DeliveryError("535 wrong password", is_refusal=True)
         delivery.put(AlertPhase.START, alert("a"))
@@ -156,7 +156,7 @@ async def test_a_way_that_is_free_again_is_used_at_once():
         assert line.taken[0].is_test
 
 
-async def test_a_cancel_that_a_library_swallows_ends_it_and_what_was_told_counts():
+async def test_a_cancellation_that_a_library_swallows_still_ends_the_delivery():
     class Swallowing(Line):
         async def send(self, batch: AlertMessage) -> str:
             self.began.set()
@@ -180,7 +180,7 @@ async def test_a_cancel_that_a_library_swallows_ends_it_and_what_was_told_counts
     assert len(delivery.backlog) == 0
 
 
-async def test_more_than_the_most_of_an_hour_wait_and_are_one_message():
+async def test_alerts_above_the_hourly_limit_wait_and_share_a_message():
     async with delivering(group_s=0, most_per_hour=2) as (delivery, line, clock):
         for name in ("a", "b", "c", "d"):
             delivery.put(AlertPhase.START, alert(name))

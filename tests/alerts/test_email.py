@@ -37,7 +37,7 @@ def email_to(
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-async def test_a_mail_goes_encrypted_with_a_login(security: str):
+async def test_a_mail_is_sent_encrypted_with_a_login(security: str):
     async with mail_server(security, login=True) as box:
         name = await email_to(
             box, security, password=PASSWORD, recipients=("a@example.org", "b@example.org")
@@ -55,7 +55,7 @@ async def test_a_mail_goes_encrypted_with_a_login(security: str):
     assert "for 11 min 40 s. (rule hot, alert a1)" in text
 
 
-async def test_what_follows_refers_to_the_mail_that_began_it():
+async def test_later_mails_refer_to_the_first():
     ended = Alert(**{field: getattr(ALERT, field) for field in ALERT.__struct_fields__})
     ended.ended, ended.lasted_s, ended.now = TIME + 60, 760.0, "28 °C"
     async with mail_server() as box:
@@ -69,7 +69,7 @@ async def test_what_follows_refers_to_the_mail_that_began_it():
     assert "for 12 min 40 s. Now: 28 °C." in second.get_content()
 
 
-async def test_a_mail_that_is_sent_twice_is_one_by_its_name():
+async def test_a_mail_that_is_sent_twice_has_the_same_message_id():
     async with mail_server() as box:
         assert await email_to(box).send(START) == await email_to(box).send(START)
 
@@ -100,7 +100,7 @@ async def test_a_server_without_starttls_gets_nothing():
     assert box.messages == []
 
 
-async def test_one_recipient_that_is_refused_does_not_keep_it_from_the_others(
+async def test_a_refused_recipient_does_not_affect_the_others(
     caplog: pytest.LogCaptureFixture,
 ):
     async with mail_server() as box:
@@ -113,7 +113,7 @@ async def test_one_recipient_that_is_refused_does_not_keep_it_from_the_others(
     assert error.value.is_refusal
 
 
-async def test_what_is_refused_for_now_is_no_refusal():
+async def test_a_temporary_error_is_no_refusal():
     async with mail_server() as box:
         box.refusal = "451 try again later"
         with pytest.raises(DeliveryError, match="answers 451 try again later") as error:
@@ -121,7 +121,7 @@ async def test_what_is_refused_for_now_is_no_refusal():
     assert not error.value.is_refusal
 
 
-async def test_a_connection_that_is_cut_in_the_middle_and_a_server_that_is_gone_are_told_as_such(
+async def test_a_broken_connection_and_an_unreachable_server_are_reported(
     own_port: int,
 ):
     async with mail_server(port=own_port) as box:
@@ -134,7 +134,7 @@ async def test_a_connection_that_is_cut_in_the_middle_and_a_server_that_is_gone_
     assert box.messages == []
 
 
-def test_nothing_in_a_text_makes_a_header():
+def test_text_can_not_inject_a_header():
     cunning = Alert("a1", "hot", "device_failed", "info", "e", "x\r\nBcc: c@example.org", TIME, TIME)
     server = MailServer("localhost", 25, "none", ssl.create_default_context(), 20.0)
     email = Email(server, "growd@example.org", ("a@example.org",), SENDER, lambda: TIME)

@@ -96,7 +96,7 @@ def payload(message: aiomqtt.Message) -> Any:
     return json.loads(message.payload)
 
 
-async def test_events_go_out_and_what_is_open_stays_for_those_who_come_later(tmp_path: Path):
+async def test_events_are_published_and_open_alerts_are_retained(tmp_path: Path):
     async with broker(tmp_path, tls=True, login=True) as port:
         context = ssl.create_default_context(cafile=CA_FILE)
         login = {"username": USER, "password": PASSWORD, "tls_context": context}
@@ -119,7 +119,7 @@ async def test_events_go_out_and_what_is_open_stays_for_those_who_come_later(tmp
             assert (await last.next(STATUS)).payload == b"offline"
 
 
-async def test_who_is_cut_off_is_told_to_be_offline_and_comes_back(tmp_path: Path):
+async def test_a_lost_connection_is_offline_by_the_will_and_is_restored(tmp_path: Path):
     async with broker(tmp_path) as port:
         line = Line(port)
         async with line.running():
@@ -134,7 +134,7 @@ async def test_who_is_cut_off_is_told_to_be_offline_and_comes_back(tmp_path: Pat
                 assert (await other.next(STATUS)).payload == b"online"
 
 
-async def test_a_broker_that_comes_back_gets_what_is_open(tmp_path: Path, own_port: int):
+async def test_a_restarted_broker_gets_the_open_alerts(tmp_path: Path, own_port: int):
     port = own_port
     line = Line(port)
     async with line.running():
@@ -156,7 +156,7 @@ async def test_a_wrong_password_is_told(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("timeout_s", "attempts"), [(0.1, 3), (30.0, 1)])
-async def test_what_says_nothing_is_left_after_a_time_and_where_it_ends(timeout_s: float, attempts: int):
+async def test_a_silent_broker_is_left_after_the_time_limit(timeout_s: float, attempts: int):
     async def listen(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()  # until the client leaves
 

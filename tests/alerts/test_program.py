@@ -164,7 +164,7 @@ async def call(program: Program, service: str, **arguments: Any) -> Any:
 FAULT = {"kind": "absent", "device": "scd30"}
 
 
-async def test_a_sensor_that_fails_is_told_on_all_channels_and_after_a_kill_its_end_and_nothing_twice(
+async def test_a_failed_sensor_is_reported_on_all_channels_once_and_its_end_after_a_kill(
     tmp_path: Path, database_server: DatabaseServer
 ):
     async with (
@@ -212,7 +212,7 @@ async def test_a_sensor_that_fails_is_told_on_all_channels_and_after_a_kill_its_
     assert posted.empty()
 
 
-def test_a_secret_that_is_not_there_stops_the_start(tmp_path: Path):
+def test_a_missing_secret_prevents_the_start(tmp_path: Path):
     config = wrote(tmp_path, Mailbox(), 1, 1)
     (tmp_path / "hook-secret").unlink()
     without = ("--port", "0", "--set", "couchdb.url=http://127.0.0.1:1")
@@ -221,7 +221,7 @@ def test_a_secret_that_is_not_there_stops_the_start(tmp_path: Path):
     assert f"[notify] secret_file: hook: {tmp_path}/hook-secret can't be read: No such file" in printed
 
 
-def test_rules_that_can_not_be_are_refused_with_their_lines(tmp_path: Path):
+def test_invalid_rules_are_refused_with_their_lines(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(
         '[[alert]]\nname = "a"\nkind = "out_of_band"\nvariable = "water_temperature"\nbelow = 5\n'

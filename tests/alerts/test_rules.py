@@ -49,7 +49,7 @@ def told_by_reading(course: list[tuple[float, Level, bool]], terms: Terms) -> li
 
 
 @given(COURSES, TERMS)
-def test_what_is_told_is_what_a_reading_of_the_whole_course_says(
+def test_the_phases_agree_with_a_model_of_the_whole_course(
     steps: list[tuple[float, Level, bool]], terms: Terms
 ):
     now, course = 1_000.0, []
@@ -80,7 +80,7 @@ def test_one_bound_is_enough():
     assert band_level(-1e9, None, 6.0, 1.0) is Level.CLEAR
 
 
-def test_a_value_that_swings_around_its_limit_tells_nothing_and_one_that_stays_tells_once():
+def test_a_value_that_swings_around_its_limit_starts_no_alert():
     terms = Terms(for_s=10.0)
     swinging = [
         (float(at), Level.RAISED if at % 4 < 2 else Level.BETWEEN, False) for at in range(0, 1_000, 2)

@@ -123,7 +123,7 @@ async def watching(
         yield it
 
 
-async def test_a_value_out_of_its_band_for_so_long_is_told_and_its_end_with_how_long_it_lasted():
+async def test_a_value_out_of_its_band_is_reported_after_for_s_and_its_end_with_the_duration():
     band = rule("out_of_band", variable=TEMPERATURE, below=18.0, above=30.0, hysteresis=1.0, for_s=10.0)
     async with watching(band) as it:
         it.measure(31.25)
@@ -141,7 +141,7 @@ async def test_a_value_out_of_its_band_for_so_long_is_told_and_its_end_with_how_
         assert await it.look(7) == [("start", "environment_1: air_temperature is 17.00 degC, below 18 degC")]
 
 
-async def test_nothing_begins_in_the_first_moments():
+async def test_no_alert_starts_in_the_first_30_s():
     async with watching(rule("no_value"), is_quiet=False) as it:
         await it.clock.advance(QUIET_S - 1)
         assert it.told == []
@@ -149,7 +149,7 @@ async def test_nothing_begins_in_the_first_moments():
         assert it.told == [("start", "environment_1: air_temperature is not measured: no sample has arrived")]
 
 
-async def test_distance_counts_from_the_set_point_and_without_one_nothing_is_too_far():
+async def test_a_deviation_counts_from_the_set_point_if_there_is_one():
     band = rule("out_of_band", variable=TEMPERATURE, deviation=2.0, hysteresis=0.5)
     async with watching(band) as it:
         it.measure(40.0)
@@ -162,7 +162,7 @@ async def test_distance_counts_from_the_set_point_and_without_one_nothing_is_too
         assert [phase for phase, _ in await it.look()] == ["end"]
 
 
-async def test_a_sensor_that_warms_up_tells_nothing_and_one_that_is_silent_does():
+async def test_a_silent_sensor_is_reported_and_one_that_warms_up_is_not():
     async with watching(
         rule("no_value", for_s=20.0), rule("out_of_band", name="b", variable=TEMPERATURE, above=30.0)
     ) as it:
@@ -234,7 +234,7 @@ def test_the_options_of_a_rule_choose_what_it_watches(options: dict[str, Any], f
     assert sorted(each.subject for each in observe(rule(**options), status, {})) == sorted(found)
 
 
-async def test_an_interlock_that_trips_is_told_with_its_reason():
+async def test_a_tripped_interlock_is_reported_with_its_reason():
     async with watching(rule("interlock")) as it:
         it.now(interlocks=[replace(INTERLOCK, tripped=True, reason="6000 ppm of CO2", needs_reset=True)])
         words = "has tripped: 6000 ppm of CO2; it holds until it is reset"
@@ -243,7 +243,7 @@ async def test_an_interlock_that_trips_is_told_with_its_reason():
         assert [phase for phase, _ in await it.look()] == ["end"]
 
 
-async def test_a_recipe_that_makes_no_progress_is_told():
+async def test_a_recipe_without_progress_is_reported():
     async with watching(rule("recipe_stalled")) as it:
         it.now(recipes=[RUNNING])
         assert await it.look(int(SILENT_S / PERIOD_S)) == []
@@ -271,7 +271,7 @@ async def test_a_recipe_that_makes_no_progress_is_told():
         ),
     ],
 )
-async def test_trouble_of_the_store_is_told(kind: str, trouble: dict[str, Any], words: str):
+async def test_trouble_of_the_store_is_reported(kind: str, trouble: dict[str, Any], words: str):
     async with watching(rule(kind)) as it:
         it.now(store=STORE)
         assert await it.look() == []
@@ -290,7 +290,7 @@ def test_a_loss_of_points_is_reported_for_an_hour():
     assert [level(LOSS_S - 1), level(LOSS_S)] == [Level.RAISED, Level.CLEAR]
 
 
-async def test_a_problem_is_told_once_while_its_numbers_change():
+async def test_a_problem_is_reported_once_while_its_numbers_change():
     async with watching(rule("problem")) as it:
         it.now(problems=[Problem("a warning")])
         assert await it.look() == []
@@ -303,7 +303,7 @@ async def test_a_problem_is_told_once_while_its_numbers_change():
         assert it.alerts[-1].now == "solved: 1 message could not be recorded"
 
 
-async def test_a_problem_that_comes_and_goes_is_not_told():
+async def test_a_problem_that_comes_and_goes_is_not_reported():
     async with watching(rule("problem", for_s=5.0)) as it:
         for _ in range(10):
             it.now(problems=[Problem("a hiccup", is_failure=True)])
@@ -312,7 +312,7 @@ async def test_a_problem_that_comes_and_goes_is_not_told():
             assert await it.look() == []
 
 
-async def test_a_replication_that_fails_is_told():
+async def test_a_failing_replication_is_reported():
     well = ReplicationStatus("points", "here", "far", ReplicationState.RUNNING, 1.0, 7, "401", 0.0, 2, 1, 3)
     async with watching(rule("replication", for_s=10.0)) as it:
         it.now(replications=[well])
@@ -321,7 +321,7 @@ async def test_a_replication_that_fails_is_told():
         assert await it.look(6) == [("start", "the replication of points fails: 401")]
 
 
-async def test_a_machine_without_room_or_too_warm_is_told():
+async def test_a_full_disk_and_a_hot_machine_are_reported():
     async with watching(rule("disk_full", name="d"), rule("too_hot", name="h")) as it:
         full = {"disk_free_bytes": 100_000_000, "temperatures_degc": {"cpu": 85.0, "disk": 40.0}}
         it.now(machine=replace(MACHINE, **full, troubles=["under-voltage"]))
@@ -345,7 +345,7 @@ async def test_the_machine_is_read_once_a_minute_for_a_rule_that_needs_it(kind: 
         assert it.machine_reads == reads
 
 
-async def test_a_restart_repeats_no_begin_and_loses_no_end():
+async def test_a_restart_repeats_no_start_and_loses_no_end():
     failed = rule("device_failed", for_s=60.0, repeat_s=600.0)
     async with watching(failed) as it:
         it.device("failed", "no answer")
@@ -360,7 +360,7 @@ async def test_a_restart_repeats_no_begin_and_loses_no_end():
         assert it.alerts[-1].lasted_s == pytest.approx(60 + QUIET_S + 602, abs=10)
 
 
-async def test_what_no_rule_watches_any_more_and_what_is_gone_ends():
+async def test_alerts_end_when_their_rule_or_their_subject_is_gone():
     async with watching(rule("device_failed", name="old"), rule("device_failed")) as it:
         it.device("failed", "no answer")
         assert len(await it.look()) == 2
@@ -392,7 +392,7 @@ async def on_a_bus(*rules: Rule) -> AsyncIterator[tuple[Bus, Scene]]:
         yield bus, it
 
 
-async def test_each_recipe_end_between_two_looks_is_told_once():
+async def test_each_recipe_end_between_two_looks_is_reported_once():
     async with on_a_bus(rule("recipe_ended")) as (bus, it):
         ends = bus.node("runner").advertise(f"{ENV}/desired/recipe_end", STRING)
         ends.publish("mint")  # before the first look

@@ -97,7 +97,7 @@ async def test_without_secrets_it_sends_none():
     assert "Authorization" not in headers
 
 
-async def test_what_was_late_and_what_was_left_out_is_said():
+async def test_a_late_message_says_so_and_counts_the_dropped_alerts():
     async with receiving() as receiver:
         await webhook(receiver.url).send(AlertMessage(START.entries, late_since=TIME - 600, left_out=3))
     told = json.loads(receiver.got[0][1])
@@ -119,7 +119,7 @@ async def test_any_other_answer_is_an_error_and_redirections_are_not_followed(st
     assert len(receiver.got) == 1
 
 
-async def test_https_is_checked():
+async def test_the_certificate_is_verified():
     async with receiving(server_context()) as receiver:
         await webhook(receiver.url).send(START)
         stranger = Webhook(receiver.url, SENDER, lambda: TIME, context=ssl.create_default_context())
@@ -128,6 +128,6 @@ async def test_https_is_checked():
     assert len(receiver.got) == 1
 
 
-async def test_a_server_that_is_not_there_is_told(own_port: int):
+async def test_an_unreachable_server_is_reported(own_port: int):
     with pytest.raises(DeliveryError, match="the webhook can't be reached: Connection refused"):
         await webhook(f"http://localhost:{own_port}/alerts").send(START)

@@ -94,7 +94,7 @@ async def asked(daemon: Daemon, *arguments: str) -> tuple[int, str]:
     return printed.status, printed.out + printed.err
 
 
-async def test_devices_that_work_are_a_table_and_a_success():
+async def test_working_devices_are_a_table_and_exit_status_0():
     async with serving() as daemon:
         health(daemon, "scd30_1").succeeded()
         health(daemon, "bh1750_1").warming_up("bh1750_1 has no reading yet")
@@ -108,7 +108,7 @@ async def test_devices_that_work_are_a_table_and_a_success():
     ]
 
 
-async def test_a_device_that_has_failed_is_told_with_its_error():
+async def test_a_failed_device_is_shown_with_its_error():
     async with serving() as daemon:
         health(daemon, "scd30_1").succeeded()
         broken = health(daemon, "bh1750_1")
@@ -127,9 +127,7 @@ async def test_a_device_that_has_failed_is_told_with_its_error():
 
 
 @pytest.mark.parametrize(("is_failure", "expected"), [(True, 1), (False, 0)])
-async def test_a_problem_that_a_node_lists_is_shown_and_fails_only_where_it_is_a_failure(
-    is_failure, expected
-):
+async def test_problems_of_nodes_are_shown_and_only_failures_set_exit_status_1(is_failure, expected):
     async with serving() as daemon:
         listed = [{"text": "the lamp was never calibrated", "is_failure": is_failure}]
         daemon.bus.node("somebody").describe("problems", lambda: listed)
@@ -138,7 +136,7 @@ async def test_a_problem_that_a_node_lists_is_shown_and_fails_only_where_it_is_a
     assert "the lamp was never calibrated" in printed
 
 
-async def test_what_is_replicated_is_a_second_table():
+async def test_replications_are_a_second_table():
     async with serving() as daemon:
         health(daemon, "scd30_1").succeeded()
         node = daemon.bus.node("replication")
@@ -166,7 +164,7 @@ async def test_what_is_replicated_is_a_second_table():
 
 
 @pytest.mark.parametrize("needs_reset", [False, True])
-async def test_an_interlock_that_has_tripped_is_told_and_one_that_needs_a_reset_is_a_failure(needs_reset):
+async def test_a_tripped_interlock_is_shown_and_is_a_failure_if_it_needs_a_reset(needs_reset):
     async with serving() as daemon:
         health(daemon, "scd30_1").succeeded()
         states = [
@@ -194,7 +192,7 @@ async def test_an_interlock_that_has_tripped_is_told_and_one_that_needs_a_reset_
     ]
 
 
-def test_the_table_is_aligned_and_tells_how_long_ago():
+def test_the_table_is_aligned_and_shows_ages():
     now = 1_000_000.0
     found = [
         DeviceStatus("air", "ok", now - 93_784, "ok", Counters(1200, 3, 1, 60.0, "no answer", now - 125)),
@@ -209,7 +207,7 @@ def test_the_table_is_aligned_and_tells_how_long_ago():
     ]
 
 
-async def test_a_daemon_that_does_not_run_is_one_sentence_and_a_status_of_its_own():
+async def test_no_answer_is_one_sentence_and_exit_status_3():
     with held_port() as port:
         printed = await typed("status", "--url", f"http://user:secret@127.0.0.1:{port}/_svc")
     assert (printed.status, printed.out) == (3, "")
@@ -222,13 +220,13 @@ async def test_the_address_may_come_from_the_environment(monkeypatch: pytest.Mon
         assert (await typed("status")).status == 0
 
 
-async def test_a_name_that_is_not_known_is_told_apart_from_a_daemon_that_does_not_run():
+async def test_an_unknown_host_name_is_reported_as_such():
     printed = await typed("status", "--url", "http://chamber.invalid:5984")
     assert printed.status == 3
     assert printed.err.startswith("growd: the name chamber.invalid can't be resolved: ")
 
 
-async def test_a_wrong_configuration_is_one_sentence():
+async def test_an_invalid_configuration_is_one_sentence():
     printed = await typed("status", "--set", "http.prot=1")
     assert (printed.status, printed.out, printed.err.count("\n")) == (1, "", 1)
     assert "[http] prot: unknown option" in printed.err
@@ -264,7 +262,7 @@ async def answering(
         (200, '{"couchdb": "Welcome"}', "than growd answers at .* \\(Object missing required field `status`"),
     ],
 )
-async def test_what_is_not_growd_is_told(code: int, body: str, words: str):
+async def test_a_server_that_is_not_growd_is_reported(code: int, body: str, words: str):
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return web.Response(status=code, text=body, headers={"Location": "/"})
 
@@ -274,7 +272,7 @@ async def test_what_is_not_growd_is_told(code: int, body: str, words: str):
         assert not await asyncio.to_thread(is_running, client)
 
 
-async def test_what_never_answers_is_told():
+async def test_a_server_that_never_answers_is_reported():
     never = asyncio.Event()
 
     async def wait(_: web.BaseRequest) -> web.StreamResponse:
@@ -290,7 +288,7 @@ async def test_what_never_answers_is_told():
 # --- Variables and recipes
 
 
-async def test_each_variable_is_told_with_what_is_wanted_and_done_and_by_whom():
+async def test_each_variable_is_shown_with_set_point_command_and_author():
     async with serving() as daemon:
         bus = daemon.bus
         declare_environment(bus, SHELF, ["air_temperature", "light_illuminance", "air_humidity"])
@@ -333,7 +331,7 @@ async def test_each_variable_is_told_with_what_is_wanted_and_done_and_by_whom():
     assert (light["commanded"]["by"], light["hand_left_s"]) == ("hand", 540)
 
 
-async def test_the_recipe_of_each_environment_is_told():
+async def test_the_recipe_of_each_environment_is_shown():
     async with serving() as daemon:
         node = daemon.bus.node("recipes")
         states = {
@@ -387,14 +385,14 @@ def test_machine_and_database_are_lines_of_the_report():
     ]
 
 
-def test_a_simulated_clock_a_switch_and_points_that_wait_are_in_plain_words():
+def test_a_simulated_clock_a_switch_and_waiting_points_are_shown():
     fan = HandStatus("environment_1", "air_flush_on", 1.0, "switch", "anna", 999_990.0, "")
     told = report(replace(WELL, machine=replace(MACHINE, clock_simulated=True), set_points=[fan]))
     assert "environment_1: air_flush_on on by hand, by anna, for 10 s" in told
     assert "; simulated clock\n" in told
 
 
-def test_what_others_have_written_moves_no_cursor():
+def test_text_from_outside_can_not_control_the_terminal():
     recipe = RecipeStatus("environment_1", "running", "day", "\x1b[2Jdawn", 1.0, 1.0)
     told = report(replace(WELL, recipes=[recipe]))
     assert "phase \\x1b[2Jdawn," in told
@@ -410,7 +408,7 @@ def test_what_others_have_written_moves_no_cursor():
         (replace(MACHINE, disk_free_bytes=None, disk_bytes=None, troubles=None, cores=None), []),
     ],
 )
-def test_what_the_machine_lacks_is_a_warning(machine: MachineStatus, warnings: list[str]):
+def test_trouble_of_the_machine_is_a_warning(machine: MachineStatus, warnings: list[str]):
     status = replace(WELL, machine=machine)
     assert (status.warnings, status.failures) == (warnings, [])
     assert report(status).splitlines()[-1] == (f"warning: {warnings[0]}" if warnings else "All is well.")
@@ -422,7 +420,7 @@ def test_a_database_that_is_away_is_a_warning():
     assert "database: embedded is not reachable: it is down" in report(status)
 
 
-async def test_it_is_asked_for_in_one_request():
+async def test_the_status_takes_one_request():
     async with serving() as daemon:
         for number in range(30):
             health(daemon, f"sensor_{number}").succeeded()
@@ -432,7 +430,7 @@ async def test_it_is_asked_for_in_one_request():
     assert len(json.loads(printed)["devices"]) == 30
 
 
-async def test_a_daemon_that_wants_a_login_is_a_status_of_its_own():
+async def test_a_missing_login_is_exit_status_4():
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return web.json_response({"ERROR": "no", "error": "unauthorized", "reason": "no"}, status=401)
 
@@ -442,7 +440,7 @@ async def test_a_daemon_that_wants_a_login_is_a_status_of_its_own():
     assert "without a login" in printed.err
 
 
-async def test_the_whole_program_tells_all_of_it_and_is_ready(
+async def test_the_whole_program_shows_its_status_and_is_ready(
     tmp_path: Path, database_server: DatabaseServer
 ):
     doubtful = ("--profile", "sim", "--set", "interlock.ceiling_ppm=30000")

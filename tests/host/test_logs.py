@@ -122,7 +122,7 @@ def test_an_error_with_its_traceback_is_one_entry(journal: Journal, log: logging
     ["PRIORITY=0\nMESSAGE=forged", "\udcff", "", "x" * 1_000_000],
     ids=["two lines", "not UTF-8", "nothing", "long"],
 )
-def test_whatever_a_message_holds_is_the_message(journal: Journal, log: logging.Logger, text: str):
+def test_a_message_with_any_text_is_one_entry(journal: Journal, log: logging.Logger, text: str):
     log.addHandler(JournalHandler(journal.path))
     log.info("%s", text)
     entry = journal.next()
@@ -130,7 +130,7 @@ def test_whatever_a_message_holds_is_the_message(journal: Journal, log: logging.
     assert entry["PRIORITY"] == "6"
 
 
-def test_a_journal_that_reads_nothing_holds_up_nobody_and_is_told_of_what_it_missed(journal, log):
+def test_a_full_journal_socket_does_not_block_and_lost_records_are_counted(journal, log):
     log.addHandler(JournalHandler(journal.path))
     sent = 1_000
     for number in range(sent):  # more than the socket has room for
@@ -157,7 +157,7 @@ def test_a_journal_that_is_restarted_is_found_again(journal: Journal, log: loggi
     again.close()
 
 
-def test_the_journal_is_where_the_variable_names_the_very_stream(tmp_path: Path):
+def test_the_stream_is_the_journal_if_the_variable_names_it(tmp_path: Path):
     with (tmp_path / "one").open("w") as one, (tmp_path / "other").open("w") as other:
         status = os.fstat(one.fileno())
         environment = {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}
@@ -168,7 +168,7 @@ def test_the_journal_is_where_the_variable_names_the_very_stream(tmp_path: Path)
     assert not is_journal(io.StringIO(), environment)
 
 
-def test_under_systemd_records_go_to_its_journal_and_else_to_standard_error(
+def test_records_go_to_the_journal_under_systemd_and_else_to_standard_error(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(logs, "JOURNAL", journal.path)
@@ -208,7 +208,7 @@ class Terminal(io.StringIO):
         (io.StringIO, {"TERM": "xterm"}, False),
     ],
 )
-def test_lines_have_colour_on_a_terminal_that_has_it(
+def test_lines_have_colour_on_a_colour_terminal(
     log: logging.Logger, stream: Any, environment: dict[str, str], is_coloured: Any
 ):
     said = stream()
@@ -219,9 +219,7 @@ def test_lines_have_colour_on_a_terminal_that_has_it(
 
 
 @pytest.mark.parametrize("stream", [Terminal, io.StringIO])
-def test_what_came_from_outside_makes_no_line_of_its_own_and_steers_no_terminal(
-    log: logging.Logger, stream: Any
-):
+def test_text_from_outside_can_not_forge_a_line_or_control_a_terminal(log: logging.Logger, stream: Any):
     said = stream()
     log.addHandler(terminal_handler(said, {"TERM": "xterm"}))
     log.info("paused by %s", "eve\r\n07:00:00 ERROR   forged\x1b[2J\udcff, at 20 µmol")
@@ -231,7 +229,7 @@ def test_what_came_from_outside_makes_no_line_of_its_own_and_steers_no_terminal(
     assert rest[1].startswith("ValueError: x")  # what follows on a message has its lines
 
 
-def test_what_is_logged_each_second_passes_once_a_minute_with_its_count(log: logging.Logger):
+def test_a_repeated_record_is_logged_once_a_minute_with_its_count(log: logging.Logger):
     time, said = Time(), io.StringIO()
     log.addHandler(OncePerMinute(terminal_handler(said, {}), time))
     for second in range(121):
@@ -248,7 +246,7 @@ def test_what_is_logged_each_second_passes_once_a_minute_with_its_count(log: log
     ]
 
 
-def test_a_mistake_in_the_arguments_of_a_record_ends_nothing(capsys: pytest.CaptureFixture[str]):
+def test_an_error_in_the_arguments_of_a_record_does_not_end_the_program(capsys: pytest.CaptureFixture[str]):
     said = io.StringIO()
     handler = OncePerMinute(terminal_handler(said, {}), Time())
     for message, given in (("%d points", "three"), ("%s points", "3")):
@@ -257,7 +255,7 @@ def test_a_mistake_in_the_arguments_of_a_record_ends_nothing(capsys: pytest.Capt
     assert "'three'" in capsys.readouterr().err
 
 
-def test_at_the_end_it_is_told_what_was_held_back(log: logging.Logger):
+def test_repetitions_are_logged_at_the_end(log: logging.Logger):
     said = io.StringIO()
     handler = OncePerMinute(terminal_handler(said, {}), Time())
     log.addHandler(handler)
@@ -267,7 +265,7 @@ def test_at_the_end_it_is_told_what_was_held_back(log: logging.Logger):
     assert lines(said)[1:] == ["the disk is full (once more in the last minute)"]
 
 
-def test_other_words_and_other_places_pass(log: logging.Logger):
+def test_different_records_are_all_logged(log: logging.Logger):
     said = io.StringIO()
     log.addHandler(OncePerMinute(terminal_handler(said, {}), Time()))
     for number in range(3):
@@ -284,7 +282,7 @@ def test_any_number_of_different_messages_takes_bounded_memory(log: logging.Logg
     assert len(handler._seen) <= logs.MOST_REMEMBERED
 
 
-def test_of_a_repeated_error_only_the_first_has_its_traceback(log: logging.Logger):
+def test_only_the_first_of_repeated_errors_has_a_traceback(log: logging.Logger):
     said = io.StringIO()
     handler = OncePerMinute(terminal_handler(said, {}), Time())
     log.addHandler(handler)

@@ -40,7 +40,7 @@ def read(root: Path) -> MachineStatus:
     return read_machine(root, RealClock(), root)
 
 
-def test_a_raspberry_pi_tells_all_of_it(tmp_path: Path):
+def test_a_raspberry_pi_provides_all_values(tmp_path: Path):
     write(tmp_path, FILES)
     told = read(tmp_path)
     assert told.model == "Raspberry Pi 4 Model B Rev 1.4"
@@ -71,7 +71,7 @@ def test_the_bits_of_the_firmware_have_names(tmp_path: Path, bits: str, now: lis
 
 
 @pytest.mark.parametrize(("alarm", "troubles"), [("1\n", ["under-voltage"]), ("0\n", []), ("?\n", None)])
-def test_a_kernel_without_that_file_tells_of_the_voltage(tmp_path: Path, alarm: str, troubles: object):
+def test_a_kernel_without_the_firmware_file_reports_the_voltage(tmp_path: Path, alarm: str, troubles: object):
     other = "sys/class/hwmon/hwmon0"
     write(tmp_path, {f"{other}/name": "cpu_thermal\n", f"{other}/in0_lcrit_alarm": "1\n"})
     write(tmp_path, {f"{other[:-1]}1/name": "rpi_volt\n", f"{other[:-1]}1/in0_lcrit_alarm": alarm})
@@ -79,13 +79,13 @@ def test_a_kernel_without_that_file_tells_of_the_voltage(tmp_path: Path, alarm: 
     assert (told.troubles, told.earlier_troubles) == (troubles, None)
 
 
-def test_what_a_machine_can_not_tell_is_none(tmp_path: Path):
+def test_unavailable_values_are_none(tmp_path: Path):
     told = read_machine(tmp_path / "nowhere", RealClock(), tmp_path)
     assert told.model is told.system is told.uptime_s is told.troubles is told.disk_free_bytes is None
     assert told.temperatures_degc == {}
 
 
-async def test_a_node_tells_it_over_the_api_and_leaves_out_what_is_not_known(tmp_path: Path):
+async def test_the_node_omits_unavailable_values(tmp_path: Path):
     write(tmp_path, {"proc/uptime": "12.50 1.00\n"})
     async with serving() as daemon:
         node = MachineNode(daemon.bus, tmp_path, tmp_path)
@@ -98,7 +98,7 @@ async def test_a_node_tells_it_over_the_api_and_leaves_out_what_is_not_known(tmp
     assert not {"model", "temperatures_degc", "troubles"} & told.keys()
 
 
-async def test_what_was_read_a_moment_ago_is_not_read_again(tmp_path: Path):
+async def test_a_fresh_reading_is_reused(tmp_path: Path):
     async with serving() as daemon:
         node = MachineNode(daemon.bus, tmp_path, tmp_path)
         write(tmp_path, {"proc/uptime": "1 1\n"})
@@ -109,9 +109,7 @@ async def test_what_was_read_a_moment_ago_is_not_read_again(tmp_path: Path):
     assert again.json["machine"]["uptime_s"] == 1
 
 
-async def test_files_that_can_not_be_read_in_time_hold_up_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_slow_files_do_not_delay_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     goes_on, calls = threading.Event(), []
 
     def hang(*_: object) -> MachineStatus:

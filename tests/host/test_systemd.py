@@ -65,7 +65,7 @@ def test_systemd_finds_the_service_little_exposed(unit: Path):
 
 
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="there is no systemd-sysusers")
-def test_the_user_and_its_groups_are_made_where_they_are_not_there(tmp_path: Path):
+def test_missing_user_and_groups_are_created(tmp_path: Path):
     (tmp_path / "etc").mkdir()
     made = subprocess.run(
         ["systemd-sysusers", f"--root={tmp_path}", str(FOLDER / "growd.sysusers.conf")],
@@ -88,7 +88,7 @@ def test_the_service_makes_the_outputs_safe_after_every_end_on_the_same_configur
     assert commands["ExecStopPost"] == commands["ExecStart"].replace("growd run", "growd safe", 1)
 
 
-def test_the_watchdog_is_patient_with_what_growd_takes_as_long():
+def test_the_timeouts_of_the_unit_fit_those_of_growd():
     unit = (FOLDER / "growd.service").read_text()
     assert "Type=notify\n" in unit
     assert "WatchdogSec=60\n" in unit
@@ -101,7 +101,7 @@ def listening(host: str = "127.0.0.1") -> socket.socket:
     return socket.create_server((host, 0), backlog=128)
 
 
-def test_sockets_are_taken_that_are_meant_for_this_process_and_not_handed_on():
+def test_passed_sockets_are_taken_and_not_inherited():
     environment = {"LISTEN_PID": "1", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "http", "OTHER": "1"}
     assert passed_sockets(environment) == []
     assert environment == {"OTHER": "1"}

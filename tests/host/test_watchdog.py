@@ -58,7 +58,7 @@ class Time:
 # what counts as stuck
 
 
-def test_a_loop_is_stuck_that_has_been_silent_for_longer_than_it_may():
+def test_a_loop_is_stuck_after_its_time_limit():
     time = Time()
     liveness = Liveness(monotonic=time)
     with liveness.heartbeat("sampler", 10) as sampler, liveness.heartbeat("shipper", 100):
@@ -72,7 +72,7 @@ def test_a_loop_is_stuck_that_has_been_silent_for_longer_than_it_may():
     assert liveness.stuck() == []  # they have ended
 
 
-def test_a_loop_without_work_is_not_stuck_however_long_and_has_its_time_when_work_comes():
+def test_an_idle_loop_is_not_stuck_and_its_time_starts_with_new_work():
     time, work = Time(), []
     liveness = Liveness(monotonic=time)
     with liveness.heartbeat("shipper", 10, is_idle=lambda: not work):
@@ -85,7 +85,7 @@ def test_a_loop_without_work_is_not_stuck_however_long_and_has_its_time_when_wor
         assert len(liveness.stuck()) == 1
 
 
-def test_a_loop_on_a_slow_clock_has_as_much_more_time_and_one_on_a_fast_clock_no_less():
+def test_the_time_limit_grows_on_a_slow_clock_and_stays_on_a_fast_one():
     time = Time()
     slow, fast = Liveness(0.1, time), Liveness(100, time)
     with slow.heartbeat("one", 10), fast.heartbeat("two", 10):
@@ -101,7 +101,7 @@ class Absent:
         raise OSError(121, "Remote I/O error")
 
 
-async def test_a_sensor_that_is_absent_and_a_clock_that_is_set_starve_nobody():
+async def test_an_absent_sensor_and_a_clock_step_make_no_loop_stuck():
     clock = ManualClock()
     bus = Bus(clock, liveness=Liveness(monotonic=clock.monotonic))
     declare_environment(bus, ENV, ["air_carbon_dioxide"])
@@ -127,7 +127,7 @@ async def test_a_sensor_that_is_absent_and_a_clock_that_is_set_starve_nobody():
     await worker.close()
 
 
-async def test_loops_that_have_nothing_to_do_are_not_stuck(tmp_path: Path):
+async def test_idle_loops_are_not_stuck(tmp_path: Path):
     clock = ManualClock()
     time = Time()
     bus = Bus(clock, liveness=Liveness(monotonic=time))
@@ -146,7 +146,7 @@ async def test_loops_that_have_nothing_to_do_are_not_stuck(tmp_path: Path):
                 assert bus.liveness.stuck() == []
 
 
-async def test_loops_to_which_more_comes_than_they_have_taken_are_not_stuck_while_they_take_it(
+async def test_busy_loops_are_not_stuck(
     tmp_path: Path,
 ):
     clock, time = ManualClock(), Time()
@@ -168,7 +168,7 @@ async def test_loops_to_which_more_comes_than_they_have_taken_are_not_stuck_whil
                 assert bus.liveness.stuck() == []
 
 
-async def test_no_loop_of_a_plant_at_work_is_stuck():
+async def test_no_loop_of_a_working_chamber_is_stuck():
     async with rigged(Config(sensor=(AIR,), light=LAMP, relay=(VALVE,))) as rig:
         await rig.clock.settle()
         loops = {each.name for each in rig.bus.liveness._heartbeats}
@@ -181,7 +181,7 @@ async def test_no_loop_of_a_plant_at_work_is_stuck():
 
 
 @pytest.mark.parametrize("is_broken", [False, True])
-async def test_a_recipe_runner_is_not_stuck_while_a_recipe_runs_nor_where_its_journal_can_not_be_read(
+async def test_a_recipe_runner_is_not_stuck_while_it_runs_or_retries_its_journal(
     is_broken,
 ):
     chamber = Chamber()
@@ -195,7 +195,7 @@ async def test_a_recipe_runner_is_not_stuck_while_a_recipe_runs_nor_where_its_jo
         assert chamber.bus.liveness._heartbeats
 
 
-async def test_an_outbox_that_does_not_save_what_it_has_is_stuck(tmp_path: Path):
+async def test_an_outbox_that_does_not_save_its_points_is_stuck(tmp_path: Path):
     clock = ManualClock()
     time = Time()
     liveness = Liveness(monotonic=time)
@@ -209,7 +209,7 @@ async def test_an_outbox_that_does_not_save_what_it_has_is_stuck(tmp_path: Path)
         assert [each.name for each in liveness.stuck()] == ["outbox"]
 
 
-async def test_a_part_that_waits_to_be_started_again_is_not_stuck():
+async def test_a_component_that_waits_for_its_restart_is_not_stuck():
     clock = ManualClock()
     liveness = Liveness(monotonic=clock.monotonic)
     starts = []
@@ -238,7 +238,7 @@ def notified(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("notified", ["path", "abstract"], indirect=True)
-async def test_the_manager_is_told_in_the_words_of_sd_notify(notified: Notified):
+async def test_notifications_follow_the_sd_notify_protocol(notified: Notified):
     environment = {"NOTIFY_SOCKET": notified.address, "WATCHDOG_USEC": "2000000", "OTHER": "1"}
     manager = ServiceManager.from_environment(environment)
     assert environment == {"OTHER": "1"}  # what growd starts is not meant
@@ -266,11 +266,11 @@ async def test_the_manager_is_told_in_the_words_of_sd_notify(notified: Notified)
         ({"NOTIFY_SOCKET": "@x", "WATCHDOG_USEC": "1000000"}, 1.0),
     ],
 )
-def test_the_watchdog_is_fed_where_it_waits_for_this_very_process(environment, watchdog_s):
+def test_the_watchdog_is_fed_if_it_watches_this_process(environment, watchdog_s):
     assert ServiceManager.from_environment(dict(environment)).watchdog_s == watchdog_s
 
 
-def test_a_manager_that_reads_nothing_holds_up_nobody():
+def test_a_full_notification_socket_does_not_block():
     notified = Notified()
     manager = ServiceManager(notified.address)
     for number in range(1_000):  # more than the socket has room for
@@ -279,7 +279,7 @@ def test_a_manager_that_reads_nothing_holds_up_nobody():
     manager.ready()
 
 
-async def test_which_loop_is_stuck_is_logged_once_and_told_and_so_is_that_it_goes_on(caplog):
+async def test_a_stuck_loop_and_its_recovery_are_logged_once_and_in_the_status_line(caplog):
     time, notified = Time(), Notified()
     liveness = Liveness(monotonic=time)
     manager = ServiceManager(notified.address, watchdog_s=0.01)
@@ -303,7 +303,7 @@ async def test_which_loop_is_stuck_is_logged_once_and_told_and_so_is_that_it_goe
     ]
 
 
-async def test_a_start_that_takes_long_has_its_end_put_off_until_it_is_ready():
+async def test_a_long_start_extends_the_start_timeout():
     notified = Notified()
     manager = ServiceManager(notified.address, watchdog_s=0.01)
     async with manager.attended(Liveness()):
@@ -317,7 +317,7 @@ async def test_a_start_that_takes_long_has_its_end_put_off_until_it_is_ready():
     notified.close()
 
 
-async def test_words_that_can_not_be_found_starve_no_watchdog(caplog):
+async def test_an_error_in_the_status_line_does_not_starve_the_watchdog(caplog):
     notified = Notified()
     manager = ServiceManager(notified.address, watchdog_s=0.01)
     manager.status_line = lambda: str(1 / 0)
@@ -373,9 +373,7 @@ async def until_measured(api: str) -> None:
 
 
 @pytest.mark.watchdog
-async def test_each_loop_that_is_frozen_starves_the_watchdog_until_it_goes_on(
-    tmp_path: Path, database_server: DatabaseServer
-):
+async def test_each_frozen_loop_starves_the_watchdog(tmp_path: Path, database_server: DatabaseServer):
     async with (
         home_on(database_server, shared=True) as home,
         managed(*growd(tmp_path, *home.arguments), watchdog_s=WATCHDOG_S) as manager,
@@ -400,7 +398,7 @@ async def test_each_loop_that_is_frozen_starves_the_watchdog_until_it_goes_on(
         await stopping
 
 
-async def test_a_growd_that_hangs_is_ended_its_successor_is_safe_and_no_database_is_left_behind(
+async def test_a_hung_growd_is_killed_with_its_database_and_restarted_with_safe_outputs(
     tmp_path: Path,
 ):
     async with managed(*growd(tmp_path), watchdog_s=WATCHDOG_S) as manager:

@@ -7,7 +7,7 @@ import gc
 from growd.runtime.event_loop import run_on_loop
 
 
-def test_the_collector_leaves_out_what_was_there_before_the_loop():
+def test_objects_from_before_the_loop_are_not_garbage_collected():
     async def counted() -> tuple[int, int]:
         return gc.get_freeze_count(), len(gc.get_objects())
 

@@ -15,7 +15,7 @@ from growd.status.summary import health
 from support.clock import ManualClock
 
 
-async def test_a_part_that_fails_starts_again_and_the_others_go_on(caplog: pytest.LogCaptureFixture):
+async def test_a_failed_component_restarts_and_the_others_continue(caplog: pytest.LogCaptureFixture):
     clock = ManualClock()
     starts: list[float] = []
     beats: list[float] = []
@@ -42,7 +42,7 @@ async def test_a_part_that_fails_starts_again_and_the_others_go_on(caplog: pytes
     assert "fails failed; restarting it in 1 s" in logged[0].getMessage()
 
 
-async def test_the_pause_is_bounded_and_begins_anew_after_a_long_run():
+async def test_the_restart_delay_is_bounded_and_reset_after_a_long_run():
     clock = ManualClock()
     starts: list[float] = []
 
@@ -61,7 +61,7 @@ async def test_the_pause_is_bounded_and_begins_anew_after_a_long_run():
     assert pauses[8] == LONGEST_DELAY_S + 1 + 1
 
 
-async def test_a_part_that_returns_is_done():
+async def test_a_component_that_returns_is_not_restarted():
     clock = ManualClock()
     runs = []
 
@@ -74,7 +74,7 @@ async def test_a_part_that_returns_is_done():
     assert runs == [1]
 
 
-async def test_a_part_whose_work_was_cancelled_by_another_starts_again(caplog: pytest.LogCaptureFixture):
+async def test_a_component_whose_awaited_task_was_cancelled_restarts(caplog: pytest.LogCaptureFixture):
     clock = ManualClock()
     runs = []
 
@@ -91,7 +91,7 @@ async def test_a_part_whose_work_was_cancelled_by_another_starts_again(caplog: p
     assert "waits failed; restarting it in 1 s" in caplog.text
 
 
-async def test_a_part_that_is_cancelled_from_outside_does_not_start_again():
+async def test_a_cancelled_component_is_not_restarted():
     """As the event loop does with every task when it ends early: a part that came back would hold it up."""
     clock = ManualClock()
     runs = []
@@ -108,7 +108,7 @@ async def test_a_part_that_is_cancelled_from_outside_does_not_start_again():
     assert len(runs) == 1
 
 
-async def test_a_part_that_fails_on_its_way_out_does_not_start_again(caplog: pytest.LogCaptureFixture):
+async def test_a_component_that_fails_while_it_shuts_down_is_not_restarted(caplog: pytest.LogCaptureFixture):
     clock = ManualClock()
     runs = []
 
@@ -126,7 +126,7 @@ async def test_a_part_that_fails_on_its_way_out_does_not_start_again(caplog: pyt
     assert "fails failed while it was shutting down" in caplog.text
 
 
-async def test_at_the_end_every_part_has_ended():
+async def test_all_components_have_ended_at_the_end():
     clock = ManualClock()
     ended = []
 
@@ -175,7 +175,7 @@ class Rig:
         self.read.append(message.value)
 
 
-async def test_a_component_that_fails_keeps_its_subscription_and_what_waits_in_it():
+async def test_a_failed_component_keeps_its_subscription_and_waiting_messages():
     rig = Rig()
     async with Supervisor(rig.clock, rig.liveness) as supervisor:
         supervisor.start("reader", rig.run)
@@ -206,7 +206,7 @@ async def test_one_bad_message_does_not_end_a_component_and_is_counted():
     assert component.last_error == "ValueError: below zero"
 
 
-async def test_a_component_that_fails_more_than_twice_in_ten_minutes_is_a_failure_until_it_is_well_again():
+async def test_more_than_two_failures_in_ten_minutes_are_a_failure_until_the_component_works_again():
     rig = Rig()
     rig.is_failing = True
     async with Supervisor(rig.clock, rig.liveness) as supervisor:

@@ -23,7 +23,7 @@ async def test_calls_run_in_order_in_one_thread():
     assert await worker.close(PATIENCE_S)
 
 
-async def test_an_error_reaches_the_caller_and_the_thread_lives_on():
+async def test_an_error_reaches_the_caller_and_the_thread_continues():
     worker = Worker("bus 1")
     with pytest.raises(ZeroDivisionError):
         await worker.run(lambda: 1 / 0)
@@ -50,7 +50,7 @@ async def test_a_full_queue_refuses_at_once():
     assert await worker.close(PATIENCE_S)
 
 
-async def test_a_call_that_hangs_does_not_hold_up_the_end():
+async def test_a_hung_call_does_not_delay_the_shutdown():
     worker = Worker("bus 1")
     release, begun = threading.Event(), threading.Event()
 
@@ -101,7 +101,7 @@ def hanging():
             thread.join(PATIENCE_S)
 
 
-async def test_a_thread_that_hangs_is_abandoned_and_the_calls_that_wait_go_on(hanging):
+async def test_a_hung_thread_is_abandoned_and_waiting_calls_continue(hanging):
     taken_over_in = []
     worker = Worker(
         "bus 1",
@@ -124,7 +124,7 @@ async def test_a_thread_that_hangs_is_abandoned_and_the_calls_that_wait_go_on(ha
     assert await worker.close(PATIENCE_S)
 
 
-async def test_what_an_abandoned_thread_brings_back_is_dropped_and_it_takes_no_more_calls(hanging):
+async def test_an_abandoned_thread_has_its_result_dropped_and_takes_no_more_calls(hanging):
     worker = Worker("bus 1", monotonic=hanging.monotonic)
     old = worker._thread
     stuck = await hang(worker, hanging)
@@ -140,7 +140,7 @@ async def test_what_an_abandoned_thread_brings_back_is_dropped_and_it_takes_no_m
     assert await worker.close(PATIENCE_S)
 
 
-async def test_a_thread_that_is_at_rest_or_new_is_not_abandoned(hanging):
+async def test_an_idle_or_new_thread_is_not_abandoned(hanging):
     worker = Worker("bus 1", monotonic=hanging.monotonic)
     assert not worker.abandon_hung_thread(0)
     stuck = await hang(worker, hanging)

@@ -193,7 +193,7 @@ async def test_answers_are_counted_by_their_class(tmp_path: Path):
     assert samples(found, "growd_http_streams") == {(): 0}
 
 
-async def test_openmetrics_is_given_to_whoever_names_it(tmp_path: Path):
+async def test_openmetrics_is_served_if_the_client_accepts_it(tmp_path: Path):
     async with rigged(tmp_path) as rig:
         plain = await rig.page("metrics")
         other = await rig.page("metrics", **OPENMETRICS)
@@ -216,7 +216,7 @@ async def test_many_scrapes_at_once_are_rendered_one_by_one(tmp_path: Path):
 
 
 @pytest.mark.parametrize("page", ["metrics", "health", "ready"])
-async def test_a_page_is_only_read(tmp_path: Path, page: str):
+async def test_the_pages_only_allow_get_and_head(tmp_path: Path, page: str):
     async with rigged(tmp_path) as rig:
         refused = await rig.page(page, "POST")
         head = await rig.page(page, "HEAD")
@@ -231,7 +231,7 @@ async def test_a_page_is_only_read(tmp_path: Path, page: str):
 # --- The text
 
 
-def test_each_part_of_the_status_is_a_figure():
+def test_each_part_of_the_status_has_a_metric():
     found = rendered(STATUS)
     assert samples(found, "growd_outbox_points") == {(): 5}
     assert samples(found, "growd_shipped_points") == {(): 1234}
@@ -255,7 +255,7 @@ def test_each_part_of_the_status_is_a_figure():
     assert samples(found, "growd_build_info") == {("3.11.2", "0.1.0"): 1}
 
 
-def test_what_nobody_knows_is_no_figure():
+def test_unknown_values_have_no_metric():
     assert not {"growd_database_up", "growd_machine_load1"} & rendered(STATUS).keys()
     bare = replace(STATUS, machine=None, store=None)
     assert not {"growd_disk_free_bytes", "growd_outbox_points"} & rendered(bare).keys()
@@ -263,7 +263,7 @@ def test_what_nobody_knows_is_no_figure():
     assert "growd_machine_trouble" not in rendered(replace(STATUS, machine=silent))
 
 
-def test_a_lag_that_nobody_knows_is_no_figure():
+def test_an_unknown_lag_has_no_metric():
     (replication,) = STATUS.replications
     unknown = replace(STATUS, replications=[dataclasses.replace(replication, lag=None)])
     assert samples(rendered(unknown), "growd_replication_lag_changes") == {}
@@ -289,7 +289,7 @@ def lint(found: Iterable[Metric]) -> Iterable[str]:
             yield f"{family.name}: no base unit"
 
 
-def test_the_names_are_as_prometheus_asks():
+def test_the_names_follow_the_practices_of_prometheus():
     own = [family for name, family in rendered(STATUS).items() if name.startswith("growd_")]
     assert len(own) > 30
     assert [*lint(own)] == []
@@ -308,7 +308,7 @@ def test_promtool_finds_nothing_wrong():
     number=st.floats(allow_nan=False) | st.just(math.inf),
 )
 @pytest.mark.parametrize("accept", ["", OPENMETRICS["Accept"]])
-def test_odd_words_are_carried_as_they_are(accept: str, words: list[str], number: float):
+def test_labels_may_have_any_text(accept: str, words: list[str], number: float):
     device, word, recipe, phase, sensor = words
     message = f"no answer: {word}"
     machine: Any = STATUS.machine

@@ -134,7 +134,7 @@ def kept_points(data: Path) -> list[DataPoint]:
     return list(log.recovered.values())
 
 
-async def test_a_hangup_is_to_read_the_configuration_again(tmp_path: Path, heeded_signals: None, caplog):
+async def test_sighup_reloads_the_configuration(tmp_path: Path, heeded_signals: None, caplog):
     caplog.set_level(logging.WARNING)
     settings = (*SETTINGS, "http.access=couchdb", "access.open_reading=true", "store.minimum_interval_s=600")
     settings += ("simulator.speed=20",)
@@ -167,7 +167,7 @@ async def informed(client: aiohttp.ClientSession, node: str, detail: str) -> Any
         return (await answer.json())[detail]
 
 
-async def test_a_data_folder_in_use_is_said_and_the_other_goes_on(tmp_path: Path):
+async def test_a_data_folder_in_use_is_refused_and_the_other_growd_continues(tmp_path: Path):
     async with serving(App(load(None, SETTINGS), tmp_path)) as client:
         status, printed = await failed("run", "--data", str(tmp_path), "--port", "0")
         assert status == 1
@@ -186,7 +186,7 @@ async def test_no_environment_can_have_the_name_of_a_node_of_the_daemon(tmp_path
     assert len(names) > 5
 
 
-async def test_a_lamp_on_a_relay_is_lit_whole_or_not_at_all_and_is_not_calibrated(
+async def test_a_lamp_on_a_relay_is_on_or_off_and_not_calibrated(
     tmp_path: Path, machines: list[SimulatedHardware], monkeypatch
 ):
     def pulsed(*_: Any) -> None:
@@ -209,7 +209,7 @@ async def test_a_lamp_on_a_relay_is_lit_whole_or_not_at_all_and_is_not_calibrate
             assert machines[0].gpio.high(24) == 1.0 - lit  # a low pin switches it on
 
 
-async def test_a_hangup_that_it_was_told_to_ignore_is_nothing(tmp_path: Path, heeded_signals: None):
+async def test_an_ignored_sighup_does_nothing(tmp_path: Path, heeded_signals: None):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     app = App(load(None, SETTINGS), tmp_path, lambda: pytest.fail("it was read again"))
     async with serving(app):
@@ -217,7 +217,9 @@ async def test_a_hangup_that_it_was_told_to_ignore_is_nothing(tmp_path: Path, he
         signal.raise_signal(signal.SIGHUP)
 
 
-async def test_points_in_memory_are_kept_though_the_lamp_fails_at_the_end(tmp_path: Path, failing_lamp: None):
+async def test_points_in_memory_are_saved_even_if_the_lamp_fails_at_shutdown(
+    tmp_path: Path, failing_lamp: None
+):
     ready: asyncio.Queue[Running] = asyncio.Queue()
     app = App(load(None, SETTINGS), tmp_path)
     runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
@@ -317,7 +319,7 @@ async def test_faults_come_and_go_while_it_runs(tmp_path: Path, machines: list[S
         await told(client, "environment_1/diagnostics/lux", is_well)
 
 
-async def test_faults_of_a_file_strike_from_the_start_and_are_told(tmp_path: Path):
+async def test_faults_from_a_file_are_active_and_shown_from_the_start(tmp_path: Path):
     file = tmp_path / "faults.toml"
     file.write_text('[[fault]]\ndevice = "scd30"\nkind = "absent"\n')
     settings = (*SETTINGS, f"simulator.faults={file}", "simulator.speed=10")
@@ -328,7 +330,7 @@ async def test_faults_of_a_file_strike_from_the_start_and_are_told(tmp_path: Pat
         await told(client, light, lambda message: message["quality"] == "ok")
 
 
-async def test_node_that_is_not_there_is_said_and_the_chamber_works_on(tmp_path: Path, caplog):
+async def test_a_missing_node_is_reported_and_the_chamber_works(tmp_path: Path, caplog):
     config = load(None, ("http.port=0", "couchdb.node=/nowhere/node", "simulator.speed=10"))
     async with serving(App(config, tmp_path)) as client:
         await told(
@@ -354,7 +356,7 @@ async def test_another_name_serves_old_clients(
                 assert response.status == 200
 
 
-async def test_a_database_of_points_that_is_gone_at_a_later_start_is_a_warning(
+async def test_a_database_that_is_missing_at_a_later_start_is_a_warning(
     tmp_path: Path, database_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch, caplog
 ):
     monkeypatch.setattr("growd.wiring.app.READY_S", PATIENCE_S)
@@ -376,7 +378,7 @@ async def test_a_database_of_points_that_is_gone_at_a_later_start_is_a_warning(
     assert sentence in caplog.messages
 
 
-async def test_a_client_sees_a_fault_in_data_device_and_output_and_that_it_is_over(
+async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
     tmp_path: Path, machines: list[SimulatedHardware]
 ):
     sensors = (
@@ -425,7 +427,7 @@ async def test_a_client_sees_a_fault_in_data_device_and_output_and_that_it_is_ov
         ({"kind": "nak", "device": "scd30", "most": 0}, "there are 0 faults already; clear some"),
     ],
 )
-async def test_a_fault_that_makes_no_sense_is_refused(
+async def test_an_invalid_fault_is_refused(
     tmp_path: Path,
     machines: list[SimulatedHardware],
     monkeypatch: pytest.MonkeyPatch,
@@ -579,7 +581,7 @@ def is_well(message: dict[str, Any]) -> bool:
     return bool(message["value"]["level"] == 0)
 
 
-async def test_pins_that_refuse_from_the_start_stop_nothing_else_and_are_driven_when_they_can_be(
+async def test_failing_pins_affect_nothing_else_and_are_driven_when_they_work(
     with_relays: Callable[..., App],
     machines: list[SimulatedHardware],
     refusing: tuple[str, str],
@@ -602,7 +604,7 @@ async def test_pins_that_refuse_from_the_start_stop_nothing_else_and_are_driven_
     assert said == ["WARNING", "INFO"]
 
 
-async def test_pins_that_refuse_to_the_end_are_told(
+async def test_pins_that_fail_until_the_shutdown_are_reported(
     with_relays: Callable[..., App], refusing: tuple[str, str]
 ):
     app = with_relays(*refusing)
@@ -614,7 +616,7 @@ async def test_pins_that_refuse_to_the_end_are_told(
     ]
 
 
-def test_nobody_is_told_that_outputs_are_safe_when_they_may_not_be(
+def test_outputs_that_may_not_be_safe_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_lamp: None
 ):
     monkeypatch.setattr("growd.wiring.app.App", Hasty)
@@ -624,7 +626,7 @@ def test_nobody_is_told_that_outputs_are_safe_when_they_may_not_be(
     assert "outputs are safe," not in result.output
 
 
-def test_a_lamp_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_hung_lamp_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     unplugged = threading.Event()
 
     class Telling(Hasty):
@@ -644,7 +646,9 @@ def test_a_lamp_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "growd has stopped, but the lamp does not answer: its outputs may not be safe" in result.stderr
 
 
-def test_points_that_can_not_be_saved_at_the_end_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_points_that_can_not_be_saved_at_shutdown_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     async def full(outbox: Outbox) -> None:
         outbox.fault = "growd.sqlite3: database or disk is full"
         raise LocalStoreError(outbox.fault)
@@ -656,7 +660,7 @@ def test_points_that_can_not_be_saved_at_the_end_are_told(tmp_path: Path, monkey
     assert "points can't be saved and are lost: growd.sqlite3: database or disk is full" in result.stderr
 
 
-async def test_a_data_folder_that_is_gone_is_a_failure_and_nothing_is_answered_as_kept(tmp_path: Path):
+async def test_a_deleted_data_folder_is_a_failure_and_nothing_is_acknowledged(tmp_path: Path):
     data = tmp_path / "data"
     app = App(load(None, SETTINGS), data)
     async with serving(app) as client:
@@ -675,9 +679,7 @@ async def test_a_data_folder_that_is_gone_is_a_failure_and_nothing_is_answered_a
     assert f"the data folder {data} was deleted or moved: its content may be lost" in app.shutdown_errors
 
 
-def test_an_error_on_the_way_down_is_not_told_as_one_of_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_error_at_shutdown_is_not_a_start_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     closes = LocalStore.close
 
     async def close(local: LocalStore) -> None:
@@ -701,7 +703,7 @@ def test_a_log_of_points_that_is_a_link_is_refused(tmp_path: Path):
 ALARM = "environment_1/interlocks/no_rise_after_dose"
 
 
-async def test_an_empty_bottle_is_an_alarm_that_outlasts_a_restart_until_it_is_reset_over_http(
+async def test_the_alarm_of_an_empty_bottle_survives_a_restart_until_it_is_reset(
     tmp_path: Path, machines: list[SimulatedHardware]
 ):
     def made(speed: int) -> App:

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_folder_is_owned_until_it_is_let_go(tmp_path: Path):
+def test_a_folder_is_locked_until_it_is_released(tmp_path: Path):
     with own_folder(tmp_path / "new" / "data"), pytest.raises(StartError, match="in use by another growd"):
         own_folder(tmp_path / "new" / "data")
     with own_folder(tmp_path / "new" / "data"):
         pass
 
 
-def test_a_full_disk_is_said(tmp_path: Path):
+def test_a_full_disk_is_reported(tmp_path: Path):
     message = re.escape(f"the data folder {tmp_path} can't be written to")
     with full_disk(largest=0), pytest.raises(StartError, match=message):
         own_folder(tmp_path)
 
 
-def test_who_owns_a_folder_is_found_without_the_lock(tmp_path: Path):
+def test_the_owner_of_a_folder_is_found_without_the_lock(tmp_path: Path):
     assert running_in(tmp_path) is None
     with own_folder(tmp_path):
         assert running_in(tmp_path) == str(os.getpid())
@@ -39,7 +39,7 @@ def test_who_owns_a_folder_is_found_without_the_lock(tmp_path: Path):
 
 
 @pytest.mark.parametrize("make", ["symlink_to", "hardlink_to"])
-def test_a_lock_that_is_a_link_is_refused_and_its_target_stays(tmp_path: Path, make: str):
+def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path, make: str):
     target = tmp_path / "precious"
     target.write_text("all of it")
     getattr(tmp_path / "growd.lock", make)(target)
@@ -55,7 +55,7 @@ def test_credentials_are_two_lines(tmp_path: Path):
     assert read_credentials("") is None
 
 
-def test_a_bare_name_is_a_credential_of_systemd_where_there_is_one(tmp_path: Path, monkeypatch):
+def test_a_bare_name_is_a_systemd_credential_if_there_is_one(tmp_path: Path, monkeypatch):
     given, here = tmp_path / "given", tmp_path / "here"
     given.mkdir()
     here.mkdir()
@@ -75,7 +75,7 @@ def test_a_bare_name_is_a_credential_of_systemd_where_there_is_one(tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "reason"), [("grower\n", "must have two lines"), ("a:b\nsecret\n", "a user can't have a colon")]
 )
-def test_credentials_that_can_not_be_sent_are_said_but_not_shown(tmp_path: Path, text: str, reason: str):
+def test_unusable_credentials_are_reported_without_showing_them(tmp_path: Path, text: str, reason: str):
     file = tmp_path / "login"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=f"credentials_file: .*{reason}") as caught:
@@ -95,14 +95,14 @@ def test_credentials_that_others_can_read_are_refused(tmp_path: Path, mode: int)
 
 
 @pytest.mark.parametrize("mode", [0o400, 0o600, 0o640])
-def test_credentials_that_their_owner_and_group_can_read_are_taken(tmp_path: Path, mode: int):
+def test_credentials_readable_by_owner_and_group_are_accepted(tmp_path: Path, mode: int):
     file = tmp_path / "login"
     file.write_text("grower\nsecret\n", encoding="utf-8")
     file.chmod(mode)
     assert read_credentials(str(file), "replication", is_secret=True) == ("grower", "secret")
 
 
-def test_a_server_is_believed_by_the_certificates_of_this_machine_unless_a_file_is_named():
+def test_servers_are_verified_with_the_ca_file_or_the_certificates_of_the_machine():
     assert read_trust(Replication(url="http://far")).ca_file == ""
     assert read_trust(Replication(url="https://far", verify_tls=False)).context is False
     trust = read_trust(Replication(url="https://far"))
@@ -110,7 +110,7 @@ def test_a_server_is_believed_by_the_certificates_of_this_machine_unless_a_file_
 
 
 @pytest.mark.parametrize(("text", "reason"), [(None, "can't be read"), ("x", "holds no certificate")])
-def test_certificates_that_can_not_be_read_are_named(tmp_path: Path, text: str | None, reason: str):
+def test_unreadable_certificates_are_reported(tmp_path: Path, text: str | None, reason: str):
     file = tmp_path / "ca.pem"
     if text is not None:
         file.write_text(text)

@@ -49,7 +49,7 @@ def rig(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Rig:
     return Rig(tmp_path / "growd.toml")
 
 
-async def test_what_can_change_does_and_the_rest_is_named(rig: Rig, caplog):
+async def test_reloadable_options_change_and_the_others_are_logged(rig: Rig, caplog):
     await rig.reload("[store]\nbatch = 7\nmax_age_s = 9\n[http]\nport = 1\nhost = 'localhost'\n")
     (config,) = rig.taken
     assert (config.store.batch, config.store.max_age_s, config.http.port) == (7, 600, 5984)
@@ -60,14 +60,14 @@ async def test_what_can_change_does_and_the_rest_is_named(rig: Rig, caplog):
     ]
 
 
-async def test_a_section_can_be_taken_as_a_whole(rig: Rig):
+async def test_a_component_can_take_a_whole_section(rig: Rig):
     await rig.reload("[access]\nanswer_s = 5\noutage_s = 6\n")
     (config,) = rig.taken
     assert (config.access.answer_s, config.access.outage_s) == (5, 6)
     assert rig.reloader.config == config
 
 
-async def test_what_stays_behind_is_named_again_until_it_is_undone(rig: Rig, caplog):
+async def test_a_pending_change_is_logged_at_each_reload(rig: Rig, caplog):
     await rig.reload("[http]\nport = 1\n")
     caplog.clear()
     await rig.reload("[http]\nport = 1\n[topics]\n'a/b' = 'std_msgs/String'\n")
@@ -84,7 +84,7 @@ async def test_what_stays_behind_is_named_again_until_it_is_undone(rig: Rig, cap
 @pytest.mark.parametrize(
     ("text", "faults"), [("[http\n", 1), ("[http]\nprot = 1\n[store]\nbatch = 'x'\nmax_batch = 3\n", 2)]
 )
-async def test_a_file_that_is_wrong_changes_nothing_and_all_of_it_is_told(
+async def test_an_invalid_file_changes_nothing_and_all_errors_are_logged(
     rig: Rig, caplog, text: str, faults: int
 ):
     await rig.reload(text)
@@ -96,7 +96,7 @@ async def test_a_file_that_is_wrong_changes_nothing_and_all_of_it_is_told(
     assert last == "the configuration is invalid; keeping the previous one"
 
 
-async def test_a_part_that_can_not_take_its_options_keeps_the_others_from_nothing(rig: Rig, caplog):
+async def test_a_component_that_refuses_its_options_does_not_affect_the_others(rig: Rig, caplog):
     await rig.reload("[store]\nbatch = 13\n[topics]\n'a/b' = 'std_msgs/String'\n")
     (config,) = rig.taken
     assert (config.store.batch, list(config.topics)) == (500, ["a/b"])
@@ -134,7 +134,7 @@ async def at_a_terminal(*arguments: str) -> AsyncIterator[tuple[Process, int]]:
         process._transport.close()  # type: ignore[attr-defined]
 
 
-async def test_a_hangup_is_to_read_the_file_again_and_without_its_terminal_ends_it_with_outputs_safe(
+async def test_sighup_reloads_the_file_and_without_its_terminal_stops_growd(
     tmp_path: Path, heeded_signals: None, database_server: DatabaseServer
 ):
     file = tmp_path / "growd.toml"

@@ -1,1 +1,1 @@
-"""Alerts: what operators are told of, when it begins, while it lasts, and when it is over."""
+"""Alerts: rules over the status, open alerts, and their delivery to operators."""

@@ -86,8 +86,8 @@ class AlertMessage:
     @property
     def id(self) -> str:
         """The same for the same content, so that a receiver recognises a repetition."""
-        told = [(entry.phase, entry.alert.id, entry.alert.told_at) for entry in self.entries]
-        return hashlib.sha256(msgspec.json.encode([told, self.is_test])).hexdigest()[:24]
+        reported = [(entry.phase, entry.alert.id, entry.alert.told_at) for entry in self.entries]
+        return hashlib.sha256(msgspec.json.encode([reported, self.is_test])).hexdigest()[:24]
 
 
 @dataclass(frozen=True, slots=True)
