@@ -9,7 +9,7 @@ from growd_drivers.bh1750 import Bh1750
 from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, NotReadyError, TransferError
 from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
-from growd_hwsim.errors import FaultError, FaultFileError, SimulationError
+from growd_hwsim.errors import FaultFileError, SimulationError
 from growd_hwsim.faults import BUS_TIMEOUT_S, Fault, load_faults
 from support.machine import SleepingTime, simulated
 
@@ -48,14 +48,6 @@ def test_it_strikes_its_device_alone():
         bench.air.read()
 
 
-def test_an_address_on_a_bus_is_a_device_too():
-    bench = Bench(Fault("bus_error", "i2c-1:0x23"))
-    with pytest.raises(TransferError) as caught:
-        bench.light.read()
-    assert caught.value.errno == errno.EIO
-    bench.start_air()
-
-
 def test_a_pin_refuses_for_as_long_as_the_fault_lasts():
     bench = Bench(Fault("refused", "gpio-23", at=10, duration=10))
     valve, fan = Relay(bench.machine.gpio, 23), Relay(bench.machine.gpio, 24)
@@ -76,20 +68,6 @@ def test_a_timeout_takes_the_time_the_adapter_waits():
         bench.light.read()
     assert caught.value.errno == errno.ETIMEDOUT
     assert bench.clock.now - before == pytest.approx(BUS_TIMEOUT_S)
-
-
-def test_a_frozen_chip_repeats_its_last_measurement():
-    bench = Bench()
-    bench.start_air()
-    last = bench.next_air()
-    bench.faults.inject(Fault("frozen", "scd30"))
-    bench.machine.chamber.set_lamp("white", 1.0)
-    bench.clock.advance(3600)
-    for _ in range(3):
-        with pytest.raises(NotReadyError, match="repeated its last measurement"):
-            bench.next_air()
-    bench.faults.clear()
-    assert bench.next_air().carbon_dioxide_ppm < last.carbon_dioxide_ppm - 50
 
 
 def test_a_chip_frozen_from_the_start_repeats_its_first_measurement():
@@ -263,9 +241,3 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path):
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(FaultFileError, match="is not TOML"):
         load_faults(tmp_path / "binary.toml")
-
-
-def test_a_fault_made_in_code_is_checked_as_well():
-    with pytest.raises(FaultError, match="kind must be one of absent, nak") as caught:
-        Fault("melted", "scd30")
-    assert caught.value.key == "kind"

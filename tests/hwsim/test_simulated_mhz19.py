@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 import serial
 
-from growd_drivers.errors import DeviceMissingError, NotReadyError, OutOfRangeError, StuckError, TransferError
+from growd_drivers.errors import DeviceMissingError, NotReadyError, TransferError
 from growd_drivers.mhz19 import BAUD, WARM_UP_S, Mhz19
 from growd_hwsim.chips.mhz19 import SimulatedMhz19, reading
 from growd_hwsim.errors import FaultError
-from growd_hwsim.fault_kinds import kinds_at
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import Wiring
 from growd_hwsim.uart import SerialPorts
@@ -25,7 +24,6 @@ WAITED_FOR = {
     "warm_up": (NotReadyError, PATIENT_S),
 }
 """With what the driver says, and how long its port waits."""
-OF_VALUES = ("noise", "drift", "saturated")
 DEVICES = ("mhz19", "mhz16", "/dev/serial0")
 
 
@@ -172,15 +170,6 @@ def test_plain_pyserial_reads_it_and_another_speed_is_noise_to_it():
     ports.close()
 
 
-def test_it_breathes_the_chambers_air(bench):
-    before = bench.read()
-    assert before == pytest.approx(bench.true_ppm(), abs=6)
-    bench.machine.chamber.set_lamp("white", 1.0)
-    bench.clock.advance(1800)
-    assert bench.read() < before - 80
-    assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
-
-
 @pytest.mark.parametrize("kind", HARMLESS)
 def test_a_frame_that_is_whole_somewhere_is_read(named, device, kind):
     named.faults.inject(Fault(kind, device))
@@ -220,43 +209,11 @@ def test_what_may_have_been_without_power_is_waited_for(named, device, kind):
     assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
 
 
-def test_a_frozen_sensor_is_found_out(named, device):
-    bench = named
-    last = bench.read()
-    bench.faults.inject(Fault("frozen", device))
-    bench.machine.chamber.set_lamp("white", 1.0)
-    bench.clock.advance(3600)
-    assert bench.read() == last
-    bench.clock.advance(3 * 3600)
-    with pytest.raises(StuckError):
-        bench.read()
-    bench.faults.clear()
-    assert bench.read() == pytest.approx(bench.true_ppm(), abs=6)
-
-
-def test_noise_throws_a_reading_up_and_down_now_and_then(named, device):
-    named.faults.inject(Fault("noise", device, probability=0.5, amount=3_000))
-    seen = set()
-    for _ in range(30):
-        try:
-            seen.add(round((named.read() - named.true_ppm()) / 3_000))
-        except OutOfRangeError as error:
-            seen.add(f"down to {error.value}")
-    assert seen == {0, 1, "down to 0"}
-
-
 def test_drift_grows_with_the_time_since_the_fault_began(named, device):
     named.faults.inject(Fault("drift", device, at=3600, amount=100))
     for ppm in (0, 0, 100, 200):
         assert named.read() - named.true_ppm() == pytest.approx(ppm, abs=8)
         named.clock.advance(3600)
-
-
-def test_a_saturated_sensor_is_at_the_end_of_its_range(named, device):
-    named.faults.inject(Fault("saturated", device))
-    with pytest.raises(OutOfRangeError) as caught:
-        named.read()
-    assert caught.value.value == 10_000
 
 
 @pytest.mark.parametrize("device", ["mhz19", "mhz16", "/dev/ttyUSB0"])
@@ -300,8 +257,3 @@ def test_faults_of_a_bus_and_of_a_line_are_kept_apart():
         Fault("bad_crc", "mhz19")
     with pytest.raises(FaultError, match="kind unplugged can't be: for scd30 there are absent, nak"):
         Fault("unplugged", "scd30")
-
-
-def test_each_kind_that_can_be_on_a_line_is_tried_here():
-    tried = {*HARMLESS, *NOT_WHOLE, *WAITED_FOR, *OF_VALUES, "frozen", "renamed"}
-    assert tried == set(kinds_at("mhz16"))

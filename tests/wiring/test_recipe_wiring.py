@@ -9,11 +9,9 @@ import pytest
 from growd.bus import Bus
 from growd.config import (
     ChamberOptions,
-    ChannelOptions,
     Config,
     ConfigError,
     Environment,
-    InterlockOptions,
     Light,
     RelayOptions,
     Sensor,
@@ -37,21 +35,6 @@ SENSOR = Sensor(name="air", kind="scd30")
 
 def reach_of(config: Config):
     return chambers_of(config)[0].reach()
-
-
-def test_a_lamp_can_be_asked_for_its_full_light_and_each_of_its_channels():
-    light = Light(channel=(ChannelOptions(name="red", pin=4),), full_scale_lux=9_000)
-    assert reach_of(Config(light=light)) == {
-        "light_illuminance": (0, 9_000),
-        "light_intensity_red": (0, 1),
-    }
-
-
-def test_carbon_dioxide_can_be_asked_for_up_to_its_ceiling_where_a_sensor_and_a_valve_are():
-    chamber = Config(sensor=(SENSOR,), relay=(VALVE, FAN), interlock=InterlockOptions(ceiling_ppm=2_000))
-    switches = {"air_carbon_dioxide_valve_on": (0, 1), "air_flush_on": (0, 1)}
-    assert reach_of(chamber) == switches | {"air_carbon_dioxide": (0, 2_000)}
-    assert reach_of(Config(sensor=(), relay=(VALVE, FAN))) == switches
 
 
 def test_what_no_actuator_can_do_is_warned_of_once_for_each_variable():

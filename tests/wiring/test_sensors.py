@@ -8,25 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from growd.config import ChamberOptions, Config, ConfigError, Light, Sensor, refuse
+from growd.config import ChamberOptions, Config, ConfigError, Sensor, refuse
 from growd.config.device_checks import device_inconsistencies
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import NotReadyError, TransferError
-from growd_drivers.mhz19 import WARM_UP_S
-from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import WiredChip, Wiring
-from support.jumping import Rig, rigged
 from support.machine import SleepingTime, simulated
 
 BRIDGED = Sensor(name="bridged", kind="mhz16", bus=3, address=0x4D)
 PORT = Sensor(name="at_a_port", kind="mhz19", port="/dev/serial0")
 LUX = Sensor(name="lux", kind="bh1750", bus=3)
-ALONE = Config(sensor=(BRIDGED,), light=Light(enabled=False))
-
-
-def has_read(rig: Rig) -> bool:
-    last = rig.last("raw/air_carbon_dioxide")
-    return last is not None and last.value is not None
 
 
 def in_another_thread(function):
@@ -64,29 +55,6 @@ def test_a_serial_port_has_one_sensor_of_all_environments():
         refuse(device_inconsistencies(config))
 
 
-async def test_a_sensor_behind_a_bridge_is_read_from_its_configuration_to_its_topic():
-    async with rigged(ALONE) as rig:
-        await rig.clock.until(lambda: has_read(rig), within=WARM_UP_S + 10)
-        chip = rig.machine.serial_chips["i2c-3:0x4d"]
-        assert rig.last("raw/air_carbon_dioxide").value == pytest.approx(
-            rig.machine.chamber.air().carbon_dioxide_ppm, abs=30
-        )
-        assert (chip.memory.range_ppm, chip.memory.self_calibration) == (10_000, False)
-
-
-@pytest.mark.parametrize(
-    ("kind", "device"), [("absent", "mhz16"), ("absent", "i2c-3:0x4d"), ("garbled", "mhz16")]
-)
-async def test_what_fails_behind_a_bridge_fails_and_is_over_when_it_is(kind: str, device: str):
-    async with rigged(ALONE) as rig:
-        await rig.clock.until(lambda: has_read(rig), within=WARM_UP_S + 10)
-        rig.machine.faults.inject(Fault(kind, device, duration=60))
-        await rig.clock.until(lambda: rig.device("samplers/bridged")["state"] == "failed", within=20)
-        await rig.clock.until(
-            lambda: rig.device("samplers/bridged")["state"] == "ok", within=60 + WARM_UP_S + 120
-        )
-
-
 @pytest.mark.parametrize("first", [LUX, BRIDGED])
 def test_a_bus_is_taken_over_with_the_lines_of_its_bridges(machine, first):
     bridged, lux = SensorDevice(machine, BRIDGED), SensorDevice(machine, LUX)
@@ -104,17 +72,6 @@ def test_a_bus_is_taken_over_with_the_lines_of_its_bridges(machine, first):
     for device, words in ((bridged, "taken the line over"), (lux, "taken the bus over")):
         with pytest.raises(TransferError, match=words):
             device.read()
-
-
-async def test_an_scd30_that_repeats_itself_has_failed_and_its_repetitions_are_no_data():
-    config = Config(sensor=(Sensor(name="air", kind="scd30"),), light=Light(enabled=False))
-    async with rigged(config) as rig:
-        await rig.clock.until(lambda: has_read(rig), within=10)
-        rig.machine.faults.inject(Fault("frozen", "scd30"))
-        await rig.clock.until(lambda: not has_read(rig), within=20)
-        await rig.clock.until(lambda: rig.device("samplers/air")["state"] == "failed", within=30)
-        rig.machine.faults.clear()
-        await rig.clock.until(lambda: rig.device("samplers/air")["state"] == "ok", within=120)
 
 
 def test_a_serial_line_is_taken_over_alone(machine):

@@ -1,0 +1,79 @@
+"""What a chamber measures and drives, as its configuration has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from growd.config import (
+    Chamber,
+    ChannelOptions,
+    Config,
+    FilterOptions,
+    InterlockOptions,
+    Light,
+    RelayOptions,
+    Sensor,
+    Simulator,
+    chambers_of,
+)
+
+AIR = Sensor(name="air", kind="scd30")
+SECOND = Sensor(name="second", kind="mhz19", port="/dev/serial0", interval_s=60.0)
+LUX = Sensor(name="lux", kind="bh1750")
+VALVE = RelayOptions(name="valve", pin=5, variable="air_carbon_dioxide_valve_on")
+FAN = RelayOptions(name="fan", pin=6, variable="air_flush_on")
+SWITCHES = {"air_carbon_dioxide_valve_on": (0, 1), "air_flush_on": (0, 1)}
+
+
+def chamber(*sensors: Sensor, **options) -> Chamber:
+    return chambers_of(Config(sensor=sensors, **options))[0]
+
+
+def test_variables_are_measured_by_their_sensors_in_order():
+    it = chamber(SECOND, AIR, LUX)
+    assert it.measured == ("air_carbon_dioxide", "air_humidity", "air_temperature", "light_illuminance")
+    assert it.sensor_names("air_carbon_dioxide") == ["second", "air"]
+    assert it.shared == ("air_carbon_dioxide",)
+    assert chamber().measured == ()
+
+
+def test_a_variable_is_stale_after_two_intervals_of_its_slowest_sensor_or_the_limit_of_the_filter():
+    it = chamber(AIR, SECOND, filter=FilterOptions(stale_after_s=45.0))
+    assert it.stale_after_s("air_carbon_dioxide") == 120
+    assert it.stale_after_s("air_temperature") == 45
+
+
+def test_time_limits_grow_with_the_speed_of_the_simulation():
+    it = chamber(AIR, simulator=Simulator(enabled=True, speed=10.0))
+    assert it.scaled(2.0) == 20
+    assert it.stale_after_s("air_temperature") == 300
+
+
+@pytest.mark.parametrize(
+    ("sensor", "least", "most"),
+    [
+        (AIR, 2.0, 15.0),  # half of 30 s, the limit of the filter
+        (Sensor(name="air", kind="scd30", interval_s=120.0), 60.0, 120.0),  # it measures each minute
+        (LUX, 0.1, 15.0),
+        (SECOND, 0.1, 60.0),
+    ],
+)
+def test_a_client_may_set_an_interval_at_which_nothing_becomes_stale(sensor, least, most):
+    assert chamber(sensor).interval_range_s(sensor) == (least, most)
+
+
+def test_a_valve_needs_to_know_carbon_dioxide_where_it_is_measured():
+    assert chamber(AIR, relay=(VALVE, FAN)).needed() == {"air_carbon_dioxide": {VALVE.variable}}
+    assert chamber(LUX, relay=(VALVE, FAN)).needed() == {}
+
+
+def test_a_lamp_can_be_set_to_its_full_light_and_each_of_its_channels():
+    light = Light(channel=(ChannelOptions(name="red", pin=4),), full_scale_lux=9_000)
+    assert chamber(light=light).reach() == {"light_illuminance": (0, 9_000), "light_intensity_red": (0, 1)}
+
+
+def test_carbon_dioxide_can_be_set_up_to_its_ceiling_with_a_sensor_and_a_valve():
+    limits = InterlockOptions(ceiling_ppm=2_000)
+    reach = chamber(AIR, relay=(VALVE, FAN), interlock=limits).reach()
+    assert reach == SWITCHES | {"air_carbon_dioxide": (0, 2_000)}
+    assert chamber(relay=(VALVE, FAN)).reach() == SWITCHES
