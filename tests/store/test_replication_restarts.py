@@ -35,6 +35,7 @@ class Scheduler:
         self.info: Any = {"error": "{worker_died,\n    <0.1.0>}"}
         self.far = 200
         self.lag = 0
+        self.is_local_missing = False
         self.growing: str | None = None  # the counter in `info` that grows with each check
         self.documents: dict[str, dict[str, Any]] = {}
         self.written: list[int] = []  # the connection_timeout of each document
@@ -78,6 +79,8 @@ class Scheduler:
             if self.growing is not None:
                 self.info[self.growing] += 1
             return web.json_response({"state": self.state, "info": self.info, "id": None})
+        if segments[1:] == ["_changes"] and self.is_local_missing:
+            return web.json_response({"error": "not_found", "reason": "y"}, status=404)
         if segments[1:] == ["_changes"]:
             return web.json_response({"results": [{}] * self.lag, "last_seq": 0, "pending": 0})
         is_far = segments[0] == "cloud"
@@ -197,6 +200,20 @@ async def test_a_lost_job_restarts_without_a_failure(scheduler, tmp_path):
         assert scheduler.written[:2] == [FIRST, SECOND]
         (status,) = replication.statuses()
         assert (status.state, status.failures) == ("starting", 0)
+
+
+async def test_a_local_database_that_is_not_created_yet_is_no_failure(scheduler, tmp_path, caplog):
+    scheduler.state, scheduler.info = None, None
+    scheduler.is_local_missing = True
+    async with replicating(scheduler, tmp_path) as replication:
+        await scheduler.after_looks(3)
+        assert replication.statuses()[0].state == "starting"
+        scheduler.is_local_missing = False
+        scheduler.state, scheduler.info = "running", {"docs_written": 0, "through_seq": 0}
+        await scheduler.after_looks(3)
+        (status,) = replication.statuses()
+        assert (status.state, status.failures) == ("running", 0)
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
 
 async def test_running_needs_counters_and_an_answer_of_the_other_server(scheduler, tmp_path):

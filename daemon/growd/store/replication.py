@@ -13,6 +13,7 @@ import logging
 import random
 import time
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
@@ -291,8 +292,9 @@ class _JobWatch:
         self._is_to_restart, self._write_due = True, 0.0
 
     def local_failed(self, error: CouchError, *, is_new: bool) -> None:
-        """Report a failure of the local database, except while it comes up."""
-        is_coming_up = is_new and isinstance(error, CouchUnavailableError)
+        """Report a failure of the local database, except while it comes up or is created."""
+        is_missing = isinstance(error, CouchRefusedError) and error.status == HTTPStatus.NOT_FOUND
+        is_coming_up = is_new and (is_missing or isinstance(error, CouchUnavailableError))
         if not is_coming_up or self.health.state is not ReplicationState.STARTING:
             self.health.failing(f"local database: {error}")
         self.forget_pauses()
