@@ -95,11 +95,13 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
             f"/variable_units/{AIR}",
             "degF, F, fahrenheit",
         ),
+        ({"variable_units": {LIGHT: None}}, f"/variable_units/{LIGHT}", "got null"),
         ({"variable_units": {LIGHT: 7}}, f"/variable_units/{LIGHT}", "got 7"),
         ({"variable_units": {LIGHT: "percent"}}, f"/variable_units/{LIGHT}", "one of lux, lx, klux, got"),
         ({"step": []}, "/step", "expected an object with an array of spans for one variable or more"),
         ({"step": {}}, "/step", "got an object with 0 members"),
         ({"step": {AIR: {}}}, f"/step/{AIR}", "expected an array of spans, got an object"),
+        ({"variable_units": {"no": "lux"}, "step": {"no": [SPAN]}}, "/step/no", 'no variable "no"'),
         ({"step": {"air/temp": []}}, "/step/air~1temp", 'no variable "air/temp"'),
         (
             {"step": {AIR: [SPAN | {"start_time": -1}]}},

@@ -73,8 +73,8 @@ def under(pointer: str, name: str | int) -> str:
 
 
 def check_value(place: str, variable: str | None, value: Any) -> Iterator[RecipeFinding]:
-    """Check a number against the range of its variable; either may be None where it did not fit."""
-    if variable is None or value is None:
+    """Check a number against the range of its variable, unless one of them did not fit."""
+    if variable not in _FIELDS or value is None:
         return
     try:
         _FIELDS[variable].check(value)

@@ -145,7 +145,8 @@ def _step_length(phase: dict[str, Any]) -> float:
 
 def _check(recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
     found = list(sound_phases(recipe))
-    yield from check_points(sum(len(spans) for _, phase in found for spans in phase.get("step", {}).values()))
+    tracks = [phase.get("step", {}) for _, phase in found]
+    yield from check_points(tracks)
     for place, phase in found:
         yield from _check_phase(place, phase)
 
@@ -156,6 +157,8 @@ def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[RecipeFinding]:
     yield from _check_variable_units(f"{place}/variable_units", units, step)
     for variable, spans in step.items():
         where = under(f"{place}/step", variable)
+        if spans is None:
+            continue
         if not spans:
             yield warning(where, f"there is no span; {RELEASED}")
         for index, span in enumerate(spans):
@@ -171,7 +174,7 @@ def _check_variable_units(place: str, units: dict[str, Any], step: dict[str, Any
     """Check that growd can convert them; those of variables that the step does not name are not used."""
     for variable, unit in units.items():
         where = under(place, variable)
-        if variable not in step:
+        if variable not in step or variable not in VARIABLES:
             continue
         if conversion(variable, unit) is None:
             known = ", ".join(names_of(variable))

@@ -100,7 +100,8 @@ def seconds_of_day(text: str) -> float:
 def fitting(grammar: Grammar, document: dict[str, Any]) -> tuple[dict[str, Any], list[RecipeFinding]]:
     """The parts of a document that fit the grammar, and an error for each part that does not.
 
-    A member that does not fit is left out, an array element is None. Stops after `MAX_FINDINGS` errors.
+    A member that does not fit is left out; the value of a variable or an array element is None. Stops after
+    `MAX_FINDINGS` errors.
     """
     reading = _Reading()
     return reading.members(grammar, document, ""), reading.errors
@@ -180,27 +181,24 @@ class _Reading:
         for name, value in found.items():
             if len(self.errors) > MAX_FINDINGS:
                 break
-            part = self._member(node, known.get(name, others), name, value, under(place, name))
-            if part is not None:
-                sound[name] = part
+            where = under(place, name)
+            if name in known:
+                part = self._part(known[name], value, where)
+                if part is not None:
+                    sound[name] = part
+            elif others is True:
+                sound[name] = value
+            elif others is False:
+                self._refuse(where, f"one of {', '.join(known)}", name)
+            else:
+                sound[name] = self._part(others, value, where)
+                if not _fits(VARIABLE, name):
+                    self.errors.append(error(where, _unknown_variable(name)))
         for name in node.get("required", ()):
             if name not in found:
                 self._part(known[name], _MISSING, under(place, name))
         self._check_ascending(node, sound, place)
         return sound
-
-    def _member(self, node: Grammar, inner: Any, name: str, value: Any, place: str) -> Any:
-        """What fits of a member; `inner` is its grammar, or whether any unknown member is allowed."""
-        if inner is True:
-            return value
-        if inner is False:
-            self._refuse(place, f"one of {', '.join(node['properties'])}", name)
-            return None
-        part = self._part(inner, value, place)
-        if name in node.get("properties", {}) or _fits(VARIABLE, name):
-            return part
-        self.errors.append(error(place, _unknown_variable(name)))
-        return None
 
     def _part(self, node: Grammar, value: Any, place: str) -> Any:
         """What fits of a value: None where the value itself does not fit."""

@@ -169,7 +169,7 @@ def _point(point: dict[str, Any], at: float) -> Point:
 def _check(recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
     found = list(sound_phases(recipe))
     tracks = [phase.get(kind, {}) for _, phase in found for kind in ("daily", "course")]
-    yield from check_points(sum(len(points) for track in tracks for points in track.values()))
+    yield from check_points(tracks)
     for place, phase in found:
         yield from _check_phase(place, phase)
 
@@ -177,7 +177,7 @@ def _check(recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
 def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[RecipeFinding]:
     unit = phase.get("time_units", "seconds")
     duration, cycle = phase.get("duration"), phase.get("cycle")
-    daily, course = phase.get("daily", {}), phase.get("course", {})
+    daily, course = _sound_points(phase, "daily"), _sound_points(phase, "course")
     yield from check_time(f"{place}/duration", "duration", duration, unit, UNITS[unit], least_s=SHORTEST_S)
     yield from check_time(f"{place}/cycle", "cycle", cycle, unit, UNITS[unit], least_s=SHORTEST_S)
     if cycle and duration and cycle > duration:
@@ -201,18 +201,24 @@ def _check_phase(place: str, phase: dict[str, Any]) -> Iterator[RecipeFinding]:
         yield error(under(f"{place}/course", variable), f"{variable} is in daily too; choose one of them")
 
 
-def _are_whole(points: list[dict[str, Any] | None]) -> bool:
-    return bool(points) and all(point is not None and {"at", "value"} <= point.keys() for point in points)
+def _sound_points(phase: dict[str, Any], kind: str) -> dict[str, list[dict[str, Any]]]:
+    """The set points of each variable, of malformed ones the members that fit."""
+    tracks = phase.get(kind, {})
+    return {variable: [point or {} for point in points or ()] for variable, points in tracks.items()}
+
+
+def _are_whole(points: list[dict[str, Any]]) -> bool:
+    return bool(points) and all({"at", "value"} <= point.keys() for point in points)
 
 
 def _check_values(place: str, variable: str, points: list[dict[str, Any]]) -> Iterator[RecipeFinding]:
     for index, point in enumerate(points):
-        yield from check_value(f"{place}/{index}/value", variable, (point or {}).get("value"))
+        yield from check_value(f"{place}/{index}/value", variable, point.get("value"))
 
 
 def _check_times(place: str, points: list[dict[str, Any]], unit: str, end: float) -> Iterator[RecipeFinding]:
     for index, point in enumerate(points):
-        at = (point or {}).get("at")
+        at = point.get("at")
         yield from check_time(f"{place}/{index}/at", "time", at, unit, UNITS[unit])
         if at is not None and at >= end:
             words = f"{shown(at)} {unit} is not before the end, at {end:g}, so it is never reached"

@@ -47,8 +47,9 @@ def sound_phases(recipe: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             yield f"/phases/{number}", phase
 
 
-def check_points(number: int) -> Iterator[RecipeFinding]:
+def check_points(tracks: list[dict[str, list[Any] | None]]) -> Iterator[RecipeFinding]:
     """Check the number of set points of a recipe."""
+    number = sum(len(points or ()) for track in tracks for points in track.values())
     if number > MAX_POINTS:
         yield error("/phases", f"{number} set points are too many; the maximum is {MAX_POINTS}")
 
