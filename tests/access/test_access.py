@@ -285,7 +285,7 @@ class TestDatabaseThatDoesNotAnswer:
         daemon.time.now += STALE_S
         await database.close()
         await self.outage(daemon, known)
-        assert caplog.text.count("the database does not say who clients are") == 1
+        assert caplog.text.count("the database does not answer about logins") == 1
         await database.open()
         assert (await daemon.write(known)).status == 200
         assert (await daemon.read(("stranger", "x"))).status == 401

@@ -61,9 +61,9 @@ class TestRoles:
             assert answer.status == 401
             assert answer.headers["WWW-Authenticate"] == 'Basic realm="growd", charset="UTF-8"'
             assert answer.json == {
-                "ERROR": "this takes a login",
+                "ERROR": "a login is required",
                 "error": "unauthorized",
-                "reason": "this takes a login",
+                "reason": "a login is required",
             }
         assert daemon.state() == before
 
@@ -88,13 +88,13 @@ class TestRoles:
     async def test_the_role_that_is_missing_is_named(self, daemon, users):
         login = await users.add("growd_reader")
         assert (
-            "lacks the role growd_operator, which operating takes"
+            "lacks the role growd_operator, required for operating"
             in (await daemon.write(login)).json["reason"]
         )
         await users.change(login[0], roles=["growd_operator"])
         daemon.time.now += ANSWER_S
         answer = await daemon.call(RESET, login)
-        assert answer.json["reason"] == f"{login[0]} lacks the role growd_admin, which administration takes"
+        assert answer.json["reason"] == f"{login[0]} lacks the role growd_admin, required for administration"
         assert answer.json["error"] == "forbidden"
 
     async def test_a_user_without_a_role_reads_nothing(self, daemon, users):

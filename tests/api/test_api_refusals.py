@@ -407,7 +407,7 @@ class TestNames:
     )
     async def test_an_unknown_path(self, daemon, path):
         answer = await daemon.ask("GET", path)
-        assert refused(answer, 404, "not_found").endswith("/_svc/api/0.0.1/openapi.json lists what there is")
+        assert refused(answer, 404, "not_found").endswith("/_svc/api/0.0.1/openapi.json lists all paths")
 
     @pytest.mark.parametrize(
         "target",

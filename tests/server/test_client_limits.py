@@ -130,7 +130,7 @@ class TestStreams:
                 for target in (STREAM, API + b"/topic_data/" + CO2.encode()):
                     await more.send(get(target))
                     code, said = await refusal(more)
-                    assert (code, "127.0.0.2 waits for messages 2 times" in said) == (
+                    assert (code, "127.0.0.2 has 2 streams open" in said) == (
                         "too_many_streams",
                         True,
                     )
@@ -157,7 +157,7 @@ class TestRequests:
             answer = await client.answer()
             assert answer.status == 429
             assert answer.value(b"Retry-After") == b"1"
-            assert json.loads(answer.body)["reason"] == "127.0.0.2 asks more than 5 times a second"
+            assert json.loads(answer.body)["reason"] == "127.0.0.2 sends more than 5 requests a second"
             assert daemon.state() == before
             assert await is_answered(other)
             clock.now += 0.2

@@ -27,7 +27,7 @@ from support.waiting import until
 
 NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: localhost\r\n\r\n"
 STREAM = b"GET /_svc/api/0.0.1/topic_stream/%b HTTP/1.1\r\nHost: localhost\r\n\r\n" % CO2.encode()
-NOW = 2_000_000_000.0  # 2033; the certificate is good until 2126
+NOW = 2_000_000_000.0  # 2033; the certificate expires at 2126
 openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl makes other certificates")
 
 
@@ -246,7 +246,7 @@ class TestFiles:
     )
     def test_what_is_no_certificate(self, files, text):
         files.certificate.write_text(text)
-        assert self.refused(files) == f"[tls] certificate: {files.certificate} holds no certificate (PEM)"
+        assert self.refused(files) == f"[tls] certificate: {files.certificate} contains no certificate (PEM)"
 
     @pytest.mark.parametrize(
         "text", ["", "x", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"]
@@ -266,15 +266,15 @@ class TestFiles:
         command = ["openssl", "pkcs8", "-topk8", "-in", files.key, "-out", locked, "-passout", "pass:x"]
         subprocess.run(command, check=True, capture_output=True)
         files.take(TLS / "server.pem", locked)
-        assert "is locked with a password" in self.refused(files)
+        assert "is protected by a password" in self.refused(files)
 
 
 class TestTime:
     @pytest.mark.parametrize(
         ("offset", "said"),
         [
-            (-3_153_600_000, "is good from 20"),
-            (4 * 3_153_600_000, "was good until 21"),
+            (-3_153_600_000, "is not valid before 20"),
+            (4 * 3_153_600_000, "expired at 21"),
         ],
     )
     async def test_a_certificate_out_of_date_is_complained_of_once_and_used(
@@ -282,7 +282,7 @@ class TestTime:
     ):
         certificate = Certificate(files.section, ManualClock(NOW + offset))
         await certificate.open()
-        await certificate.look()
+        await certificate.check()
         assert certificate.context
         (told,) = [record.message for record in caplog.records]
         assert said in told
@@ -294,9 +294,9 @@ class TestTime:
         await certificate.open()
         assert caplog.records == []
         clock.step(2 * 86_400)
-        await certificate.look()
+        await certificate.check()
         (told,) = [record.message for record in caplog.records]
-        assert told.endswith("only")
+        assert "expires at" in told
 
 
 @openssl
@@ -330,10 +330,10 @@ class TestReplaced:
     async def test_between_two_replaced_files_nothing_is_said(self, files, certificate, tmp_path, caplog):
         pair, before = made(tmp_path, "second"), certificate.context
         files.take(pair[0], TLS / "server.key")
-        await certificate.look()
+        await certificate.check()
         assert certificate.context is before
         files.take(*pair)
-        await certificate.look()
+        await certificate.check()
         assert certificate.context is not before
         assert [record.message for record in caplog.records if record.levelno > logging.INFO] == []
 
@@ -341,14 +341,14 @@ class TestReplaced:
         before = certificate.context
         files.take(made(tmp_path, "second")[0], TLS / "server.key")
         for _ in range(4):
-            await certificate.look()
+            await certificate.check()
         assert certificate.context is before
         (told,) = [record.message for record in caplog.records]
-        assert told.endswith("is not the key of the certificate; the certificate of before goes on")
+        assert told.endswith("is not the key of the certificate; keeping the previous certificate")
 
     async def test_when_it_is_asked_for_it_is_told_of_at_once(self, files, certificate, caplog):
         files.key.unlink()
-        await certificate.look(is_asked_for=True)
+        await certificate.check(is_asked_for=True)
         assert "can't be read" in caplog.text
 
 

@@ -14,7 +14,7 @@ from growd.config.tls import Tls
 from growd.runtime.liveness import Liveness
 from growd.server.client_limits import ClientLimits, Clients
 from growd.server.tls import CertificateError
-from growd.wiring.http import certified, keep_up
+from growd.wiring.http import certified, offer_reloads
 from growd.wiring.reload import Reloader
 from support.daemon import serving
 from support.raw_http import raw_client
@@ -51,7 +51,7 @@ async def test_names_pages_and_limits_change_while_it_runs():
     settings: tuple[str, ...] = ()
     reloader = Reloader(config, lambda: load(None, settings))
     async with serving(clients=clients) as daemon:
-        keep_up(reloader, daemon.server.guard, clients, daemon.api)
+        offer_reloads(reloader, daemon.server.guard, clients, daemon.api)
         for host, status in ((b"farm.example", 421), (b"farm.example", 200)):
             async with raw_client(daemon.port) as client:
                 await client.send(NODES % host)

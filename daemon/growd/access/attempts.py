@@ -1,8 +1,8 @@
-"""Failed logins, slowed down: so many in a row, then a wait that grows.
+"""Slows password guessing: after some failures the next login has to wait, longer each time.
 
-They are counted for each user at each address, and for each address over all users. Never for a user alone:
-a stranger elsewhere could keep the user out. A login that succeeds does not make them undone: CouchDB goes on
-counting too, and who has an account must not gain guesses at others.
+Failures are counted for each user at each address, and for each address. Not for a user alone: a stranger
+elsewhere could lock the user out. A successful login does not clear them, as in CouchDB: an account would
+give free guesses at others.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FREE: Final = 4
-"""Failures of one user at one address without a wait. One below the threshold at which CouchDB 3.5 locks a
-user out for its address ([chttpd_auth_lockout]), so that what comes through growd does not get there."""
+"""Failures of one user at one address without a wait: one below CouchDB 3.5's own threshold
+([chttpd_auth_lockout]), so that requests through growd do not reach it."""
 FREE_OF_ADDRESS: Final = 20
-"""Failures of an address, whoever it says it is."""
+"""Failures of one address, for any user."""
 WAIT_S: Final = 300.0
 """The first wait, as long as CouchDB remembers failures; each further failure doubles it."""
 LONGEST_S: Final = 3_600.0
 FORGOTTEN_S: Final = 900.0
-"""After so long without a failure or a wait, all is forgotten."""
+"""Time without a failure or a wait after which the count is cleared."""
 MOST: Final = 4_096
-"""Of users at addresses, and of addresses, that are remembered; those that failed longest ago go."""
-_LONGEST_NAME: Final = 128  # as far as names are told apart
+"""Users at addresses, and addresses, that are remembered. The oldest are dropped."""
+_LONGEST_NAME: Final = 128  # characters of a name that count
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Failures:
 
 
 class _Ledger:
-    """Failures by key, of which `free` have no wait."""
+    """Failures by key; the first `free` have no wait."""
 
     def __init__(self, free: int) -> None:
         self._free = free
@@ -75,29 +75,29 @@ class _Ledger:
             self._failures.popitem(last=False)
 
     def take_back(self, key: tuple[str, str]) -> None:
-        """One that was counted was no failure."""
+        """Undo one count."""
         failures = self._failures.get(key)
         if failures is None:
             return
         failures.count -= 1
-        failures.until = -math.inf  # it began, so no wait was left
+        failures.until = -math.inf  # the attempt was allowed, so no wait was left
         if not failures.count:
             del self._failures[key]
 
 
 class Attempt:
-    """One login that is tried. It counts as failed until it is known to be otherwise."""
+    """One login. It counts as failed until it is marked otherwise."""
 
     def __init__(self) -> None:
         self.has_failed = True
 
     def is_no_failure(self) -> None:
-        """The password was right, or nobody said whether it was."""
+        """The password was right, or the database did not answer."""
         self.has_failed = False
 
 
 class Attempts:
-    """Counts attempts to log in. The seconds are the network's: no clock of the simulator applies."""
+    """Counts failed logins, in real time."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -110,9 +110,9 @@ class Attempts:
 
     @contextmanager
     def attempt(self, address: str, user: str) -> Iterator[Attempt]:
-        """One attempt, which says itself how it went. `ApiError` 429 while it would come too early.
+        """One attempt, to be marked by the caller. `ApiError` 429 during a wait.
 
-        It counts from its begin: as many as come at once are no more than come one after the other.
+        It counts from its beginning, so that parallel guesses gain nothing.
         """
         network = whole_network(address)
         pair, everybody = (network, user[:_LONGEST_NAME]), (network, "")
@@ -132,9 +132,9 @@ class Attempts:
 
 
 def too_many_failures(wait_s: float) -> ApiError:
-    """The refusal of a login that comes too early by `wait_s` seconds."""
+    """The refusal of a login that has to wait for `wait_s` seconds."""
     seconds = math.ceil(wait_s)
-    sentence = f"too many logins failed from this address; try again in {seconds} s"
+    sentence = f"too many failed logins from this address; try again in {seconds} s"
     return ApiError(
         HTTPStatus.TOO_MANY_REQUESTS, "too_many_failures", sentence, {"Retry-After": str(seconds)}
     )

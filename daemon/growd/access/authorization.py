@@ -1,7 +1,6 @@
-"""Who may do what beneath the API's root, where `[http] access` is "couchdb".
+"""Permissions by the roles of CouchDB's users, with `[http] access = "couchdb"`.
 
-Reading is GET and HEAD; operating is everything else; a service that is administrative takes an
-administrator. The roles are those of users of the database, see `sessions`.
+GET and HEAD need the permission to read, everything else to operate, administrative services to administer.
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ REALM: Final = "growd"
 CHALLENGE: Final = f'Basic realm="{REALM}", charset="UTF-8"'
 """RFC 7617, section 2.1."""
 QUIET_CHALLENGE: Final = "Cookie"
-"""For pages, which say with X-CouchDB-WWW-Authenticate that a browser shall ask nobody, as CouchDB has it."""
+"""For pages that send X-CouchDB-WWW-Authenticate: the browser opens no dialog, as with CouchDB."""
 SERVER_ADMIN: Final = "_admin"
 _SESSION: Final = web.RequestKey("growd.session", Session)
-_LOGGED_OUT: Final = "Basic Xzpf"  # "_:_", with which clients of CouchDB say that they are nobody
+_LOGGED_OUT: Final = "Basic Xzpf"  # "_:_", which clients of CouchDB send to log out
 _GIVEN_COOKIE: Final = re.compile(rf"{COOKIE}=[^;\s]")
 _log = logging.getLogger(__name__)
 
 
 class Permission(IntEnum):
-    """Each includes those before."""
+    """Each includes the ones before it."""
 
     READING = 1
     OPERATING = 2
@@ -53,7 +52,7 @@ class Permission(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class _Lasting:
+class _OpenStream:
     """A request whose answer does not end."""
 
     request: web.BaseRequest
@@ -61,28 +60,28 @@ class _Lasting:
 
 
 class Authorization:
-    """Judges requests to the API by the roles of who asks."""
+    """Checks requests to the API by the roles of their users."""
 
     def __init__(self, section: Access, sessions: Sessions, root: str) -> None:
         self._section = section
         self._sessions = sessions
         self._open = frozenset({f"{root}/health", f"{root}/ready"})
-        self._lasting: set[_Lasting] = set()
+        self._streams: set[_OpenStream] = set()
         self._watch: asyncio.Task[None] | None = None
 
     async def reconfigure(self, config: Config) -> None:
-        """Go by another `[access]` from the next request on; what is remembered holds as it did."""
+        """Apply another `[access]` from the next request on; known logins stay valid as before."""
         self._section = self._sessions.section = config.access
 
     async def close(self) -> None:
-        """End what is under way; requests have ended before."""
+        """End background tasks, after all requests have ended."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait([self._watch])
         await self._sessions.close()
 
     async def admit(self, request: web.BaseRequest, path: str) -> None:
-        """Let a request pass to what is no administration, or refuse: 400, 401, 403, 429 or 503."""
+        """Check a request, except for administrative services. `ApiError`: 400, 401, 403, 429 or 503."""
         if path in self._open:
             return
         reads = request.method in READING
@@ -98,20 +97,17 @@ class Authorization:
         request[_SESSION] = session
 
     def require_leave_to_call(self, request: web.BaseRequest, service: Service) -> None:
-        """Refuse with 403 who was let in and may not call this service."""
+        """`ApiError` 403 if the user may not call this service."""
         if service.is_administrative:
             self._require(request[_SESSION], Permission.ADMINISTRATION)
 
     def user_of(self, request: web.BaseRequest) -> str:
-        """The name of the user who asks, "" for one who did not have to log in."""
+        """The user's name, "" without a login."""
         session = request.get(_SESSION)
         return "" if session is None else str(session.name)
 
     def finish(self, request: web.BaseRequest, path: str, response: web.StreamResponse) -> web.StreamResponse:
-        """What is sent in place of an answer: of what everybody may ask, a word and no reasons.
-
-        And with a cookie that the database renewed, as it would be if the client had asked it itself.
-        """
+        """The answer to send: one word without a reason for open pages, else with a renewed cookie."""
         if path in self._open:
             text = "ok\n" if response.status == HTTPStatus.OK else "no\n"
             return web.Response(text=text, status=response.status)
@@ -122,46 +118,47 @@ class Authorization:
 
     @contextmanager
     def lasting(self, request: web.BaseRequest) -> Iterator[None]:
-        """For an answer that does not end: who may read no more is cut off, a while after."""
+        """Check the login again during the body; a user who may no longer read is disconnected."""
         credentials = credentials_of(request) if _SESSION in request else None
         if credentials is None:
             yield
             return
-        lasting = _Lasting(request, credentials)
-        self._lasting.add(lasting)
+        stream = _OpenStream(request, credentials)
+        self._streams.add(stream)
         if self._watch is None or self._watch.done():
-            self._watch = asyncio.create_task(self._watch_lasting(), name="access: streams")
+            self._watch = asyncio.create_task(self._watch_streams(), name="access: streams")
         try:
             yield
         finally:
-            self._lasting.discard(lasting)
+            self._streams.discard(stream)
 
-    async def _watch_lasting(self) -> None:
-        while self._lasting:
+    async def _watch_streams(self) -> None:
+        while self._streams:
             await asyncio.sleep(self._section.answer_s)
-            for lasting in [*self._lasting]:
-                await self._judge_again(lasting.request, lasting.credentials)
+            for stream in [*self._streams]:
+                await self._check_again(stream.request, stream.credentials)
 
-    async def _judge_again(self, request: web.BaseRequest, credentials: Credentials) -> None:
+    async def _check_again(self, request: web.BaseRequest, credentials: Credentials) -> None:
         address = address_of(request)
         try:
             self._require(await self._sessions.who(credentials, address), Permission.READING)
         except ApiError as refusal:
-            _log.info("a stream for %s ends: %s", address, refusal.sentence)
+            _log.info("closed a stream for %s: %s", address, refusal.sentence)
             if request.transport is not None:
                 request.transport.close()
 
     async def _session(self, request: web.BaseRequest) -> Session:
         credentials = credentials_of(request)
         if credentials is None:
-            raise ApiError(HTTPStatus.UNAUTHORIZED, "unauthorized", "this takes a login")
+            raise ApiError(HTTPStatus.UNAUTHORIZED, "unauthorized", "a login is required")
         return await self._sessions.who(credentials, address_of(request))
 
     def _require(self, session: Session, needed: Permission) -> None:
         section = self._section
         roles = (section.reader_role, section.operator_role, section.administrator_role)
         if SERVER_ADMIN not in session.roles and session.roles.isdisjoint(roles[needed - 1 :]):
-            sentence = f"{session.name} lacks the role {roles[needed - 1]}, which {needed.name.lower()} takes"
+            permission = needed.name.lower()
+            sentence = f"{session.name} lacks the role {roles[needed - 1]}, required for {permission}"
             raise ApiError(HTTPStatus.FORBIDDEN, "forbidden", sentence)
 
 
@@ -192,8 +189,7 @@ class LoginCheck:
         credentials = credentials_of(request)
         if credentials is None or not credentials.user or credentials.authorization == _LOGGED_OUT:
             return
-        # without the cookie, which would stand in for a guess that is handed on: the database may not get it
-        # (Connection: Cookie) or find none in it (within quotes)
+        # without the cookie: a valid cookie would hide a guess, and the database may not see it at all
         await self._sessions.who(replace(credentials, cookie=""), address_of(request))
 
     async def _log_in(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -205,9 +201,9 @@ class LoginCheck:
 
 
 def _has_failed(response: web.StreamResponse) -> bool:
-    """What the database's answer to POST /_session says of the password."""
+    """Whether the database's answer to POST /_session refuses the password."""
     if response.status == HTTPStatus.FOUND:
-        # pages are led to another page after a failure too, where the query names one
+        # with `next` in the query, a failure is answered with a redirect too
         return not any(map(_GIVEN_COOKIE.match, response.headers.getall(hdrs.SET_COOKIE, ())))
     return response.status == HTTPStatus.UNAUTHORIZED
 

@@ -1,7 +1,7 @@
-"""Under which names growd may be asked, and by whose pages: against DNS rebinding and other sites' pages.
+"""Protection against DNS rebinding and pages of other sites.
 
-A browser says for whom it asks (`Origin`, else `Sec-Fetch-Site`), and which name it looked up (`Host`). A
-program says nothing of the kind and passes, since it can send what it likes.
+Browsers send the page's origin (`Origin` or `Sec-Fetch-Site`) and the name they looked up (`Host`). Programs
+send no origin and pass: they could send anything.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from growd.server.client_request import ClientRequest
 
 ANY_ORIGIN: Final = "*"
-PREFLIGHT_S: Final = 600  # how long a browser may go by the answer to a preflight
-# Those of a body that a form sends, for which browsers ask no leave before (Fetch standard,
-# "CORS-safelisted request-header"); no type is one of them too.
+PREFLIGHT_S: Final = 600  # how long a browser may cache the answer to a preflight
+# Content types for which browsers send no preflight (Fetch standard, "CORS-safelisted request-header"); a
+# missing type is one of them.
 _FORM_TYPES: Final = frozenset({"", "text/plain", "multipart/form-data", "application/x-www-form-urlencoded"})
 _API_METHODS: Final = "GET, HEAD, POST, DELETE"
 _DATABASE_METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY"
@@ -34,17 +34,17 @@ _SENT: Final = (
     "Authorization, Content-Type, Last-Event-ID, If-Match, If-None-Match, Range, Destination, "
     "X-Requested-With, X-Couch-Full-Commit, X-CouchDB-WWW-Authenticate"
 )
-_OWN_SITES: Final = frozenset({"same-origin", "none"})  # of Sec-Fetch-Site; none is a person's own doing
+_OWN_SITES: Final = frozenset({"same-origin", "none"})  # of Sec-Fetch-Site; none: the user typed the address
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]*))?")
 _AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
 _ORIGIN: Final = re.compile(r"(https?)://([^/?#@\s]+)")
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
-_MOST_KNOWN: Final = 256  # hosts that need no second look
+_MOST_KNOWN: Final = 256  # accepted hosts that are remembered
 
 
 @dataclass(frozen=True, slots=True)
 class WebPolicy:
-    """The name that growd listens on, further `hosts` that are its own, and whose pages may ask it.
+    """The name that growd listens on, its further `hosts`, and the `origins` whose pages may use it.
 
     An origin is `http://name:port` or `https://name:port`, without a port that is the scheme's; `*` lets
     pages of any site read, without credentials.
@@ -56,18 +56,18 @@ class WebPolicy:
 
     @classmethod
     def of(cls, http: Http) -> WebPolicy:
-        """As the configuration says."""
+        """From the configuration."""
         return cls(http.host, http.hosts, http.origins)
 
 
 class OriginGuard:
-    """Refuses requests under names that are not growd's own, and those of other sites' pages."""
+    """Refuses requests under foreign host names and from pages of other sites."""
 
     def __init__(self, policy: WebPolicy | None = None) -> None:
         self.reconfigure(policy or WebPolicy())
 
     def reconfigure(self, policy: WebPolicy) -> None:
-        """Go by another policy from the next request on."""
+        """Apply another policy from the next request on."""
         machine = socket.gethostname().lower().rstrip(".").partition(".")
         self._names = {"localhost", "".join(machine), machine[0], policy.listening.lower()}
         self._names.update(host.lower().rstrip(".") for host in policy.hosts)
@@ -83,9 +83,9 @@ class OriginGuard:
         self._named = {origin: AnswerHeaders((*plain, *_cors(origin))) for origin in named}
 
     def admit(self, request: ClientRequest, *, is_api: bool) -> web.Response | None:
-        """Check a request, and say what its answers have to carry. The answer to a preflight, else None.
+        """Check a request and set the headers of its answer. Returns the answer to a preflight, else None.
 
-        `ApiError`: 400 for what is no host, 421 for a host that is another's, 403 for a page of another site.
+        `ApiError`: 400 for an invalid host, 421 for a foreign one, 403 for a page of another site.
         """
         request.answer_headers = self._plain
         host = _host_of(request)
@@ -103,21 +103,18 @@ class OriginGuard:
     def _check_host(self, host: str) -> None:
         found = _HOST.fullmatch(host)
         if found is None:
-            raise ApiError(400, "bad_request", f"{shown(host)} is no name of a host", closes=True)
+            raise ApiError(400, "bad_request", f"{shown(host)} is not a valid host", closes=True)
         name = found[1].strip("[]").lower().removesuffix(".")
         if not (name in self._names or self._multicast.fullmatch(name) or _is_address(name)):
-            sentence = (
-                f"this growd is not {shown(name)}; where that is a name of it, [http] hosts has to say so"
-            )
+            sentence = f"growd does not answer for {shown(name)}; add the name to [http] hosts if it is right"
             raise ApiError(421, "misdirected_request", sentence, closes=True)
         if len(self._known) < _MOST_KNOWN:
             self._known.add(host)
 
     def _check_form(self, request: ClientRequest, host: str | None, origin: str | None) -> None:
-        """Of the database's, refuse what a page of another site may send without asking for leave.
+        """Refuse requests to the database that a page of another site may send without a preflight.
 
-        Browsers ask before they send anything else: CouchDB's section `cors` decides on pages that `origins`
-        does not name, and the embedded database refuses them.
+        For all others CouchDB's section `cors` decides; the embedded database refuses them.
         """
         if request.method != "POST" or _media_type(request) not in _FORM_TYPES:
             return
@@ -147,14 +144,14 @@ class OriginGuard:
 
 
 def _host_of(request: ClientRequest) -> str | None:
-    """What the client asked for, None for one of HTTP/1.0 that does not say it."""
+    """The host of a request, None for an HTTP/1.0 client without Host."""
     if not request.raw_path.startswith("/") and (absolute := _AUTHORITY.match(request.raw_path)):
         return absolute[1]  # which replaces Host (RFC 9112, section 3.2.2)
-    return request.headers.get(hdrs.HOST)  # one, as aiohttp sees to; only HTTP/1.0 may leave it out
+    return request.headers.get(hdrs.HOST)  # aiohttp requires exactly one, except for HTTP/1.0
 
 
 def _is_address(name: str) -> bool:
-    """Whether it is an IP address, which no name server can turn into another."""
+    """Whether a name is an IP address, which DNS cannot rebind."""
     try:
         ip_address(name)
     except ValueError:
@@ -163,7 +160,7 @@ def _is_address(name: str) -> bool:
 
 
 def _is_own(request: ClientRequest, host: str | None, origin: str) -> bool:
-    """Whether it is a page of growd's own address, which a proxy in front may have given TLS."""
+    """Whether a page comes from growd's own address; a proxy in front may add TLS."""
     found = _ORIGIN.fullmatch(origin)
     if found is None or host is None:
         return False
@@ -174,7 +171,7 @@ def _is_own(request: ClientRequest, host: str | None, origin: str) -> bool:
 
 
 def _check_site(request: ClientRequest) -> None:
-    """Go by Sec-Fetch-Site. A link on another site may lead here, as one into a new window does."""
+    """Check Sec-Fetch-Site. Links from other sites are allowed, also into a new window."""
     headers = request.headers
     if headers.get("Sec-Fetch-Site", "none") in _OWN_SITES:
         return
@@ -195,13 +192,13 @@ def _media_type(request: ClientRequest) -> str:
 
 
 def _canonical(origin: str) -> str:
-    """As browsers write it."""
+    """An origin in the form that browsers send."""
     scheme, _, authority = origin.lower().partition("://")
     return f"{scheme}://{authority.removesuffix(_DEFAULT_PORTS.get(scheme, ' '))}"
 
 
 def _cors(origin: str) -> tuple[tuple[str, str], ...]:
-    """What lets pages of an origin read; credentials go with those that are named only."""
+    """CORS headers that let pages of an origin read; with credentials for named origins only."""
     allowed = (
         ("Access-Control-Allow-Origin", origin),
         ("Access-Control-Expose-Headers", "Allow, ETag, Location, Retry-After, X-Couch-Update-NewRev"),
@@ -217,5 +214,5 @@ def _leave(request: ClientRequest, methods: str) -> web.Response:
         "Access-Control-Max-Age": str(PREFLIGHT_S),
     }
     if request.headers.get("Access-Control-Request-Private-Network") == "true" and "POST" in methods:
-        headers["Access-Control-Allow-Private-Network"] = "true"  # for pages of the internet that are named
+        headers["Access-Control-Allow-Private-Network"] = "true"  # for named pages on the internet
     return web.Response(status=204, headers=headers)

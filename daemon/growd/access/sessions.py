@@ -1,6 +1,6 @@
-"""Who a client is: CouchDB's `GET /_session` is asked in the client's own name, and remembered shortly.
+"""Who a client is: the answer of CouchDB's `GET /_session` to the client's own login, cached shortly.
 
-No password is kept: what is remembered stands under a keyed hash, whose key is of this process alone.
+Passwords are not stored. The cache is under a keyed hash, with a key of this process.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ if TYPE_CHECKING:
 COOKIE: Final = "AuthSession"
 MOST_BYTES: Final = 8 * 1024  # of credentials; a JWT has one or two thousand
 MOST_ANSWER: Final = 64 * 1024
-REFUSED_S: Final = 5.0  # how long a refusal holds
-RETRY_S: Final = 5.0  # how long an answer that was asked for again in vain is taken for good
-MOST_REMEMBERED: Final = 1_024  # logins that were good, and as many that were not
-AT_ONCE: Final = 4  # questions; CouchDB works for long at a wrong password, by intent
-MOST_WAITING: Final = 64  # questions on logins that are not known
+REFUSED_S: Final = 5.0  # how long a refusal is cached
+RETRY_S: Final = 5.0  # how long to wait before asking again during an outage
+MOST_REMEMBERED: Final = 1_024  # valid logins, and as many invalid ones
+AT_ONCE: Final = 4  # questions; CouchDB is slow on wrong passwords on purpose
+MOST_WAITING: Final = 64  # questions about unknown logins
 _RETRY_AFTER: Final = {"Retry-After": "5"}
 _LOCKED_S: Final = 300
-_BASIC: Final = "Basic "  # CouchDB knows it by these letters only
+_BASIC: Final = "Basic "  # CouchDB is case-sensitive here
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client logs in with, as the database is to get it; at least one of them is there.
+    """A client's login as sent to the database; at least one of the headers is not empty.
 
-    `user` is the name in a Basic login, which is what can be guessed at; "" without one.
+    `user` is the name in a Basic login, "" without one.
     """
 
     authorization: str
@@ -70,7 +70,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A user that the database knows. `set_cookie` is a cookie that it renewed, for the client."""
+    """A user of the database. `set_cookie` is a renewed cookie for the client."""
 
     name: str
     roles: frozenset[str]
@@ -82,27 +82,27 @@ class _UserContext(msgspec.Struct):
     roles: list[str]
 
 
-class _Told(msgspec.Struct):
-    """What of the answer is read; docs.couchdb.org/en/3.5.x/api/server/authn.html#get--_session."""
+class _SessionAnswer(msgspec.Struct):
+    """The part of the answer that is read; docs.couchdb.org/en/3.5.x/api/server/authn.html#get--_session."""
 
     user: _UserContext = msgspec.field(name="userCtx")
 
 
 @dataclass(slots=True)
 class _Known:
-    """A login that was good when it was `told`, and need not be asked for until `fresh`."""
+    """A login that was confirmed at `confirmed` and is not checked again before `fresh`."""
 
     session: Session
-    told: float
+    confirmed: float
     fresh: float
 
 
 class _NoAnswerError(Exception):
-    """What the database said is no answer to the question."""
+    """The database's answer does not say who the user is."""
 
 
 class _Bounded(OrderedDict[bytes, T], Generic[T]):
-    """What was used last, of a bounded number."""
+    """A bounded cache; the least recently used entry is dropped."""
 
     def keep(self, key: bytes, value: T) -> None:
         self[key] = value
@@ -112,11 +112,10 @@ class _Bounded(OrderedDict[bytes, T], Generic[T]):
 
 
 class Sessions:
-    """Asks the database who clients are, and remembers its answers.
+    """Asks the database who clients are, and caches its answers.
 
-    `ask` sends GET /_session with these headers and no others, and gives the answer. A login is asked for
-    once at a time, whoever waits for the answer. While the database gives none, the last good answer holds
-    for `outage_s`; whoever is not known is refused with 503.
+    `ask` sends GET /_session with these headers and no others. The same login is asked for once at a time.
+    While the database does not answer, the last good answer is valid for `outage_s`; unknown logins get 503.
     """
 
     def __init__(
@@ -134,13 +133,13 @@ class Sessions:
         self._known: _Bounded[_Known] = _Bounded()
         self._refused: _Bounded[tuple[float, ApiError]] = _Bounded()
         self._questions: dict[bytes, asyncio.Task[Session | ApiError]] = {}
-        # whoever is known does not wait behind strangers
+        # known users do not wait behind unknown ones
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._turns_of_known = asyncio.Semaphore(AT_ONCE)
         self._is_silent = False
 
     def __len__(self) -> int:
-        """How much is remembered."""
+        """How many entries are cached."""
         return len(self._known) + len(self._refused)
 
     async def close(self) -> None:
@@ -152,7 +151,7 @@ class Sessions:
             await asyncio.wait(questions)
 
     async def who(self, credentials: Credentials, address: str) -> Session:
-        """The user. `ApiError`: 400, 401 as the database says, 429 for too many guesses, 503 otherwise."""
+        """The user. `ApiError`: 400 or 401 from the database, 429 for too many guesses, else 503."""
         key = self._key(credentials)
         now = self._monotonic()
         known = self._known.get(key)
@@ -190,8 +189,8 @@ class Sessions:
     async def _judge(
         self, key: bytes, credentials: Credentials, address: str, known: _Known | None
     ) -> Session | ApiError:
-        """Ask, within the limits for guesses if it may be one, and remember what comes."""
-        # a login that was good is no guess: a stranger at the same address keeps nobody out who is known
+        """Ask, within the limits for guesses, and cache the answer."""
+        # a confirmed login is no guess: a stranger at the same address must not lock it out
         is_guess = known is None and bool(credentials.user)
         try:
             with self._attempts.attempt(address, credentials.user) if is_guess else nullcontext() as attempt:
@@ -212,55 +211,55 @@ class Sessions:
         headers = credentials.headers | {hdrs.X_FORWARDED_FOR: address or "unknown"}
         try:
             async with asyncio.timeout(self.section.question_s), turns:
-                told = _read(await self._ask(headers))
+                found = _read(await self._ask(headers))
         except (GatewayError, OSError, TimeoutError, _NoAnswerError) as error:
             if attempt is not None:
                 attempt.is_no_failure()
             return self._without_answer(known, error)
         self._note_answer()
-        if isinstance(told, ApiError):
-            if attempt is not None and told.status != HTTPStatus.UNAUTHORIZED:
+        if isinstance(found, ApiError):
+            if attempt is not None and found.status != HTTPStatus.UNAUTHORIZED:
                 attempt.is_no_failure()
-            self._forget(key, told)
-            return told
+            self._forget(key, found)
+            return found
         if attempt is not None:
             attempt.is_no_failure()
         now = self._monotonic()
-        remembered = replace(told, set_cookie="")
+        remembered = replace(found, set_cookie="")
         self._known.keep(key, _Known(remembered, now, now + self.section.answer_s))
-        return told
+        return found
 
     def _forget(self, key: bytes, refusal: ApiError) -> None:
         self._known.pop(key, None)
         self._refused.keep(key, (self._monotonic() + REFUSED_S, refusal))
 
     def _without_answer(self, known: _Known | None, error: Exception) -> Session | ApiError:
-        """The last good answer while it holds, or the refusal."""
+        """The last good answer while it is valid, or the refusal."""
         if not self._is_silent:
             self._is_silent = True
             reason = str(error) or f"no answer within {self.section.question_s:g} s"
             _log.warning(
-                "the database does not say who clients are: %s. Who was known stays so for %g s",
+                "the database does not answer about logins: %s; known logins stay valid for %g s",
                 reason,
                 self.section.outage_s,
             )
         now = self._monotonic()
-        if known is not None and now < known.told + self.section.outage_s:
-            known.fresh = min(now + RETRY_S, known.told + self.section.outage_s)
+        if known is not None and now < known.confirmed + self.section.outage_s:
+            known.fresh = min(now + RETRY_S, known.confirmed + self.section.outage_s)
             return known.session
-        sentence = "the database does not say who you are, as it is down or starts; try again"
+        sentence = "the login can't be checked, since the database is down or starting; try again"
         return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "login_unknown", sentence, _RETRY_AFTER)
 
     def _note_answer(self) -> None:
         if self._is_silent:
             self._is_silent = False
-            _log.info("the database says again who clients are")
+            _log.info("the database answers about logins again")
 
 
 def credentials_of(request: web.BaseRequest) -> Credentials | None:
     """The credentials of a request: Authorization and CouchDB's cookie, no other. None without any.
 
-    `ApiError` 400 for what CouchDB could read as another login than growd does.
+    `ApiError` 400 for headers that CouchDB could read as another login than growd.
     """
     headers = request.headers
     if hdrs.AUTHORIZATION not in headers and hdrs.COOKIE not in headers:
@@ -278,7 +277,7 @@ def credentials_of(request: web.BaseRequest) -> Credentials | None:
 
 
 def _session_cookie(headers: list[str]) -> str:
-    """CouchDB's cookies among all, in their order; an empty one is what is left when a session ends."""
+    """CouchDB's cookies, in order. An empty one is left over from a session that ended."""
     cookies = (cookie.strip() for header in headers for cookie in header.split(";"))
     return "; ".join(each for each in cookies if each.startswith(f"{COOKIE}=") and each != f"{COOKIE}=")
 
@@ -295,21 +294,21 @@ def _user_of(authorization: str) -> str:
 
 
 def _read(answer: DatabaseAnswer) -> Session | ApiError:
-    """What the database says of a login. `_NoAnswerError` if it is nothing of the kind."""
+    """The user, or the refusal. `_NoAnswerError` if the answer says neither."""
     if answer.status == HTTPStatus.OK:
         try:
-            user = msgspec.json.decode(answer.body, type=_Told).user
+            user = msgspec.json.decode(answer.body, type=_SessionAnswer).user
         except (ValueError, RecursionError):
-            raise _NoAnswerError("it says what is not about a user") from None
+            raise _NoAnswerError("its answer is not about a user") from None
         if not user.name:  # a cookie that has expired, a token of a kind that it does not take
-            return _wrong("the database does not know this login; perhaps it has expired")
+            return _wrong("the login is unknown or has expired")
         return Session(user.name, frozenset(user.roles), _renewed_cookie(answer))
     if answer.status == HTTPStatus.UNAUTHORIZED:
         return _wrong(_reason(answer.body) or "name or password is incorrect")
     if answer.status == HTTPStatus.BAD_REQUEST:
         return _malformed(_reason(answer.body) or "the database can't read this login")
     if answer.status == HTTPStatus.FORBIDDEN:  # its own lock after failures, also for the right password
-        sentence = _reason(answer.body) or "the database has locked this login for a time"
+        sentence = _reason(answer.body) or "the database has locked this login for some minutes"
         headers = {"Retry-After": str(_LOCKED_S)}
         return ApiError(HTTPStatus.TOO_MANY_REQUESTS, "too_many_failures", sentence, headers)
     raise _NoAnswerError(f"it answers with status {answer.status}")
@@ -317,10 +316,10 @@ def _read(answer: DatabaseAnswer) -> Session | ApiError:
 
 def _reason(body: bytes) -> str:
     try:
-        told = msgspec.json.decode(body)
+        found = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         return ""
-    reason = told.get("reason") if isinstance(told, dict) else None
+    reason = found.get("reason") if isinstance(found, dict) else None
     return reason if isinstance(reason, str) else ""
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the operations and services that are there."""
+"""The OpenAPI 3.1 document, made from the operations, services and topics."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def document(operations: Iterable[Operation], prefix: str, bus: Bus | None) -> d
 
 
 def secured(described: dict[str, Any]) -> dict[str, Any]:
-    """The document of an API that takes a login: how, and how it is refused."""
+    """Add the login and its refusals to a document."""
     components = described["components"]
     components["securitySchemes"] = SECURITY_SCHEMES
     components["responses"] |= {f"Login{status}": _refusal(doc) for status, doc in LOGIN_REFUSALS.items()}
@@ -160,7 +160,7 @@ def field_schema(field: Field) -> dict[str, Any]:
 
 
 def _number_schema(field: Field) -> dict[str, Any]:
-    """A number, or true and false, which stand for 1 and 0, where those fit."""
+    """A number, or true and false for 1 and 0 if these are in range."""
     low, high = field.minimum, field.maximum
     fit = [flag for flag in (False, True) if (low is None or low <= flag) and (high is None or high >= flag)]
     if len(fit) == 1:
@@ -199,7 +199,7 @@ def _refusals(operation: Operation) -> set[int]:
 
 
 def _service(service: Service) -> dict[str, Any]:
-    """The path of one service: what it is, and how it is called."""
+    """The path of one service: its description, and the call."""
     identifier = service.name.replace("/", "_")
     reply = _members(service.reply)
     reply["properties"]["success"] = {"const": True}
@@ -224,7 +224,7 @@ def _service(service: Service) -> dict[str, Any]:
 
 
 def _topic(topic: Topic) -> dict[str, Any]:
-    """The path of one topic: what it is, and how a message is published, where clients may do that.
+    """The path of one topic: its description, and publishing if clients may do that.
 
     `x-message` is the message as an array of its type's constructor arguments.
     """
@@ -261,7 +261,7 @@ def _topic(topic: Topic) -> dict[str, Any]:
 
 
 def _arguments(service: Service) -> list[dict[str, Any]]:
-    """The forms that arguments may have: by name, in order, and nothing if all may be left out."""
+    """The forms of arguments: by name, in order, and none if all are optional."""
     fields = service.arguments
     required = sum(field.required for field in fields)
     in_order: dict[str, Any] = {"type": "array", "items": {}, "maxItems": len(fields), "minItems": required}

@@ -1,4 +1,4 @@
-"""What a call of the API is: the form in which `api.py` declares each, and `openapi.py` describes it."""
+"""The form in which `operations.py` declares each operation of the API."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What body an operation takes: JSON types, and the members of an object if they are fixed."""
+    """The body of an operation: JSON types, and the members of an object if they are fixed."""
 
     types: tuple[type[Any], ...]
     members: tuple[Field, ...] = ()

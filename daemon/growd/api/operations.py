@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one client may ask of the API."""
+    """Limits of the API."""
 
     body_bytes: int = 131_072
     streams: int = 1_000
@@ -98,17 +98,17 @@ class Api:
             clients=self.clients,
         )
         self.pages: dict[str, Page] = {}
-        """What else is read beneath `root`, by its path; see `reference_page.py` and `monitoring.py`."""
+        """Further pages beneath `root`, by path; see `reference_page.py` and `monitoring.py`."""
         ApiIndex(self)
         self.access = access
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
         self._descriptions: dict[
             bool, bytes
         ] = {}  # the OpenAPI document, generic or with this chamber's names
-        self._described = (-1, -1)  # how many changes of topics and services it has seen
+        self._described = (-1, -1)  # the changes of topics and services that they contain
 
     def reconfigure(self, limits: Limits) -> None:
-        """Go by other limits from the next request on."""
+        """Apply other limits from the next request on."""
         self.limits = limits
         self.operations = _operations(limits)
         self.routes = _routes(self.operations)
@@ -117,7 +117,7 @@ class Api:
         self.streams.reconfigure(limits.streams, limits.stream_queue, limits.heartbeat_s)
 
     async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
-        """Answer a request whose path (raw) lies at or beneath `root`. Every refusal has the one form."""
+        """Answer a request whose raw path is at or beneath `root`. All errors have the same form."""
         try:
             if self.access is not None:
                 await self.access.admit(request, path)
@@ -129,13 +129,11 @@ class Api:
             if refusal.status == HTTPStatus.INTERNAL_SERVER_ERROR:
                 _log.error("%s %s: %s", request.method, path, error)
             response = refusal.response()
-        except Exception:  # the last guard: whatever it is, the client gets the one form
+        except Exception:  # the last resort: the client gets the same form of error
             if request.writer.output_size:
-                raise  # an answer has begun, in the midst of which no other can be given
+                raise  # an answer has begun
             _log.exception("%s %s failed", request.method, path)
-            response = ApiError(
-                500, "internal_error", "growd failed at this request; its log says why"
-            ).response()
+            response = ApiError(500, "internal_error", "internal error; see growd's log").response()
         if self.access is not None:
             response = self.access.finish(request, path, response)
         if "Expect" in request.headers and not request.content.at_eof():
@@ -143,11 +141,11 @@ class Api:
         return response
 
     def end_streams(self) -> None:
-        """End all streams, and open no more."""
+        """End all streams and refuse new ones."""
         self.streams.close()
 
     async def close(self) -> None:
-        """End what is still under way; requests have ended before."""
+        """End background tasks, after all requests have ended."""
         for call in self._calls:
             call.cancel()
         if self._calls:
@@ -187,7 +185,7 @@ class Api:
         return resource, name
 
     def _no_such_path(self, path: str) -> ApiError:
-        sentence = f"there is nothing at {shown(path)}; {self.prefix}/openapi.json lists what there is"
+        sentence = f"nothing is at {shown(path)}; {self.prefix}/openapi.json lists all paths"
         return ApiError(404, "not_found", sentence)
 
     # parameters
@@ -233,7 +231,7 @@ class Api:
         return json_answer({**answer, **error_fields("refused", answer["message"])}, status=400)
 
     async def _whole(self, service: Service, given: Any) -> dict[str, Any]:
-        """Call a service to its end, also when the client goes away meanwhile: none is left half done."""
+        """Call a service to its end, even if the client disconnects."""
         task = asyncio.create_task(service.call(given), name=f"call {service.name}")
         self._calls.add(task)
         task.add_done_callback(self._forget)
@@ -242,7 +240,7 @@ class Api:
     def _forget(self, call: asyncio.Task[dict[str, Any]]) -> None:
         self._calls.discard(call)
         if not call.cancelled():
-            call.exception()  # told to the client, if it is still there
+            call.exception()  # retrieved, so that asyncio does not log it
 
     # topics
 
@@ -259,7 +257,7 @@ class Api:
         return json_answer({**_POSTED, "hint": hint} if hint else _POSTED)
 
     def _who(self, request: web.BaseRequest) -> str:
-        """The user who asks, else their address, for the record."""
+        """The user, else the address, for the record."""
         user = self.access.user_of(request) if self.access is not None else ""
         return user or address_of(request)
 
@@ -283,7 +281,7 @@ class Api:
     def _last(self, name: str) -> Message:
         topic = self.bus.topics.get(name)
         if topic.last is None:
-            raise ApiError(404, "no_message", f"no message has come on the topic {topic.name} yet")
+            raise ApiError(404, "no_message", f"the topic {topic.name} has no message yet")
         return topic.last
 
     # nodes
@@ -373,7 +371,7 @@ OPERATIONS: Final = (
 
 
 def _operations(limits: Limits) -> tuple[Operation, ...]:
-    """The operations, with the bounds that the configuration sets."""
+    """The operations with the configured limits."""
     timeout = replace(_TIMEOUT, maximum=limits.topic_data_s, default=limits.topic_data_s)
     return tuple(
         replace(each, query=tuple(timeout if field is _TIMEOUT else field for field in each.query))
@@ -382,7 +380,7 @@ def _operations(limits: Limits) -> tuple[Operation, ...]:
 
 
 def _routes(operations: Iterable[Operation]) -> dict[tuple[str, bool], dict[str, Operation]]:
-    """Operations by resource, by whether a name follows, and by method; HEAD goes where GET goes."""
+    """Operations by resource, by whether a name follows, and by method. HEAD is handled like GET."""
     routes: dict[tuple[str, bool], dict[str, Operation]] = {}
     for operation in operations:
         methods = routes.setdefault((operation.resource, bool(operation.kind)), {})
@@ -399,7 +397,7 @@ def _not_allowed(method: str, allowed: Iterable[str]) -> ApiError:
 
 
 def _own_name(kind: str, name: str) -> str:
-    """Our name for one that the control panel openag_ui uses.
+    """Growd's name for a name of the control panel openag_ui.
 
     The topic `environments/<env>/<variable>/<category>` is `<env>/<category>/<variable>` here, the service
     `environments/<env>/<service>` is `<env>/<service>`.
@@ -415,7 +413,7 @@ def _own_name(kind: str, name: str) -> str:
 
 
 def _read_query(operation: Operation, query: str) -> dict[str, Any]:
-    """The query's values by name, checked; unknown ones are let be, as proxies and browsers add their own."""
+    """The query's values by name, checked. Unknown ones are ignored: proxies and browsers add some."""
     given = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
     return {
         field.name: _query_value(field, given[field.name]) if field.name in given else field.default

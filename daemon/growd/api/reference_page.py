@@ -1,4 +1,4 @@
-"""The index at the API's root: JSON for programs, and for browsers a page that describes every call.
+"""The index at the API's root: JSON for programs, a page with every operation for browsers.
 
 The page comes from the OpenAPI document, needs no script and loads nothing from other hosts.
 """

@@ -1,4 +1,4 @@
-"""Reading a request of the API: its name and its JSON body, with a refusal for each way it can be bad."""
+"""Reads names and JSON bodies of requests, with an error for each way they can be invalid."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _decode: Final = msgspec.json.Decoder().decode
 
 
 def decode_name(raw: str) -> str:
-    """A name from the path, percent-decoded; `%2F` is a slash like any other."""
+    """A name from the path, percent-decoded, `%2F` included."""
     if "%" not in raw and raw.isascii():
         return raw
     try:
@@ -40,7 +40,7 @@ def decode_name(raw: str) -> str:
         raise ApiError(400, "invalid_name", f"the name {shown(raw)} is not UTF-8 when decoded") from None
 
 
-class Given(NamedTuple):
+class RequestBody(NamedTuple):
     """A body that was read: its JSON, None if there was none, and the bytes that count for it."""
 
     value: Any
@@ -51,10 +51,9 @@ class Given(NamedTuple):
 class BodyReader:
     """Reads the JSON bodies of requests, each of at most `limit` bytes.
 
-    A client may take `stall_s` seconds for the next byte and `whole_s` for all of them. Bodies that are not
-    small count together, from their first byte until their request is answered and `release` is called:
-    `MAX_HELD` is the most of them, and small ones are never in their way. One client may have a quarter of
-    it, or one body.
+    A client may take `stall_s` seconds for the next byte and `whole_s` for all of them. All bodies that are
+    not small may have `MAX_HELD` bytes together, from their first byte until `release`. One client may have
+    a quarter of that, or one body.
     """
 
     def __init__(self, limit: int, stall_s: float, whole_s: float) -> None:
@@ -65,13 +64,13 @@ class BodyReader:
         self.held = 0  # bytes
         self._shares: dict[str, int] = {}  # of it, by client
 
-    async def read(self, request: web.BaseRequest) -> Given:
+    async def read(self, request: web.BaseRequest) -> RequestBody:
         """The request's JSON body.
 
-        Statuses: 415 if it is not declared JSON, 413 if it is too large, 408 if it comes too slowly, 503 if
-        the bodies of all clients are too large together, 400 if it is not well-formed UTF-8 JSON (RFC 8259,
-        so no NaN), nests deeper than 64 arrays and objects or has more than 10 000 of them. What the headers
-        tell is refused before the body is sent, if the client waits for leave to send it.
+        `ApiError`: 415 if it is not declared JSON, 413 if it is too large, 408 if it is too slow, 503 if the
+        bodies of all clients are too large together, 400 if it is not valid UTF-8 JSON (RFC 8259, so no
+        NaN), nests deeper than 64 arrays and objects or has more than 10 000 of them. Errors in the headers
+        are reported before a client with `Expect: 100-continue` sends the body.
         """
         if not request.body_exists:
             return _NONE
@@ -84,23 +83,23 @@ class BodyReader:
         body = await self._whole(request, client)
         try:
             if _weight(len(body)):
-                async with self._turn:  # each takes milliseconds: others are served between two of them
+                async with self._turn:  # each takes milliseconds; other requests run between two of them
                     await asyncio.sleep(0)
             if length is None and body:
                 _check_type(request)
-            return Given(_decoded(body), _weight(len(body)), client) if body else _NONE
+            return RequestBody(_decoded(body), _weight(len(body)), client) if body else _NONE
         except BaseException:
             self._let_go(client, _weight(len(body)))
             raise
 
-    def release(self, given: Given) -> None:
-        """Its request was answered."""
+    def release(self, given: RequestBody) -> None:
+        """The request was answered."""
         self._let_go(given.client, given.size)
 
     async def _whole(self, request: web.BaseRequest, client: str | None) -> bytes | bytearray:
-        """All of it, counted."""
+        """The whole body, counted."""
         try:
-            if request.content.is_eof():  # a small body comes with its head, and most are small
+            if request.content.is_eof():  # most bodies are small and come with their head
                 body = request.content.read_nowait()
                 self._check_size(len(body))
                 self._count(client, _weight(len(body)))
@@ -163,11 +162,11 @@ class BodyReader:
                 del self._shares[client]
 
 
-_NONE: Final = Given(None, 0)
+_NONE: Final = RequestBody(None, 0)
 
 
 def _weight(size: int) -> int:
-    """What a body of this size counts."""
+    """The bytes that a body of this size counts for."""
     return size if size > SMALL else 0
 
 
@@ -186,7 +185,7 @@ def _decoded(body: bytes | bytearray) -> Any:
 
 
 def _check_shape(body: bytes | bytearray) -> None:
-    """Arrays and objects cost far more than their bytes, in memory and in time; and depth may recurse."""
+    """Limit arrays and objects, which cost far more than their bytes, and their depth."""
     if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
         return
     brackets = _STRING.sub(b"", body).translate(_AS_ARRAYS, _NO_BRACKETS)
@@ -212,8 +211,8 @@ def _check_type(request: web.BaseRequest) -> None:
 def _check_declared(declared: str) -> None:
     media, *parameters = (part.strip().lower() for part in declared.split(";"))
     if media != JSON_TYPE:
-        said = f"not {shown(declared)}" if declared else "and has no Content-Type"
-        raise ApiError(415, "unsupported_media_type", f"the body must be declared {JSON_TYPE}, {said}")
+        found = f"not {shown(declared)}" if declared else "and has no Content-Type"
+        raise ApiError(415, "unsupported_media_type", f"the body must be declared {JSON_TYPE}, {found}")
     for parameter in parameters:
         if parameter.startswith("charset=") and parameter[8:].strip('"') not in {"utf-8", "utf8"}:
             raise ApiError(415, "unsupported_media_type", f"JSON is UTF-8, not {shown(parameter[8:])}")

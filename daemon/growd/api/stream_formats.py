@@ -1,4 +1,4 @@
-"""How a message looks on a stream, in each of the media types that a client can ask for."""
+"""The media types of a stream, and how messages are encoded in each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RETRY_MS: Final = 2000  # how long an EventSource waits before it connects again
 
 
 class StreamFormat(Protocol):
-    """How messages become bytes on the wire.
+    """How messages are encoded.
 
     `media` are the media types that ask for it, its own first; `start` and `heartbeat` may be empty.
     """
@@ -33,9 +33,9 @@ class StreamFormat(Protocol):
 
 
 class JsonLines:
-    """One JSON document a line (jsonlines.org). An empty line is none, so there is no heartbeat."""
+    """One JSON document a line (jsonlines.org). An empty line is not JSON, so there is no heartbeat."""
 
-    # whoever asks for JSON, as many clients do unasked, is given it
+    # many clients send application/json by default
     media: tuple[str, ...] = ("application/x-ndjson", "application/jsonl", "application/json")
     content_type = "application/x-ndjson"
     start = b""
@@ -64,7 +64,7 @@ class EventStream:
 
 
 class PlainText:
-    """One line a message with nothing but its value, as the predecessor's stream had it."""
+    """One line with the value for each message, as in openag_brain."""
 
     media: tuple[str, ...] = ("text/plain",)
     content_type = "text/plain; charset=utf-8"
@@ -85,9 +85,9 @@ FORMATS: Final[tuple[StreamFormat, ...]] = (JsonLines(), EventStream(), PlainTex
 
 
 def event_id(message: Message) -> str:
-    """What a client that comes back says it saw last, also one that comes back to another start of growd.
+    """The id of a message that a client sends when it reconnects, also after a restart of growd.
 
-    With the time, for then the numbers of the topic's messages begin again.
+    It contains the time, since numbers begin again after a restart.
     """
     return f"{message.number}-{message.time * 1000:.0f}"
 
@@ -108,8 +108,7 @@ def document(message: Message) -> bytes:
 def negotiate(accept: str) -> StreamFormat:
     """The format that an Accept header (RFC 9110, section 12.5.1) prefers; JSON lines by default.
 
-    Of two that weigh the same, the one that was asked for by its name goes before one that `*/*` allows.
-    Raises `ApiError` (406) where it allows none.
+    At equal weight a named type precedes one that `*/*` allows. `ApiError` 406 if none is allowed.
     """
     ranges = dict(_media_range(part) for part in accept.split(",") if "/" in part) or {"*/*": 1.0}
     best = max(FORMATS, key=lambda form: _preference(form, ranges))  # the first of several
@@ -129,7 +128,7 @@ def _media_range(part: str) -> tuple[str, float]:
 
 
 def _preference(form: StreamFormat, ranges: dict[str, float]) -> tuple[float, int]:
-    """Weight, then how closely it was asked for: the closest range that matches gives the weight."""
+    """Weight, then precision of the range; the most precise matching range gives the weight."""
     named = [ranges[media] for media in form.media if media in ranges]
     if named:
         return max(named), 2

@@ -1,8 +1,8 @@
-"""`topic_stream`: a topic's messages over open responses, read and encoded once for all who stream them.
+"""`topic_stream`: a topic's messages over open responses, read and encoded once for all clients.
 
-One `_Broadcast` reads a topic for all clients that want it in one format. To a client that keeps up it writes
-directly; of one that does not, it fills a bounded queue, which the client's own handler empties as the
-connection allows. A thousand streams so cost a thousand writes a message, and not as many tasks that wake.
+One `_Broadcast` reads a topic for all clients of one format. It writes directly to clients that keep up, and
+fills a bounded queue for others, which their handlers empty as the connection allows. A message to a thousand
+streams costs a thousand writes and wakes no tasks.
 """
 
 from __future__ import annotations
@@ -29,22 +29,21 @@ if TYPE_CHECKING:
     from growd.bus.topics import Subscription
     from growd.server.client_limits import Clients
 
-# Nearly all that a stream costs is the kernel's work for each write. Few clients get each message at once.
-# After a message to more of them, the topic pauses in proportion to the CPU time that the writes took, and
-# takes a fifth of a core at most. Messages that come during a pause share the next write.
+# Most of the cost of a stream is the kernel's work for each write. With few clients each message is written
+# at once. With more, the topic pauses in proportion to the CPU time of the writes, and uses a fifth of a core
+# at most. Messages that come during a pause share the next write.
 AT_ONCE: Final = 16  # clients
 PAUSE: Final = 4.0  # seconds for each second of CPU
 LATEST_S: Final = 0.1  # the longest pause
-BURST: Final = 4096  # messages of a topic that may come before they are handed on, or while a write is shared
-# What waits in the kernel or in the transport can't be dropped for something newer; and it is memory.
+BURST: Final = 4096  # messages of a topic that may wait for the next write
+# Data in the kernel or the transport uses memory and can't be dropped for newer messages.
 SEND_BUFFER: Final = 16 * 1024  # bytes
 
 
 class Streams:
     """All clients that wait for messages: streams, and requests for the next message.
 
-    Each has a place, of which there are `limit`. A client that goes away cancels its handler, which gives
-    its place back.
+    There may be `limit` of them. A client that disconnects cancels its handler, which frees its place.
     """
 
     def __init__(self, node: Node, *, limit: int, queue: int, heartbeat_s: float, clients: Clients) -> None:
@@ -59,7 +58,7 @@ class Streams:
         self._closed = False
 
     def reconfigure(self, limit: int, queue: int, heartbeat_s: float) -> None:
-        """Go by other numbers with the next client; those who wait keep theirs."""
+        """Apply other limits to new clients; those that wait keep theirs."""
         self._limit, self._queue, self._heartbeat = limit, queue, heartbeat_s
 
     def __len__(self) -> int:
@@ -68,7 +67,7 @@ class Streams:
 
     @contextmanager
     def subscription(self, topic: str, client: str | None) -> Iterator[Subscription]:
-        """A subscription for one client that waits for the next message. 429 when too many wait."""
+        """A subscription for one client that waits for the next message. `ApiError` 429 if too many wait."""
         with self._place(client), self._node.subscribe(topic, depth=1) as subscription:
             self._waiting.add(subscription)
             try:
@@ -77,10 +76,10 @@ class Streams:
                 self._waiting.discard(subscription)
 
     async def serve(self, request: web.BaseRequest, topic: str, *, latest: bool) -> web.StreamResponse:
-        """Stream `topic` until the client goes; begin with its last message if `latest`.
+        """Stream `topic` until the client disconnects; begin with its last message if `latest`.
 
-        A client that comes back with the id it saw last (`Last-Event-ID`) is not sent that message again.
-        Refuses with 429 when too many clients wait.
+        A client that sends the id of this message (`Last-Event-ID`) does not get it again. `ApiError` 429 if
+        too many clients wait.
         """
         form = negotiate(",".join(request.headers.getall(hdrs.ACCEPT, [])))
         response = web.StreamResponse(
@@ -101,7 +100,7 @@ class Streams:
         return response
 
     def close(self) -> None:
-        """End all of them, and open no more."""
+        """End all streams and refuse new ones."""
         self._closed = True
         for subscription in (*self._waiting, *(each.subscription for each in self._broadcasts.values())):
             subscription.close()
@@ -111,7 +110,7 @@ class Streams:
         if self._closed:
             raise ClosedError(self._node.name)
         if self._taken >= self._limit:
-            sentence = f"{self._limit} clients wait for messages, which is the most"
+            sentence = f"{self._limit} clients wait for messages, the most there may be"
             raise ApiError(429, "too_many_streams", sentence)
         with self._clients.stream(client):
             self._taken += 1
@@ -122,7 +121,7 @@ class Streams:
 
     @asynccontextmanager
     async def _broadcast(self, topic: str, form: StreamFormat) -> AsyncIterator[_Broadcast]:
-        """The broadcast of a topic in a format, made for its first client and ended after its last."""
+        """The broadcast of a topic in a format, from its first client to its last."""
         broadcast = self._broadcasts.get((topic, form))
         if broadcast is None or broadcast.subscription.is_closed:
             subscription = self._node.subscribe(topic, depth=BURST)
@@ -147,14 +146,14 @@ class _Broadcast:
         self._form = form
         self._heartbeat = heartbeat_s if form.heartbeat else None
         self._clients: set[_Client] = set()
-        self._told = 0  # of the messages that the subscription dropped
+        self._reported = 0  # messages that the subscription dropped
         name = f"stream {subscription.topics[0].name} as {form.content_type}"
         self._task = asyncio.create_task(self._run(), name=name)
 
     @contextmanager
     def joined(self, client: _Client, *, latest: bool, seen: str | None) -> Iterator[None]:
         """Hand messages to the client from now on, the last one first if `latest` and it was not `seen`."""
-        self._hand_on()  # what waits has come before it
+        self._hand_on()  # these messages are older
         last = self.subscription.topics[0].last if latest else None
         if last is not None and seen == event_id(last):
             last = None
@@ -184,7 +183,7 @@ class _Broadcast:
         except ClosedError:
             pass  # the stream has come to its end
         finally:
-            self.subscription.close()  # whoever comes now needs another broadcast
+            self.subscription.close()  # new clients need another broadcast
             for client in self._clients:
                 client.close()
 
@@ -204,15 +203,15 @@ class _Broadcast:
                 client.take([beat], _chunk(beat.text))
 
     def _hand_on(self) -> None:
-        """Give the clients what has come."""
+        """Send new messages to all clients."""
         lines = []
         while (message := self.subscription.get_nowait()) is not None:
             lines.append(_Line(self._form.message(message), 1))
         if not lines:
             return
-        dropped = self.subscription.dropped - self._told
+        dropped = self.subscription.dropped - self._reported
         if dropped:
-            self._told += dropped
+            self._reported += dropped
             lines[0] = _Line(self._form.dropped(dropped) + lines[0].text, dropped + 1)
         chunk = _chunk(b"".join([line.text for line in lines]))
         for client in self._clients:
@@ -220,14 +219,14 @@ class _Broadcast:
 
 
 class _Line(NamedTuple):
-    """What is written at one time, and of how many messages it tells."""
+    """Bytes for one write, and the number of messages in them."""
 
     text: bytes
     messages: int
 
 
 class _Client:
-    """One open stream. What it can't write at once waits; beyond `depth` messages the oldest is dropped."""
+    """One open stream. Unwritten messages wait; beyond `depth` the oldest is dropped."""
 
     __slots__ = (
         "_behind",
@@ -266,15 +265,15 @@ class _Client:
         return not (self._behind or self._protocol.writing_paused)
 
     def begin(self, last: bytes) -> None:
-        """What is written first: how the format starts, and the last message if it is wanted."""
+        """Queue the start of the format, and the last message unless it is empty."""
         text = self._form.start + last
         if text:
             self._waiting.append(_Line(text, 1 if last else 0))
 
     def take(self, lines: list[_Line], chunk: bytes) -> None:
-        """Write these lines, or let them wait. `chunk` is all of them as an HTTP/1.1 chunk.
+        """Write or queue these lines. `chunk` is all of them as an HTTP/1.1 chunk.
 
-        Each message to each client passes here, so it looks up little.
+        This runs for each message and client, so it must be fast.
         """
         if self._behind or self._protocol.writing_paused:
             self._keep(lines)
@@ -282,14 +281,14 @@ class _Client:
             self._write(chunk if self._chunked else b"".join([line.text for line in lines]))
 
     def close(self) -> None:
-        """End the stream after what waits."""
+        """End the stream after the queued lines."""
         self._closed = True
         self._wake.set()
 
     async def run(self) -> None:
-        """Write what waits as the connection takes it, until the stream is closed.
+        """Write queued lines as the connection allows, until the stream is closed.
 
-        Raises `ConnectionError` when the client has gone.
+        Raises `ConnectionError` when the client has disconnected.
         """
         self._transport.set_write_buffer_limits(high=SEND_BUFFER)
         connection: socket.socket = self._transport.get_extra_info("socket")

@@ -76,7 +76,7 @@ _OF_THE_VIEW: Final = (
 
 
 class IndexBuildingError(Exception):
-    """The index of what is asked for is being built, which takes longer than a client would wait."""
+    """The index for the request is being built, which takes too long to wait for."""
 
     def __init__(self, build: IndexBuild) -> None:
         super().__init__(f"{build}. Try again later.")

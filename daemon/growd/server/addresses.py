@@ -1,4 +1,4 @@
-"""Addresses that requests come from, for what is counted by address."""
+"""Addresses of clients, for counting."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 
 
 def unmapped(address: str) -> str:
-    """An address of IPv4 that a socket for both families shows as one of IPv6 (RFC 4291, section 2.5.5.2)."""
+    """An IPv4 address that a dual-stack socket shows as IPv6 (RFC 4291, section 2.5.5.2), as IPv4."""
     return address.removeprefix("::ffff:") if "." in address else address
 
 
 def whole_network(address: str) -> str:
-    """What one client can come from: its address, or of IPv6 the /64 in which it may choose any."""
+    """A client's address, or its /64 network of IPv6, within which it may choose any address."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Whom a connection or a request counts for, and how much one client may have of what all clients share."""
+"""Per-client limits: connections, streams, request rate."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from growd.config import Http
     from growd.server.client_request import ClientRequest
 
-BURST_S: Final = 2.0  # a client that was silent may ask for as long ahead
-MOST_REMEMBERED: Final = 4_096  # clients whose requests are counted; who asked longest ago is forgotten
-MOST_JUDGED: Final = 1_024  # addresses whose `Peer` is kept
+BURST_S: Final = 2.0  # a burst may use as many seconds of requests at once
+MOST_REMEMBERED: Final = 4_096  # clients whose requests are counted; the least recent is dropped
+MOST_CACHED: Final = 1_024  # addresses whose `Peer` is cached
 
 
 class Peer(NamedTuple):
@@ -41,7 +41,7 @@ class Peer(NamedTuple):
 class ClientLimits:
     """What one client may have: open connections and streams, and requests to the API a second.
 
-    `proxies` are networks of those who are believed for whom they ask, besides this machine's own.
+    `proxies` are networks of trusted proxies, besides this machine's own addresses.
     """
 
     connections: int = 200
@@ -51,7 +51,7 @@ class ClientLimits:
 
     @classmethod
     def of(cls, http: Http) -> ClientLimits:
-        """As the configuration says."""
+        """From the configuration."""
         return cls(
             http.max_connections_per_client,
             http.max_streams_per_client,
@@ -61,11 +61,10 @@ class ClientLimits:
 
 
 class Clients:
-    """Tells clients apart by address (IPv6 by network, as each may choose any address of its own).
+    """Counts what clients use. A client is an address, or a /64 network of IPv6.
 
-    A client that is None has no limits of its own: a proxy asks for many. Programs of this machine count as
-    proxies, and are believed like those that are named: they could do worse. `is_own` tells whose addresses
-    are this machine's.
+    The client of a trusted proxy is None and has no limits: it stands for many. Programs on this machine
+    (`is_own`) are trusted like proxies, since they could do worse.
     """
 
     def __init__(
@@ -77,32 +76,34 @@ class Clients:
     ) -> None:
         self._is_own = is_own
         self._monotonic = monotonic
-        self._asked: OrderedDict[str, tuple[float, float]] = OrderedDict()  # how often, at a time
+        self._asked: OrderedDict[str, tuple[float, float]] = (
+            OrderedDict()
+        )  # the number of requests, and when it was computed
         self._streams: dict[str, int] = {}
         self.reconfigure(limits or ClientLimits())
 
     def reconfigure(self, limits: ClientLimits) -> None:
-        """Go by other limits from now on; whom a connection counts for stays."""
+        """Apply other limits from now on. Open connections keep their client."""
         self.limits = limits
         self._proxies: list[IPv4Network | IPv6Network] = [ip_network(proxy) for proxy in limits.proxies]
         # parsing an address takes as long as the rest of a small request
-        self._peer = lru_cache(MOST_JUDGED)(self._judged)
+        self._peer = lru_cache(MOST_CACHED)(self._classify)
 
     def at(self, address: str) -> str | None:
-        """Whom a connection from this address counts for."""
+        """The client of a connection from this address."""
         return self._peer(address).client
 
     def connected(self, transport: asyncio.BaseTransport) -> str | None:
-        """Whom a connection counts for."""
+        """The client of a connection."""
         peer = transport.get_extra_info("peername")
         return self.at(str(peer[0])) if isinstance(peer, tuple) else None
 
     def is_proxy(self, address: str) -> bool:
-        """Whether it is that of a proxy that is believed."""
+        """Whether it is the address of a trusted proxy."""
         return self._peer(address).is_proxy
 
     def recognise(self, request: ClientRequest) -> None:
-        """Note at a request whom it counts for, and from which address it comes."""
+        """Set the client and the address of a request."""
         peer = self._peer(request.remote or "")
         if peer.is_proxy and hdrs.X_FORWARDED_FOR in request.headers:
             peer = self._peer(self._behind(request, peer.address))
@@ -110,14 +111,14 @@ class Clients:
         request.client = peer.client
 
     def count(self, client: str | None) -> None:
-        """Count a request. `ApiError` 429 if there are more than its client may send."""
+        """Count a request. `ApiError` 429 beyond the client's rate."""
         if client is None:
             return
         now = self._monotonic()
         asked, since = self._asked.get(client, (0.0, now))
         asked = max(0.0, asked - (now - since) * self.limits.requests_hz) + 1
         if asked > max(1.0, BURST_S * self.limits.requests_hz):
-            sentence = f"{client} asks more than {self.limits.requests_hz:g} times a second"
+            sentence = f"{client} sends more than {self.limits.requests_hz:g} requests a second"
             raise ApiError(429, "too_many_requests", sentence, {"Retry-After": "1"})
         self._asked[client] = asked, now
         self._asked.move_to_end(client)
@@ -126,13 +127,13 @@ class Clients:
 
     @contextmanager
     def stream(self, client: str | None) -> Iterator[None]:
-        """A stream is open meanwhile. `ApiError` 429 if its client has as many as it may."""
+        """Count a stream during the body. `ApiError` 429 if its client has too many."""
         if client is None:
             yield
             return
         taken = self._streams.get(client, 0)
         if taken >= self.limits.streams:
-            sentence = f"{client} waits for messages {taken} times, which is the most for one client"
+            sentence = f"{client} has {taken} streams open, the most per client"
             raise ApiError(429, "too_many_streams", sentence)
         self._streams[client] = taken + 1
         try:
@@ -142,13 +143,13 @@ class Clients:
             if not self._streams[client]:
                 del self._streams[client]
 
-    def _judged(self, address: str) -> Peer:
+    def _classify(self, address: str) -> Peer:
         address = unmapped(address)
         is_proxy = self._is_own(address) or self._is_named(address)
         return Peer(address, None if is_proxy or not address else whole_network(address), is_proxy)
 
     def _is_named(self, address: str) -> bool:
-        """Whether the configuration names it as that of a proxy."""
+        """Whether the configuration names it as a proxy."""
         try:
             found = ip_address(address.partition("%")[0])
         except ValueError:
@@ -156,11 +157,11 @@ class Clients:
         return any(found in network for network in self._proxies)
 
     def _behind(self, request: ClientRequest, proxy: str) -> str:
-        """The address that the outermost of the proxies saw; what is further left anybody can have sent."""
+        """The address that the outermost trusted proxy saw. Anything further left may be forged."""
         found = proxy
-        for said in reversed(",".join(request.headers.getall(hdrs.X_FORWARDED_FOR, ())).split(",")):
+        for member in reversed(",".join(request.headers.getall(hdrs.X_FORWARDED_FOR, ())).split(",")):
             try:
-                found = str(ip_address(unmapped(said.strip())))
+                found = str(ip_address(unmapped(member.strip())))
             except ValueError:
                 break
             if not self.is_proxy(found):

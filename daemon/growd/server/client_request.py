@@ -1,4 +1,4 @@
-"""A request, with what growd has found out about it, and the headers that its own answers have."""
+"""Requests with their client, and the headers of growd's own answers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SECURITY_HEADERS: Final = (
 )
 """Answers load nothing and run nothing; the page of the API has a style.
 
-Without Strict-Transport-Security: self-signed certificates are usual here, and a browser that has seen that
-header once lets nobody past a certificate that it can't check."""
+There is no Strict-Transport-Security: with self-signed certificates, which are common here, it would lock
+users out of growd."""
 NO_STORE: Final = "no-store"
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 READING: Final = frozenset({"GET", "HEAD"})  # methods that change nothing
@@ -30,7 +30,7 @@ READING: Final = frozenset({"GET", "HEAD"})  # methods that change nothing
 
 @dataclass(frozen=True)
 class AnswerHeaders:
-    """Headers of answers, as pairs of name and value."""
+    """Headers of answers: names and values."""
 
     pairs: tuple[tuple[str, str], ...] = SECURITY_HEADERS
 
@@ -101,10 +101,10 @@ def send_continue(request: web.BaseRequest) -> None:
 
 
 def client_of(request: web.BaseRequest) -> str | None:
-    """Whom a request counts for, None for one without limits of its own."""
+    """The client of a request, None for one without limits of its own."""
     return request.client if isinstance(request, ClientRequest) else None
 
 
 def address_of(request: web.BaseRequest) -> str:
-    """Where a request comes from, behind proxies that are believed; "" where there is no address."""
+    """Where a request comes from, behind trusted proxies; "" without an address."""
     return request.address if isinstance(request, ClientRequest) else request.remote or ""

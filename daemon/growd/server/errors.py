@@ -1,4 +1,4 @@
-"""One form for every error of the API, with its HTTP status."""
+"""Errors of growd's own answers: status, code and sentence, in one JSON form."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ STATUS_OF: Final[tuple[tuple[type[BusError], int, str], ...]] = (
 class ApiError(Exception):
     """A refusal with its HTTP status, a code for programs and a sentence for people.
 
-    `closes` ends the connection after the answer: the rest of the request can't be told from a next one, or
-    is not worth reading.
+    `closes` ends the connection after the answer, without reading the rest of the request.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class ApiError(Exception):
         return cls(400, "refused", str(error))
 
     def again(self) -> ApiError:
-        """The same refusal, to raise one that is kept: what was raised keeps requests and passwords alive."""
+        """A copy to raise: a raised exception keeps requests and passwords alive through its traceback."""
         return ApiError(self.status, self.code, self.sentence, self.headers, closes=self.closes)
 
     def response_to(self, request: web.BaseRequest) -> web.Response:

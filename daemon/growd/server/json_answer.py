@@ -43,7 +43,7 @@ class JsonAnswer(web.StreamResponse):
 
     @property
     def prepared(self) -> bool:
-        """Whether it is too late to add headers."""
+        """Whether headers can no longer be added."""
         return self._request is not None
 
     def force_close(self) -> None:
@@ -55,8 +55,8 @@ class JsonAnswer(web.StreamResponse):
         self._request = cast("ClientRequest", request)
         return request.writer
 
-    async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002  the whole body was given before
-        """Send everything, and wait while the client does not take it."""
+    async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002  the whole body is known
+        """Send everything, and wait until the client accepts it."""
         request = cast("ClientRequest", self._request)
         writer = cast("StreamWriter", request.writer)
         head = self._head(request).encode("latin-1")
@@ -83,7 +83,7 @@ def json_answer(value: Any, status: int = 200) -> JsonAnswer:
 
 @lru_cache(1)
 def _common_lines(second: int) -> str:
-    """The headers that all answers of one second have."""
+    """The headers shared by all answers of one second."""
     date = formatdate(second, usegmt=True)
     return (
         f"Content-Type: application/json\r\nCache-Control: {NO_STORE}\r\n"
@@ -93,5 +93,5 @@ def _common_lines(second: int) -> str:
 
 def _line(name: str, value: str) -> str:
     if not value.isprintable():
-        raise ValueError(f"a header may not have the value {value!r}")
+        raise ValueError(f"invalid header value {value!r}")
     return f"{name}: {value}\r\n"

@@ -1,4 +1,4 @@
-"""The certificate of the front door: read, judged, and read again when its files change."""
+"""The TLS certificate: read, checked, and read again when its files change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from growd.config.tls import Tls
     from growd.runtime.clock import Clock
 
-SOON_S: Final = 14 * 86_400  # before its end a certificate is complained of
+SOON_S: Final = 14 * 86_400  # a certificate that expires sooner is warned of
 _PEM: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _DER_VERSION: Final = 0xA0
 _DER_UTC_TIME: Final = 0x17
@@ -31,7 +31,7 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True)
 class Pair:
-    """A certificate with its key, ready for use; it is good between two UNIX times."""
+    """A certificate with its key, valid between two UNIX times."""
 
     context: ssl.SSLContext
     begins: float
@@ -39,11 +39,11 @@ class Pair:
 
 
 class Certificate:
-    """The pair of files that `tls` names, as it was when it was good last.
+    """The last valid pair of the files in `tls`.
 
-    A new connection gets `context`, so that a certificate that was replaced needs no restart. A new pair is
-    taken when certificate and key fit, which between two replaced files they do not; one that does not fit at
-    the next look either is told of once, and what was there goes on.
+    New connections use `context`, so a replaced certificate needs no restart. A new pair is used once
+    certificate and key match. If they do not match at two checks in a row, a warning is logged once and the
+    previous pair stays in use.
     """
 
     def __init__(self, tls: Tls, clock: Clock) -> None:
@@ -53,9 +53,9 @@ class Certificate:
         self._section = tls
         self._files = Path(), Path()
         self._pair: Pair | None = None
-        self._seen: object = None  # what the files were like when they were read last
-        self._doubted: object = None  # what they were like when they did not fit
-        self._told = ""
+        self._seen: object = None  # the files' state when they were read last
+        self._doubted: object = None  # their state when they did not match
+        self._warned = ""
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -65,63 +65,63 @@ class Certificate:
         return self._pair.context
 
     async def open(self) -> None:
-        """Read it for the first time. Raises `CertificateError`; one that is out of date is complained of."""
+        """Read it for the first time. Raises `CertificateError`; an expired one is only warned of."""
         names = self._section.certificate, self._section.key
         self._files = await asyncio.to_thread(lambda: (secret_path(names[0]), secret_path(names[1])))
-        self._seen = await asyncio.to_thread(_likeness, self._files)
+        self._seen = await asyncio.to_thread(_state, self._files)
         self._pair = await asyncio.to_thread(read_pair, *self._files)
-        self._tell_of_time(self._pair)
+        self._warn_of_dates(self._pair)
 
     async def run(self) -> None:
-        """Look after the files from time to time."""
+        """Check the files at intervals."""
         while True:
             await self._clock.sleep(self._interval_s)
-            await self.look()
+            await self.check()
 
-    async def look(self, *, is_asked_for: bool = False) -> None:
-        """Take another pair if there is one. What is wrong is told now if that `is_asked_for`."""
-        likeness = await asyncio.to_thread(_likeness, self._files)
-        if likeness != self._seen:
+    async def check(self, *, is_asked_for: bool = False) -> None:
+        """Use a new pair if there is one. Warn at the first check that fails if `is_asked_for`."""
+        state = await asyncio.to_thread(_state, self._files)
+        if state != self._seen:
             try:
                 self._pair = await asyncio.to_thread(read_pair, *self._files)
             except CertificateError as error:
-                if likeness == self._doubted or is_asked_for:
-                    self._tell(f"{error}; the certificate of before goes on")
-                self._doubted = likeness
+                if state == self._doubted or is_asked_for:
+                    self._warn(f"{error}; keeping the previous certificate")
+                self._doubted = state
             else:
-                self._seen, self._doubted, self._told = likeness, None, ""
-                _log.info("there is a new certificate, good until %s", _date(self._pair.ends))
+                self._seen, self._doubted, self._warned = state, None, ""
+                _log.info("using a new certificate, valid until %s", _date(self._pair.ends))
         if self._pair is not None:
-            self._tell_of_time(self._pair)
+            self._warn_of_dates(self._pair)
 
-    def _tell_of_time(self, pair: Pair) -> None:
-        """A chamber goes on with a certificate that is out of date, and so where its clock is wrong."""
+    def _warn_of_dates(self, pair: Pair) -> None:
+        """Warn only: the chamber must run with an expired certificate, or a wrong clock."""
         now = self._clock.time()
         file = f"[tls] certificate: {self._files[0]}"
         if now < pair.begins:
-            self._tell(
-                f"{file} is good from {_date(pair.begins)} on only; is the clock of this machine right?"
+            self._warn(
+                f"{file} is not valid before {_date(pair.begins)}; is the clock of this machine right?"
             )
         elif now >= pair.ends:
-            self._tell(f"{file} was good until {_date(pair.ends)}; clients will refuse it")
+            self._warn(f"{file} expired at {_date(pair.ends)}; clients will refuse it")
         elif now >= pair.ends - SOON_S:
-            self._tell(f"{file} is good until {_date(pair.ends)} only")
+            self._warn(f"{file} expires at {_date(pair.ends)}")
 
-    def _tell(self, sentence: str) -> None:
-        if sentence != self._told:
+    def _warn(self, sentence: str) -> None:
+        if sentence != self._warned:
             _log.warning("%s", sentence)
-            self._told = sentence
+            self._warned = sentence
 
 
 def read_pair(certificate: Path, key: Path) -> Pair:
-    """Read certificate and key, and see that they fit. Blocking. Raises `CertificateError`."""
+    """Read certificate and key, and check that they match. Blocking. Raises `CertificateError`."""
     where, key_where = f"[tls] certificate: {certificate}", f"[tls] key: {key}"
     try:
         text = certificate.read_text(encoding="ascii", errors="replace")
     except OSError as error:
         raise CertificateError(f"{where} can't be read: {error.strerror}") from None
     try:
-        read_secret(key_where, key)  # what it holds is for `ssl` to read
+        read_secret(key_where, key)  # for its permissions; `ssl` reads the content
     except ConfigError as error:
         raise CertificateError(str(error)) from None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -131,11 +131,11 @@ def read_pair(certificate: Path, key: Path) -> Pair:
     try:
         begins, ends = _validity(ssl.PEM_cert_to_DER_cert(found[0] if found else ""))
     except ValueError:
-        raise CertificateError(f"{where} holds no certificate (PEM)") from None
+        raise CertificateError(f"{where} contains no certificate (PEM)") from None
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
     except _LockedKeyError:
-        raise CertificateError(f"{key_where} is locked with a password; remove the password") from None
+        raise CertificateError(f"{key_where} is protected by a password; remove the password") from None
     except ssl.SSLError as error:
         raise CertificateError(_why(error, where, key_where)) from None
     except OSError as error:
@@ -144,7 +144,7 @@ def read_pair(certificate: Path, key: Path) -> Pair:
 
 
 class _LockedKeyError(Exception):
-    """The key takes a password."""
+    """The key has a password."""
 
 
 def _no_password() -> str:
@@ -155,13 +155,13 @@ def _why(error: ssl.SSLError, certificate: str, key: str) -> str:
     if error.reason == "KEY_VALUES_MISMATCH":
         return f"{key} is not the key of the certificate"
     if error.reason in {None, "NO_START_LINE", "BAD_BASE64_DECODE", "PEM_LIB"}:
-        return f"{key} holds no private key (PEM)"
+        return f"{key} contains no private key (PEM)"
     said = error.reason.replace("_", " ").lower()
     return f"{certificate} can't be used with its key: {said}"
 
 
-def _likeness(files: tuple[Path, ...]) -> object:
-    """What is another when a file was replaced or written. Blocking."""
+def _state(files: tuple[Path, ...]) -> object:
+    """A value that changes when a file is replaced or written. Blocking."""
     found: list[tuple[int, ...] | None] = []
     for file in files:
         try:
@@ -178,9 +178,9 @@ def _date(seconds: float) -> str:
 
 
 def _validity(der: bytes) -> tuple[float, float]:
-    """The UNIX times between which a certificate is good (RFC 5280, section 4.1). `ValueError` for none.
+    """The UNIX times between which a certificate is valid (RFC 5280, section 4.1). Raises `ValueError`.
 
-    Python's ssl tells them of the other side's certificate only.
+    Python's ssl gives them for the peer's certificate only.
     """
     try:
         body = _elements(_elements(der)[0][1])[0][1]
@@ -189,12 +189,12 @@ def _validity(der: bytes) -> tuple[float, float]:
             fields = fields[1:]
         begins, ends = _elements(fields[3][1])  # after serial number, signature and issuer
     except IndexError:
-        raise ValueError("this is no certificate") from None
+        raise ValueError("this is not a certificate") from None
     return _time(*begins), _time(*ends)
 
 
 def _elements(data: bytes) -> list[tuple[int, bytes]]:
-    """Tags and contents of the elements that stand one behind the other (X.690, section 8.1)."""
+    """Tags and contents of a sequence of elements (X.690, section 8.1)."""
     found, place = [], 0
     while place < len(data):
         tag, size, place = data[place], data[place + 1], place + 2
@@ -208,7 +208,7 @@ def _elements(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def _time(tag: int, content: bytes) -> float:
-    """RFC 5280, section 4.1.2.5: of two digits for the year, those from 50 on are of the last century."""
+    """A UNIX time (RFC 5280, section 4.1.2.5: two-digit years from 50 on are 19xx)."""
     text = content.decode("ascii")
     if tag == _DER_UTC_TIME:
         text = ("19" if text >= "50" else "20") + text

@@ -1,4 +1,4 @@
-"""The front door, built from the configuration: API, way through to the database, who may come in, TLS."""
+"""The front door as configured: API, requests to the database, access, TLS."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ RELOADABLE: Final = (
     "http.heartbeat_s",
     "http.topic_data_s",
 )
-"""The options that can change while it runs; streams that are open keep their queue and heartbeat."""
+"""Options that can change at run time. Open streams keep their queue and heartbeat."""
 
 
 @contextlib.asynccontextmanager
@@ -78,7 +78,7 @@ async def serving(
     door = FrontDoor(api, answering, connections, guard)
     MonitoringPages(status).open(api, door)
 
-    keep_up(reloader, guard, clients, api)
+    offer_reloads(reloader, guard, clients, api)
     if authorization is not None:
         reloader.offer("access", apply=authorization.reconfigure)
     try:
@@ -91,15 +91,15 @@ async def serving(
         await gateway.close()
 
 
-def keep_up(reloader: Reloader, guard: OriginGuard, clients: Clients, api: Api) -> None:
-    """Have all of them go by what the configuration says when it is read again."""
+def offer_reloads(reloader: Reloader, guard: OriginGuard, clients: Clients, api: Api) -> None:
+    """Apply changed options when the configuration is read again."""
 
-    async def take(config: Config) -> None:
+    async def apply(config: Config) -> None:
         guard.reconfigure(WebPolicy.of(config.http))
         clients.reconfigure(ClientLimits.of(config.http))
         api.reconfigure(_limits(config.http))
 
-    reloader.offer(*RELOADABLE, apply=take)
+    reloader.offer(*RELOADABLE, apply=apply)
 
 
 def _limits(http: Http) -> Limits:
@@ -114,7 +114,7 @@ def _limits(http: Http) -> Limits:
 
 @contextlib.asynccontextmanager
 async def certified(tls: Tls, liveness: Liveness) -> AsyncIterator[Certificate | None]:
-    """The certificate, if there is to be one, looked after meanwhile. Raises `CertificateError`."""
+    """The certificate if one is configured, checked at intervals. Raises `CertificateError`."""
     if not tls.certificate:
         yield None
         return
