@@ -30,6 +30,7 @@ MACHINE_S: Final = 60.0
 """Disk and temperature are read this often, if a rule needs them."""
 
 _OF_MACHINE: Final = ("disk_full", "too_hot")
+_CLEAR: Final = AlertTrack()
 _log = logging.getLogger(__name__)
 
 
@@ -148,14 +149,14 @@ class Watch:
     def _judge(self, rule: AlertOptions, observation: Observation, now: float) -> None:
         key = (rule.name, observation.subject)
         alert = self.open.get(key)
-        before = self._tracks.get(key, AlertTrack())
+        before = self._tracks.get(key, _CLEAR)
         is_silenced = alert is not None and alert.acknowledged_by is not None
         terms = Terms(rule.for_s, rule.repeat_s)
         track, phase = advance(before, terms, observation.level, now, is_silenced=is_silenced)
         if phase is AlertPhase.END:
             self._end(key, observation.text)
             return
-        if track == AlertTrack():
+        if track == _CLEAR:
             self._forget(key)
             return
         self._tracks[key], self._seen_at[key] = track, now

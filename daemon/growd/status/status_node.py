@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from growd.bus.errors import UnknownNameError
 from growd.control.topics import commanded, desired, measured
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.bus.messages import Message
+    from growd.bus.topics import Topic
     from growd.status.model import Stage
     from growd.variables import Variable
 
@@ -121,22 +123,34 @@ class StatusNode:
         held_ones = {(each.environment, each.variable): each for each in held}
         for environment in self._environments:
             for variable in VARIABLES.values():
-                found = self._variable(environment, variable, held_ones.get((environment, variable.name)))
-                if found.is_sensed or found.is_known:
-                    yield found
+                name, hold = variable.name, held_ones.get((environment, variable.name))
+                topic = self._topic(measured(environment, name))
+                is_sensed = topic is not None and not topic.is_open
+                messages = (
+                    None if topic is None else topic.last,
+                    self._last(desired(environment, name)),
+                    self._last(commanded(environment, name)),
+                )
+                if is_sensed or hold is not None or any(messages):
+                    found = self._variable(environment, variable, messages, hold)
+                    if is_sensed or found.is_known:
+                        yield replace(found, is_sensed=is_sensed)
 
-    def _variable(self, environment: str, variable: Variable, held: _Held | None) -> VariableStatus:
-        name, now = variable.name, self._bus.clock.time()
-        left = self._hand_left_s(environment, name)
-        value = self._last(measured(environment, name))
-        set_point = self._last(desired(environment, name))
-        command = self._last(commanded(environment, name))
+    def _variable(
+        self,
+        environment: str,
+        variable: Variable,
+        messages: tuple[Message | None, Message | None, Message | None],
+        held: _Held | None,
+    ) -> VariableStatus:
+        now, left = self._bus.clock.time(), self._hand_left_s(environment, variable.name)
+        value, set_point, command = messages
         level = command.value if command is not None and command.value is not None else 0.0
         if held is not None and held.level == level:
             held = None  # the output does what is commanded, or rests
         return VariableStatus(
             environment,
-            name,
+            variable.name,
             variable.unit,
             None if value is None else _reading(value, now, _author(value, environment)),
             None if set_point is None else _reading(set_point, now, _author(set_point, environment)),
@@ -144,14 +158,7 @@ class StatusNode:
             left,
             held.by if held is not None else "",
             held.level if held is not None else None,
-            self._is_sensed(environment, name),
         )
-
-    def _is_sensed(self, environment: str, variable: str) -> bool:
-        try:
-            return not self._bus.topics.get(measured(environment, variable)).is_open
-        except UnknownNameError:
-            return False
 
     def _hand_left_s(self, environment: str, variable: str) -> float:
         parameter = self._bus.parameters.declared(f"{environment}/controllers/{variable}/override_left")
@@ -181,11 +188,15 @@ class StatusNode:
             self._ends.append(RecipeEnd(environment, message.value, message.time, message.number))
         return [*self._ends]
 
-    def _last(self, topic: str) -> Message | None:
+    def _topic(self, name: str) -> Topic | None:
         try:
-            return self._bus.topics.get(topic).last
+            return self._bus.topics.get(name)
         except UnknownNameError:
             return None
+
+    def _last(self, name: str) -> Message | None:
+        topic = self._topic(name)
+        return None if topic is None else topic.last
 
 
 class _Held(msgspec.Struct, frozen=True):
