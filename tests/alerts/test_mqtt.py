@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import aiomqtt
 import pytest
 
-from growd.alerts.channels import mqtt as channel
 from growd.alerts.channels.mqtt import Broker, Mqtt
 from growd.alerts.dispatch import DeliveryError
 from growd.alerts.messages import Alert, AlertMessage, Entry, Sender
@@ -27,27 +26,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TIME = 1_700_000_000.0
+SOON = (0.05, 0.1)
 ALERT = Alert("a1", "hot", "out_of_band", "critical", "environment_1", "it is hot", TIME - 700, TIME)
 START = AlertMessage((Entry(AlertPhase.START, ALERT),))
 EVENT, OPEN, STATUS = (f"growd/alerts/{name}" for name in ("event", "open", "status"))
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "FIRST_DELAY_S", 0.05)
-    monkeypatch.setattr(channel, "LONGEST_DELAY_S", 0.1)
-
-
 class Line:
     """A channel that runs, and how often it came up."""
 
-    def __init__(self, port: int, *, tls: bool = False, password: str = "") -> None:
+    def __init__(
+        self, port: int, *, tls: bool = False, password: str = "", delays: tuple[float, float] = SOON
+    ) -> None:
         self.opened: list[Alert] = []
         self.ups: asyncio.Queue[None] = asyncio.Queue()
         context = ssl.create_default_context(cafile=CA_FILE) if tls else None
         where = Broker("localhost", port, context, 10.0, USER if password else "", password)
         sender = Sender("chamber", "0123456789ab")
-        self.mqtt = Mqtt(where, "growd", sender, lambda: TIME, lambda: self.opened)
+        self.mqtt = Mqtt(where, "growd", sender, lambda: TIME, lambda: self.opened, delays)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -175,12 +171,8 @@ async def test_a_broker_that_is_not_there_is_told(own_port: int):
             await line.mqtt.send(START)
 
 
-async def test_a_message_does_not_wait_for_the_next_regular_attempt(
-    tmp_path: Path, own_port: int, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(channel, "FIRST_DELAY_S", 3_600.0)
-    monkeypatch.setattr(channel, "LONGEST_DELAY_S", 3_600.0)
-    line = Line(own_port)
+async def test_a_message_does_not_wait_for_the_next_regular_attempt(tmp_path: Path, own_port: int):
+    line = Line(own_port, delays=(3_600.0, 3_600.0))
     async with line.running():
         await until(lambda: "reached" in line.mqtt._error)
         with pytest.raises(DeliveryError, match="refused"):

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from growd.alerts.messages import Alert, AlertMessage, Sender
 
-FIRST_DELAY_S: Final = 2.0
-LONGEST_DELAY_S: Final = 300.0
+DELAYS_S: Final = (2.0, 300.0)  # the first and the longest between attempts to connect
 KEEP_ALIVE_S: Final = 60
 GOODBYE_S: Final = 2.0
 _AT_LEAST_ONCE: Final = 1
@@ -82,6 +81,7 @@ class Mqtt:
         sender: Sender,
         now: Callable[[], float],
         opened: Callable[[], Sequence[Alert]],
+        delays: tuple[float, float] = DELAYS_S,
     ) -> None:
         self._broker = broker
         self._event, self._open, self._status = (
@@ -90,6 +90,7 @@ class Mqtt:
         self._sender = sender
         self._now = now
         self._opened = opened
+        self._first_delay, self._longest_delay = delays
         self._client: aiomqtt.Client | None = None
         self._asks: list[asyncio.Future[None]] = []  # callers that wait for the next attempt to connect
         self._asked = asyncio.Event()
@@ -97,13 +98,13 @@ class Mqtt:
 
     async def run(self, is_up: Callable[[], None]) -> None:
         """Maintain the connection until cancelled."""
-        delay = FIRST_DELAY_S
+        delay = self._first_delay
         while True:
             asks, self._asks = self._asks, []
             self._asked.clear()
             try:
                 async with self._connected() as client:
-                    delay = FIRST_DELAY_S
+                    delay = self._first_delay
                     is_up()
                     _answer([*asks, *self._asks])
                     self._asks.clear()
@@ -116,7 +117,7 @@ class Mqtt:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay * random.uniform(0.5, 1.0)):  # noqa: S311  no secret
                     await self._asked.wait()
-            delay = min(2 * delay, LONGEST_DELAY_S)
+            delay = min(2 * delay, self._longest_delay)
 
     async def send(self, batch: AlertMessage) -> str:
         """See `AlertChannel`. Without a connection it tries to connect at once."""
