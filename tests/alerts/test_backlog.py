@@ -65,10 +65,11 @@ def test_an_alert_that_ends_while_its_start_is_sent_makes_room_and_its_end_is_de
     batch = backlog.batch()
     backlog.put(AlertPhase.END, alert("a", ended=1_200.0))
     backlog.put(AlertPhase.START, alert("b"))
+    backlog.put(AlertPhase.START, alert("c"))  # there is room for one
     assert batch is not None
     backlog.delivered(batch, "m")
     assert phases(backlog) == [("a", "end"), ("b", "start")]
-    assert backlog.left_out == 0
+    assert backlog.left_out == 1
 
 
 def test_a_queued_alert_does_not_change_later():

@@ -43,7 +43,7 @@ class Line:
         context = ssl.create_default_context(cafile=CA_FILE) if tls else None
         where = Broker("localhost", port, context, 10.0, USER if password else "", password)
         sender = Sender("chamber", "0123456789ab")
-        self.mqtt = Mqtt(where, "growd", sender, lambda: TIME, lambda: self.opened, delays)
+        self.mqtt = Mqtt(where, "growd", sender, lambda: TIME, lambda: self.opened, delays=delays)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -81,6 +81,7 @@ class Mqtt:
         sender: Sender,
         now: Callable[[], float],
         opened: Callable[[], Sequence[Alert]],
+        *,
         delays: tuple[float, float] = DELAYS_S,
     ) -> None:
         self._broker = broker
