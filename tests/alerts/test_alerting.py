@@ -1,4 +1,4 @@
-"""Alerts as built from the configuration: services, what outlasts a restart, and changes while it runs."""
+"""Alerts as built from the configuration: services, saved state, and changes while growd runs."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ async def test_a_test_message_reports_the_result_of_each_channel(tmp_path: Path,
             "results": [{"channel": "mail", "taken": True, "error": ""}],
         }
         nobody = await growd.call("alerts/test", channel="nobody")
-        assert nobody["message"] == 'there is no channel "nobody"; there is mail, gone'
+        assert nobody["message"] == 'there is no channel "nobody"; the channels are mail, gone'
 
 
 async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""What waits for a channel: bounded, in order, and no end without its begin."""
+"""The backlog of a channel: bounded, in order, and no end without its start."""
 
 from __future__ import annotations
 

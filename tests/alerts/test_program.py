@@ -1,4 +1,4 @@
-"""The whole program: a sensor fails on simulated hardware, and all channels tell it, over a restart too."""
+"""The whole program: a sensor fails on simulated hardware, and all channels report it, over a restart."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def event(heard: asyncio.Queue[tuple[str, Any]]) -> Any:
 
 
 async def alert(program: Program, *arguments: str) -> tuple[int, str]:
-    """What `growd alert` says of it."""
+    """The output of `growd alert`."""
     return await asyncio.to_thread(said, "alert", *arguments, "--url", program.address)
 
 
@@ -198,7 +198,7 @@ async def test_a_failed_sensor_is_reported_on_all_channels_once_and_its_end_afte
             assert status == 1
             assert "warning: environment_1: the device scd30_1 has failed" in printed
             acknowledged = await alert(program, "acknowledge", "sensor", "--by", "Ada")
-            assert acknowledged == (0, "1 alert acknowledged\n")  # so it is kept
+            assert acknowledged == (0, "1 alert acknowledged\n")  # so that it is saved
             await program.end(signal.SIGKILL)
 
         async with started(tmp_path / "data", *options) as program:  # where the sensor is well

@@ -1,4 +1,4 @@
-"""When alerts begin, are repeated and end: against a slow reading of the whole course."""
+"""When alerts start, are repeated and end, compared with a model that reads the whole course."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TERMS = st.builds(
 BOUNDS = st.floats(-100, 100)
 
 
-def told_by_rules(course: list[tuple[float, Level, bool]], terms: Terms) -> list[AlertPhase | None]:
+def phases_by_rules(course: list[tuple[float, Level, bool]], terms: Terms) -> list[AlertPhase | None]:
     track, told = AlertTrack(), []
     for at, level, is_silenced in course:
         track, phase = advance(track, terms, level, at, is_silenced=is_silenced)
@@ -25,7 +25,7 @@ def told_by_rules(course: list[tuple[float, Level, bool]], terms: Terms) -> list
     return told
 
 
-def told_by_reading(course: list[tuple[float, Level, bool]], terms: Terms) -> list[AlertPhase | None]:
+def phases_by_model(course: list[tuple[float, Level, bool]], terms: Terms) -> list[AlertPhase | None]:
     """Each look judged anew from all that went before it."""
     told: list[AlertPhase | None] = []
     for index, (at, level, is_silenced) in enumerate(course):
@@ -56,8 +56,8 @@ def test_the_phases_agree_with_a_model_of_the_whole_course(
     for wait, level, is_silenced in steps:
         now += wait
         course.append((now, level, is_silenced))
-    told = told_by_rules(course, terms)
-    assert told == told_by_reading(course, terms)
+    told = phases_by_rules(course, terms)
+    assert told == phases_by_model(course, terms)
     ends = [phase for phase in told if phase in (AlertPhase.START, AlertPhase.END)]
     assert ends == ([AlertPhase.START, AlertPhase.END] * len(ends))[: len(ends)]
 
@@ -85,10 +85,10 @@ def test_a_value_that_swings_around_its_limit_starts_no_alert():
     swinging = [
         (float(at), Level.RAISED if at % 4 < 2 else Level.BETWEEN, False) for at in range(0, 1_000, 2)
     ]
-    assert told_by_rules(swinging, terms) == [None] * len(swinging)
+    assert phases_by_rules(swinging, terms) == [None] * len(swinging)
     staying = [(0.0, Level.RAISED, False), (10.0, Level.RAISED, False)]
     assert (
-        told_by_rules(staying + [(10.0 + each[0], *each[1:]) for each in swinging], terms).count(
+        phases_by_rules(staying + [(10.0 + each[0], *each[1:]) for each in swinging], terms).count(
             AlertPhase.START
         )
         == 1

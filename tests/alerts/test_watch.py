@@ -1,4 +1,4 @@
-"""Rules on statuses that the test makes, on a clock that the test moves."""
+"""Rules on statuses made by the test, on a clock moved by the test."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ async def test_a_restart_repeats_no_start_and_loses_no_end():
         opened = list(it.watch.open.values())
     async with watching(failed, on=it, opened=opened):
         assert await it.look(200) == []
-        assert [phase for phase, _ in await it.look(100)] == ["repeat"]  # 600 s after it was told
+        assert [phase for phase, _ in await it.look(100)] == ["repeat"]  # 600 s after the last report
         it.device("ok")
         assert [phase for phase, _ in await it.look()] == ["end"]
         assert it.alerts[-1].id == opened[0].id

@@ -1,4 +1,4 @@
-"""The webhook, against a real server: what it sends, how it signs, and what it makes of answers."""
+"""The webhook, against a real server: content, signature and answers."""
 
 from __future__ import annotations
 

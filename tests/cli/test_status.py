@@ -1,4 +1,4 @@
-"""`growd status`, asked of real servers."""
+"""`growd status`, against real servers."""
 
 from __future__ import annotations
 

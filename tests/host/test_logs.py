@@ -69,7 +69,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 @pytest.fixture
 def log() -> Iterator[logging.Logger]:
-    # of nobody else's: what these tests log can't always be sent on by who runs them
+    # not in the tree of loggers: pytest could not handle some of these records
     logger = logging.Logger("growd.test_logs", logging.DEBUG)  # noqa: LOG001
     yield logger
     for handler in list(logger.handlers):

@@ -1,4 +1,4 @@
-"""What the machine tells of itself, read from files as a Raspberry Pi has them."""
+"""The state of the machine, read from files like those of a Raspberry Pi."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ async def test_a_component_that_waits_for_its_restart_is_not_stuck():
     assert starts[-1] - starts[-2] == 60
 
 
-# what the manager is told
+# notifications
 
 
 @pytest.fixture
@@ -332,7 +332,7 @@ async def test_an_error_in_the_status_line_does_not_starve_the_watchdog(caplog):
 
 
 def growd(data: Path, *options: str) -> tuple[str, ...]:
-    """With points to be kept and shipped all the time, and no set point that a restart keeps."""
+    """With points to save and ship all the time, and without set points that survive a restart."""
     often = [
         f"--set=store.{each}" for each in ("minimum_interval_s=0", "maximum_interval_s=2", "max_age_s=1")
     ]
@@ -354,7 +354,7 @@ async def messages(session: aiohttp.ClientSession, url: str) -> AsyncIterator[An
 
 
 async def until_lit(api: str, *, lit: bool) -> None:
-    """The lamp is as it should be, as the actuator says that wrote it."""
+    """Whether the lamp has its level, according to its actuator."""
     async with asyncio.timeout(60), aiohttp.ClientSession() as session:
         if lit:
             url = f"{api}/topic/{ENV}/desired/light_illuminance"
@@ -392,7 +392,7 @@ async def test_each_frozen_loop_starves_the_watchdog(tmp_path: Path, database_se
         await told.until(lambda said: said == "WATCHDOG=1")
         for _, _, hearts in LOOPS.values():
             await manager.until_printed(f"{hearts}.*advances again")
-        told.forget()  # what nobody has read leaves no room for the last
+        told.forget()  # unread notifications leave no room for the last
         stopping = asyncio.create_task(told.until(lambda said: said == "STOPPING=1"), name="stopping")
         assert await manager.stop() == 0
         await stopping

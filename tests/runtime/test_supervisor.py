@@ -149,7 +149,7 @@ async def test_all_components_have_ended_at_the_end():
 
 
 class Rig:
-    """A component that reads a topic and fails when it is told to."""
+    """A component that reads a topic and fails on demand."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

@@ -1,4 +1,4 @@
-"""What Prometheus and other watchers read, asked over HTTP and parsed as they do."""
+"""The metrics, requested over HTTP and parsed as Prometheus does."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ async def test_the_figures_agree_with_what_the_bus_says(tmp_path: Path):
     assert samples(found, "growd_measured_air_temperature_celsius") == {(SHELF,): 21.5}
     assert samples(found, "growd_measured_air_humidity_ratio") == {(SHELF,): 0.6}
     assert samples(found, "growd_desired_light_illuminance_lux") == {(SHELF,): 8000.0}
-    assert "growd_measured_light_illuminance_lux" not in found  # nobody knows it
+    assert "growd_measured_light_illuminance_lux" not in found  # it has no value
     qualities = samples(found, "growd_measured_quality")
     assert qualities[SHELF, "ok", "air_temperature"] == 1
     assert {quality: qualities[SHELF, quality, "light_illuminance"] for quality in Quality} == {

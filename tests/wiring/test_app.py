@@ -1,4 +1,4 @@
-"""The composition root: what it hands to the parts, and its way down with the hardware failing on it."""
+"""The composition root: a whole daemon in this process, and its shutdown with failing hardware."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 SETTINGS = (
     "http.port=0",
-    "couchdb.url=http://127.0.0.1:1",  # nobody listens there: the points stay in the local file
+    "couchdb.url=http://127.0.0.1:1",  # no database: the points stay in the local file
     "store.commit_interval_s=60",
     "light.enabled=true",
 )
@@ -162,7 +162,7 @@ async def test_sighup_reloads_the_configuration(tmp_path: Path, heeded_signals: 
 
 
 async def informed(client: aiohttp.ClientSession, node: str, detail: str) -> Any:
-    """What a node tells of itself."""
+    """A detail of a node."""
     async with client.get(f"node/{node}") as answer:
         return (await answer.json())[detail]
 
@@ -478,7 +478,7 @@ FLUSH = "environment_1/commanded/air_flush_on"
 
 @pytest.fixture
 def with_relays(tmp_path: Path) -> Callable[..., App]:
-    """A daemon with a valve that a low pin opens, and a fan that runs when nobody says otherwise."""
+    """A daemon with a valve that a low pin opens, and a fan that runs by default."""
 
     def made(*settings: str) -> App:
         config = load(None, (*SETTINGS, *settings))

@@ -1,4 +1,4 @@
-"""What is found on the disk at the start, and what can't be used is said in a sentence."""
+"""The lock of the data folder, credentials and certificates."""
 
 from __future__ import annotations
 

@@ -198,7 +198,10 @@ class Alerting:
             return {"success": False, "message": "no channel is configured: add a [[notify]] section"}
         if not chosen:
             names = ", ".join(self._deliveries)
-            return {"success": False, "message": f"there is no channel {shown(channel)}; there is {names}"}
+            return {
+                "success": False,
+                "message": f"there is no channel {shown(channel)}; the channels are {names}",
+            }
         errors = await asyncio.gather(*(each.test() for each in chosen))
         results = [
             {"channel": each.settings.name, "taken": not error, "error": error}

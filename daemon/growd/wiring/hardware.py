@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from growd.store.local import LocalStore
     from growd_hwsim.hardware import SimulatedHardware
 
-# Modules of the simulation are imported where they are used, so that a real chamber does not load them.
+# Modules of the simulation are imported on use, so that a real chamber does not load them.
 
 
 def open_configured(config: Config, clock: Clock) -> Hardware:

@@ -1,1 +1,1 @@
-"""The ways to tell operators; each is imported only where it is configured."""
+"""The kinds of alert channels; each is imported only if it is configured."""
