@@ -127,7 +127,9 @@ async def test_good_sensors_that_disagree_for_minutes_are_a_warning_until_they_a
         for _ in range(seconds // 20):
             await first.clock.advance(20)
             await first.give(**values)
-        return [(problem["text"], problem["is_failure"]) for problem in first.bus.problems()]
+        return [
+            (problem["text"], problem["is_failure"]) for problem in first.combiner.node.details()["problems"]
+        ]
 
     assert await after(600, a=800.0, b=950.0) == []  # as far apart as one sensor may jump
     assert await after(280, a=800.0, b=1100.0) == []
@@ -138,7 +140,7 @@ async def test_good_sensors_that_disagree_for_minutes_are_a_warning_until_they_a
     )
     assert not is_failure
     await first.clock.advance(31)  # they have fallen silent
-    assert first.bus.problems() == []
+    assert first.combiner.node.details()["problems"] == []
     assert len(await after(300, a=800.0, b=1100.0)) == 1
     assert await after(0, b=Quality.FAULT) == []
     assert await after(0, b=810.0) == []

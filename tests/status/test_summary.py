@@ -140,3 +140,13 @@ async def test_a_stuck_loop_is_in_the_status():
         with daemon.bus.liveness.heartbeat("recorder", patience_s=-1.0):
             assert status.snapshot().stuck == ["recorder"]
             assert (await page(daemon, "health"))[:2] == (503, "stuck\n")
+
+
+async def test_a_node_that_fails_to_report_its_state_does_not_hide_the_others():
+    async with rigged() as (daemon, status):
+        daemon.bus.node("good").describe("problems", lambda: [{"text": "it rains", "is_failure": True}])
+        daemon.bus.node("bad").describe("problems", lambda: 1 / 0)
+        found = status.snapshot()
+        assert (await page(daemon, "health"))[:2] == (200, "ok\n")
+    assert found.failures == ["it rains"]
+    assert [(each.name, each.failures) for each in found.components] == [("bad", 1)]

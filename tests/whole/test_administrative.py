@@ -24,7 +24,7 @@ async def test_services_with_lasting_effects_need_an_administrator():
     async with rigged(config) as rig:
         FaultServices(rig.bus, rig.machine.faults)
         assert rig.bus.find_node("simulator").details()["hardware"] == "simulated"
-        assert "the hardware is simulated" in rig.bus.problems()[0]["text"]
+        assert "the hardware is simulated" in rig.bus.find_node("simulator").details()["problems"][0]["text"]
         offered: list[Service] = [rig.bus.services.get(name) for name in rig.bus.services.names()]
     kinds = {service.name.rpartition("/")[2] for service in offered}
     administrative = {service.name.rpartition("/")[2] for service in offered if service.is_administrative}

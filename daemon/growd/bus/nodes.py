@@ -59,17 +59,6 @@ class Bus:
     def node_names(self) -> list[str]:
         return sorted(self._nodes)
 
-    def problems(self) -> list[dict[str, Any]]:
-        """The present problems, as `growd status`, alerts and systemd show them (`text`, `is_failure`).
-
-        Each node lists its own in the detail `problems`. A component that keeps failing is a failure.
-        """
-        listed = [one for name in self.node_names() for one in self._nodes[name].detail("problems") or ()]
-        return listed + [
-            {"text": f"{each.name} keeps failing, see the log: {each.last_error}", "is_failure": True}
-            for each in self.liveness.failing()
-        ]
-
     def forget(self, node: Node) -> None:
         """Remove a node from the bus, unless another node has its name by now."""
         if self._nodes.get(node.name) is node:
@@ -201,11 +190,6 @@ class Node:
         """Await all preparations of details."""
         for prepare in self._preparations.values():
             await prepare()
-
-    def detail(self, name: str) -> Any:
-        """One of the details, None if the node does not have it."""
-        detail = self._details.get(name)
-        return None if detail is None else detail()
 
     def details(self) -> dict[str, Any]:
         """All details by name."""

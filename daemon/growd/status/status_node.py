@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from growd.variables import Variable
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 CLIENTS: Final = "http"
 """The node that publishes for clients."""
@@ -88,6 +90,7 @@ class StatusNode:
     def snapshot(self) -> Status:
         """The status now; what is looked up is as the last `look_up` found it."""
         found = _Details(self._bus, self.node.name)
+        components = self._components()
         return Status(
             time=self._bus.clock.time(),
             machine_time=time.time(),
@@ -101,8 +104,8 @@ class StatusNode:
             replications=found.several("replications", ReplicationStatus),
             set_points=found.several("set_points", HandStatus),
             channels=found.several("channels", ChannelStatus),
-            problems=msgspec.convert(self._bus.problems(), list[Problem]),
-            components=self._components(),
+            problems=[*found.several("problems", Problem), *_failing(components)],
+            components=components,
             hardware="simulated" if found.one("hardware", str) == "simulated" else "real",
             stage=self._stage,
             stuck=[each.name for each in self._bus.liveness.stuck()],
@@ -223,7 +226,18 @@ class _Details:
     """The details of all nodes but one, converted to the types of the status."""
 
     def __init__(self, bus: Bus, without: str) -> None:
-        self._details = [bus.find_node(name).details() for name in bus.node_names() if name != without]
+        self._details: list[dict[str, Any]] = []
+        for name in bus.node_names():
+            if name != without:
+                self._add(bus, name)
+
+    def _add(self, bus: Bus, name: str) -> None:
+        """Add those of a node; one that fails must not hide the state of all others."""
+        try:
+            self._details.append(bus.find_node(name).details())
+        except Exception as error:  # noqa: BLE001
+            bus.liveness.failed(name, error)
+            _log.exception("%s could not report its state", name)
 
     def each(self, name: str, kind: type[T]) -> list[T]:
         """The detail of each node that has it."""
@@ -236,6 +250,12 @@ class _Details:
     def one(self, name: str, kind: type[T]) -> T | None:
         """The first."""
         return next((msgspec.convert(one[name], kind | None) for one in self._details if name in one), None)
+
+
+def _failing(components: Iterable[ComponentStatus]) -> Iterator[Problem]:
+    for each in components:
+        if each.is_failing:
+            yield Problem(f"{each.name} keeps failing, see the log: {each.last_error}", is_failure=True)
 
 
 def _reading(message: Message, now: float, by: str) -> Reading:
