@@ -126,7 +126,7 @@ function databaseOpener(Pouch, dataFolder, pouchApp) {
 /** The endpoints of a database. */
 function addDatabaseRoutes(app, openDatabase, pouchApp, stopping) {
   const open = async (req, res, next) => {
-    req.db = await openDatabase(req.params.db, true); // which exists by now
+    req.db = await openDatabase(req.params.db, false); // it may have been deleted while the body came
     next();
   };
   addDocumentRoutes(app, open, pouchApp);
@@ -226,7 +226,7 @@ async function createPouchApp(Pouch, functions) {
   pouchApp.disable('etag');
   pouchApp.disable('x-powered-by');
   pouchApp.dbWrapper.registerWrapper((name, db, next) => {
-    db.setMaxListeners(0); // one for each request under way
+    db.setMaxListeners(0); // one for each open request
     db.on('error', (error) => console.error(`a map function of ${name} failed: ${error?.message ?? error}`));
     installValidation(db, functions);
     return next();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from support.database import embedded_server
 from support.raw_http import raw_client
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from support.couch_client import Client
@@ -65,6 +67,25 @@ async def test_a_deleted_database_can_be_made_again_empty(node: Client, store: s
     assert (await node("GET", f"{store}/doc")).status == 404
     assert (await node("PUT", store)).status == 201
     assert (await node("GET", store)).json["doc_count"] == 0
+
+
+async def test_a_write_under_way_does_not_bring_a_deleted_database_back(node: Client, store: str) -> None:
+    is_deleted = asyncio.Event()
+
+    async def slow_body() -> AsyncIterator[bytes]:
+        yield b'{"a": '
+        await is_deleted.wait()
+        yield b"1}"
+
+    url = f"{node.url}{store}/doc"
+    write = asyncio.create_task(node.session.put(url, data=slow_body()), name="write")
+    for _ in range(5):  # the server has read the beginning by then
+        await node("GET", "/")
+    assert (await node("DELETE", store)).status == 200
+    is_deleted.set()
+    async with await write as answer:
+        assert answer.status == 404
+    assert (await node("GET", store)).status == 404
 
 
 async def test_a_document_is_written_read_changed_and_deleted(node: Client, store: str) -> None:
