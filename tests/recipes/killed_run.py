@@ -1,10 +1,9 @@
-"""A recipe that runs in a process of its own, weeks in seconds, to be killed by `test_whole_recipes.py`.
+"""A recipe runner in its own process, weeks in seconds, killed by `test_whole_recipes.py`.
 
-Each line on the standard input is a job; for each a life is forked, whose process is told. It runs the real
-runner on the real bus with the real journal in a local file, on a clock that jumps from one tick to the next
-as soon as there is nothing left to do. The time that it has come to is in a file that outlives it, and the
-next life goes on there: as long as the chamber has no power, no time passes for it here, so that no set point
-falls into that and all of them can be compared. At the `end` of its job, if it has one, it stands still.
+Each line on standard input is a job, for which a process is forked; its id is printed. It runs the real
+runner, bus and journal on a clock that jumps to the next tick when nothing is left to do. The time is saved
+in a file, and the next process continues there: no time passes between two processes, so no set point is
+skipped and all can be compared. The process stops at the `end` of its job, if there is one.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ PROGRESS_S = 3_600.0
 
 
 class OwnPace(Sleepers):
-    """A clock that jumps to the next sleeper when the loop has nothing to do and no write is under way."""
+    """A clock that jumps to the next sleeper when the loop is idle and no write is pending."""
 
     def __init__(self, time: float, file: int, end: float) -> None:
         super().__init__(time)
@@ -83,7 +82,7 @@ def counting(clock: OwnPace, write: Any) -> Any:
 
 
 async def live(job: dict[str, Any]) -> None:
-    """Run the recipe of the job to its end, or until killed."""
+    """Run the recipe of the job to its end."""
     folder, recipe = Path(job["folder"]), job["recipe"]
     time = float((folder / "time").read_text() or BEGAN)
     begin = BEGAN + math.ceil((time - BEGAN) / PERIOD_S) * PERIOD_S
@@ -133,14 +132,14 @@ def new_runner(bus: Bus, local: LocalStore, outbox: Outbox, recipe: dict[str, An
 
 
 async def outbox_starts(local: LocalStore) -> int:
-    """How many documents of runs there are: none before the first start."""
+    """The number of documents of runs."""
     query = "SELECT count(*) FROM state WHERE key LIKE 'document of a run/%'"
     (count,) = await local.read(lambda file: file.execute(query).fetchone())
     return int(count)
 
 
 async def write_down(set_points: Any, log: int) -> None:
-    """Each set point that differs from the last one of its topic."""
+    """Each set point that differs from the previous one of its topic."""
     last: dict[str, Any] = {}
     async for message in set_points:
         if last.get(message.topic, ...) != message.value:
@@ -149,7 +148,7 @@ async def write_down(set_points: Any, log: int) -> None:
 
 
 def serve() -> None:
-    """Fork a life for each job; tell its process, and how it ended."""
+    """Fork a process for each job; print its id and how it ended."""
     for line in sys.stdin:
         process = os.fork()
         if process == 0:

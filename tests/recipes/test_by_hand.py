@@ -40,7 +40,7 @@ def now(chamber, variable=TEMPERATURE):
 
 
 async def over_time(chamber, *seconds):
-    """The set point at these seconds from now."""
+    """The set point this many seconds from now."""
     found, gone = [], 0
     for second in seconds:
         await chamber.clock.advance(second - gone)

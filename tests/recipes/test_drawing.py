@@ -30,7 +30,7 @@ STARTS = st.sampled_from(
 
 
 def on_the_line(line, elapsed):
-    """Where somebody sees the line who looks at it at that moment; None where there is none."""
+    """The value of a line at a time; None if it has none."""
     number = bisect_right([at for at, _ in line], elapsed)
     if not number:
         return None
@@ -42,7 +42,7 @@ def on_the_line(line, elapsed):
 
 @given(st.one_of(SIMPLE, FLEXFORMAT, PHASED), STARTS, st.lists(st.floats(0, 1), min_size=1, max_size=10))
 def test_the_lines_agree_with_the_set_points(recipe, start, parts):
-    """Across the nights in which clocks are changed, too. A wave is drawn with straight lines."""
+    """Also over DST changes. A sine wave is drawn with straight lines."""
     plan, _ = interpret(recipe)
     drawn = plan_of("r", recipe, start, BERLIN)
     assert not drawn["truncated"]
@@ -121,7 +121,7 @@ def test_a_step_has_two_points_at_one_time_and_a_release_is_null():
     ("month", "day", "hours"), [(3, 28, [10, 14, 33]), (10, 24, [10, 14.5, 15, 15.5, 35])]
 )
 def test_a_time_of_day_is_skipped_or_repeated_at_dst_changes(month, day, hours):
-    """In Berlin, from 2 to 3 and from 3 to 2 o'clock at night; from noon, 02:30 is 14.5 h away."""
+    """In Berlin, at 2 and 3 o'clock at night; 02:30 is 14.5 h after noon."""
     daily = {LIGHT: [{"at": "02:30", "value": 100}, {"at": "22:00", "value": 0}]}
     recipe = {"format": "phased", "phases": [{"duration": 1.5, "time_units": "days", "daily": daily}]}
     start = datetime(2026, month, day, 12, tzinfo=BERLIN).timestamp()
@@ -141,7 +141,7 @@ def test_series_with_too_many_points_are_truncated():
 
 @pytest.mark.parametrize(("more", "is_cut"), [(0, False), (1, True)])
 def test_only_ten_thousand_set_points_are_listed(more, is_cut):
-    """Across the tracks of a phase, and across phases."""
+    """For several tracks of a phase, and several phases."""
     half = [{"at": second, "value": 20} for second in range(MAX_WRITTEN // 2)]
     courses = [{AIR: half[:-1], LIGHT: half[:1]}, {LIGHT: half}, {AIR: half[:1]} if more else {}]
     phases = [{"duration": 1, "time_units": "days", "course": course} for course in courses]

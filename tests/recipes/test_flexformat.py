@@ -33,7 +33,7 @@ DAY = phase(2, **{LIGHT: [(0, 18, 8000), (18, 24, 0)]})
 
 
 def unrolled(recipe):
-    """The begin and end of every span of every cycle of every phase, in s, and the end of the recipe."""
+    """The begin and end of each span in each cycle, in s, and the end of the recipe."""
     begin = Fraction(0)
     edges = []
     for each in recipe["phases"]:

@@ -54,7 +54,7 @@ def between(shape, first, second, part):
 
 
 def of_course(each, track, since):
-    """Write down every point of every cycle that begins in the phase, and see between which two it is."""
+    """List all points of all cycles, and interpolate."""
     unit = SECONDS[each["time_units"]]
     duration, cycle = each["duration"] * unit, each.get("cycle", each["duration"]) * unit
     written, begin = [], Fraction(0)
@@ -67,7 +67,7 @@ def of_course(each, track, since):
 
 
 def of_day(track, time_of_day):
-    """Write down the points of yesterday, today and tomorrow."""
+    """List the points of yesterday, today and tomorrow, and interpolate."""
     written = []
     for day in (-1, 0, 1):
         for point in sorted(track, key=lambda point: point["at"]):
@@ -88,7 +88,7 @@ def among(written, time):
 
 
 def slow_and_obvious(recipe, elapsed, local):
-    """Go through the phases from the first on, and keep what each leaves; `local` is the time of day."""
+    """Follow the phases from the first on; `local` is the time of day."""
     held, begin = {}, 0
     if elapsed < 0:
         return {}
@@ -221,7 +221,7 @@ def test_phases_before_the_first_set_point_get_warnings():
 
 @given(PHASED, st.integers(0, DAY_S - 1), st.data())
 def test_set_points_agree_with_the_reference(recipe, midnight, data):
-    """With a clock that is set by an hour, forward or back, somewhere on the way."""
+    """Also with a clock change of an hour."""
     plan, _ = interpret(recipe)
     end = plan.duration
     shift, changed = data.draw(st.sampled_from([-3600, 0, 3600])), data.draw(st.floats(0, end))

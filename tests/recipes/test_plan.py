@@ -59,7 +59,7 @@ PHASES = st.lists(
 
 
 class Looked(dict):
-    """Tracks that count how often somebody looks at them."""
+    """Tracks that count look-ups."""
 
     times = 0
 
@@ -73,7 +73,7 @@ class Looked(dict):
 
 
 def walked_back(plan, variable, elapsed, time_of_day):
-    """The value as a person would find it, one phase after the other."""
+    """The value by a search through the phases in sequence."""
     position = min(elapsed, plan.duration)
     number = max(n for n, phase in enumerate(plan.phases) if n == 0 or phase.begin <= position)
     for phase in reversed(plan.phases[: number + 1]):

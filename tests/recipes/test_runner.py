@@ -237,7 +237,7 @@ async def test_a_start_completes_after_its_caller_is_cancelled(on):
 
 
 async def test_a_start_cancelled_twice_is_not_interrupted(on):
-    """Another start, say, of which the first would know nothing."""
+    """Such as another start."""
     on.journal.hold = asyncio.Event()
     call = asyncio.create_task(on.start(), name="start")
     await on.clock.until(lambda: on.journal.hold._waiters)
@@ -254,7 +254,7 @@ async def test_a_start_cancelled_twice_is_not_interrupted(on):
 
 @pytest.fixture
 def asked_in_vain(on, monkeypatch):
-    """The database takes the question and never answers; set once it was asked."""
+    """A database that never answers; set once it is asked."""
     asked = asyncio.Event()
 
     async def never(recipe_id):
@@ -433,7 +433,7 @@ async def test_an_error_in_a_tick_is_logged_once_and_the_run_continues(on, caplo
 
 
 def on_broken_plan(chamber):
-    """Make the plan of the running recipe raise, and return it with its sound method."""
+    """Make the plan of the running recipe raise; returns it with its original method."""
     plan = chamber.runner._active.plan
     sound = plan.set_points
 

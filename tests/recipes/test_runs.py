@@ -293,7 +293,7 @@ async def test_after_outage_chooses_the_position_after_an_outage(chamber):
 
 @pytest.mark.parametrize("step", [-2, 5 * MINUTE, -5 * MINUTE, 1_000 - BEGAN], ids=str)
 async def test_on_the_same_boot_the_wall_clock_is_ignored(chamber, step):
-    """A kill -9, while somebody sets the clock: the kernel still knows how long it took."""
+    """After a kill -9 and a clock step, the monotonic clock still has the length of the outage."""
     chamber.is_new_boot = False
     async with chamber.on():
         await chamber.start("weeks")
@@ -731,7 +731,7 @@ async def test_a_releasing_phase_releases_earlier_set_points(chamber):
 
 
 async def test_set_points_published_during_a_change_are_released_with_the_run(chamber):
-    """The pause comes just before the next phase, and is on the disk just after."""
+    """A pause just before the next phase, which is saved just after."""
     chamber.recipes["two"] = {
         "format": "phased",
         "phases": [

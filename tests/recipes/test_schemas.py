@@ -28,7 +28,7 @@ SOME = st.one_of(SIMPLE, FLEXFORMAT, PHASED)
 
 
 def fits(recipe):
-    """Whether the schema of its format lets it pass; where it has none that is known, any of them."""
+    """Whether it fits the schema of its format, or any schema if its format is unknown."""
     name = recipe.get("format") if isinstance(recipe, dict) else None
     names = [name] if isinstance(name, str) and name in VALIDATORS else VALIDATORS
     return any(VALIDATORS[each].is_valid(recipe) for each in names)

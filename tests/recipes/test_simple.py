@@ -33,7 +33,7 @@ def plan(operations):
 
 
 def slow_and_obvious(operations, elapsed):
-    """Of all operations that are due, in the order of the document, keep the one with the latest offset."""
+    """Of all due operations, in the order of the document, the one with the latest offset."""
     latest = {}
     for offset, variable, value in operations:
         if offset <= elapsed and (variable not in latest or offset >= latest[variable][0]):

@@ -83,7 +83,7 @@ class Lives:
         self._time.close()
 
     async def live(self, until=None):
-        """One life, killed soon after its time has come to `until`; whether it came to the recipe's end.
+        """One process, killed soon after its time reaches `until`; returns whether the recipe ended.
 
         However late that is seen, it gets no further than `LEASH_S` beyond, nor to the end.
         """
@@ -100,7 +100,7 @@ class Lives:
         return int(await ended) == 0
 
     def set_points(self):
-        """Of each topic its times and values, each only where it differs from the last."""
+        """The times and values of each topic, without repetitions."""
         found = {}
         for line in (self._folder / "log").read_text().splitlines():
             topic, when, value = json.loads(line)

@@ -29,9 +29,9 @@ class Shape(StrEnum):
         """The value at a fraction (0..1) of the way."""
         if self is Shape.HOLD:
             return begin
-        gone = fraction if self is Shape.RAMP else (1.0 - math.cos(math.pi * fraction)) / 2.0
+        progress = fraction if self is Shape.RAMP else (1.0 - math.cos(math.pi * fraction)) / 2.0
         # a sum of two products: exact at both ends, and never outside
-        return min(max(begin, end), max(min(begin, end), begin * (1.0 - gone) + end * gone))
+        return min(max(begin, end), max(min(begin, end), begin * (1.0 - progress) + end * progress))
 
 
 Written = tuple[float | None, Shape, float | None]
@@ -75,10 +75,10 @@ class Track:
         if point.value is None or self._holds(point, passed, goes_on=goes_on):
             return point.value
         following = self.points[passed % len(self.points)]
-        gone = (time - point.at) % self.cycle
+        since_point = (time - point.at) % self.cycle
         way = (following.at - point.at) % self.cycle or self.cycle
         end_value = point.value if following.value is None else following.value
-        return point.shape.between(point.value, end_value, min(1.0, gone / way))
+        return point.shape.between(point.value, end_value, min(1.0, since_point / way))
 
     def written(self, since: float, end: float, time_of_day: float) -> Written | None:
         """The set point in force, as written; None before the first. Arguments as for `value`."""
@@ -212,8 +212,8 @@ class Plan:
         for phase, position in self._candidates(variable, min(elapsed, self.duration)):
             track = phase.tracks.get(variable)
             if track is not None:
-                gone = elapsed - position
-                at = earlier(position) if earlier is not None and gone > 0 else time_of_day - gone
+                ago = elapsed - position
+                at = earlier(position) if earlier is not None and ago > 0 else time_of_day - ago
                 place = position - phase.begin, phase.duration, at
                 if track.is_whole or track.written(*place) is not None:
                     return track, place

@@ -115,9 +115,9 @@ class Position:
     def poll(self) -> None:
         """Compare with the wall clock. Call about once per second."""
         now, shown = self._clock.monotonic(), self._clock.time()
-        gone = now - self._polled
-        step = self._step(shown - self._wall - gone, gone) if shown >= PLAUSIBLE else 0.0
-        self._wall, self._polled = self._wall + gone + step, now
+        passed = now - self._polled
+        step = self._step(shown - self._wall - passed, passed) if shown >= PLAUSIBLE else 0.0
+        self._wall, self._polled = self._wall + passed + step, now
         if not self.run.confirmed and shown >= PLAUSIBLE and self._clock.is_synchronised():
             self.run.confirmed = self.must_save = True
             self._correct()
@@ -180,11 +180,11 @@ class Position:
         before = [each for each in self.run.history if each[0] < here[0]]
         self.run.history = [*before, here][-MAX_HISTORY:]
 
-    def _step(self, difference: float, gone: float) -> float:
-        """How far to follow a clock that differs from the expected time, `gone` seconds after a poll."""
+    def _step(self, difference: float, passed: float) -> float:
+        """How far to follow a clock that differs from the expected time, `passed` seconds after a poll."""
         if difference < 0 and not self._clock.is_synchronised():
             return 0.0
-        return difference if difference < -MAX_DRIFT_S else max(difference, -gone / 2.0)
+        return difference if difference < -MAX_DRIFT_S else max(difference, -passed / 2.0)
 
 
 def time_of_day(wall: float, zone: tzinfo | None) -> float:
