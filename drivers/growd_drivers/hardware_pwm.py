@@ -229,12 +229,12 @@ def _explained(chip: int, channel: int = 0) -> Iterator[None]:
     except OSError as error:
         name = f"pwmchip{chip}"
         sentences = {
-            errno.ENOENT: f"there is no {name}: have dtoverlay=pwm-2chan in config.txt, or another chip of "
-            "those in /sys/class/pwm",
+            errno.ENOENT: f"there is no {name}: set dtoverlay=pwm-2chan in config.txt, or pwm_chip to "
+            "another chip in /sys/class/pwm",
             errno.EACCES: f"{name} may not be written: add growd's user to the group gpio, "
-            "which udev gives it to on Raspberry Pi OS",
+            "which owns it on Raspberry Pi OS",
             errno.ENODEV: f"{name} has no channel {channel}",
-            errno.EBUSY: f"channel {channel} of {name} is in use in the kernel: is it that of the fan?",
+            errno.EBUSY: f"channel {channel} of {name} is in use by the kernel, perhaps for the fan",
             errno.EINVAL: f"channel {channel} of {name} does not take this frequency",
         }
         raise OSError(sentences.get(error.errno or 0, f"{name}: {error.strerror or error}")) from error

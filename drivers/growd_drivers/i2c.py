@@ -153,7 +153,7 @@ class I2CBus:
         return [address for address in range(FIRST_ADDRESS, LAST_ADDRESS + 1) if self._acknowledges(address)]
 
     def close(self) -> None:
-        """Close the bus for good: later transfers raise `TransferError`. Closing twice does nothing."""
+        """Close the bus: later transfers raise `TransferError`. Closing twice does nothing."""
         self._is_closed = True
         self._drop()
 

@@ -1,4 +1,4 @@
-"""What simulated sensors have in common, whatever they are connected to: for wiring and faults."""
+"""The common part of simulated sensors on I2C and serial lines: for wiring and faults."""
 
 from __future__ import annotations
 

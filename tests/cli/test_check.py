@@ -106,7 +106,7 @@ async def test_a_missing_pwm_chip_is_reported():
     light = Light(channel=WHITE.channel, hardware_pwm=True)
     found = await findings(Config(sensor=(), light=light), machine(wiring=NO_I2C))
     assert not found["light"].answers
-    assert "there is no pwmchip0: have dtoverlay=pwm-2chan in config.txt" in found["light"].sentence
+    assert "there is no pwmchip0: set dtoverlay=pwm-2chan in config.txt" in found["light"].sentence
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_light_that_jumps_while_the_range_is_searched_is_still_a_reading():
     assert bench.driver.read().illuminance_lux == pytest.approx(60_000.0, rel=0.01)
 
 
-def test_an_absent_chip_is_missing_until_it_is_back():
+def test_an_absent_chip_is_missing_until_it_is_connected_again():
     bench = Bench()
     bench.adapter.detach(0x23)
     with pytest.raises(DeviceMissingError, match="BH1750"):

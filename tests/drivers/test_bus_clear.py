@@ -35,14 +35,14 @@ class Pinctrl:
         (" 3: a3    pn | lo // GPIO3 = SCL1\n", ("3", "a3", "pn")),  # a Pi 5 with pull-ups of its own
     ],
 )
-def test_nine_pulses_and_the_pin_is_given_back_as_it_was(state, given_back):
+def test_nine_pulses_are_sent_and_the_pin_is_returned_to_the_controller(state, given_back):
     pinctrl = Pinctrl(state)
     clear_bus(1, pinctrl=pinctrl)
     low, high = ("3", "op", "dl"), ("3", "ip", "pu")
     assert pinctrl.sets == [low, high] * 9 + [given_back]
 
 
-def test_bus_0_has_its_clock_on_another_pin():
+def test_bus_0_has_another_clock_pin():
     pinctrl = Pinctrl(" 1: a0    pu | hi // GPIO1 = SCL0\n")
     clear_bus(0, pinctrl=pinctrl)
     assert {pin for pin, *_ in pinctrl.sets} == {"1"}

@@ -69,7 +69,7 @@ def test_an_inverted_lamp_is_dark_from_the_first_moment_that_a_program_can_chang
     assert bench.changes == [(PIN, 1.0), (PIN, 0.25), (PIN, 1.0)]  # and no flash on the way out
 
 
-def test_a_lamp_that_a_high_pin_lights_is_never_lit_before_it_is_asked_for(bench):
+def test_a_lamp_is_dark_before_its_first_level(bench):
     light = bench.light(frequency_hz=25_000 / 4)
     assert not bench.changes
     light.set("white", 0.5)
@@ -119,7 +119,7 @@ def test_from_any_period_and_duty_to_any_other_each_step_is_one_that_the_kernel_
         assert int(bench.files.read(PERIOD)) == round(1e9 / frequency)
 
 
-def test_after_stop_the_pin_stays_as_it_is_and_its_level_can_be_chosen(bench):
+def test_after_stop_the_pin_keeps_its_level_and_can_be_driven(bench):
     pwm = bench.gpio.PWM(PIN, 200)
     pwm.ChangeDutyCycle(50)
     assert not bench.files.history  # not started
@@ -133,7 +133,7 @@ def test_after_stop_the_pin_stays_as_it_is_and_its_level_can_be_chosen(bench):
         assert bench.files.high(PIN) == level
 
 
-def test_a_channel_that_still_runs_is_taken_over_without_its_pin_going_low(bench):
+def test_a_running_channel_is_taken_over_without_a_low_pin(bench):
     bench.light(inverted=True).set("white", 0.5)
     del bench.changes[:]
     bench.gpio = bench.open()  # the next program
@@ -197,26 +197,26 @@ def test_udev_is_not_waited_for_longer_than_a_second():
     [
         (
             {"chips": {2: 4}},
-            r"there is no pwmchip0: have dtoverlay=pwm-2chan in config\.txt, or another chip",
+            r"there is no pwmchip0: set dtoverlay=pwm-2chan in config\.txt, or pwm_chip",
         ),
         ({"may_export": False}, "pwmchip0 may not be written: add growd's user to the group gpio"),
-        ({"in_use": [(0, 0)]}, "channel 0 of pwmchip0 is in use in the kernel: is it that of the fan"),
+        ({"in_use": [(0, 0)]}, "channel 0 of pwmchip0 is in use by the kernel, perhaps for the fan"),
         ({"is_refused": lambda _pin: True}, "pwmchip0: Input/output error"),
     ],
     ids=["no overlay", "no group", "in use", "failed"],
 )
-def test_a_pin_that_can_not_be_had_is_one_sentence_that_says_what_to_do(options, words):
+def test_an_unavailable_pin_is_one_error_with_advice(options, words):
     with pytest.raises(HardwareUnavailableError, match=f"light: GPIO 18 can't be driven: {words}"):
         Bench(**options).light()
 
 
-def test_a_channel_that_the_chip_does_not_have_is_told(bench):
+def test_a_missing_channel_is_reported(bench):
     gpio = HardwarePwmGpio(bench.others, {PIN: (0, 2)}, sleep=bench.clock.sleep, files=bench.files)
     with pytest.raises(OSError, match=r"^pwmchip0 has no channel 2$"):
         gpio.setup(PIN, gpio.OUT, initial=0)
 
 
-def test_a_frequency_that_the_kernel_does_not_take_is_told(bench):
+def test_a_frequency_that_the_kernel_refuses_is_reported(bench):
     with pytest.raises(OSError, match="channel 0 of pwmchip0 does not take this frequency"):
         bench.gpio.PWM(PIN, 0.01).start(50)
 
@@ -240,7 +240,7 @@ def test_two_pins_of_one_channel_are_refused(bench):
 @pytest.mark.parametrize(
     ("count", "channels"), [(2, {12: 0, 13: 1, 18: 0, 19: 1}), (4, {12: 0, 13: 1, 18: 2, 19: 3})]
 )
-def test_which_pins_a_chip_drives_is_told_by_its_channels(count, channels):
+def test_the_number_of_channels_gives_the_pins_of_a_chip(count, channels):
     files = SimulatedPwmSysfs({}, chips={1: count})
     assert channels_on(1, files) == {pin: (1, channel) for pin, channel in channels.items()}
 
@@ -248,7 +248,7 @@ def test_which_pins_a_chip_drives_is_told_by_its_channels(count, channels):
 @pytest.mark.parametrize(
     ("chip", "words"), [(0, "hardware PWM: there is no pwmchip0"), (1, "pwmchip1 has 3 channels")]
 )
-def test_a_chip_that_is_not_that_of_the_pins_is_refused(chip, words):
+def test_a_chip_for_other_pins_is_refused(chip, words):
     with pytest.raises(HardwareUnavailableError, match=words):
         channels_on(chip, SimulatedPwmSysfs({}, chips={1: 3}))
 
@@ -321,7 +321,7 @@ def test_the_simulated_kernel_keeps_the_duty_within_the_period_and_the_polarity_
     assert bench.files.high(PIN) == 1.0
 
 
-def test_the_simulated_kernel_passes_on_only_what_differs_from_what_it_remembers(bench):
+def test_the_simulated_kernel_applies_only_changes(bench):
     bench.gpio.setup(PIN, bench.gpio.OUT, initial=1)
     bench.files.write("pwmchip0/unexport", "0")
     bench.files.write("pwmchip0/export", "0")

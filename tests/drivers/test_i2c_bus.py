@@ -81,7 +81,7 @@ def test_write_then_read_is_one_transaction(bench):
 
 
 @pytest.mark.parametrize("zero_length", [True, False])
-def test_scan_finds_what_acknowledges_on_every_kind_of_adapter(zero_length):
+def test_scan_finds_acknowledging_addresses_on_every_kind_of_adapter(zero_length):
     bench = Bench(zero_length=zero_length)
     bench.adapter.attach(0x23, Memory())
     assert bench.bus.scan() == [0x23, 0x50]
@@ -97,7 +97,7 @@ def test_scan_does_not_take_a_stuck_bus_for_an_empty_one(bench):
     assert not isinstance(caught.value, DeviceMissingError)
 
 
-def test_an_absent_device_is_named_with_what_to_check(bench):
+def test_the_error_of_an_absent_device_names_it_with_advice(bench):
     bench.bus.label(0x61, "SCD30")
     with pytest.raises(DeviceMissingError) as caught:
         bench.bus.writeto(0x61, b"\x00")
@@ -166,7 +166,7 @@ def in_another_thread(function, *args):
 
 @pytest.mark.parametrize("number", [errno.ETIMEDOUT, errno.EAGAIN])
 @pytest.mark.parametrize("can_clear", [True, False])
-def test_a_bus_that_hangs_is_cleared_and_opened_again_at_its_next_use(bench, number, can_clear):
+def test_a_hung_bus_is_cleared_and_opened_again_at_the_next_use(bench, number, can_clear):
     bench.can_clear = can_clear
     bench.broken = number
     with pytest.raises(TransferError):
@@ -187,7 +187,7 @@ def test_a_chip_that_does_not_answer_is_no_reason_to_clear_the_bus(bench):
     assert (bench.opens, bench.cleared) == (1, [])
 
 
-def test_a_bus_that_is_gone_when_it_is_opened_again_is_looked_for_at_each_use(bench):
+def test_a_missing_bus_is_tried_again_at_each_use(bench):
     bench.broken = errno.ETIMEDOUT
     with pytest.raises(TransferError):
         bench.bus.writeto(0x50, b"\x10a")
@@ -200,7 +200,7 @@ def test_a_bus_that_is_gone_when_it_is_opened_again_is_looked_for_at_each_use(be
     assert bench.cleared == [1]
 
 
-def test_a_thread_that_lost_the_bus_can_not_use_it_any_more(bench):
+def test_a_thread_that_lost_the_bus_cannot_use_it(bench):
     bench.bus.writeto(0x50, b"\x10a")
     assert bench.bus.try_lock()  # and hangs in a transfer
     in_another_thread(bench.bus.take_over)
@@ -212,7 +212,7 @@ def test_a_thread_that_lost_the_bus_can_not_use_it_any_more(bench):
     assert bench.memory.cells[0x10:0x11] == b"a"
 
 
-def test_the_thread_that_took_the_bus_over_finds_it_cleared_and_free(bench):
+def test_after_a_takeover_the_bus_is_cleared_and_unlocked(bench):
     bench.bus.writeto(0x50, b"\x10a")
     assert bench.bus.try_lock()
 
@@ -262,7 +262,7 @@ def test_a_transfer_that_ends_after_the_bus_was_taken_over_leaves_it_alone(bench
     assert bench.bus.recoveries == 0
 
 
-def test_what_a_transfer_reads_after_the_bus_was_taken_over_is_dropped(bench):
+def test_data_read_after_a_takeover_is_dropped(bench):
     bench.bus.writeto(0x50, b"\x10a")
     buffer = bytearray(b"-")
 

@@ -96,7 +96,7 @@ def test_a_warm_sensor_is_read(warm):
     assert warm.read() == pytest.approx(1500, abs=6)
 
 
-def test_nothing_is_a_reading_before_it_is_warm(bench):
+def test_there_is_no_reading_during_the_warm_up(bench):
     for _ in range(int(WARM_UP_S / 10)):
         with pytest.raises(NotReadyError, match="MH-Z19 on /dev/serial0 is warming up"):
             bench.read()
@@ -104,7 +104,7 @@ def test_nothing_is_a_reading_before_it_is_warm(bench):
     assert bench.read() == pytest.approx(800, abs=6)
 
 
-def test_a_sensor_that_was_warm_before_is_waited_for_as_well_since_its_frames_do_not_tell(bench):
+def test_a_sensor_that_was_already_warm_is_also_waited_for(bench):
     bench.clock.advance(3600)
     with pytest.raises(NotReadyError):
         bench.read()
@@ -117,7 +117,7 @@ def test_a_clock_that_begins_at_zero_is_one_like_any_other(bench):
     assert bench.read() == pytest.approx(800, abs=6)
 
 
-def test_a_warm_up_that_takes_longer_is_seen_by_its_constant(bench):
+def test_a_longer_warm_up_is_detected_by_its_constant(bench):
     for second in range(0, 400, 20):
         with pytest.raises(NotReadyError):
             bench.read(reading(388 if second < 20 else 555))
@@ -156,7 +156,7 @@ def test_automatic_baseline_is_switched_off_and_the_range_set(bench):
     assert bench.commands(0x99) == [bytes.fromhex("ff 01 99 00 00 00 27 10 2f")]
 
 
-def test_settings_are_sent_again_when_it_may_have_lost_them(warm):
+def test_settings_are_sent_again_after_a_possible_power_cut(warm):
     warm.chip.memory.self_calibration = True
     with pytest.raises(NotReadyError):
         warm.read(reading(555))
@@ -193,7 +193,7 @@ def test_settings_are_sent_again_when_it_may_have_lost_them(warm):
         "after the answer to a setting",
     ],
 )
-def test_a_frame_is_found_wherever_it_begins(warm, pieces):
+def test_a_frame_is_found_at_any_position(warm, pieces):
     assert warm.read(*pieces) == 800
     assert warm.read(reading(900)) == 900  # and nothing of it is left for the next reading
 
@@ -203,7 +203,7 @@ def test_a_frame_is_found_wherever_it_begins(warm, pieces):
     [[reading(800)[:5]], [reading(800)[:-1] + b"\x00"], [bytes(b ^ 0x5A for b in reading(800))]],
     ids=["short", "bad checksum", "garbled"],
 )
-def test_what_is_no_frame_is_an_error_and_the_next_one_is_read(warm, pieces):
+def test_an_invalid_frame_is_an_error_and_the_next_one_is_read(warm, pieces):
     Impatient.on(warm.line)
     with pytest.raises(TransferError, match="MH-Z19 on /dev/serial0 sent no whole frame, but") as caught:
         warm.read(*pieces)
@@ -309,7 +309,7 @@ def test_calibration_waits_for_a_warm_sensor(bench):
 
 
 @pytest.mark.parametrize("ppm", [999, 10_001])
-def test_a_span_that_is_none_is_refused(warm, ppm):
+def test_an_invalid_span_is_refused(warm, ppm):
     with pytest.raises(SettingError, match=rf"span_ppm must be 1000\.\.10000, not {ppm}"):
         warm.driver.calibrate_span(ppm)
 
@@ -335,12 +335,12 @@ def test_the_automatic_baseline_can_be_switched_at_any_time(warm):
     assert not warm.chip.memory.self_calibration
 
 
-def test_a_range_that_it_does_not_have_is_refused(bench):
+def test_an_invalid_range_is_refused(bench):
     with pytest.raises(SettingError, match="range_ppm must be one of 2000, 5000, 10000, not 3000"):
         Mhz19(bench.line, monotonic=float, range_ppm=3000)
 
 
-def test_an_mhz16_is_called_by_its_name():
+def test_errors_of_an_mhz16_have_its_name():
     bench = Bench(device="MH-Z16")
     with pytest.raises(NotReadyError, match="MH-Z16 on /dev/serial0"):
         bench.read()
@@ -370,7 +370,7 @@ def test_the_line_is_the_hardwares_and_closes_with_it():
         (errno.EAGAIN, "another program uses the port"),
     ],
 )
-def test_a_port_that_may_not_be_used_says_what_to_do(number, words):
+def test_the_error_of_an_inaccessible_port_has_advice(number, words):
     def refuse(*_):
         raise OSError(number, "refused")
 
@@ -389,13 +389,13 @@ def test_a_port_that_fails_otherwise_says_how():
         line.send(b"")
 
 
-def test_a_port_that_is_not_there_is_missing(tmp_path):
+def test_a_port_that_does_not_exist_is_a_missing_device(tmp_path):
     line = SerialLine(open_port, str(tmp_path / "ttyUSB*"), baud=BAUD, timeout_s=ANSWER_S)
     with pytest.raises(DeviceMissingError, match="is not there"):
         line.send(b"")
 
 
-def test_a_port_that_is_taken_is_passed_over_for_the_next(bench, tmp_path):
+def test_a_port_in_use_is_skipped(bench, tmp_path):
     other = SimulatedMhz19(lambda: 1.0, bench.clock.monotonic)
     bench.ports.attach("/dev/serial1", other)
     taken, free = (bench.ports.open(port, BAUD, PATIENT_S) for port in (PORT, "/dev/serial1"))

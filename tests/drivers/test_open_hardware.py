@@ -39,7 +39,7 @@ def test_without_the_gpio_package_it_says_what_to_install(monkeypatch):
     assert caught.value.device == "gpio"
 
 
-def test_off_a_pi_it_passes_on_why(rpi_package):
+def test_off_a_pi_the_error_has_the_reason(rpi_package):
     rpi_package("raise RuntimeError('This module can only be run on a Raspberry Pi!')")
     with pytest.raises(HardwareUnavailableError, match=r"can only be run on a Raspberry Pi.*simulated"):
         open_hardware(**REAL_TIME)

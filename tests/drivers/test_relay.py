@@ -55,7 +55,9 @@ def test_an_unchanged_state_is_not_written_again(gpio):
 
 @pytest.mark.parametrize("on", [True, False])
 @pytest.mark.parametrize(("refusals", "after"), [(1, (0, False)), (2, (1, None))], ids=["safe", "unknown"])
-def test_where_a_write_fails_it_is_made_safe_if_that_can_be_and_switched_again(gpio, on, refusals, after):
+def test_after_a_failed_write_the_relay_is_made_safe_if_possible_and_can_be_switched_again(
+    gpio, on, refusals, after
+):
     relay = Relay(gpio, PIN)
     relay.set(True)
     gpio.refusals = refusals
@@ -66,7 +68,7 @@ def test_where_a_write_fails_it_is_made_safe_if_that_can_be_and_switched_again(g
     assert (gpio.high(PIN), relay.is_on) == (on, on)
 
 
-def test_a_close_that_failed_is_told_and_can_be_tried_again(gpio):
+def test_a_failed_close_is_reported_and_can_be_repeated(gpio):
     relay = Relay(gpio, PIN)
     relay.set(True)
     gpio.refusals = 1

@@ -92,7 +92,7 @@ def test_an_mhz16_behind_a_bridge_is_read_as_on_any_line(warm):
     assert {command[2] for command in warm.sensor.received} == {0x86, 0x79, 0x99}  # never 0x9C
 
 
-def test_it_tells_a_bridge_from_other_chips_resets_it_and_sets_it_up(bench):
+def test_it_identifies_the_bridge_resets_it_and_sets_it_up(bench):
     bench.port()
     writes = [data for data in bench.bridge.written if len(data) > 1]
     assert writes == [
@@ -108,7 +108,7 @@ def test_it_tells_a_bridge_from_other_chips_resets_it_and_sets_it_up(bench):
 
 
 @pytest.mark.parametrize("acknowledges_reset", [False, True])
-def test_a_reset_that_is_not_acknowledged_is_no_failure(acknowledges_reset):
+def test_an_unacknowledged_reset_is_not_a_failure(acknowledges_reset):
     bench = Bench(acknowledges_reset=acknowledges_reset)
     bench.warm()
     assert bench.read() == pytest.approx(800, abs=6)
@@ -127,7 +127,7 @@ def test_a_speed_that_the_crystal_can_not_make_is_refused(bench):
     assert not bench.bridge.written
 
 
-def test_at_another_speed_nobody_answers(bench):
+def test_at_another_speed_there_is_no_answer(bench):
     port = bench.port(baud=4800)
     port.write(READ_COMMAND)
     assert port.read(9) == b""
@@ -143,7 +143,7 @@ def test_a_missing_bridge_is_one_clear_sentence_that_names_it(warm):
         warm.read()
 
 
-def test_a_bridge_that_missed_one_transfer_does_not_have_its_sensor_warm_up_again(warm):
+def test_one_missed_transfer_of_a_bridge_does_not_restart_the_warm_up(warm):
     warm.faults.inject(Fault("absent", PLACE))
     with pytest.raises(DeviceMissingError):
         warm.read()
@@ -151,7 +151,7 @@ def test_a_bridge_that_missed_one_transfer_does_not_have_its_sensor_warm_up_agai
     assert warm.read() == pytest.approx(800, abs=6)
 
 
-def test_a_bridge_that_is_back_is_set_up_again(bench):
+def test_a_bridge_is_set_up_again_after_it_was_missing(bench):
     bench.line.send(READ_COMMAND)
     bench.faults.inject(Fault("absent", PLACE, duration=5))
     with pytest.raises(DeviceMissingError):
@@ -173,7 +173,7 @@ def test_a_power_cut_between_two_readings_is_noticed_and_its_sensor_warms_up(war
     assert warm.read() == pytest.approx(800, abs=6)
 
 
-def test_another_failure_on_the_bus_is_told_as_that(warm):
+def test_another_failure_on_the_bus_is_reported_as_such(warm):
     warm.faults.inject(Fault("bus_error", PLACE))
     with pytest.raises(TransferError, match=f"^{NAME} broke off the transfer") as caught:
         warm.read()
@@ -182,7 +182,7 @@ def test_another_failure_on_the_bus_is_told_as_that(warm):
     assert warm.read() == pytest.approx(800, abs=6)
 
 
-def test_another_chip_at_the_address_is_told_apart_and_left_alone(bench):
+def test_another_chip_at_the_address_is_detected_and_not_changed(bench):
     other = SimulatedBh1750(lambda: 1.0, bench.clock.monotonic)
     other.on_write = lambda _data: None
     bench.adapter.detach(0x4D)
@@ -221,7 +221,7 @@ def test_a_clock_that_stands_still_does_not_make_a_read_endless(bench):
 
 
 @pytest.mark.parametrize("kind", ["split", "shifted", "doubled", "frozen"])
-def test_what_is_harmless_on_any_line_is_so_behind_a_bridge(warm, kind):
+def test_harmless_faults_of_a_line_are_harmless_behind_a_bridge(warm, kind):
     warm.faults.inject(Fault(kind, "mhz16"))
     assert warm.read() == pytest.approx(800, abs=6)
     assert warm.read() == pytest.approx(800, abs=6)
@@ -236,13 +236,13 @@ def test_what_is_harmless_on_any_line_is_so_behind_a_bridge(warm, kind):
         ("warm_up", NotReadyError),
     ],
 )
-def test_what_fails_on_any_line_is_an_error_behind_a_bridge(warm, kind, error):
+def test_faults_of_a_line_are_errors_behind_a_bridge(warm, kind, error):
     warm.faults.inject(Fault(kind, "mhz16"))
     with pytest.raises(error, match="MH-Z16 on i2c-1:0x4d"):
         warm.read()
 
 
-def test_more_than_its_memory_holds_is_sent_part_by_part(bench):
+def test_data_larger_than_the_memory_is_sent_in_parts(bench):
     port = bench.port()
     assert port.write(READ_COMMAND * 15) == 135
     assert len(bench.sensor.received) == 15
@@ -250,14 +250,14 @@ def test_more_than_its_memory_holds_is_sent_part_by_part(bench):
     assert max(len(data) - 1 for data in bursts) == FIFO_LENGTH
 
 
-def test_no_more_is_read_than_was_asked_for_and_the_rest_stays(bench):
+def test_unread_bytes_stay_in_the_memory(bench):
     port = bench.port()
     port.write(READ_COMMAND * 2)
     assert port.read(5) == reading(388)[:5]
     assert port.read(13) == reading(388)[5:] + reading(388)
 
 
-def test_what_was_not_read_can_be_forgotten(bench):
+def test_unread_bytes_can_be_discarded(bench):
     port = bench.port()
     port.write(READ_COMMAND)
     port.read(1)
@@ -276,14 +276,14 @@ def test_a_bridge_that_does_not_send_is_an_error_and_is_not_waited_for_longer(be
     assert bench.clock.now - before == pytest.approx(ANSWER_S, abs=0.01)
 
 
-def test_a_read_of_its_line_status_finds_no_overrun_in_daily_work(warm):
+def test_normal_use_has_no_overrun(warm):
     for _ in range(5):
         warm.read()
     warm.bridge.on_write(bytes([LSR << 3]))
     assert warm.bridge.on_read(1) == b"\x60"
 
 
-def test_a_place_that_is_no_bridge_is_opened_as_ever(bench):
+def test_other_places_are_opened_as_serial_ports(bench):
     line = SerialLine(
         with_bridges(bench.open_other, lambda _number: bench.bus, sleep=bench.clock.sleep, monotonic=float),
         "/dev/serial0",
@@ -295,5 +295,5 @@ def test_a_place_that_is_no_bridge_is_opened_as_ever(bench):
     assert bench.opened == ["/dev/serial0"]
 
 
-def test_a_place_is_named_as_it_is_read():
+def test_a_place_can_be_parsed_again():
     assert place_of(1, 0x4D) == PLACE

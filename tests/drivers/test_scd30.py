@@ -148,7 +148,7 @@ def test_the_driver_below_is_loaded_once_however_often_the_chip_is_missing(bench
     assert bench.read_next()
 
 
-def test_an_absent_chip_is_missing_until_it_is_there():
+def test_an_absent_chip_is_missing_until_it_is_connected():
     bench = Bench()
     bench.machine.faults.inject(Fault("absent", "scd30"))
     for _ in range(2):
@@ -163,7 +163,7 @@ def test_an_absent_chip_is_missing_until_it_is_there():
 
 @pytest.mark.parametrize(("kind", "number"), [("bus_error", errno.EIO), ("timeout", errno.ETIMEDOUT)])
 @pytest.mark.parametrize("at_start", [True, False])
-def test_a_transient_failure_keeps_its_number_and_passes(kind, number, at_start):
+def test_a_transient_failure_has_its_errno_and_ends(kind, number, at_start):
     bench = Bench()
     if not at_start:
         with pytest.raises(NotReadyError):
@@ -190,7 +190,7 @@ def test_a_chip_that_lost_its_power_gets_its_ambient_pressure_again():
     assert bench.machine.sensor("scd30").ambient_pressure_hpa == 950
 
 
-def test_a_power_cut_that_nobody_saw_costs_the_measurement_without_ambient_pressure():
+def test_a_measurement_without_ambient_pressure_is_dropped():
     bench = Bench(ambient_pressure_hpa=950)
     with pytest.raises(NotReadyError):
         bench.driver.read()
@@ -225,7 +225,7 @@ def test_full_scale_is_saturation_and_never_a_reading(bench):
     assert (caught.value.value, caught.value.maximum) == (40_000, 40_000)
 
 
-def test_forced_recalibration_makes_it_read_the_air_for_what_it_was_told(bench):
+def test_forced_recalibration_sets_the_reading(bench):
     bench.read_next()
     bench.driver.recalibrate(800)
     assert bench.read_next().carbon_dioxide_ppm == pytest.approx(800, abs=21)
@@ -289,7 +289,7 @@ def test_it_works_on_an_adapter_that_refuses_empty_messages():
         ((math.inf, 20.0, 50.0), math.inf),
     ],
 )
-def test_what_the_chip_cannot_measure_is_refused(bench, values, value):
+def test_impossible_values_are_refused(bench, values, value):
     bench.machine.sensor("scd30")._measured = lambda: struct.pack(">fff", *values)
     with pytest.raises(OutOfRangeError, match="is impossible") as caught:
         bench.read_next()

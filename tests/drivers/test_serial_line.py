@@ -60,7 +60,7 @@ def in_another_thread(function):
         return pool.submit(function).result()
 
 
-def test_a_thread_that_lost_the_line_can_not_use_it_any_more(bench):
+def test_a_thread_that_lost_the_line_cannot_use_it(bench):
     bench.line.send(b"a")
     in_another_thread(bench.line.take_over)
     for use in (lambda: bench.line.send(b"b"), lambda: bench.line.read(1)):
@@ -72,7 +72,7 @@ def test_a_thread_that_lost_the_line_can_not_use_it_any_more(bench):
     assert [(port.written, port.is_open) for port in bench.ports] == [(b"a", False)]
 
 
-def test_the_thread_that_took_the_line_over_opens_its_port_anew(bench):
+def test_after_a_takeover_the_port_is_opened_again(bench):
     bench.line.send(b"a")
 
     def use() -> bytes:

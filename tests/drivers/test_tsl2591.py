@@ -99,7 +99,7 @@ def test_steady_light_takes_one_measurement_a_reading(lux, seconds):
         assert bench.seconds(lux) == pytest.approx(seconds)
 
 
-def test_light_near_the_end_of_a_range_does_not_make_it_hunt():
+def test_light_near_the_end_of_a_range_does_not_switch_ranges_repeatedly():
     bench = Bench()
     bench.read(3_000.0)  # above what the medium gain has room for
     settings_used = []
@@ -156,7 +156,7 @@ def test_another_chip_at_its_address_is_named_and_not_written_to():
     assert all(len(data) == 1 for data in bench.chip.written)  # it was only asked
 
 
-def test_an_absent_chip_is_missing_until_it_is_back():
+def test_an_absent_chip_is_missing_until_it_is_connected_again():
     bench = Bench()
     bench.adapter.detach(0x29)
     with pytest.raises(DeviceMissingError, match="TSL2591"):

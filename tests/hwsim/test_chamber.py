@@ -46,7 +46,7 @@ class Bench:
         return self.chamber.air()
 
 
-def test_lamps_light_the_growing_area_with_what_they_draw():
+def test_the_light_of_the_lamps_follows_from_their_power():
     bench = Bench()
     assert bench.chamber.illuminance_lux() == bench.chamber.ppfd_umol_m2_s() == 0
     bench.chamber.set_lamp("white", 1.0)
@@ -90,7 +90,7 @@ def test_daylight_follows_the_hours():
     assert by_hour[6:13] == sorted(by_hour[6:13])
 
 
-def test_plants_take_carbon_dioxide_up_in_light_and_give_it_back_in_the_dark():
+def test_plants_take_up_carbon_dioxide_in_light_and_release_it_in_the_dark():
     bench = Bench()
     bench.chamber.set_lamp("white", 1.0)
     series = [bench.after(600).carbon_dioxide_ppm for _ in range(4)]
@@ -117,14 +117,14 @@ def test_more_light_means_less_carbon_dioxide_down_to_the_compensation_point():
     assert air.carbon_dioxide_ppm == pytest.approx(point, abs=2)
 
 
-def test_a_sealed_chamber_in_the_dark_fills_with_what_plants_respire():
+def test_respiration_fills_a_sealed_dark_chamber_with_carbon_dioxide():
     sealed = Bench(ChamberParameters(daylight_lux=0.0, leak_per_h=0.0, dark_respiration_umol_m2_s=1.0))
     before = sealed.chamber.air().carbon_dioxide_ppm
     # 0.168 m2 x 1 umol/m2/s at 25 degC, a little less in the cooler room, in the 4.1 mol of 100 l
     assert sealed.after(3600).carbon_dioxide_ppm - before == pytest.approx(3600 * 0.168 / 4.1, rel=0.25)
 
 
-def test_the_valve_raises_carbon_dioxide_and_the_fan_brings_it_down_to_the_rooms():
+def test_the_valve_raises_carbon_dioxide_and_the_fan_lowers_it_to_that_of_the_room():
     bench = Bench()
     bench.chamber.set_valve(True)
     enriched = bench.after(300).carbon_dioxide_ppm
@@ -169,7 +169,7 @@ def test_any_step_however_long_stays_physical(moves):
         assert 0 < air.humidity_percent <= 100
 
 
-def test_how_often_it_is_read_changes_little():
+def test_the_frequency_of_readings_has_little_effect():
     seldom, often = Bench(), Bench()
     for bench in (seldom, often):
         bench.chamber.set_lamp("white", 0.8)
@@ -181,7 +181,7 @@ def test_how_often_it_is_read_changes_little():
     assert once.humidity_percent == pytest.approx(many.humidity_percent, abs=0.1)
 
 
-def test_same_seed_same_chamber_whatever_time_it_starts_at():
+def test_the_same_seed_gives_the_same_chamber_at_any_start_time():
     def series(seed: int, now: float) -> list[float]:
         clock = SleepingTime(now)
         chamber = SimulatedChamber(clock.monotonic, NIGHT, seed=seed)
@@ -278,7 +278,7 @@ def test_steps_of_a_second_and_of_a_chamber_step_agree(state, acting):
 
 @settings(max_examples=100, deadline=None)
 @given(states, inputs, st.floats(0, 1e7))
-def test_any_step_stays_within_what_drives_it(state, acting, seconds):
+def test_any_step_stays_within_its_inputs(state, acting, seconds):
     after = step(NIGHT, state, acting, seconds)
     assert 0 <= after.carbon_dioxide_ppm <= 1e6
     hottest = ROOM.temperature_degc + acting.lamp_power_w / NIGHT.heat_loss_w_k
@@ -289,7 +289,7 @@ def test_any_step_stays_within_what_drives_it(state, acting, seconds):
 
 @settings(max_examples=50, deadline=None)
 @given(states, inputs)
-def test_barren_air_moves_exactly_however_it_is_cut(state, acting):
+def test_air_without_plants_moves_exactly_with_any_steps(state, acting):
     once = step(BARREN, state, acting, 600.0)
     cut = state
     for seconds in (1.0, 99.0, 300.0, 200.0):
@@ -298,7 +298,7 @@ def test_barren_air_moves_exactly_however_it_is_cut(state, acting):
     assert once.temperature_degc == pytest.approx(cut.temperature_degc, rel=1e-9)
 
 
-def test_what_plants_and_exchange_move_adds_up_to_what_changed():
+def test_uptake_and_exchange_add_up_to_the_change():
     """The balance in mol, summed from the sources' own formulas over seconds."""
     acting = AirInputs(ROOM, ppfd_umol_m2_s=300.0, lamp_power_w=30.0)
     state, moved_ppm = AirState(1500.0, 22.0, 8.7), 0.0
@@ -348,7 +348,7 @@ def test_an_open_door_lets_the_rooms_air_in():
 
 
 @pytest.mark.parametrize("pace_s", [1.0, 7.0, 3600.0])
-def test_the_door_opens_at_its_hours_whatever_the_pace_of_reading(pace_s):
+def test_the_door_opens_at_its_hours_at_any_pace_of_reading(pace_s):
     parameters = ChamberParameters(daylight_lux=0.0, door_hours=(9.0, 23.995), door_open_s=60.0)
     bench = Bench(parameters, time_of_day_s=8.9 * 3600)
     bench.chamber.set_valve(True)

@@ -115,7 +115,7 @@ def at(device: str) -> list[WiredChip]:
 
 
 @pytest.mark.parametrize(("kind", "device"), places(*ERRORS))
-def test_a_transfer_that_fails_fails_there_alone_and_until_it_is_cleared(bench, kind, device):
+def test_a_fault_affects_only_its_device_until_it_is_cleared(bench, kind, device):
     bench.faults.inject(Fault(kind, device))
     for chip in CHIPS:
         if chip in at(device):
@@ -177,14 +177,14 @@ def test_pulses_end_the_stuck_fault_of_their_bus_that_is_in_force(bench):
     assert bench.faults.active() == others
 
 
-def test_a_stuck_bus_comes_free_when_its_time_is_over(bench):
+def test_a_stuck_bus_is_free_at_the_end_of_the_fault(bench):
     bench.faults.inject(Fault("stuck", "i2c-1", duration=60))
     bench.clock.advance(60)
     assert bench.read(CHIPS[0])
     assert bench.machine.adapters[1].pulses == 0
 
 
-def test_a_bus_that_is_not_there_cannot_be_cleared(bench):
+def test_a_missing_bus_cannot_be_cleared(bench):
     with pytest.raises(OSError, match="there is no I2C bus 7"):
         bench.machine.clear_bus(7)
 
@@ -219,7 +219,7 @@ def test_all_calls_on_a_bus_that_hangs_hang(bench):
     assert all(bench.read(chip) for chip in CHIPS)
 
 
-def test_closing_the_hardware_ends_what_hangs(bench):
+def test_closing_the_hardware_ends_hanging_calls(bench):
     bench.faults.inject(Fault("hang", "scd30"))
     bench.faults.inject(Fault("hang", "gpio-23"))
     valve = Relay(bench.machine.gpio, 24)
@@ -307,7 +307,7 @@ def test_a_saturated_chip_gives_its_full_scale(bench, kind, device):
                 bench.read(chip)
 
 
-def test_the_rest_of_an_scd30s_measurement_stays_as_it_is(bench):
+def test_other_values_of_an_scd30_do_not_change(bench):
     bench.machine.sensor("scd30").follow_at_once()
     bench.faults.inject(Fault("saturated", "scd30"))
     with suppress(OutOfRangeError):

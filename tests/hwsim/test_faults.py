@@ -41,7 +41,7 @@ def test_a_fault_lasts_from_at_for_its_duration():
     assert bench.light.read()
 
 
-def test_it_strikes_its_device_alone():
+def test_a_fault_affects_only_its_device():
     bench = Bench(Fault("absent", "scd30"))
     assert bench.light.read()
     with pytest.raises(DeviceMissingError):
@@ -92,7 +92,7 @@ def test_a_flipped_bit_never_becomes_a_frozen_value():
         bench.next_air()
 
 
-def test_probability_is_thrown_by_dice_that_can_be_thrown_again():
+def test_probability_is_reproducible_with_a_seed():
     def outcomes(seed: int) -> list[bool]:
         bench = Bench(Fault("bus_error", "bh1750", probability=0.1, seed=seed))
         seen = []
@@ -132,7 +132,7 @@ def test_active_faults_are_those_that_are_not_over():
     assert bench.faults.clear() == 0
 
 
-def test_an_injected_fault_counts_its_time_from_then():
+def test_the_time_of_a_fault_counts_from_its_injection():
     bench = Bench()
     bench.clock.advance(1000)
     bench.faults.inject(Fault("absent", "bh1750", at=10))

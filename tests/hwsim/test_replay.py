@@ -75,7 +75,7 @@ def test_each_value_holds_from_its_time_to_the_next_and_zero_is_a_value(bench):
     assert bench.chamber.illuminance_lux() == 8000
 
 
-def test_lamps_and_valve_do_not_change_what_was_recorded(bench):
+def test_lamps_and_valve_do_not_change_recorded_values(bench):
     bench.chamber.set_lamp("white", 1.0)
     bench.chamber.set_valve(True)
     bench.at(250)
@@ -83,7 +83,7 @@ def test_lamps_and_valve_do_not_change_what_was_recorded(bench):
     assert bench.chamber.air().carbon_dioxide_ppm == 500
 
 
-def test_what_was_not_recorded_comes_from_the_model(tmp_path):
+def test_variables_that_are_not_recorded_come_from_the_model(tmp_path):
     bench = Bench(write(tmp_path, "timestamp,variable,value\n0,air_carbon_dioxide,500\n"))
     before = bench.chamber.air()
     bench.chamber.set_lamp("white", 1.0)
@@ -113,7 +113,7 @@ def test_after_the_gap_limit_there_is_nothing_to_measure_until_the_next_reading(
     assert bench.chamber.air().carbon_dioxide_ppm == 600
 
 
-def test_it_ends_or_begins_again_as_asked(tmp_path):
+def test_it_ends_or_repeats(tmp_path):
     path = write(tmp_path, EXPORT)
     ends, loops = Bench(path, gap_s=900), Bench(path, gap_s=900, loop=True)
     for bench in (ends, loops):
@@ -126,7 +126,7 @@ def test_it_ends_or_begins_again_as_asked(tmp_path):
     assert loops.chamber.air().carbon_dioxide_ppm == 0
 
 
-def test_in_a_gap_chips_do_not_answer_and_after_it_they_do(tmp_path):
+def test_chips_do_not_answer_in_a_gap(tmp_path):
     rows = [f"{time},{name},{value}" for time in (0, 5000) for name, value in GAPPED]
     bench = Bench(write(tmp_path, "\n".join(["timestamp,variable,value", *rows])))
     machine = bench.machine()
@@ -186,7 +186,7 @@ def test_a_wrong_file_is_refused_with_file_line_and_reason(tmp_path, text, line,
     assert isinstance(caught.value, SimulationError)
 
 
-def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path):
+def test_a_missing_or_binary_file_is_refused(tmp_path):
     with pytest.raises(ReplayFileError, match=r"none\.csv: can't be read: No such file"):
         load_recording(tmp_path / "none.csv")
     (tmp_path / "binary.csv").write_bytes(b"timestamp,variable,value\n\xff\xfe,a,b\n")
@@ -214,7 +214,7 @@ def museum_rows() -> dict[str, list[tuple[float, float]]]:
     return series
 
 
-def test_every_reading_of_the_real_recording_is_met_and_so_is_every_gap():
+def test_every_reading_and_gap_of_the_real_recording_is_replayed():
     series = museum_rows()
     recording = museum()
     for variable, rows in series.items():

@@ -28,7 +28,7 @@ def bench():
     return Bench()
 
 
-def test_it_answers_zero_until_told_to_measure(bench):
+def test_it_answers_zero_before_the_first_measurement(bench):
     bench.clock.advance(10)
     assert bench.count() == 0
 

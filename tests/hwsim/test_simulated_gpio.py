@@ -28,7 +28,7 @@ def bench():
     return bench
 
 
-def test_changes_are_kept_with_their_time_and_told(bench):
+def test_changes_are_in_the_history_and_reported(bench):
     pwm = bench.gpio.PWM(18, 100)
     bench.clock.advance(1)
     pwm.start(25)
@@ -97,7 +97,7 @@ def test_pins_are_numbered_before_they_are_used():
         gpio.setup(18, gpio.OUT, initial=0)
 
 
-def test_a_pin_that_refuses_stays_as_it_is_and_the_others_work(bench):
+def test_a_refused_pin_keeps_its_level_and_others_work(bench):
     bench.gpio.setup(17, bench.gpio.OUT, initial=0)
     pwm = bench.gpio.PWM(18, 100)
     pwm.start(50)

@@ -88,7 +88,7 @@ def test_carbon_dioxide_falls_in_light():
     bench.close()
 
 
-def test_a_lamp_whose_pwm_was_only_stopped_goes_dark_in_its_time():
+def test_a_lamp_whose_pwm_is_stopped_goes_dark():
     bench = Bench()
     bench.lamps.set("white", 1.0)
     bench.lamps._pwms["white"].stop()
@@ -131,7 +131,7 @@ def test_other_wiring_moves_the_parts():
     machine.close()
 
 
-def test_several_chips_of_a_kind_measure_the_same_with_noise_of_their_own():
+def test_several_chips_of_a_kind_have_different_noise():
     clock = SleepingTime()
     places = [(bus, address) for bus in (1, 3) for address in (0x23, 0x5C)]
     light_sensors = [WiredChip("bh1750", bus, address) for bus, address in places]
@@ -181,7 +181,7 @@ def two_chambers():
     machine.close()
 
 
-def test_the_lamps_of_two_chambers_light_their_own(two_chambers: SimulatedHardware):
+def test_the_lamps_of_two_chambers_light_only_their_own_chamber(two_chambers: SimulatedHardware):
     machine = two_chambers
     sensors = [Bh1750(machine.i2c(1), sleep=machine.sleep, address=address) for address in (0x23, 0x5C)]
     lamps = [
@@ -197,7 +197,7 @@ def test_the_lamps_of_two_chambers_light_their_own(two_chambers: SimulatedHardwa
         lamp.close()
 
 
-def test_the_valves_and_the_sensors_of_two_chambers_have_air_of_their_own(two_chambers: SimulatedHardware):
+def test_valves_and_sensors_of_two_chambers_share_no_air(two_chambers: SimulatedHardware):
     machine, (first, second) = two_chambers, two_chambers.chambers
     assert machine.chamber is first
     lines = [machine.serial(place, baud=BAUD, timeout_s=ANSWER_S) for place in ("/dev/ttyUSB0", "i2c-3:0x4d")]

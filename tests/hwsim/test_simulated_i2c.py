@@ -56,19 +56,19 @@ def test_it_is_smbus2_itself(bus):
     assert smbus2.smbus2.os is os
 
 
-def test_opening_asks_for_what_the_adapter_can(bus):
+def test_opening_asks_for_the_functions_of_the_adapter(bus):
     assert bus.funcs & smbus2.I2cFunc.I2C
     assert not bus.funcs & smbus2.I2cFunc.SMBUS_QUICK
 
 
-def test_bytes_go_there_and_back(bus, echo):
+def test_bytes_are_written_and_read(bus, echo):
     answer = i2c_msg.read(0x42, 3)
     bus.i2c_rdwr(i2c_msg.write(0x42, [1, 0, 255]), answer)
     assert bytes(answer) == b"\x01\x00\xff"
     assert list(echo.written) == [b"\x01\x00\xff"]
 
 
-def test_a_read_beyond_what_the_chip_sends_is_ones(bus):
+def test_a_longer_read_is_filled_with_ones(bus):
     answer = i2c_msg.read(0x42, 4)
     bus.i2c_rdwr(i2c_msg.write(0x42, b"ab"), answer)
     assert bytes(answer) == b"ab\xff\xff"
@@ -80,7 +80,7 @@ def test_an_empty_write_only_asks_for_an_acknowledge(bus, echo):
     assert echo.last == b""
 
 
-def test_no_acknowledge_is_what_the_pi_reports(bus):
+def test_a_missing_acknowledge_has_the_errno_of_the_pi(bus):
     with pytest.raises(OSError, match="Remote I/O error") as caught:
         bus.i2c_rdwr(i2c_msg.write(0x43, b"a"))
     assert caught.value.errno == errno.EREMOTEIO == 121
@@ -105,7 +105,7 @@ def test_requests_that_the_adapter_lacks_are_refused(bus):
     assert caught.value.errno == errno.ENOTTY
 
 
-def test_a_bus_that_is_not_there_has_no_device_node(adapter):
+def test_a_missing_bus_has_no_device_node(adapter):
     with pytest.raises(FileNotFoundError) as caught:
         smbus_over(I2CKernel({1: adapter}))(2)
     assert caught.value.filename == "/dev/i2c-2"

@@ -93,7 +93,7 @@ def test_the_manuals_example_is_answered_as_the_manual_says():
     assert reading(544) == bytes.fromhex("ff 86 02 20 00 00 00 00 58")
 
 
-def test_it_gives_constants_until_it_is_warm():
+def test_it_answers_constants_during_the_warm_up():
     bench = Chip()
     assert bench.read() == 388
     bench.clock.advance(10)
@@ -137,7 +137,7 @@ def test_calibration_and_baseline_are_remembered_without_power():
         ([READ_COMMAND[:-1] + b"\x00" + READ_COMMAND], 1),
     ],
 )
-def test_commands_are_found_in_what_comes(parts, understood):
+def test_commands_are_found_in_received_bytes(parts, understood):
     bench = Chip()
     commands = [command for part in parts for command in bench.chip.receive(part)]
     assert commands == list(bench.chip.received) == [READ_COMMAND] * understood
@@ -171,7 +171,7 @@ def test_plain_pyserial_reads_it_and_another_speed_is_noise_to_it():
 
 
 @pytest.mark.parametrize("kind", HARMLESS)
-def test_a_frame_that_is_whole_somewhere_is_read(named, device, kind):
+def test_a_whole_frame_is_read_at_any_position(named, device, kind):
     named.faults.inject(Fault(kind, device))
     for _ in range(3):
         assert named.read() == pytest.approx(named.true_ppm(), abs=6)
@@ -191,7 +191,7 @@ def test_a_frame_that_is_not_whole_never_becomes_a_number(named, device, kind):
 
 
 @pytest.mark.parametrize("kind", WAITED_FOR)
-def test_what_may_have_been_without_power_is_waited_for(named, device, kind):
+def test_a_sensor_that_may_have_lost_power_warms_up_again(named, device, kind):
     bench = named
     error, timeout_s = WAITED_FOR[kind]
     bench.machine.chamber.set_lamp("white", 1.0)
@@ -217,7 +217,7 @@ def test_drift_grows_with_the_time_since_the_fault_began(named, device):
 
 
 @pytest.mark.parametrize("device", ["mhz19", "mhz16", "/dev/ttyUSB0"])
-def test_it_comes_back_under_another_name(device):
+def test_a_sensor_is_found_under_its_new_name(device):
     bench = Bench("/dev/ttyUSB0", "/dev/ttyUSB*", kind="mhz16" if device == "mhz16" else "mhz19")
     bench.faults.inject(Fault("unplugged", device, duration=30))
     bench.faults.inject(Fault("renamed", device, at=30))
@@ -230,7 +230,7 @@ def test_it_comes_back_under_another_name(device):
     bench.close()
 
 
-def test_a_path_that_is_no_pattern_does_not_find_another_name():
+def test_a_path_without_a_pattern_does_not_find_another_name():
     bench = Bench("/dev/ttyUSB0")
     bench.faults.inject(Fault("renamed", "mhz19"))
     for _ in range(2):

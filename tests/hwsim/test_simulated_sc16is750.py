@@ -58,14 +58,14 @@ def bench():
     return bench
 
 
-def test_a_command_goes_through_and_its_answer_comes_back(bench):
+def test_a_command_is_forwarded_and_answered(bench):
     bench.write(THR, *COMMAND)
     assert list(bench.sensor.received) == [COMMAND]
     assert bench.answer() == ANSWER
     assert bench.read(RXLVL) == b"\x00"
 
 
-def test_after_a_reset_all_is_as_the_datasheet_says_and_the_scratch_register_as_it_was(bench):
+def test_a_reset_sets_the_registers_of_the_datasheet_and_keeps_the_scratch_register(bench):
     bench.write(SPR, 0x5A)
     with pytest.raises(NoAcknowledgeError):
         bench.write(IOCONTROL, 0x08)
@@ -108,14 +108,14 @@ def test_another_speed_or_format_is_noise(divisor, line):
     assert not bench.sensor.received
 
 
-def test_a_speed_that_is_off_by_little_is_understood():
+def test_a_small_speed_error_is_accepted():
     bench = Bench(crystal_hz=12_000_000)
     bench.set_up(78)
     bench.write(THR, *COMMAND)
     assert bench.answer() == ANSWER
 
 
-def test_what_there_is_no_room_for_is_lost(bench):
+def test_bytes_without_room_are_lost(bench):
     bench.chip.is_running = False
     bench.write(THR, *COMMAND * 8)
     assert (bench.read(TXLVL), bench.read(LSR)) == (b"\x00", b"\x00")
@@ -126,7 +126,7 @@ def test_what_there_is_no_room_for_is_lost(bench):
     assert len(bench.sensor.received) == FIFO_LENGTH // len(COMMAND)
 
 
-def test_received_bytes_beyond_its_memory_are_lost_and_told_once():
+def test_received_bytes_beyond_the_memory_are_lost_and_flagged_once():
     bench = Bench(wire=lambda _query, _forward: [bytes(100)])
     bench.set_up()
     bench.write(THR, *COMMAND)
@@ -173,7 +173,7 @@ def test_an_answer_that_comes_at_another_speed_is_noise(bench):
     assert bench.answer() == b""
 
 
-def test_what_passes_names_the_port_and_the_chip():
+def test_queries_name_the_port_and_the_chip():
     queries = []
 
     def wire(query, forward):
@@ -195,7 +195,7 @@ def test_a_gap_in_a_recording_is_silence(bench, monkeypatch):
     assert (bench.read(RXLVL), bench.read(RXLVL)) == (b"\x00", b"\x00")
 
 
-def test_what_is_read_only_stays(bench):
+def test_read_only_registers_do_not_change(bench):
     for register in (LSR, TXLVL, RXLVL):
         before = bench.read(register)
         bench.write(register, 0x11)

@@ -89,7 +89,7 @@ def test_a_step_of_the_air_shows_with_the_response_times_of_the_data_sheet(bench
     assert seen[120] == pytest.approx([2000, 35.0, 90.0], abs=15)
 
 
-def test_a_sensor_that_is_told_to_respond_at_once_does():
+def test_a_sensor_without_a_lag_follows_at_once():
     bench = Bench(response_s=INSTANT)
     bench.chip.receive(START)
     bench.clock.advance(2)
@@ -115,7 +115,7 @@ def test_a_longer_interval_is_waited_for(bench):
     assert bench.ready()
 
 
-def test_stopped_it_measures_no_more(bench):
+def test_it_does_not_measure_after_a_stop(bench):
     bench.chip.receive(STOP)
     bench.clock.advance(60)
     assert not bench.ready()
@@ -146,13 +146,13 @@ def test_the_same_seed_gives_the_same_values():
     assert values(3) != values(4)
 
 
-def test_an_answer_is_not_there_at_once(bench):
+def test_an_answer_takes_3_ms(bench):
     bench.chip.receive(DATA_READY)
     with pytest.raises(NoAcknowledgeError):
         bench.chip.on_read(3)
 
 
-def test_it_wants_a_stop_between_command_and_answer(bench):
+def test_it_requires_a_stop_between_command_and_answer(bench):
     adapter = I2CAdapter(1)
     adapter.attach(0x61, bench.chip)
     with (
@@ -175,7 +175,7 @@ def test_it_wants_a_stop_between_command_and_answer(bench):
         command(b"\x12\x34", 0),  # no such command
     ],
 )
-def test_what_it_does_not_understand_it_does_not_acknowledge(bench, data):
+def test_invalid_data_is_not_acknowledged(bench, data):
     before = bench.chip.memory.interval_s
     with pytest.raises(NoAcknowledgeError):
         bench.chip.receive(data)

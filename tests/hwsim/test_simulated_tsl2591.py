@@ -42,7 +42,7 @@ def bench():
     return Bench()
 
 
-def test_it_says_who_it_is(bench):
+def test_it_has_its_device_id(bench):
     assert bench.read(ID) == b"\x50"
 
 
@@ -53,7 +53,7 @@ def test_it_measures_only_with_power_and_converter_on(bench):
         assert (bench.counts(), bench.read(STATUS)) == ((0, 0), b"\x00")
 
 
-def test_a_cycle_takes_its_time_and_is_valid_then(bench):
+def test_a_cycle_is_valid_after_its_time(bench):
     bench.write(CONTROL, 0x02)  # 300 ms
     bench.write(ENABLE, MEASURE)
     bench.clock.advance(0.29)
@@ -63,7 +63,7 @@ def test_a_cycle_takes_its_time_and_is_valid_then(bench):
     assert bench.read(STATUS) == b"\x01"
 
 
-def test_it_goes_on_measuring_until_it_is_switched_off(bench):
+def test_it_measures_until_it_is_switched_off(bench):
     before = bench.measure(0x00)[0]
     bench.lux = 4000.0
     bench.clock.advance(0.1)
@@ -114,7 +114,7 @@ def test_registers_are_written_and_read_one_after_another(bench):
     assert bench.read(PERSIST, 7) == bytes([5, 0, 0, 0, 0, 0, 0x50])
 
 
-def test_what_is_read_only_stays(bench):
+def test_read_only_registers_do_not_change(bench):
     bench.write(ID, 0x00, 0xFF, 0xFF)
     assert bench.read(ID, 3) == b"\x50\x00\x00"
 
@@ -136,7 +136,7 @@ def test_clearing_an_interrupt_changes_no_register(bench):
 
 
 @pytest.mark.parametrize("data", [b"\x00\x03", b"\x14", b"\x80\x03", b"\xc0"])
-def test_without_command_bit_and_transaction_it_does_not_acknowledge(bench, data):
+def test_a_command_without_its_bits_is_not_acknowledged(bench, data):
     with pytest.raises(NoAcknowledgeError):
         bench.chip.receive(data)
     assert not bench.chip.is_measuring

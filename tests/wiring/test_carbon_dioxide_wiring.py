@@ -27,7 +27,7 @@ async def control_of(config):
     return bus, parts
 
 
-async def test_its_numbers_are_those_of_the_configuration():
+async def test_its_parameters_are_those_of_the_configuration():
     settings = CarbonDioxide(
         method="on_off", kp_per_ppm=0.01, ti_s=500.0, td_s=5.0, set_point_weight=0.5, band_ppm=11.0,
         fan_band_ppm=44.0, minimum_on_s=3.0, minimum_off_s=4.0, fan_minimum_on_s=20.0, fan_minimum_off_s=30.0,
@@ -65,7 +65,7 @@ async def test_gains_that_were_never_tuned_are_a_warning_on_real_hardware():
         Config(relay=(VALVE, FAN), sensor=(Sensor(name="lux", kind="bh1750"),)),
     ],
 )
-async def test_without_a_sensor_or_a_valve_for_it_switches_follow_their_own_set_points_alone(config):
+async def test_without_a_sensor_or_a_valve_switches_follow_their_own_set_points(config):
     bus, parts = await control_of(config)
     assert CO2 not in parts
     assert f"{CO2}/autotune" not in bus.services.names()
@@ -110,7 +110,7 @@ def test_a_dose_of_autotune_that_an_interlock_would_end_is_refused(tmp_path, tex
     load(file)
 
 
-def test_a_dose_of_autotune_as_long_as_the_interlocks_let_it_is_not(tmp_path):
+def test_an_autotune_dose_at_the_limit_of_the_interlocks_is_accepted(tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text(WITH_A_VALVE + "[carbon_dioxide]\nautotune_open_s = 180\n")
     load(file)

@@ -40,7 +40,7 @@ class Bench:
         self.control = self.chambers.by_environment[config.environment.id]
 
 
-async def test_what_a_slow_sensor_says_is_not_stale_before_it_speaks_again():
+async def test_a_reading_of_a_slow_sensor_is_not_stale_before_the_next_one():
     bench = Bench(SLOW)
     samples = bench.bus.node("sensor").publisher("environment_1/raw/air_carbon_dioxide")
     measured = bench.bus.topics.get("environment_1/measured/air_carbon_dioxide")
@@ -96,7 +96,7 @@ class TestWhatAnOutputNeeds:
             rig.machine.faults.clear()
             await rig.clock.until(lambda: is_on(rig), within=60 + KNOWN_S)
 
-    async def test_what_happens_to_it_is_told_once_as_events(self):
+    async def test_failures_and_recoveries_are_events(self):
         async with rigged(Config(sensor=(AIR,), relay=(VALVE,))) as rig:
             node = rig.bus.node("client")
             command(rig, "desired/air_carbon_dioxide_valve_on", 1)
@@ -147,7 +147,7 @@ class TestWhatAnOutputNeeds:
             ((AIR,), replace(VALVE, variable="air_flush_on")),
         ],
     )
-    async def test_what_needs_nothing_is_on_without_the_air(self, sensors, relay):
+    async def test_an_output_without_needs_is_on_while_the_air_is_unknown(self, sensors, relay):
         async with rigged(Config(sensor=sensors, relay=(relay,))) as rig:
             rig.bus.node("client")
             rig.machine.faults.inject(Fault("absent", "i2c-1"))
@@ -167,7 +167,7 @@ class TestWhatAnOutputNeeds:
             assert rig.last("light_channels").value["x"] == pytest.approx(level)
 
 
-async def test_the_node_of_a_sensor_tells_what_had_to_be_done_to_its_bus():
+async def test_the_node_of_a_sensor_has_the_recoveries_of_its_bus():
     async with rigged(Config(sensor=(AIR, SPARE))) as rig:
         await rig.clock.advance(KNOWN_S)
         rig.machine.faults.inject(Fault("stuck", "i2c-1"))
@@ -189,7 +189,7 @@ async def test_the_node_of_a_sensor_tells_what_had_to_be_done_to_its_bus():
 class TestSeveralSensorsOfOneVariable:
     CONFIG = Config(sensor=(AIR, SPARE, replace(AIR, name="third", bus=3)))
 
-    async def test_the_first_good_one_counts_and_each_has_a_topic_of_its_own(self):
+    async def test_the_first_good_sensor_counts_and_each_has_its_own_topic(self):
         async with rigged(self.CONFIG) as rig:
             await rig.clock.advance(KNOWN_S)
             assert rig.last("raw/air_carbon_dioxide").value == rig.last("raw/air_carbon_dioxide/air").value
@@ -236,12 +236,12 @@ class TestSeveralSensorsOfOneVariable:
         ),
     ],
 )
-def test_what_no_sensor_measures_can_not_be_used(config: Config, words: str):
+def test_variables_that_no_sensor_measures_are_refused(config: Config, words: str):
     with pytest.raises(ConfigError, match=re.escape(words)):
         refuse(device_inconsistencies(config))
 
 
-async def test_outputs_that_hang_are_told_together_and_hold_up_the_end_together(monkeypatch):
+async def test_hanging_outputs_share_one_time_limit_at_the_end(monkeypatch):
     monkeypatch.setattr("growd.wiring.chamber.DEVICE_CLOSE_S", 0.05)
     monkeypatch.setattr("growd.wiring.chamber.DEVICE_TIMEOUT_S", 0.05)
     relays = tuple(replace(VALVE, name=f"valve_{pin}", pin=pin, needs="") for pin in (20, 21, 22))

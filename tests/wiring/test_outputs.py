@@ -29,7 +29,7 @@ def machine():
     machine.close()
 
 
-def test_the_lamp_is_what_the_configuration_says(machine):
+def test_the_lamp_has_its_configuration(machine):
     lamp = light_device(machine, LAMP)
     lamp.use().set("white", 0.5)
     event = machine.gpio.history[-1]
@@ -39,7 +39,7 @@ def test_the_lamp_is_what_the_configuration_says(machine):
 
 
 @pytest.mark.parametrize(("active", "safe", "levels"), [("high", "off", [0, 1, 0]), ("low", "on", [0, 1, 0])])
-def test_a_relay_is_what_the_configuration_says(machine, active, safe, levels):
+def test_a_relay_has_its_configuration(machine, active, safe, levels):
     settings = RelayOptions(name="fan", pin=24, variable="air_flush_on", active=active, safe=safe)
     relay = relay_device(machine, settings)
     relay.use().set(safe == "off")
@@ -73,7 +73,7 @@ def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
     machine.close()
 
 
-def test_without_the_pwm_chip_the_lamp_says_what_to_do_and_nothing_else_is_refused(machine):
+def test_a_missing_pwm_chip_is_an_error_of_the_lamp_with_advice(machine):
     check_lamps(machine, Config(light=BY_HARDWARE))
     with pytest.raises(HardwareUnavailableError, match=r"there is no pwmchip2: .*dtoverlay=pwm-2chan"):
         light_device(machine, BY_HARDWARE).use()
@@ -87,7 +87,7 @@ def test_a_pin_of_the_pwm_chip_may_be_refused_as_any():
     machine.close()
 
 
-def test_two_channels_of_the_lamp_on_one_of_the_pwm_are_refused_where_the_machine_has_it_so(monkeypatch):
+def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypatch):
     pins = {"white": 12, "red": 13, "blue": 18}
     light = Light(hardware_pwm=True)
     assert {channel.name: channel.pin for channel in light.channel} == pins

@@ -37,7 +37,7 @@ def reach_of(config: Config):
     return chambers_of(config)[0].reach()
 
 
-def test_what_no_actuator_can_do_is_warned_of_once_for_each_variable():
+def test_set_points_without_an_actuator_are_one_warning_per_variable():
     operations = [
         [0, "light_illuminance", 30_000],
         [10, "light_illuminance", 40_000],
@@ -55,7 +55,7 @@ def test_what_no_actuator_can_do_is_warned_of_once_for_each_variable():
 
 
 @pytest.mark.parametrize("zone", ["Europe/Nowhere", "../../etc/passwd", "/etc/localtime", "Europe"])
-def test_a_time_zone_that_there_is_not_stops_the_start(zone):
+def test_an_unknown_time_zone_is_refused(zone):
     with pytest.raises(ConfigError, match=r"^\[environment\] time_zone: '.*' is not known here; one is"):
         check_config(Config(environment=Environment(time_zone=zone)))
 

@@ -230,7 +230,7 @@ REAL = Simulator(enabled=False)
 FAN = RelayOptions(name="fan", pin=24, variable="air_flush_on")
 
 
-def test_the_outputs_are_written_down_only_when_they_change(data: Path):
+def test_the_outputs_are_saved_only_when_they_change(data: Path):
     file = data / FILE_NAME
     before = file.stat()
     keep_run(data, load(profile_path("food-computer")))
@@ -240,9 +240,7 @@ def test_the_outputs_are_written_down_only_when_they_change(data: Path):
     assert last_run(data).outputs == [SafePin("fan", 24, 0)]
 
 
-def test_a_simulated_run_does_not_forget_real_outputs_but_leaves_pins_that_are_none_any_more(
-    tmp_path: Path, data: Path
-):
+def test_a_simulated_run_keeps_real_outputs_but_not_pins_with_another_function(tmp_path: Path, data: Path):
     keep_run(tmp_path, Config())
     assert not (tmp_path / FILE_NAME).exists()
     keep_run(data, Config())
@@ -265,9 +263,7 @@ def test_a_simulated_run_does_not_forget_real_outputs_but_leaves_pins_that_are_n
         None,
     ],
 )
-def test_a_file_of_outputs_that_can_not_be_read_names_none(
-    damage: bytes | None, pins: LastingPins, data: Path
-):
+def test_an_unreadable_file_of_outputs_has_none(damage: bytes | None, pins: LastingPins, data: Path):
     (data / FILE_NAME).unlink()
     if damage is None:
         (data / FILE_NAME).symlink_to("/dev/zero")
@@ -282,9 +278,7 @@ def test_a_file_of_outputs_that_can_not_be_read_names_none(
     assert last_run(data).outputs == [SafePin("fan", 24, 0)]
 
 
-def test_a_pin_that_the_configuration_no_longer_names_is_made_safe_while_it_is_an_output(
-    tmp_path: Path, data: Path
-):
+def test_a_pin_that_left_the_configuration_is_made_safe_while_it_is_an_output(tmp_path: Path, data: Path):
     pins = LastingPins(tmp_path)
     pins.left({24: 0})
     config = Config(simulator=REAL, sensor=(), relay=())
@@ -300,7 +294,7 @@ def test_a_simulated_start_after_a_real_run_makes_its_outputs_safe(pins: Lasting
     assert pins.levels() == SAFE
 
 
-def test_a_wrong_profile_in_the_environment_keeps_no_output_from_being_made_safe(
+def test_outputs_are_made_safe_with_a_wrong_profile(
     pins: LastingPins, data: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("GROWD_PROFILE", "nonsense")
@@ -310,7 +304,7 @@ def test_a_wrong_profile_in_the_environment_keeps_no_output_from_being_made_safe
     assert "there is no profile 'nonsense'" in said("safe", "--data", str(data))[1]
 
 
-def test_a_pin_that_fails_in_an_unknown_way_holds_up_no_other(
+def test_an_unexpected_failure_of_a_pin_does_not_affect_others(
     pins: LastingPins, data: Path, monkeypatch: pytest.MonkeyPatch
 ):
     drive = safe_outputs._drive
@@ -336,14 +330,14 @@ def test_nothing_is_driven_where_the_hardware_is_simulated(pins: LastingPins, tm
     assert pins.levels() == OPEN
 
 
-def test_without_the_gpio_package_growd_safe_says_so_and_fails(data: Path, monkeypatch):
+def test_growd_safe_fails_without_the_gpio_package(data: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, "RPi", None)
     status, printed = said("safe", "--data", str(data), "--config", FOOD_COMPUTER)
     assert status == 1
     assert "not safe: the package RPi.GPIO is missing" in printed
 
 
-def test_a_start_with_a_wrong_option_tells_the_outputs_of_the_last_run_apart(data: Path, monkeypatch, caplog):
+def test_a_start_with_a_wrong_option_makes_the_outputs_of_the_last_run_safe(data: Path, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "RPi", None)
     _make_safe(None, data)
     assert "could not make an output of the last run safe at the start: " in caplog.text
@@ -455,7 +449,7 @@ class RacingGpio:
             raise RuntimeError("The GPIO channel has not been set up as an OUTPUT")
 
 
-def test_outputs_that_are_claimed_by_several_threads_at_once_can_be_driven_for_good():
+def test_outputs_claimed_by_several_threads_at_once_can_be_driven():
     gpio = RacingGpio(3)
     relays: list[RelayOptions] = []
     threads = [

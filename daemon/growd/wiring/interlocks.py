@@ -33,7 +33,7 @@ def interlocks_of(chamber: Chamber, bus: Bus, memory: Memory, zone: tzinfo | Non
     valves, fans, lamps = OnTimes(), OnTimes(), OnTimes()
     made = [*_of_valve(chamber, valves, fans, readings), *_of_lamp(chamber, lamps, readings, zone)]
     made += [InputUnknown(readings, variable, outputs) for variable, outputs in needed.items()]
-    made += _ceiling(chamber, readings)  # the last, since it starts the fan whatever the others say
+    made += _ceiling(chamber, readings)  # the last, since its command for the fan overrides the others
     interlocks = Interlocks(
         bus,
         chamber.environment,
