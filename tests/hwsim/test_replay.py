@@ -1,7 +1,8 @@
-"""A recording drives the chamber: what was measured once is what simulated sensors meet."""
+"""A recording drives the chamber: simulated sensors measure recorded values."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 from bisect import bisect_right
 from datetime import datetime
@@ -16,7 +17,7 @@ from growd_drivers.errors import DeviceMissingError, NotReadyError
 from growd_drivers.scd30 import Scd30
 from growd_hwsim.chamber import ChamberParameters
 from growd_hwsim.errors import NothingRecordedError, ReplayFileError, SimulationError
-from growd_hwsim.hardware import SimulatedHardware, Wiring
+from growd_hwsim.hardware import SimulatedHardware, WiredChip, Wiring
 from growd_hwsim.replay import Recording, ReplayedChamber, load_recording
 from support.machine import SleepingTime
 
@@ -93,6 +94,20 @@ def test_variables_that_are_not_recorded_come_from_the_model(tmp_path):
     assert after.temperature_degc > before.temperature_degc + 1
     assert bench.chamber.illuminance_lux() == pytest.approx(20_010)
     assert bench.chamber.ppfd_umol_m2_s() == pytest.approx(300)
+
+
+def test_a_sensor_has_no_lag_since_the_recording_includes_one(tmp_path):
+    text = "timestamp,variable,value\n0,air_carbon_dioxide,500\n30,air_carbon_dioxide,1500\n"
+    bench = Bench(write(tmp_path, text))
+    machine = bench.machine(i2c=(WiredChip("scd30", 1, 0x61),))
+    driver = Scd30(machine.i2c(1), sleep=machine.sleep)
+    seen = []
+    for seconds in (0, 27, 32):
+        bench.at(seconds)
+        with contextlib.suppress(NotReadyError):
+            seen.append(driver.read().carbon_dioxide_ppm)
+    machine.close()
+    assert seen == [pytest.approx(500, abs=11), pytest.approx(1500, abs=11)]
 
 
 def test_recorded_ppfd_lights_the_sensor_as_white_light(tmp_path):
