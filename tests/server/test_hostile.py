@@ -39,7 +39,7 @@ SIZED = CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: %d")
 # Over TLS much of what is sent stays with the test's own client, a thousand handshakes take long, and a
 # client that is refused before the handshake gets no answer.
 OVER_TCP = pytest.mark.parametrize("daemon", ["TCP"], indirect=True)
-SOON_S = 0.05
+SOON_S = 0.2
 LATE = (408, "header_timeout", f"the headers did not come within {SOON_S:g} s")
 BOUND = 16 << 20  # bytes that a client can send: the kernel's buffers, and little of ours
 SPIN = 300  # turns of the event loop without a byte moving: it has come to rest
