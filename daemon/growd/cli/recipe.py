@@ -28,8 +28,7 @@ from growd.config import Chamber
 from growd.recipes.drawing import plan_of
 from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import RecipeFinding, errors
-from growd.recipes.interpreter import FORMATS, check, interpret, schema_of
-from growd.recipes.reading import read
+from growd.recipes.interpreter import FORMATS, check, interpret, read, schema_of
 from growd.runtime.text import duration
 
 if TYPE_CHECKING:

@@ -1,7 +1,9 @@
-"""Checks a recipe document of any format, and makes its plan."""
+"""Reads and checks recipe documents of any format, and makes their plans."""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -37,6 +39,8 @@ FORMATS: Final[Mapping[str, RecipeFormat]] = {
     module.FORMAT.name: module.FORMAT for module in (flexformat, phased, simple)
 }
 
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
+
 
 def schema_of(name: str) -> dict[str, Any]:
     """The JSON Schema of a format. Raises KeyError where there is no such format.
@@ -45,6 +49,18 @@ def schema_of(name: str) -> dict[str, Any]:
     also knows the ranges of variables, for example, and whether spans overlap.
     """
     return published(name, FORMATS[name].grammar)
+
+
+def read(text: str) -> tuple[Any, list[RecipeFinding]]:
+    """The document, and an error for each repeated key: JSON readers keep only the last value.
+
+    Raises ValueError for text that is not JSON, RecursionError for too many levels.
+    """
+    document = json.loads(text)
+    return document, [
+        error("", f"line {line}: the key {json.dumps(key)} is repeated in one object")
+        for line, key in _repeated(text)
+    ]
 
 
 def check(recipe: Any, reach: Reach | None = None) -> list[RecipeFinding]:
@@ -78,6 +94,25 @@ def interpret(recipe: Any, reach: Reach | None = None) -> tuple[Plan, list[Recip
     if errors(findings):
         raise InvalidRecipeError(findings)
     return FORMATS[recipe["format"]].plan(recipe), warnings(findings)
+
+
+def _repeated(text: str) -> Iterator[tuple[int, str]]:
+    """The line and key of each repetition; `text` is valid JSON."""
+    open_objects: list[set[str]] = []
+    last = ""
+    for token in _TOKEN.finditer(text):
+        match token[0]:
+            case "{" | "[":
+                open_objects.append(set())
+            case "}" | "]":
+                open_objects.pop()
+            case ":":
+                key = json.loads(last)
+                if key in open_objects[-1]:
+                    yield text.count("\n", 0, token.start()) + 1, key
+                open_objects[-1].add(key)
+            case _:
+                last = token[0]
 
 
 def _check(recipe: Any) -> Iterator[RecipeFinding]:
