@@ -351,6 +351,55 @@ async def test_memory_is_bounded_by_thinning_before_dropping(local, blocks):
         assert outbox.unsaved == 0
 
 
+async def test_a_point_delivered_during_a_flush_is_not_sent_again(local, blocks, monkeypatch):
+    async with opened(local, ManualClock()) as outbox:
+        blocks.error = errno.EIO
+        with pytest.raises(LocalStoreError):
+            await add_durably(outbox, [point(1), point(2)])
+        blocks.error = None
+        (first, _) = await outbox.next_batch(2)
+        usual = outbox._append
+
+        async def append(texts: list[str]) -> int:
+            await outbox.mark_delivered([first])
+            return await usual(texts)
+
+        monkeypatch.setattr(outbox, "_append", append)
+        await outbox.flush()
+        assert (await values(outbox), outbox.undelivered, outbox.sendable) == ([2], 1, 1)
+
+
+async def test_a_point_delivered_during_a_move_is_not_sent_again(local, monkeypatch):
+    async with opened(local, ManualClock()) as outbox:
+        await add_durably(outbox, [point(1), point(2)])
+        (first, _) = await outbox.next_batch(2)
+        usual = local.write
+
+        async def write(function: Any, committed: Any) -> Any:
+            def committed_late(result: Any) -> None:
+                first.is_done = True  # as by `mark_delivered` between the move and this call
+                committed(result)
+
+            monkeypatch.setattr(local, "write", usual)
+            return await usual(function, committed_late)
+
+        monkeypatch.setattr(local, "write", write)
+        await outbox._move_into_file([*outbox._logged.values()])
+        assert (await values(outbox), outbox.undelivered) == ([2], 1)
+
+
+async def test_a_rejection_that_can_not_be_written_is_not_sent_again(local):
+    async with opened(local, ManualClock()) as outbox:
+        await add_durably(outbox, [point(1), point(2)])
+        await set_query_only(local, "ON")
+        await outbox.reject((await outbox.next_batch(1))[0], "forbidden")
+        assert (await values(outbox), outbox.sendable, outbox.undelivered) == ([2], 1, 2)
+        assert "readonly" in (outbox.file_fault or "")
+        await set_query_only(local, "OFF")
+        await outbox.flush()
+        assert (await values(outbox), outbox.undelivered, outbox.rejected_count) == ([2], 1, 1)
+
+
 async def test_delivered_points_make_room_in_memory(local, blocks):
     async with opened(local, ManualClock(), buffer=20) as outbox:
         blocks.error = errno.EIO

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import aclosing
 from itertools import groupby
 from urllib.parse import parse_qs
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from growd.store.errors import PageError
 from growd.store.exporting import pages
 from growd.store.exporting.csv_format import Row
+from growd.store.exporting.csv_list import parse_csv_list
 from growd.store.exporting.pages import NewestRows, RowPosition, ViewPages, ViewRange, slices
 
 
@@ -198,3 +200,18 @@ def test_a_row_deleted_meanwhile_does_not_exceed_the_limit():
         found += way.take(page(rows, way.query(), descending=False))
     assert way.done
     assert len(found) == 200
+
+
+async def test_a_list_reads_no_page_behind_its_limit_of_keys():
+    rows = [row(number, "d") for number in range(5000)]
+    queries: list[str] = []
+
+    async def fetch(query: str, _most: int | None) -> bytes:
+        queries.append(query)
+        return page(rows, query, descending=False)
+
+    table = parse_csv_list("by_variable", "group_level=4&limit=2&cols=%5B%22_id%22%5D")
+    assert table is not None
+    async with aclosing(table.pieces(fetch)) as pieces:
+        assert b"".join([piece async for piece in pieces]) == b"_id\r\nd\r\nd\r\n"
+    assert len(queries) <= 2  # the second is read ahead

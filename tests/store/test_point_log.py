@@ -285,6 +285,17 @@ def test_a_failed_write_that_reached_the_disk_is_not_the_newest_frame():
     assert list(PointLog(blocks).recovered.values()) == [*made, new]
 
 
+def test_a_torn_frame_over_released_points_is_no_damage():
+    blocks = FakeBlocks(16, 512)
+    log = PointLog(blocks)
+    for _ in range(15):
+        log.append(texts(points(1)), 0)
+    blocks.fails_after = 1
+    with pytest.raises(OSError, match="Input/output error"):
+        log.append(texts(points(1, "x" * 1200)), None)
+    assert PointLog(blocks).damage == ""
+
+
 # In a file
 
 
