@@ -312,7 +312,8 @@ async def test_an_account_that_may_not_write_events_loses_and_delays_no_point(ri
     shipper = rig.shipper(prepare=prepare)
     async with in_tasks(shipper):
         await rig.clock.until(lambda: rig.written() == [0, 1])
-        await add_durably(rig.outbox, points(range(2, 4)))  # with the earlier commands
+        await add_durably(rig.outbox, points(range(2, 4)))
+        shipper.ship_now()
         await rig.until_shipped(shipper)
     assert rig.written() == [0, 1, 2, 3]
     aside = await rig.outbox.rejected()
