@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from growd.variables import CARBON_DIOXIDE, FAN, HUMIDITY, ILLUMINANCE, TEMPERATURE, VALVE
 
@@ -157,8 +157,8 @@ class SwitchKind:
     name: str
     """For people."""
 
-    simulated: Literal["valve", "fan"]
-    """What it moves in a simulated chamber."""
+    simulated: str = ""
+    """What it moves in a simulated chamber: "valve" for `SimulatedChamber.set_valve`, "" for nothing."""
 
     needs: str = ""
     """The variable that must be known while it is on, where a sensor measures it and the configuration has no

@@ -6,7 +6,7 @@ import errno
 import functools
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from growd_drivers.hardware import Hardware
 from growd_drivers.hardware_pwm import channels_on
@@ -42,9 +42,9 @@ _CHIPS = (WiredChip("scd30", 1, 0x61), WiredChip("bh1750", 1, 0x23))
 
 @dataclass(frozen=True)
 class WiredRelay:
-    """A relay that moves the chamber's valve or fan, and whether a high pin switches it on."""
+    """A relay and what it moves in the chamber: "valve" for `SimulatedChamber.set_valve`, "" for nothing."""
 
-    moves: Literal["valve", "fan"]
+    moves: str
     active_high: bool = True
 
 
@@ -201,8 +201,8 @@ def _moved(chamber: SimulatedChamber, wiring: Wiring) -> dict[int, Callable[[flo
 
 
 def _switch(chamber: SimulatedChamber, relay: WiredRelay, high: float) -> None:
-    move = chamber.set_valve if relay.moves == "valve" else chamber.set_fan
-    move((high > 0) == relay.active_high)
+    if relay.moves:
+        getattr(chamber, f"set_{relay.moves}")((high > 0) == relay.active_high)
 
 
 def _light(chamber: SimulatedChamber, channel: str, inverted: bool, high: float) -> None:  # noqa: FBT001  of the wiring

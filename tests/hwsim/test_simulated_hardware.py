@@ -79,6 +79,13 @@ def test_the_valve_and_the_fan_move_the_air(active_high):
     machine.close()
 
 
+def test_a_relay_may_move_nothing():
+    machine = simulated(SleepingTime(), wiring=Wiring(relays={23: WiredRelay("")}))
+    Relay(machine.gpio, 23).set(True)
+    assert machine.gpio.high(23) == 1
+    machine.close()
+
+
 def test_carbon_dioxide_falls_in_light():
     bench = Bench()
     before = bench.carbon_dioxide()
