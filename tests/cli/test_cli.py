@@ -81,7 +81,7 @@ def test_an_invalid_recording_is_refused_with_its_line(tmp_path: Path):
     file = tmp_path / "day.csv"
     file.write_text("timestamp,variable,value\n1,air_temperature,20\n2,air_temperature,warm\n")
     sentence = refused(tmp_path / "data", "--set", f"simulator.replay={file}")
-    assert f"{file}: line 3: value 'warm' is no number" in sentence
+    assert f"{file}: line 3: value 'warm' is not a number" in sentence
 
 
 def test_a_port_in_use_is_reported(tmp_path: Path):
