@@ -189,7 +189,7 @@ async def test_a_wrong_device_is_reported():
 def refusing(
     *, smbus: OSError | None = None, serial: OSError | None = None, gpio: SimulatedGpio | None = None
 ) -> Hardware:
-    """A machine whose openers fail as those of the kernel."""
+    """A machine whose devices fail to open with the errors of the kernel."""
 
     def open_smbus(_number):
         raise smbus
@@ -285,7 +285,7 @@ async def test_a_sensor_that_warms_up_answers(sensor: Sensor, wiring: Wiring, na
 
 
 class ForbiddenGpio(SimulatedGpio):
-    """Pins that this user may not reach, as a GPIO package says it."""
+    """Pins without permission, with the error of a GPIO package."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(SleepingTime().monotonic)
@@ -320,7 +320,7 @@ async def test_a_busy_pin_is_reported_and_the_others_are_driven():
 
 @asynccontextmanager
 async def hanging(config: Config, fault: Fault) -> AsyncIterator[list[DeviceAnswer]]:
-    """The findings of a check that has waited for its limit while a call hangs."""
+    """The findings of a check with a hanging call, after its time limit."""
     clock, hardware, found = ManualClock(), machine(fault), []
     check = asyncio.create_task(check_hardware(config, hardware, clock, found.append), name="check")
     await clock.until(lambda: hardware.faults.hanging == 1)
@@ -483,7 +483,7 @@ def test_a_valve_needs_a_carbon_dioxide_sensor(tmp_path: Path):
 
 @pytest.fixture
 def jumping(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the command waits for takes no real time."""
+    """Delays of the command take no real time."""
     monkeypatch.setattr("growd.cli.check.RealClock", JumpingClock)
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def one_sentence(printed: str) -> str:
-    """The refusal; anything else that was printed is a log line, and never a traceback."""
+    """The error message; the other lines are log lines, without a traceback."""
     assert "Traceback" not in printed, printed
     sentences = [line for line in printed.splitlines() if line.startswith("growd: ")]
     assert len(sentences) == 1, printed
@@ -29,7 +29,7 @@ def one_sentence(printed: str) -> str:
 
 
 def refused(data: Path, *arguments: str) -> str:
-    """What `growd run` says that must refuse these arguments. No database is started for it."""
+    """The error of `growd run` for invalid arguments; starts no database."""
     without = ("--port", "0", "--set", f"couchdb.url={NOWHERE}")
     status, printed = said("run", "--data", str(data), *without, *arguments)
     assert status == 1, printed

@@ -175,7 +175,7 @@ async def test_a_password_is_prompted_for_and_not_echoed():
 
 
 def on_a_terminal(arguments: list[str]) -> str:
-    """All that a command shows on a terminal, where somebody types "secret" when asked."""
+    """The terminal output of a command, with "secret" typed at the prompt."""
     ours, theirs = pty.openpty()
     command = [str(GROWD), *arguments]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True):
@@ -278,7 +278,7 @@ async def test_a_closed_connection_is_opened_again():
 
 
 async def test_a_change_is_sent_once():
-    """Also where the daemon goes before it answers: it may have done it."""
+    """Also if the daemon disconnects before it answers: it may have made the change."""
     came = []
 
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -338,7 +338,7 @@ async def test_other_protocols_than_http_are_reported():
 
 @asynccontextmanager
 async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncIterator[str]:
-    """A server that is not growd, and answers without an end; its address."""
+    """The address of another server than growd, with an endless answer."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

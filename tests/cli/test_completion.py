@@ -48,7 +48,7 @@ main()
 async def completed(
     script: Path, *words: str, program: Path | None = None, terminal: int = asyncio.subprocess.DEVNULL
 ) -> list[str]:
-    """What bash offers for the last of the words; it finds growd beside the script, or where `program` is."""
+    """The completions of bash for the last word; growd is beside the script or at `program`."""
     folder = script.parent if program is None else program.parent
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     process = await asyncio.create_subprocess_exec(

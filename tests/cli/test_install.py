@@ -39,7 +39,7 @@ TEXT = profile_text("minimal")
 
 
 class Fresh:
-    """An empty file system, in which the programs that make an environment leave what growd looks for."""
+    """An empty file system; stand-in programs create what growd looks for."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -54,7 +54,7 @@ class Fresh:
             (programs / "growd").write_text(f"#!{programs}/python\n")
 
     def install(self, wheel: Path, **options: Any) -> list[str]:
-        """The words of what was not done already."""
+        """The steps that were not done already, in words."""
         done = []
         for step in install_steps(self.machine, source_at(wheel), "minimal", **options):
             if not step.is_done():
@@ -82,7 +82,7 @@ def fresh(tmp_path: Path) -> Fresh:
 
 
 def wheel(folder: Path, version: str, more: str = "") -> Path:
-    """One without a program in it; `more` is new in its unit and in its configuration."""
+    """A wheel without a program; `more` is added to its unit and its configuration."""
     path = folder / f"growd-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name in (*PLACES, WATCHDOG.name):
@@ -381,7 +381,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_pip_of_the_tests(command: list[str]) -> None:
-    """Run a program, but install no pip into an environment: that takes longer than all else."""
+    """Run a program, but install no pip into an environment, which is slow."""
     if "venv" not in command:
         installation.run_program(command)
         return

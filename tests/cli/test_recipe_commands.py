@@ -159,7 +159,7 @@ def test_show_prints_the_cycles_of_set_points(written):
 
 
 def test_show_marks_a_truncated_table(written, monkeypatch):
-    """After the last set point that is listed; what phases after it have is not known to the table."""
+    """Phases after the last listed set point are not in the table."""
     monkeypatch.setattr("growd.recipes.drawing.MAX_WRITTEN", MOST)
     many = [{"at": number / MOST, "value": 50} for number in range(MOST)]
     long, later = (

@@ -143,7 +143,7 @@ async def test_a_closed_pipe_ends_echo_silently():
 
 
 async def measured(daemon: Daemon, hz: asyncio.subprocess.Process) -> dict[str, float]:
-    """The next that `growd topic hz` tells of a topic on which messages come meanwhile."""
+    """The next report of `growd topic hz` for a topic with messages."""
     waiting = asyncio.create_task(line_of(hz.stdout))
     while not waiting.done():
         daemon.sensor[CO2].publish(1.0)
