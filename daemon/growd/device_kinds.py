@@ -45,7 +45,7 @@ class SensorKind:
 
     driver: str
     """Its class, "module:Class". It takes an I2CBus, `sleep` and `address`, or a SerialLine, `monotonic` and
-    `device` (then it has `BAUD` and `ANSWER_S`); and the options below by name. `read()` returns a sample.
+    `device` (and then has `BAUD` and `ANSWER_S`), and the options below by name. `read()` returns a sample.
     """
 
     variables: Mapping[str, str]
@@ -55,28 +55,28 @@ class SensorKind:
     """Its I2C addresses, the default first; none for a sensor on a serial line."""
 
     options: tuple[str, ...] = ()
-    """Those options of [[sensor]] that not every kind has; all but `port` are the driver's."""
+    """Its options of [[sensor]] that not every kind has. All but `port` go to the driver."""
 
     measurement_interval_s: Callable[[float], int] | None = None
-    """For a chip that measures by itself: its `interval_s` when it is read each so many seconds."""
+    """For a chip that measures continuously: its `interval_s`, from the seconds between two readings."""
 
     warm_up_s: float = 0.0
-    """Without a reading after power-on."""
+    """Time after power-on without a reading."""
 
     calibrations: tuple[CalibrationKind, ...] = ()
     self_calibration_method: str = ""
     """The driver's method that switches its automatic baseline on and off."""
 
     advice: Mapping[int, str] = field(default_factory=dict)
-    """By errno, what to try where a transfer fails so, if not the same as for any sensor."""
+    """Advice by errno of a failed transfer, if it differs from that for other sensors."""
 
 
-def _scd30_interval_s(read_each_s: float) -> int:
-    """Twice as often as it is read, so that a reading that is early finds a new measurement.
+def _scd30_interval_s(between_readings_s: float) -> int:
+    """Half the time between readings, so that an early reading finds a new measurement.
 
     2 to 1800 s: SCD30 Interface Description 1.4.3.
     """
-    return min(max(2, int(read_each_s / 2)), 1800)
+    return min(max(2, int(between_readings_s / 2)), 1800)
 
 
 def _mhz19(part: str) -> SensorKind:
@@ -92,14 +92,14 @@ def _mhz19(part: str) -> SensorKind:
             CalibrationKind(
                 "calibrate_zero",
                 "calibrate_zero",
-                "Take the air for fresh air, permanently. The sensor must have been in it for 20 minutes.",
+                "Calibrate the zero point in fresh air, permanently. 20 minutes in this air come before.",
                 steady_s,
                 reference_ppm=400.0,
             ),
             CalibrationKind(
                 "calibrate_span",
                 "calibrate_span",
-                "After the zero point, permanently. The sensor must have been in the air for 20 minutes.",
+                "Calibrate the span after the zero point, permanently. 20 minutes in this air come before.",
                 steady_s,
                 reference_range_ppm=(1000, 10_000),
                 scales=True,
@@ -161,8 +161,7 @@ class SwitchKind:
     """What it moves in a simulated chamber: "valve" for `SimulatedChamber.set_valve`, "" for nothing."""
 
     needs: str = ""
-    """The variable that must be known while it is on, where a sensor measures it and the configuration has no
-    `needs`."""
+    """The default of `needs`, if a sensor measures that variable."""
 
     must_be_safe_off: bool = False
 
@@ -181,5 +180,5 @@ def kinds_with(option: str) -> tuple[str, ...]:
 
 
 def with_article(part: str) -> str:
-    """A part as "an SCD30" or "a BH1750": names of parts are spelled out."""
+    """A part as "an SCD30" or "a BH1750". The names of parts are read letter by letter."""
     return f"{'an' if part[0] in 'AEFHILMNORSX' else 'a'} {part}"

@@ -23,7 +23,7 @@ _DOUBTFUL_FROM: Final = {
     "dose_s": 3_600.0,
     "no_rise_open_s": 1_800.0,
 }
-"""From these values on, a limit of the valve hardly protects anybody."""
+"""From these values on, a limit of the valve gives hardly any protection."""
 
 _HOT_DEGC: Final = 50.0  # no crop grows there
 
