@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 import pytest
 
 from growd.proxy.gateway import Gateway
 from support.gateway_server import gateway_to
 from support.raw_http import Peer, RawAnswer, RawUpstream, answering, raw_client, take_apart
+from support.waiting import until
 
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -616,6 +617,39 @@ class TestConnections:
                 await client.send(request_)
                 assert (await client.answer()).status == 502
             assert len(upstream.peers) == 1
+
+    async def test_a_cookie_of_one_client_does_not_reach_the_next_request(self):
+        heads = []
+
+        async def script(peer: Peer) -> None:
+            for _ in range(2):
+                heads.append(await peer.head())
+                await peer.send(
+                    EMPTY.replace(b"\r\n\r\n", b"\r\nSet-Cookie: AuthSession=abc; Path=/\r\n\r\n")
+                )
+            await peer.gone()
+
+        async with RawUpstream(script) as upstream:
+            by_name = upstream.url.replace("127.0.0.1", "localhost")  # jars keep no cookies of addresses
+            async with gateway_to(by_name) as port:
+                for _ in range(2):
+                    async with raw_client(port) as client:
+                        await client.send(get(b"/"))
+                        assert (await client.answer()).value(b"Set-Cookie") is not None
+        assert len(heads) == 2
+        assert not any(b"Cookie" in head for head in heads)
+
+    async def test_there_are_as_many_as_requests_that_wait(self):
+        count = 110  # aiohttp's own limit is 100
+        async with (
+            RawUpstream(Peer.gone) as upstream,
+            gateway_to(upstream.url) as port,
+            AsyncExitStack() as stack,
+        ):
+            for _ in range(count):
+                client = await stack.enter_async_context(raw_client(port))
+                await client.send(get(b"/db/_changes?feed=longpoll"))
+            await until(lambda: len(upstream.peers) == count)
 
     async def test_it_follows_a_database_that_moves(self):
         async with RawUpstream(answering(EMPTY)) as first, RawUpstream(answering(EMPTY)) as second:

@@ -36,6 +36,8 @@ CHUNKED = (
 )
 SIZED = CHUNKED.replace(b"Transfer-Encoding: chunked", b"Content-Length: %d")
 
+LARGE = NODES[:-2] + b"".join(b"A%d: %b\r\n" % (number, b"a" * 15_000) for number in range(6)) + b"\r\n"
+
 # Over TLS much of what is sent stays with the test's own client, a thousand handshakes take long, and a
 # client that is refused before the handshake gets no answer.
 OVER_TCP = pytest.mark.parametrize("daemon", ["TCP"], indirect=True)
@@ -422,7 +424,7 @@ class TestPipelining:
             assert [(await client.answer()).status for _ in range(count)] == [200] * count
             await sending
 
-    @pytest.mark.parametrize("block", [NODES * 100, UPGRADE * 100])
+    @pytest.mark.parametrize("block", [NODES * 100, UPGRADE * 100, LARGE])
     async def test_what_is_sent_behind_a_stream_is_left_with_the_client(self, daemon, block):
         async with raw_client(daemon.port) as client:
             await client.send(STREAM)
@@ -431,6 +433,7 @@ class TestPipelining:
                 assert sent < BOUND
                 (connection,) = open_connections(daemon.server)
                 assert not connection._transport.is_reading()
+                assert connection._ahead < 300_000
 
     async def test_many_upgrades_in_a_row_are_all_answered(self, daemon):
         count = 1_100  # more than Python may recurse
