@@ -113,6 +113,19 @@ def test_the_readme_fits_on_one_page():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
 
 
+def test_the_messages_that_troubleshooting_quotes_exist():
+    rows = re.findall(
+        r"^\| `([^`]+)`", (DOCS / "troubleshooting.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    parts = {part.strip(" :") for row in rows for part in row.split("...")} - {""}
+    sources = chain(
+        *(ROOT.glob(each) for each in ("daemon/**/*.py", "drivers/**/*.py", "couchdb/embedded/*.mjs"))
+    )
+    text = "".join(file.read_text(encoding="utf-8") for file in sources)
+    assert [part for part in sorted(parts) if part not in text] == []
+    assert len(parts) > 10
+
+
 def test_the_table_of_variables_agrees_with_the_program():
     page = (DOCS / "variables.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (\S+) \| (\S+) to (\S+) \|", page, re.MULTILINE)
