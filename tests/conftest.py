@@ -1,4 +1,4 @@
-"""What every test is held to: nothing left behind, and nothing that blocks the event loop."""
+"""Checks around every test, the marks of slow tests, and the profiles of hypothesis."""
 
 from __future__ import annotations
 
@@ -31,10 +31,8 @@ settings.load_profile("quick")
 SLOW = {
     "soak": "weeks of simulated operation, with faults",
     "kill": "kills a process at many moments, or restarts whole programs",
-    "power_cut": "cuts the power at many moments",
     "watchdog": "lets loops and processes hang until the watchdog ends them",
-    "replay": "replays recorded hours",
-    "hostile": "many hostile clients, or attacks that last",
+    "replay": "replays a recording of months",
     "replication": "waits for two database servers and the connection between them",
     "fuzz": "thousands of random inputs",
     "sweep": "tries every combination, where a few show the behaviour",
@@ -58,9 +56,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out slow tests with --quick, and begin with the longest: no worker should end alone with it."""
     if config.option.quick:
         named = {Path(argument.partition("::")[0]).absolute() for argument in config.args}
-        left_out = [item for item in items if item.path not in named and _is_slow(item)]
-        items[:] = [item for item in items if item not in set(left_out)]
-        config.hook.pytest_deselected(items=left_out)
+        left_out = {item for item in items if item.path not in named and _is_slow(item)}
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=[*left_out])
     items.sort(key=lambda item: -_limit_s(item) if _limit_s(item) >= LONG_S else 0.0)
 
 
@@ -69,44 +67,43 @@ def _is_slow(item: pytest.Item) -> bool:
 
 
 def _limit_s(item: pytest.Item) -> float:
-    """How long a test may take where it says so itself."""
+    """The time limit of a test, if it has its own."""
     mark = item.get_closest_marker("timeout")
     return float(mark.args[0]) if mark is not None and mark.args else 0.0
 
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
-    """No thread, socket or child process outlives the test that made it.
+    """No thread, socket or child process outlives its test.
 
-    pytest sets up wider fixtures (a database shared by the tests of a file) before this one, so what they
-    hold counts as there before.
+    pytest sets up wider fixtures (a shared database) first, so their resources do not count.
     """
     before = Holdings.now()
     yield
     left = Holdings.now().more_than(before)
     if left:
-        gc.collect()  # only then: it costs more than most tests
+        gc.collect()  # only if needed: it takes longer than most tests
         left = Holdings.now().more_than(before)
     assert not left, f"left behind: {left}"
 
 
 @pytest.fixture
 def own_port() -> Iterator[int]:
-    """A port on which nobody listens, until a server of this test does."""
+    """A reserved port for a server of this test."""
     with held_port() as port:
         yield port
 
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_blocks() -> Iterator[None]:
-    """A blocking call on an event loop raises `BlockingError`. Set up once: it is slower than most tests."""
+    """A blocking call on an event loop raises `BlockingError`. Set up once, since this is slow."""
     with blockbuster_ctx(["growd"]):
         yield
 
 
 @pytest_asyncio.fixture(autouse=True)
 async def quiet_loop() -> AsyncIterator[None]:
-    """No task is left."""
+    """No task outlives its test."""
     before: set[asyncio.Task[Any] | None] = {*asyncio.all_tasks()}
     yield
     before.add(asyncio.current_task())
