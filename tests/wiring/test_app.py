@@ -342,13 +342,10 @@ async def test_a_missing_node_is_reported_and_the_chamber_works(tmp_path: Path, 
     assert "can't be started with /nowhere/node" in caplog.text
 
 
-async def test_another_name_serves_old_clients(
-    tmp_path: Path, database_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("growd.wiring.app.READY_S", PATIENCE_S)
+async def test_another_name_serves_old_clients(tmp_path: Path, database_server: DatabaseServer):
     async with home_on(database_server, shared=True) as home:
         settings = ("http.port=0", "http.name=openag", *home.settings)
-        async with serving(App(load(None, settings), tmp_path)) as client:
+        async with serving(App(load(None, settings), tmp_path, database_wait_s=PATIENCE_S)) as client:
             async with client.get("/_openag/api/0.0.1/node") as response:
                 assert response.status == 200
             view = f"/{home.points}/_design/openag/_view/by_variable"
@@ -359,13 +356,12 @@ async def test_another_name_serves_old_clients(
 async def test_a_database_that_is_missing_at_a_later_start_is_a_warning(
     tmp_path: Path, database_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch, caplog
 ):
-    monkeypatch.setattr("growd.wiring.app.READY_S", PATIENCE_S)
     monkeypatch.setattr("growd.wiring.store.DRAIN_S", PATIENCE_S)  # which asks the database
     sentence = "the database was missing and was made again; it lacks the points of earlier runs"
     async with home_on(database_server, shared=True) as home:
         config = load(None, ("http.port=0", *home.settings))
         for _ in range(2):
-            async with serving(App(config, tmp_path)):
+            async with serving(App(config, tmp_path, database_wait_s=PATIENCE_S)):
                 pass
         assert sentence not in caplog.messages
         async with (
@@ -373,7 +369,7 @@ async def test_a_database_that_is_missing_at_a_later_start_is_a_warning(
             session.delete(f"{database_server.url}/{home.points}") as response,
         ):
             assert response.status == 200
-        async with serving(App(config, tmp_path)):
+        async with serving(App(config, tmp_path, database_wait_s=PATIENCE_S)):
             pass
     assert sentence in caplog.messages
 

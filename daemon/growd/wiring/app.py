@@ -74,7 +74,8 @@ class App:
     """One daemon: made from a configuration and a data folder, and run once.
 
     `reread` reads the configuration again for SIGHUP; blocking, may raise `ConfigError`. `warnings` are
-    sentences about the configuration, for `growd status`.
+    sentences about the configuration, for `growd status`. The start waits for the database for at most
+    `database_wait_s`, by default `READY_S`.
     """
 
     def __init__(
@@ -83,9 +84,12 @@ class App:
         data: Path,
         reread: Callable[[], Config] | None = None,
         warnings: Sequence[str] = (),
+        *,
+        database_wait_s: float | None = None,
     ) -> None:
         check_config(config)
         self.config = config
+        self._database_wait_s = database_wait_s
         self.data = data.absolute()
         self.shutdown_errors: list[str] = []  # sentences for a person
         self._problems = [{"text": warning, "is_failure": False} for warning in warnings]
@@ -194,10 +198,11 @@ class App:
         return lock
 
     async def _until_ready(self, database: Database) -> None:
-        """Wait until the database is set up, for at most `READY_S`, or until `stop()`."""
+        """Wait until the database is set up, until the time limit, or until `stop()`."""
+        wait_s = READY_S if self._database_wait_s is None else self._database_wait_s
         waits = (database.prepared.wait(), self._stop.wait())
         tasks = [asyncio.create_task(wait, name="start: wait") for wait in waits]
-        await asyncio.wait(tasks, timeout=READY_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
