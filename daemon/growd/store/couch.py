@@ -192,7 +192,7 @@ class Couch:
             raise  # it is a ConnectionError
         except (aiohttp.ClientError, OSError) as error:
             raise CouchUnavailableError(
-                f"no answer from the database to {method} {path}: {_why(error)}"
+                f"no answer from the database to {method} {path}: {connection_failure(error)}"
             ) from error
 
     def _address(self, path: str, query: Mapping[str, Any]) -> tuple[URL, tuple[str, str] | None]:
@@ -217,7 +217,7 @@ class Couch:
         return bytes(parts)
 
 
-def _why(error: Exception) -> str:
+def connection_failure(error: Exception) -> str:
     """The error in the words of the system; those of aiohttp repeat the address, which is not shown."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         problem = error.certificate_error

@@ -12,6 +12,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from growd.store.couch import connection_failure
 from growd.store.errors import StoreError
 from growd.store.exporting.pages import RowPosition, ViewPages, ViewRange
 
@@ -156,7 +157,9 @@ class SourceReader:
             async with self._session.get(url, allow_redirects=False) as response:
                 body = await response.read()
         except (TimeoutError, aiohttp.ClientError) as error:
-            raise ExportBrokenError(f"no complete answer from {self._shown}: {_reason(error)}") from None
+            raise ExportBrokenError(
+                f"no complete answer from {self._shown}: {connection_failure(error)}"
+            ) from None
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise ExportBrokenError(f"{self._shown} answered {_described(response.status, body)}")
         if response.status != HTTPStatus.OK:
@@ -172,12 +175,6 @@ def exported_point(row: msgspec.Raw) -> ExportedPoint:
 def encoded_key(key: list[Any]) -> str:
     """A key as it stands in a query string."""
     return quote(json.dumps(key), safe="")
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return error.os_error.strerror or "no connection"
-    return str(error) or type(error).__name__
 
 
 def _described(status: int, body: bytes) -> str:
