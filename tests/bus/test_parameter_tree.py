@@ -14,6 +14,7 @@ from parameter_store import MemoryStore, canonical
 
 from growd.bus.errors import ConflictError, InvalidValueError, UnknownNameError
 from growd.bus.fields import Field, Kind
+from growd.bus.names import is_segment
 from growd.bus.params import Parameters
 
 LONGEST = 255
@@ -27,7 +28,7 @@ json_values = st.recursive(
     max_leaves=8,
 )
 segments = st.text(st.characters(exclude_characters="/", codec="utf-8"), min_size=1, max_size=8).filter(
-    str.isprintable
+    is_segment
 )
 names = st.lists(segments, min_size=1, max_size=4).map("/".join)
 
@@ -41,7 +42,7 @@ def modelled(name: str, value: Any) -> Any:
     if not isinstance(value, dict) or not value:
         return value
     for key in value:
-        if key == "" or "/" in key or not key.isprintable() or len(f"{name}/{key}") > LONGEST:
+        if not is_segment(key) or len(f"{name}/{key}") > LONGEST:
             return value
     return Branch({key: modelled(f"{name}/{key}", member) for key, member in value.items()})
 
