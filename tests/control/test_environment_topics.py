@@ -23,7 +23,7 @@ def test_every_variable_can_be_desired_and_commanded_and_only_sensed_ones_are_ra
     assert {name for name in names if "/raw/" in name} == {"e/raw/air_carbon_dioxide"}
 
 
-def test_what_no_sensor_measures_can_be_measured_by_hand_and_what_an_output_does_can_not(bus):
+def test_clients_may_publish_measured_values_only_of_variables_without_a_sensor_or_output(bus):
     node = bus.node("client")
     assert node.publish_arguments("e/measured/water_potential_hydrogen", [6.1]).value == 6.1
     with pytest.raises(InvalidValueError, match="from 0 to 14 pH"):
@@ -34,7 +34,7 @@ def test_what_no_sensor_measures_can_be_measured_by_hand_and_what_an_output_does
         node.publish_arguments("e/measured/light_intensity_red", [1])
 
 
-def test_what_has_no_output_can_not_be_commanded(bus):
+def test_a_variable_without_an_output_cannot_be_commanded(bus):
     client = bus.node("client")
     with pytest.raises(NotOpenError, match="e has no output for air_temperature"):
         client.publish_arguments("e/commanded/air_temperature", [1])
@@ -42,13 +42,13 @@ def test_what_has_no_output_can_not_be_commanded(bus):
     assert client.publish_arguments("e/commanded/air_temperature", [-1]).value == -1.0  # it cools
 
 
-def test_clients_can_not_speak_for_the_recipe_runner(bus):
+def test_clients_cannot_publish_the_start_or_end_of_a_recipe(bus):
     for topic in ("desired/recipe_start", "desired/recipe_end"):
         with pytest.raises(NotOpenError):
             bus.node(f"client of {topic}").publish_arguments(f"e/{topic}", ["basil"])
 
 
-def test_it_can_be_declared_twice(bus):
+def test_a_second_declaration_changes_nothing(bus):
     before = bus.topics.names()
     declare_environment(bus, "e", ["air_carbon_dioxide"])
     assert bus.topics.names() == before

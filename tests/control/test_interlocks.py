@@ -404,17 +404,6 @@ class TestNoRiseAfterDose:
             assert answer["message"] == f"{CO2} is unknown, so a rise could not be seen"
             assert on.has_tripped(self.NAME)
 
-    async def test_a_reset_that_can_not_be_kept_is_none(self):
-        memory = ShortMemory()
-        async with self.tripped(memory) as on:
-            memory.fails = True
-            answer = await on.call(f"{self.NAME}/reset")
-            assert not answer["success"]
-            assert "the disk is gone" in answer["message"]
-            await on.clock.advance(10)
-            assert on.has_tripped(self.NAME)
-            assert not on.is_on(VALVE)
-
     @pytest.mark.parametrize("is_killed", [False, True])
     async def test_it_outlasts_a_restart(self, is_killed):
         memory = ShortMemory()
@@ -562,21 +551,6 @@ class TestTheirOwnTask:
             await on.clock.advance(15)
             assert on.is_on(VALVE)
 
-    async def test_outputs_are_safe_until_it_is_known_what_was_kept(self, caplog):
-        memory = ShortMemory()
-        memory.fails = True
-        async with stage(chamber(), memory) as on:
-            on.want(VALVE_ON, 1)
-            await on.clock.advance(KNOWN_S)
-            assert not on.is_on(VALVE)
-            assert on.state("dose_per_hour")["reason"].endswith("cannot be read: the disk is gone")
-            assert (
-                sum("dose_per_hour: the state before" in record.getMessage() for record in caplog.records)
-                == 1
-            )
-            memory.fails = False
-            await on.until(lambda: on.is_on(VALVE), 15)
-
     @pytest.mark.parametrize(
         "kept",
         [
@@ -597,20 +571,6 @@ class TestTheirOwnTask:
             assert on.has_tripped("dose_per_hour")
             assert on.has_tripped("no_rise_after_dose")
             assert not on.is_on(VALVE)
-
-    async def test_a_state_that_can_not_be_kept_is_kept_later(self, caplog):
-        memory = ShortMemory()
-        async with stage(chamber(interlock=replace(UNHINDERED, dose_s=100)), memory) as on:
-            await on.clock.advance(KNOWN_S)
-            memory.fails = True
-            on.want(VALVE_ON, 1)
-            await on.clock.advance(60)
-            on.want(VALVE_ON, 0)
-            await on.clock.advance(2)
-            saves, memory.fails = memory.saves, False
-            await on.clock.advance(12)
-            assert memory.saves == saves + 1
-        assert sum("cannot save" in record.getMessage() for record in caplog.records) == 1
 
 
 class _Hanging:

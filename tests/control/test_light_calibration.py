@@ -68,7 +68,7 @@ async def scene(light=LAMP, **options):
 
 
 @pytest.mark.parametrize("ramp_s", [0.0, 20.0])
-async def test_a_lamp_that_is_calibrated_gives_the_light_that_is_asked_for_without_any_trim(ramp_s):
+async def test_a_calibrated_lamp_gives_the_set_point_without_trim(ramp_s):
     async with scene(replace(LAMP, ramp_s=ramp_s, full_scale_lux=10_000)) as on:
         on.machine.chamber._daylight_lux = lambda _: 0.0
         before = await on.open_loop_errors() if not ramp_s else [1.0]
@@ -87,7 +87,7 @@ async def test_a_lamp_that_is_calibrated_gives_the_light_that_is_asked_for_witho
             assert max(after) < 0.03
 
 
-async def test_the_light_of_the_day_is_no_part_of_the_curve():
+async def test_daylight_is_subtracted_from_the_curve():
     async with scene() as on:
         curves = []
         for daylight in (0.0, 300.0):
@@ -99,7 +99,7 @@ async def test_the_light_of_the_day_is_no_part_of_the_curve():
             assert with_daylight == pytest.approx(lux, abs=60 + 0.01 * lux), level
 
 
-async def test_light_that_comes_or_goes_meanwhile_spoils_it():
+async def test_a_calibration_fails_when_other_light_changes():
     async with scene() as on:
         start = on.clock.monotonic()
         on.machine.chamber._daylight_lux = lambda now: 100.0 * (now - start)
@@ -111,7 +111,7 @@ async def test_light_that_comes_or_goes_meanwhile_spoils_it():
         assert on.curve() == []
 
 
-async def test_a_lamp_whose_light_does_not_rise_is_told_and_changes_nothing():
+async def test_a_calibration_fails_when_the_light_does_not_rise():
     async with scene() as on:
         set_lamp = on.machine.chamber.set_lamp
         on.machine.chamber.set_lamp = lambda channel, part: set_lamp(channel, min(part, 0.05))
@@ -120,13 +120,6 @@ async def test_a_lamp_whose_light_does_not_rise_is_told_and_changes_nothing():
         assert outcome["state"] == "failed"
         assert "the measured light is not a curve: light does not rise" in outcome["message"]
         assert on.curve() == []
-
-
-async def test_it_is_refused_while_the_sensor_is_not_well():
-    async with scene() as on:
-        on.machine.faults.inject(Fault("absent", "bh1750"))
-        await on.clock.advance(10)
-        assert await on.calibrate() == {"success": False, "message": "the light sensor has failed"}
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
@@ -140,7 +133,7 @@ async def test_it_is_refused_while_the_sensor_is_not_well():
         ("sensor", "the light sensor has failed"),
     ],
 )
-async def test_who_else_drives_the_light_keeps_it_or_breaks_it_off(when, cause, words):
+async def test_another_cause_refuses_or_ends_a_calibration(when, cause, words):
     limits = InterlockOptions(light_off_degc=5.0 if cause == "interlock" and when == "before" else 35.0)
     async with scene(interlock=limits) as on:
 
@@ -183,7 +176,7 @@ async def test_who_else_drives_the_light_keeps_it_or_breaks_it_off(when, cause, 
         )
 
 
-async def test_there_is_one_at_a_time_and_a_set_point_of_a_client_waits():
+async def test_one_calibration_runs_at_a_time_and_a_set_point_waits():
     async with scene() as on:
         on.publish("desired/light_illuminance", 8_000.0)
         await on.clock.advance(2)
@@ -198,7 +191,7 @@ async def test_there_is_one_at_a_time_and_a_set_point_of_a_client_waits():
 
 
 @pytest.mark.parametrize("error", [OSError("the disk is full"), BusyError("sets of parameters", 256)])
-async def test_a_curve_that_can_not_be_kept_changes_nothing(error):
+async def test_a_curve_that_cannot_be_saved_changes_nothing(error):
     async with scene() as on:
 
         async def refuse(*_):

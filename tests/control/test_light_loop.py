@@ -1,4 +1,4 @@
-"""Light under control in the simulated chamber: a lamp that nobody has calibrated, and daylight."""
+"""Light under control in the simulated chamber: an uncalibrated lamp, and daylight."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_a_lamp_of_gamma_2_2_meets_each_set_point_beside_daylight(set_poin
 
 
 @pytest.mark.parametrize("strength", [0.9, 1.0, 2.0])
-async def test_after_more_light_and_after_less_it_is_met_as_well(strength):
+async def test_a_weak_or_strong_lamp_meets_rising_and_falling_set_points(strength):
     loop = LightLoop(Lamp(strength=strength))
     async with loop.running():
         for set_point in (16_000, 3_000, 200, 18_000, 200):
@@ -32,7 +32,7 @@ async def test_after_more_light_and_after_less_it_is_met_as_well(strength):
             assert loop.lux == pytest.approx(set_point, rel=0.05)
 
 
-async def test_the_lamp_makes_up_for_daylight_that_comes_and_goes():
+async def test_the_lamp_adds_to_changing_daylight():
     loop = LightLoop(Lamp())
     async with loop.running():
         loop.want(8_000)
@@ -42,7 +42,7 @@ async def test_the_lamp_makes_up_for_daylight_that_comes_and_goes():
             assert loop.lux == pytest.approx(max(8_000, daylight), rel=0.05)
 
 
-async def test_daylight_that_was_there_before_the_set_point_is_left_out_at_once():
+async def test_daylight_before_the_set_point_is_subtracted_at_once():
     loop = LightLoop(Lamp(ramp_s=0))
     loop.daylight = 5_000
     async with loop.running():
@@ -65,7 +65,7 @@ async def test_a_ramp_of_the_set_point_is_followed():
                 assert loop.lux == pytest.approx(10 * second, rel=0.05, abs=100)
 
 
-async def test_what_happened_while_the_lamp_was_held_dark_does_not_come_back_afterwards():
+async def test_the_trim_does_not_wind_up_while_an_interlock_holds_the_lamp():
     loop = LightLoop(Lamp())
     async with loop.running():
         loop.want(8_000)
@@ -79,7 +79,7 @@ async def test_what_happened_while_the_lamp_was_held_dark_does_not_come_back_aft
 
 
 @pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE, Quality.WARM_UP])
-async def test_without_a_sensor_that_can_be_believed_the_lamp_gives_the_set_point_by_itself(quality):
+async def test_without_a_valid_reading_the_lamp_gives_the_set_point_by_itself(quality):
     loop = LightLoop(Lamp())
     loop.daylight = 5_000
     async with loop.running():
@@ -90,7 +90,7 @@ async def test_without_a_sensor_that_can_be_believed_the_lamp_gives_the_set_poin
         assert loop.lux - loop.daylight == pytest.approx(8_000, rel=0.05)
 
 
-async def test_a_lamp_at_its_least_does_not_blink():
+async def test_a_lamp_at_its_minimum_does_not_blink():
     loop = LightLoop(Lamp(minimum_duty=0.1))
     levels = set()
     async with loop.running():
@@ -102,7 +102,7 @@ async def test_a_lamp_at_its_least_does_not_blink():
     assert levels == {True}
 
 
-async def test_a_switched_lamp_goes_by_the_set_point_alone():
+async def test_a_switched_lamp_follows_the_set_point_alone():
     loop = LightLoop(Lamp(gamma=1, is_switched=True))
     loop.daylight = 5_000
     async with loop.running():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from growd.control.ramps import Ramp
 
 
-def test_it_goes_all_the_way_in_the_time_of_a_full_swing():
+def test_a_full_swing_takes_its_time_and_a_part_proportionally_less():
     ramp = Ramp(20.0)
     ramp.send(1.0, 100.0)
     assert [ramp.at(100.0 + after) for after in (0, 5, 19, 20, 1000)] == [0, 0.25, 0.95, 1, 1]
@@ -16,28 +16,12 @@ def test_it_goes_all_the_way_in_the_time_of_a_full_swing():
     assert [ramp.at(130.0 + after) for after in (0, 5, 10, 11)] == [1, 0.75, 0.5, 0.5]
 
 
-def test_without_a_time_it_is_there_at_once():
-    ramp = Ramp(0.0)
-    ramp.send(0.7, 5.0)
-    assert ramp.at(5.0) == 0.7
-    assert not ramp.is_moving(5.0)
-
-
-def test_it_can_jump():
-    ramp = Ramp(10.0)
-    ramp.send(1.0, 0.0)
-    ramp.jump(0.2)
-    assert ramp.at(5.0) == 0.2
-    ramp.send(0.0, 5.0)
-    assert ramp.at(6.0) == pytest.approx(0.1)
-
-
 @given(
     sends=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 30)), min_size=1, max_size=8),
     full_swing=st.floats(0.5, 60),
 )
 @example(sends=[(0.0, 24.0), (1.0, 0.0)], full_swing=0.6679225881017419)
-def test_it_is_never_faster_than_its_rate_and_arrives_in_time(sends, full_swing):
+def test_a_ramp_is_never_faster_than_its_rate_and_arrives_in_time(sends, full_swing):
     ramp, now = Ramp(full_swing), 1_000.0
     for target, seconds in sends:
         before = ramp.at(now)
