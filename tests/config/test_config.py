@@ -152,7 +152,7 @@ def test_options_of_replication_that_exclude_each_other_are_refused():
     all_off = refusal(https, *(f"replication.{name}=off" for name in ("points", "events", "recipes")))
     assert "[replication] points: is off, and so are events and recipes" in all_off
     unverified = refusal(https, "replication.ca_file=/etc/ca.pem", "replication.verify_tls=false")
-    assert "[replication] ca_file: is of no use with verify_tls = false" in unverified
+    assert "[replication] ca_file: has no effect with verify_tls = false" in unverified
 
 
 def test_replication_is_off_until_an_address_is_given():
@@ -209,7 +209,7 @@ def test_a_setting_that_the_scd30_does_not_have_is_refused(tmp_path: Path, setti
 def test_an_option_of_another_kind_of_sensor_is_refused(tmp_path: Path, option: str):
     file = tmp_path / "growd.toml"
     file.write_text(f"[[sensor]]\nname = 'lux'\nkind = 'bh1750'\n{option}\n")
-    with pytest.raises(ConfigError, match=r"\[sensor\] \w+: lux is a bh1750; it is for scd30.* only"):
+    with pytest.raises(ConfigError, match=r"\[sensor\] \w+: lux is a bh1750; this is for scd30.* only"):
         load(file)
 
 
@@ -236,7 +236,7 @@ def test_an_mhz19_is_at_a_serial_port(tmp_path: Path):
         ),
         (
             "port = '/dev/serial0'\naltitude_m = 3",
-            "[sensor] altitude_m: air is a mhz19; it is for scd30 only",
+            "[sensor] altitude_m: air is a mhz19; this is for scd30 only",
         ),
         (
             "port = '/dev/serial0'\nrange_ppm = 3000",
@@ -360,7 +360,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path):
 
 
 def test_a_user_that_basic_authentication_can_not_carry_is_refused_without_the_password():
-    with pytest.raises(ConfigError, match=r"\[couchdb\] url: a user can't have a colon") as caught:
+    with pytest.raises(ConfigError, match=r"\[couchdb\] url: a user name cannot contain a colon") as caught:
         load(None, ("couchdb.url=http://a%3Ab:secret@127.0.0.1:5984",))
     assert "secret" not in str(caught.value)
 
@@ -431,7 +431,7 @@ def test_relays_are_off_without_commands_unless_said_otherwise(tmp_path: Path):
         *(
             (
                 f"[light]\nswitched = true\n{option}",
-                f"[light] {option.split()[0]}: is for a lamp that is dimmed",
+                f"[light] {option.split()[0]}: is for a dimmed lamp",
             )
             for option in ("ramp_s = 5", "gamma = 2.2", "minimum_duty = 0.1", "hardware_pwm = true")
         ),
@@ -453,7 +453,9 @@ def test_devices_that_can_not_be_are_refused(tmp_path: Path, text: str, words: s
 def test_hardware_pwm_needs_a_pin_that_has_it(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text("[light]\nhardware_pwm = true\n[[light.channel]]\nname = 'red'\npin = 22\n")
-    with pytest.raises(ConfigError, match=r"\[light\] hardware_pwm: is for GPIO 12, 13, 18, 19, none of"):
+    with pytest.raises(
+        ConfigError, match=r"\[light\] hardware_pwm: is for GPIO 12, 13, 18, 19, and the lamp"
+    ):
         load(file)
     assert load(None, ("light.hardware_pwm=true",)).light.hardware_pwm
 

@@ -252,7 +252,7 @@ def test_an_address_with_a_login_in_the_wrong_place_is_not_shown(tmp_path: Path)
     address = "http://admin:secret@database:5984"
     file.write_text(f'couchdb = "{address}"\n')
     (in_the_file,) = findings(file)
-    assert in_the_file == "1: [couchdb]: must be a table, got what may hold a password"
+    assert in_the_file == "1: [couchdb]: must be a table, got a value that may contain a password"
     file.write_text("[couchdb]\nurl = 'http://database:5984'\n")
     told = [
         *findings(file, f"couchdb_url={address}"),
@@ -337,7 +337,7 @@ def test_a_variable_for_one_option_stands_above_one_for_all_of_its_table():
         ("[store.variable.temperature]\nabsolute_band = 1\n", "did you mean air_temperature?"),
         (
             "[[sensor]]\nname = 'a'\nkind = 'scd30'\nport = '/dev/ttyS0'\n",
-            "a is a scd30; it is for mhz19, mhz16 only",
+            "a is a scd30; this is for mhz19, mhz16 only",
         ),
     ],
 )

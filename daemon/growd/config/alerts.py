@@ -1,4 +1,4 @@
-"""The sections on alerts: what operators are told of (`[[alert]]`), and how (`[[notify]]`)."""
+"""The sections on alerts: rules (`[[alert]]`) and channels (`[[notify]]`)."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ _RULES_WITH: Final = {
         "recipe_stalled",
     ),
 }
-"""The options that not every kind of rule has."""
+"""Options of some kinds of rules only."""
 
 _CHANNELS_WITH: Final = {
     "url": ("webhook",),
@@ -191,7 +191,7 @@ _CHANNELS_WITH: Final = {
     "recipients": ("email",),
     "topic": ("mqtt",),
 }
-"""The options that not every kind of channel has."""
+"""Options of some kinds of channels only."""
 
 DEFAULT_ALERTS: Final = (
     AlertOptions(name="device-failed", kind="device_failed", for_s=120.0, severity="critical"),
@@ -207,13 +207,13 @@ DEFAULT_ALERTS: Final = (
     AlertOptions(name="disk-full", kind="disk_full", for_s=120.0, severity="critical"),
     AlertOptions(name="too-hot", kind="too_hot", for_s=120.0),
 )
-"""What is watched where there is a channel and no rule. What band a variable has only its operator knows."""
+"""The default rules, with a channel and without a rule. Only the operator knows the band of a variable."""
 
 
 def faults_of_alerts(
     alerts: Sequence[AlertOptions], channels: Sequence[Notify], measured: Mapping[str, Collection[str]]
 ) -> Iterator[Finding]:
-    """What no single option can tell; `measured` has the variables that are, by environment."""
+    """Checks across options. `measured` has the measured variables by environment."""
     yield from _faults_of_names("alert", alerts)
     yield from _faults_of_names("notify", channels)
     for index, channel in enumerate(channels):

@@ -11,7 +11,7 @@ from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE
 
 if TYPE_CHECKING:
     from growd.config.devices import RelayOptions, Sensor
-    from growd.config.findings import Path
+    from growd.config.findings import OptionPath
     from growd.config.root import ChamberOptions, Config
 
 LEAST_INTERVAL_S = 0.1
@@ -29,7 +29,7 @@ class Chamber:
         """Its sections of the configuration."""
         return self.config.chambers()[self.environment]
 
-    def path(self, *place: str | int) -> Path:
+    def path(self, *place: str | int) -> OptionPath:
         """A place in its sections, as the file has it: `path("sensor", 0, "address")`."""
         section, *rest = place
         return (*self.config.path(self.environment, str(section)), *rest)

@@ -1,4 +1,4 @@
-"""What no single option can tell: conflicts between options, and options that go together."""
+"""Checks across options: conflicts, and options that depend on others."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from growd.config.services import Replication
 
 _DATABASE_NAME = re.compile(r"[a-z][a-z0-9_$()+/-]*")
-"""Of CouchDB: docs.couchdb.org/en/3.5.x/api/database/common.html#put--db."""
+"""docs.couchdb.org/en/3.5.x/api/database/common.html#put--db"""
 
 RESERVED = frozenset(
     {
-        "environments",  # older clients begin their names for every environment with this word
+        "environments",  # older clients use this word for all environments
         *("alerts", "configuration", "database", "http", "machine", "recorder", "replication", "simulator"),
-        *("status", "store"),  # nodes of the daemon itself, whose names would be the same
+        *("status", "store"),  # nodes of the daemon itself
     }
 )
 
@@ -76,7 +76,7 @@ def _of_the_daemon(config: Config) -> Iterator[Finding]:
 
 
 def _intervals(config: Config) -> Iterator[Finding]:
-    """For each variable the minimum is not above the maximum, whichever of them is its own."""
+    """The minimum interval of each variable must not be above its maximum."""
     places = [("", ()), *((name, ("variable", name)) for name in config.store.variable)]
     for name, place in places:
         rule = config.store.rule_of(name)
@@ -108,7 +108,7 @@ def _replication(replication: Replication) -> Iterator[Finding]:
     if replication.ca_file and parts.scheme != "https":
         yield Finding((where, "ca_file"), f"is for an https url, got {without_login(replication.url)}")
     if replication.ca_file and not replication.verify_tls:
-        yield Finding((where, "ca_file"), "is of no use with verify_tls = false; choose one of them")
+        yield Finding((where, "ca_file"), "has no effect with verify_tls = false; choose one of them")
     for option in ("points_database", "events_database", "recipes_database"):
         name = getattr(replication, option)
         if not _DATABASE_NAME.fullmatch(name.replace("{device}", "0" * 12)):
@@ -134,5 +134,5 @@ def _address(url: str, section: str) -> Iterator[Finding]:
             (section, "url"), f"must be http://host:port or https://host:port, got {without_login(url)}"
         )
     if ":" in user:  # which ends the user in Basic authentication (RFC 7617)
-        reason = f"a user can't have a colon, in the address of {without_login(url)}"
+        reason = f"a user name cannot contain a colon, in the address of {without_login(url)}"
         yield Finding((section, "url"), reason)

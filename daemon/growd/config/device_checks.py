@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from growd.config.chamber import Chamber
     from growd.config.devices import RelayOptions
-    from growd.config.findings import Path
+    from growd.config.findings import OptionPath
     from growd.config.root import Config
 
 _I2C_PINS: Final = {0: (0, 1), 1: (2, 3)}
-"""SDA and SCL (BCM) of the buses that a Raspberry Pi has on its header by default."""
+"""SDA and SCL (BCM) of the I2C buses on a Raspberry Pi's header."""
 
 _UART_PINS: Final = (14, 15)
 _UARTS: Final = ("/dev/serial0", "/dev/ttyAMA0", "/dev/ttyS0")
@@ -75,7 +75,7 @@ def _names(chamber: Chamber) -> Iterator[Finding]:
             yield Finding(chamber.path("relay", number, "name"), reason)
 
 
-def _once(path: Path, option: str, values: Sequence[object]) -> Iterator[Finding]:
+def _once(path: OptionPath, option: str, values: Sequence[object]) -> Iterator[Finding]:
     for number, value in enumerate(values):
         if value in values[:number]:
             yield Finding((*path, number, option), f"{value} is given {values.count(value)} times")
@@ -95,7 +95,7 @@ def _pins(config: Config) -> Iterator[Finding]:
             taken.setdefault(pin, user)
 
 
-def _outputs(chamber: Chamber) -> Iterator[tuple[Path, str, int]]:
+def _outputs(chamber: Chamber) -> Iterator[tuple[OptionPath, str, int]]:
     """The option, the name and the pin of each output."""
     light = chamber.options.light
     for number, channel in enumerate(light.channel if light.enabled else ()):
@@ -148,7 +148,9 @@ def _shared_places(config: Config) -> Iterator[Finding]:
             taken.setdefault(place, name)
 
 
-def _shared_port(path: Path, name: str, port: str, others: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+def _shared_port(
+    path: OptionPath, name: str, port: str, others: Sequence[tuple[str, str]]
+) -> Iterator[Finding]:
     """A pattern opens the first port that it matches, so no other sensor may be at one of those."""
     for other_name, other in others:
         if fnmatchcase(other, port) or fnmatchcase(port, other):
@@ -164,11 +166,11 @@ def _lamp(chamber: Chamber) -> Iterator[Finding]:
     elif light.hardware_pwm and not any(channel.pin in _PWM_PINS for channel in light.channel):
         pins = ", ".join(map(str, _PWM_PINS))
         yield Finding(
-            chamber.path("light", "hardware_pwm"), f"is for GPIO {pins}, none of which the lamp has"
+            chamber.path("light", "hardware_pwm"), f"is for GPIO {pins}, and the lamp is on other pins"
         )
     for option in _OF_DIMMING if light.switched else ():
         if getattr(light, option) != getattr(_DIMMED, option):
-            reason = "is for a lamp that is dimmed, not for one with switched = true"
+            reason = "is for a dimmed lamp, not for one with switched = true"
             yield Finding(chamber.path("light", option), reason)
 
 
@@ -202,7 +204,7 @@ def _limits(chamber: Chamber) -> Iterator[Finding]:
         if sensor.kind in _KINDS_WITH["range_ppm"] and sensor.range_ppm - 1 < limits.ceiling_ppm:
             yield Finding(
                 chamber.path("sensor", number, "range_ppm"),
-                f"{sensor.name} ends at {sensor.range_ppm}, so it can't measure [interlock] ceiling_ppm, "
+                f"{sensor.name} ends at {sensor.range_ppm}, so it cannot measure [interlock] ceiling_ppm, "
                 f"{limits.ceiling_ppm:g}; choose a larger range (10000 is the largest) or a lower ceiling",
             )
 

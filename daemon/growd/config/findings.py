@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: all of it at once, each with its place."""
+"""Faults of a configuration, each with its place."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from growd.config.devices import Sensor
     from growd.config.root import Config
 
-Path: TypeAlias = tuple[str | int, ...]
+OptionPath: TypeAlias = tuple[str | int, ...]
 """A place in the tree of the configuration: ("light", "channel", 0, "pin")."""
 
 _CHAMBER = "chamber"
 
 
 class ConfigError(ValueError):
-    """The configuration can't be used: a sentence for each fault, each on a line of its own."""
+    """The configuration is not usable. One sentence per fault, each on its own line."""
 
     def __init__(self, *sentences: str) -> None:
         super().__init__("\n".join(sentences))
@@ -31,19 +31,19 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault: where, and what would be right.
+    """One fault: its place, and what is expected.
 
-    Where `is_numbered`, an entry of a list is shown by its name, `entry`, or by its number (from 0).
+    With `is_numbered`, a list entry is shown by its name (`entry`) or by its number, from 0.
     """
 
-    path: Path
+    path: OptionPath
     reason: str
     is_numbered: bool = False
     entry: str = ""
 
     @property
     def sentence(self) -> str:
-        """As "[section] option: reason"; the sections of a further environment begin with chamber."""
+        """The section and option, and the reason. Sections of further environments begin with chamber."""
         return f"{self.where}: {self.reason}"
 
     @property
@@ -61,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a configuration was made from: values as given, variables of the environment, the file if any."""
+    """The sources of a configuration: given values, environment variables, and the file if any."""
 
     values: Mapping[str, Any]
     environ: Mapping[str, str]
@@ -70,24 +70,22 @@ class Source:
 
 if TYPE_CHECKING:
     Doubt: TypeAlias = Callable[[Config, Source], Iterable[Finding]]
-    """Finds what is valid but probably a mistake. Each reason ends with the remedy."""
+    """Finds valid options that are probably mistakes. Each reason ends with the remedy."""
 
 
 def of_other_kinds(
-    path: Path, entry: AlertOptions | Notify | Sensor, kinds_with: Mapping[str, Collection[str]]
+    path: OptionPath, entry: AlertOptions | Notify | Sensor, kinds_with: Mapping[str, Collection[str]]
 ) -> Iterator[Finding]:
     """The options of the entry at `path` that only entries of other kinds have."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(type(entry))}
     article = "an" if entry.kind[0] in "aeiou" else "a"
     for option, kinds in kinds_with.items():
         if entry.kind not in kinds and getattr(entry, option) != defaults[option]:
-            reason = (
-                f"{entry.name} is {article} {entry.kind}; it is for {', '.join(kinds)} only: leave it out"
-            )
+            reason = f"{entry.name} is {article} {entry.kind}; this is for {', '.join(kinds)} only: remove it"
             yield Finding((*path, option), reason)
 
 
 def refuse(findings: Iterable[Finding]) -> None:
-    """Raise `ConfigError` for what was found without a file, if anything was."""
+    """Raise `ConfigError` if there are findings."""
     if sentences := [finding.sentence for finding in findings]:
         raise ConfigError(*sentences)

@@ -1,4 +1,4 @@
-"""The line of each key in a TOML file, which `tomllib` does not tell."""
+"""The line of each key in a TOML file, which `tomllib` does not report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tomllib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from growd.config.findings import Path
+    from growd.config.findings import OptionPath
 
 _TOKEN: Final = re.compile(
     r"""(?P<void>\#[^\n]*|[ \t\r]+|\ufeff)
@@ -19,12 +19,12 @@ _TOKEN: Final = re.compile(
 """https://toml.io/en/v1.0.0"""
 
 
-def lines_of(text: str) -> dict[Path, int]:
-    """Where each table, key and entry of a list stands, by its path. `text` is TOML that `tomllib` takes."""
-    return _Reader(text).read()
+def lines_of(text: str) -> dict[OptionPath, int]:
+    """The line of each table, key and list entry. `text` has to be valid TOML."""
+    return _LineReader(text).read()
 
 
-class _Reader:
+class _LineReader:
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, int]] = []
         line = 1
@@ -34,11 +34,11 @@ class _Reader:
             line += match[0].count("\n")
         self._tokens.append(("", line))
         self._at = 0
-        self._lines: dict[Path, int] = {}
-        self._entries: dict[Path, int] = {}  # how many a list of tables has so far
+        self._lines: dict[OptionPath, int] = {}
+        self._entries: dict[OptionPath, int] = {}  # entries of a list of tables so far
 
-    def read(self) -> dict[Path, int]:
-        table: Path = ()
+    def read(self) -> dict[OptionPath, int]:
+        table: OptionPath = ()
         while self._next:
             if self._next == "\n":
                 self._take()
@@ -56,18 +56,18 @@ class _Reader:
         self._at += 1
         return self._tokens[self._at - 1][0]
 
-    def _note(self, path: Path, line: int | None = None) -> None:
-        """The first line of what is begun several times, such as a table by its inner ones."""
+    def _note(self, path: OptionPath, line: int | None = None) -> None:
+        """Keep the first line: inner tables name their outer table again."""
         for end in range(1, len(path) + 1):
             self._lines.setdefault(path[:end], self._tokens[self._at][1] if line is None else line)
 
-    def _header(self) -> Path:
+    def _header(self) -> OptionPath:
         line = self._tokens[self._at][1]
         self._take()
         is_list = self._next == "["
         if is_list:
             self._take()
-        path: Path = ()
+        path: OptionPath = ()
         keys = self._key()
         for number, key in enumerate(keys, start=1):
             path = (*path, key)
@@ -92,14 +92,14 @@ class _Reader:
         word = self._take()
         return str(tomllib.loads(f"k = {word}")["k"]) if word[:1] in {'"', "'"} else word
 
-    def _pair(self, table: Path) -> None:
+    def _pair(self, table: OptionPath) -> None:
         line = self._tokens[self._at][1]
         path = (*table, *self._key())
         self._note(path, line)
         self._take()
         self._value(path)
 
-    def _value(self, path: Path) -> None:
+    def _value(self, path: OptionPath) -> None:
         if self._next not in {"[", "{"}:
             while self._next not in {",", "]", "}", "\n", ""}:
                 self._take()

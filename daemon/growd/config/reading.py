@@ -1,8 +1,7 @@
-"""Reading the configuration: a TOML file, the environment's variables and `--set`, into frozen structs.
+"""Reads the configuration: a TOML file, environment variables and `--set`, into frozen structs.
 
-Whatever is wrong (an unknown section or option, a wrong type, a value out of its range, two devices on one
-pin) is collected, and told at once by `ConfigError`: the file with the line, the section, the option, what
-would be right and what was found.
+`ConfigError` reports all faults at once, each with file, line, section, option, the expected and the given
+value. msgspec stops at the first fault, so the structs are walked here.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from growd.config.findings import Doubt, Path
+    from growd.config.findings import Doubt, OptionPath
 
 ENVIRONMENT_PREFIX: Final = "GROWD_"
 _log = logging.getLogger(__name__)
-_BETWEEN: Final = "__"
-_TELLING_OUTPUTS: Final = ("light", "relay", "simulator")
+_SEPARATOR: Final = "__"
+_OUTPUT_SECTIONS: Final = ("light", "relay", "simulator")
 _NO_LAMP: Final = Light(enabled=False)
 _SECRET: Final = ("url",)
-"""Options whose value may hold a password, and is not shown."""
+"""Options whose value may contain a password, and is not shown."""
 
 _LOGIN: Final = re.compile("//.*@")
-"""In an address that stands where it does not belong."""
+"""A login in an address, in whatever option."""
 
 _FILES: Final = frozenset(
     {
@@ -52,7 +51,7 @@ _FILES: Final = frozenset(
         *("certificate", "key", "faults", "replay"),
     }
 )
-"""Options that name a file."""
+"""Options that are file names."""
 
 _SWITCHES: Final = {
     "true": "true",
@@ -65,10 +64,10 @@ _SWITCHES: Final = {
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|-?\d+(\.\d+)?")
 
 HEADER_PINS: Final = {29: 5, 31: 6, 32: 12, 33: 13, 35: 19, 36: 16, 37: 26, 38: 20, 40: 21}
-"""GPIO (BCM) numbers of the pins of a Raspberry Pi's header that can be no GPIO number themselves."""
+"""Header pins of a Raspberry Pi whose numbers are not GPIO (BCM) numbers, and their GPIO numbers."""
 
 _BARE_TEXT: Final = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_/][^\s\"'#]*)\s*(?:#.*)?")
-"""An option whose text has no quotation marks."""
+"""An option with a string without quotation marks."""
 
 
 def load(
@@ -80,12 +79,11 @@ def load(
     doubts: Iterable[Doubt] = (),
     warn: Callable[[str], None] = lambda _: None,
 ) -> Config:
-    """The configuration of a file (none: all defaults), with the environment's variables on top, and above
-    them `section.option=value` settings.
+    """Read a file (None: all defaults). Environment variables override it, and `settings` override both.
 
-    A variable is `GROWD_<SECTION>__<OPTION>`, such as GROWD_HTTP__PORT. `checks` are further ones, of
-    those who know the devices. Where nothing is wrong, `warn` gets a sentence for each finding of `doubts`.
-    Blocking. Raises `ConfigError` with everything that is wrong.
+    A variable is `GROWD_<SECTION>__<OPTION>`, such as GROWD_HTTP__PORT; a setting `section.option=value`.
+    `checks` are further checks of a valid file; `warn` gets a sentence for each finding of `doubts`.
+    Blocking. Raises `ConfigError` with all faults.
     """
     environ = os.environ if environ is None else environ
     tree = _tree(path, settings, environ)
@@ -103,10 +101,10 @@ def load(
 
 
 def load_outputs(path: pathlib.Path | None, settings: tuple[str, ...] = ()) -> Config | None:
-    """The configuration as `load` has it, where all that tells its outputs is sound; the rest may be wrong.
+    """As `load`, if the sections of outputs are valid; other sections may have faults.
 
-    None where an output may be wrong or missing. Blocking. Raises nothing: whatever is wrong here must not
-    keep outputs from being made safe.
+    Returns None if an output may be wrong or missing. Blocking. Never raises, since no fault may prevent
+    safe outputs.
     """
     try:
         tree = _tree(path, settings, os.environ)
@@ -121,14 +119,14 @@ def load_outputs(path: pathlib.Path | None, settings: tuple[str, ...] = ()) -> C
     return None if any(_concerns_outputs(finding.path) for finding in findings) else config
 
 
-def _concerns_outputs(path: Path) -> bool:
-    """Whether what is wrong at a path may hide an output: a section of outputs, or one of unknown name."""
+def _concerns_outputs(path: OptionPath) -> bool:
+    """Whether a fault at this path may hide an output: in a section of outputs, or in an unknown one."""
     section = path[2:] if path[0] == "chamber" else path
-    return len(section) <= 1 or section[0] in _TELLING_OUTPUTS
+    return len(section) <= 1 or section[0] in _OUTPUT_SECTIONS
 
 
 def _tree(path: pathlib.Path | None, settings: tuple[str, ...], environ: Mapping[str, str]) -> _Tree:
-    """All that is given, not yet checked. Raises `ConfigError` where it can't be read."""
+    """All given values, unchecked. Raises `ConfigError` if they cannot be read."""
     tree = _Tree(path)
     for name, text in sorted(environ.items()):
         if name.startswith(ENVIRONMENT_PREFIX):
@@ -140,34 +138,34 @@ def _tree(path: pathlib.Path | None, settings: tuple[str, ...], environ: Mapping
 
 
 def _set_variable(tree: _Tree, name: str, text: str) -> None:
-    """Take over one variable of the environment. Raises `ConfigError` for one with too few underscores."""
+    """Apply an environment variable. Raises `ConfigError` for one with too few underscores."""
     rest = name.removeprefix(ENVIRONMENT_PREFIX).lower()
-    if _BETWEEN in rest:
-        tree.set(".".join(rest.split(_BETWEEN)), text, name)
+    if _SEPARATOR in rest:
+        tree.set(".".join(rest.split(_SEPARATOR)), text, name)
     for section in msgspec.structs.fields(Config):
         option = rest.removeprefix(f"{section.name}_")
         kind = section_in(section.type)
         if option != rest and kind is not None and option in kind.__struct_fields__:
-            meant = f"{ENVIRONMENT_PREFIX}{section.name}{_BETWEEN}{option}".upper()
+            meant = f"{ENVIRONMENT_PREFIX}{section.name}{_SEPARATOR}{option}".upper()
             raise ConfigError(f"{name}: sets nothing; write {meant}, with two underscores")
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether no byte of the command line or of a variable was left that is not UTF-8 (PEP 383)."""
+    """Whether the text was valid UTF-8 (PEP 383)."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _value_of(text: str) -> Any:
-    """One value as TOML, or else the text."""
+    """The text as a TOML value, or else as a string."""
     try:
         found = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
         return text
-    return found["value"] if len(found) == 1 else text  # more than one line is no value
+    return found["value"] if len(found) == 1 else text  # several lines are not a value
 
 
 def _not_toml(path: pathlib.Path, error: Exception) -> str:
-    """What is wrong, with the line; for text without quotation marks, how to write it."""
+    """The error with its line, and a hint for strings without quotation marks."""
     found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
     if found is None:
         return f"{path}: is not TOML: {error}"
@@ -183,9 +181,9 @@ def _not_toml(path: pathlib.Path, error: Exception) -> str:
 
 
 def _resolve_files(values: Any, folder: pathlib.Path) -> None:
-    """Make relative names of files absolute: they are relative to the folder of the configuration.
+    """Resolve file names relative to the folder of the configuration.
 
-    A bare name that is no file there stays, since it may be one of systemd's credentials (`secret_path`).
+    A bare name without a file there stays: it may be a systemd credential (`secret_path`).
     """
     if isinstance(values, list):
         for each in values:
@@ -200,7 +198,7 @@ def _resolve_files(values: Any, folder: pathlib.Path) -> None:
 
 
 def _exists(path: pathlib.Path) -> bool:
-    """False also for what can't be a path: a name that is too long, or one with a null character."""
+    """False also for invalid paths: too long, or with a null character."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -209,17 +207,17 @@ def _exists(path: pathlib.Path) -> bool:
 
 @dataclass
 class _Tree:
-    """The values, and where each of them comes from."""
+    """The given values, and where each comes from."""
 
     path: pathlib.Path | None
     values: dict[str, Any] = field(default_factory=dict)
-    _lines: dict[Path, int] = field(default_factory=dict)
-    _origins: dict[Path, str] = field(default_factory=dict)
+    _lines: dict[OptionPath, int] = field(default_factory=dict)
+    _origins: dict[OptionPath, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.path is None:
             return
-        if self.path.is_fifo() or self.path.is_char_device():  # the file is read again, also at SIGHUP
+        if self.path.is_fifo() or self.path.is_char_device():  # it is read again at SIGHUP
             raise ConfigError(f"{self.path}: is not a regular file; write the configuration into one")
         try:
             text = self.path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
@@ -232,7 +230,7 @@ class _Tree:
         _resolve_files(self.values, self.path.parent)
 
     def set(self, option: str, text: str, origin: str) -> None:
-        """Put one value in; it is TOML, or text where it is not. It may hold a password, and is not shown."""
+        """Set a value: TOML, or else a string. It may be a password, so errors do not show it."""
         section, dot, rest = option.strip().partition(".")
         if not dot or not section or not rest:
             raise ConfigError(f"{origin}: must have the form section.option=value")
@@ -240,7 +238,7 @@ class _Tree:
             raise ConfigError(f"{origin}: is not UTF-8")
         place = self.values.setdefault(section, {})
         if not isinstance(place, dict):
-            raise ConfigError(f"{origin}: [{section}] is a list and can't be set so; use a file")
+            raise ConfigError(f"{origin}: [{section}] is a list and cannot be set this way; use a file")
         *inner, last = rest.split(".")
         for name in inner:
             place = place.setdefault(name, {})
@@ -249,8 +247,8 @@ class _Tree:
         place[last] = _value_of(text)
         self._origins[section, *inner, last] = origin
 
-    def line(self, path: Path) -> int:
-        """The line of what is at a path, or else of what it is in; 0 where it is not in the file."""
+    def line(self, path: OptionPath) -> int:
+        """The line of an option, or of its section; 0 if neither is in the file."""
         return next(
             (self._lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self._lines), 0
         )
@@ -260,8 +258,8 @@ class _Tree:
         ordered = sorted(findings, key=lambda finding: self.line(finding.path))
         return [f"{self.origin(each.path)}: {each.sentence}" for each in ordered]
 
-    def origin(self, path: Path) -> str:
-        """The file with the line of what is at a path, or else of what it is in; or what has set it."""
+    def origin(self, path: OptionPath) -> str:
+        """Where an option, or its section, was set: file and line, variable or setting."""
         for end in range(len(path), 0, -1):
             place = path[:end]
             if place in self._origins:
@@ -274,14 +272,14 @@ class _Tree:
 
 
 class _Reader:
-    """From the tree to structs; what is wrong is left out, and noted."""
+    """Converts the values to structs. Faulty values are left out and reported in `findings`."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self.findings: list[Finding] = []
 
-    def struct(self, tree: Mapping[str, Any], kind: type[Any], path: Path) -> Any:
-        """A section; without what is wrong in it. None where it lacks something that it must have."""
+    def struct(self, tree: Mapping[str, Any], kind: type[Any], path: OptionPath) -> Any:
+        """A section without its faulty values; None if a required one is missing."""
         fields = {each.name: each for each in msgspec.structs.fields(kind)}
         for name in tree:
             if name not in fields:
@@ -299,8 +297,8 @@ class _Reader:
             return None
         return kind(**values)
 
-    def _value(self, value: Any, kind: Any, path: Path) -> Any:
-        """One value of a type, None where it can't be."""
+    def _value(self, value: Any, kind: Any, path: OptionPath) -> Any:
+        """A value of a type, None if it is faulty."""
         section = section_in(kind)
         if section is None:
             return self._leaf(value, kind, path)
@@ -314,11 +312,11 @@ class _Reader:
             return dict(self._entries(value, kind, section, path))
         before = len(self.findings)
         found = self.struct(value, section, path)
-        # the default lamp has pins, which others might seem to be on
+        # the default lamp has pins that would seem to conflict
         return _NO_LAMP if section is Light and len(self.findings) > before else found
 
-    def _list(self, value: Any, section: type[Any], path: Path) -> tuple[Any, ...] | None:
-        """The sections of a list that are sound."""
+    def _list(self, value: Any, section: type[Any], path: OptionPath) -> tuple[Any, ...] | None:
+        """The valid sections of a list."""
         if not isinstance(value, list):
             self._wrong(path, f"a list of tables, such as [[{'.'.join(map(str, path))}]]", value)
             return ()
@@ -335,9 +333,9 @@ class _Reader:
         return tuple(found)
 
     def _entries(
-        self, value: Mapping[str, Any], kind: Any, section: type[Any], path: Path
+        self, value: Mapping[str, Any], kind: Any, section: type[Any], path: OptionPath
     ) -> Iterator[tuple[str, Any]]:
-        """The sections of a table by their names."""
+        """The sections of a table by name."""
         name_kind, _ = get_args(kind)
         for name, each in value.items():
             if self._leaf(name, name_kind, (*path, name)) is None:
@@ -347,7 +345,7 @@ class _Reader:
                 continue
             yield name, self.struct(each, section, (*path, name))
 
-    def _leaf(self, value: Any, kind: Any, path: Path) -> Any:
+    def _leaf(self, value: Any, kind: Any, path: OptionPath) -> Any:
         if get_origin(kind) is dict and isinstance(value, dict):
             _, inner = get_args(kind)
             found = {name: self._leaf(each, inner, (*path, name)) for name, each in value.items()}
@@ -362,12 +360,12 @@ class _Reader:
         self._wrong(path, described(kind), value)
         return None
 
-    def _wrong(self, path: Path, expected: str, value: Any) -> None:
+    def _wrong(self, path: OptionPath, expected: str, value: Any) -> None:
         is_secret = path[-1] in _SECRET or (isinstance(value, str) and _LOGIN.search(value))
-        got = "what may hold a password" if is_secret else repr(value)
+        got = "a value that may contain a password" if is_secret else repr(value)
         self._note(path, f"must be {expected}, got {got}{_hint(path, expected, value)}")
 
-    def _unknown(self, name: str, known: list[str], kind: type[Any], path: Path) -> None:
+    def _unknown(self, name: str, known: list[str], kind: type[Any], path: OptionPath) -> None:
         in_chamber = path[:1] == ("chamber",) and len(path) == 2  # noqa: PLR2004  chamber, id
         is_section = kind is Config or in_chamber
         like = difflib.get_close_matches(name, known, 1)
@@ -376,11 +374,11 @@ class _Reader:
         listed = f"; known are {', '.join(known)}" if not like else ""
         self._note((*path, name), f"unknown {what}{hint}{listed}")
 
-    def _note(self, path: Path, reason: str) -> None:
+    def _note(self, path: OptionPath, reason: str) -> None:
         self.findings.append(Finding(path, reason, is_numbered=True, entry=self._entry(path)))
 
-    def _entry(self, path: Path) -> str:
-        """The name of the entry of a list that `path` leads into, "" for none."""
+    def _entry(self, path: OptionPath) -> str:
+        """The name of the list entry on `path`, "" for none."""
         place: Any = self._root
         for part in path:
             if isinstance(part, int):
@@ -392,8 +390,8 @@ class _Reader:
         return ""
 
 
-def _hint(path: Path, expected: str, value: Any) -> str:
-    """How to write the value that was probably meant, "" where that is not clear."""
+def _hint(path: OptionPath, expected: str, value: Any) -> str:
+    """How to write the value that was probably meant, or ""."""
     option = path[-1]
     if isinstance(value, str) and expected.startswith(("a number", "a whole number")):
         return f"; write {value} without quotation marks" if _NUMBER.fullmatch(value) else ""
@@ -407,7 +405,7 @@ def _hint(path: Path, expected: str, value: Any) -> str:
 
 
 def section_in(kind: Any) -> type[Any] | None:
-    """The kind of section that a type is, or is a list or a table of."""
+    """The section that a type is, or is a list or table of."""
     for each in (kind, *get_args(kind)):
         if isinstance(each, type) and issubclass(each, Section):
             return each

@@ -24,7 +24,7 @@ from growd.config.services import (
 from growd.config.tls import Tls
 
 if TYPE_CHECKING:
-    from growd.config.findings import Path
+    from growd.config.findings import OptionPath
 
 
 class ChamberOptions(Section, frozen=True):
@@ -116,7 +116,7 @@ class Config(ChamberOptions, frozen=True):
         """What each environment has, by its id, the first (`environment.id`) first."""
         return {self.environment.id: self, **self.chamber}
 
-    def path(self, environment: str, section: str) -> Path:
+    def path(self, environment: str, section: str) -> OptionPath:
         """The place of a section of an environment in the tree of the file."""
         return (section,) if environment == self.environment.id else ("chamber", environment, section)
 

@@ -1,4 +1,4 @@
-"""Where a file with a secret is that the configuration names, and what it holds."""
+"""Files with secrets that the configuration names."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ UNITS: Final = {
     "_s": "s",
     "_m": "m",
 }
-"""The unit that the end of an option's name tells."""
+"""Units by the ending of an option's name."""
 
 
 def unit_of(option: str) -> str:

@@ -1,4 +1,4 @@
-"""The names, pages and proxies of `[http]`, which have no type of their own."""
+"""Checks of the names, origins and proxies of `[http]`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ORIGIN: Final = re.compile(rf"\*|https?://({_NAME}|\[[0-9a-fA-F:.]+\])(:[0-9]{{
 
 
 def is_host(name: str) -> bool:
-    """Whether a system can be asked for it: no part of it is empty, or longer than 63 letters (RFC 1035)."""
+    """Whether each label has 1 to 63 characters (RFC 1035)."""
     try:
         name.encode("idna")
     except UnicodeError:
@@ -28,12 +28,12 @@ def is_host(name: str) -> bool:
 
 
 def without_login(url: str) -> str:
-    """A URL, right or wrong, without whatever may be a login in it."""
+    """A URL, valid or not, without a login."""
     return re.sub(r"^([^/]*//)?[^/]*@", r"\1", url)
 
 
 def faults_of_web(http: Http) -> Iterator[Finding]:
-    """What is no name, no origin or no address."""
+    """Invalid names, origins and addresses."""
     if not is_host(http.host):
         yield Finding(("http", "host"), f"{http.host!r} must be an address or a name")
     yield from _each("hosts", http.hosts, _HOST.fullmatch, 'a name without a port, such as "farm.example"')
