@@ -33,7 +33,7 @@ from growd.store.points import PointMaker
 from support.clock import Sleepers
 
 BEGAN = 1_767_225_600.0  # 2026-01-01
-PERIOD_S = 300.0
+PERIOD_S = 900.0
 PROGRESS_S = 3_600.0
 
 
@@ -154,12 +154,12 @@ def serve() -> None:
         if process == 0:
             asyncio.run(live(json.loads(line)))
             os._exit(0)
-        tell(process)
+        report(process)
         _, status = os.waitpid(process, 0)
-        tell(status)
+        report(status)
 
 
-def tell(number: int) -> None:
+def report(number: int) -> None:
     sys.stdout.write(f"{number}\n")
     sys.stdout.flush()
 

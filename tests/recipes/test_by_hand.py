@@ -8,7 +8,7 @@ import pytest
 
 from growd.bus.errors import InvalidArgumentsError, InvalidValueError
 from growd.bus.messages import Quality
-from support.recipes import LIGHT, TEMPERATURE, Chamber
+from support.recipes import LIGHT, TEMPERATURE
 from support.running import running
 
 RELEASE = f"growd topic release e/desired/{TEMPERATURE}"
@@ -27,11 +27,6 @@ def course(*points, cycle=None, duration=1000):
 
 def phased(*phases):
     return {"_id": "r", "format": "phased", "phases": list(phases)}
-
-
-@pytest.fixture
-def chamber():
-    return Chamber()
 
 
 def now(chamber, variable=TEMPERATURE):

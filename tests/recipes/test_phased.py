@@ -244,30 +244,6 @@ def test_set_points_agree_with_the_reference(recipe, midnight, data):
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@given(PHASED, st.floats(0, 1), st.floats(0, DAY_S))
-def test_values_stay_between_the_set_points_of_a_track(recipe, part, time_of_day):
-    plan, _ = interpret(recipe)
-    tracks = [kind.items() for phase in recipe["phases"] for kind in (phase["daily"], phase["course"])]
-    for variable, value in plan.set_points(part * plan.duration, time_of_day).items():
-        values = [
-            point["value"]
-            for track in tracks
-            for name, points in track
-            if name == variable
-            for point in points
-        ]
-        assert min(values) <= value <= max(values)
-
-
-@given(PHASED, st.floats(0, 5), st.floats(0, DAY_S))
-def test_after_the_end_the_last_values_remain(recipe, more, time_of_day):
-    plan, _ = interpret(recipe)
-    later = plan.duration * (1 + more)
-    there = plan.set_points(later, time_of_day, lambda _: 12_345.0)
-    if later > plan.duration:
-        assert there == plan.set_points(plan.duration, 12_345.0, lambda _: 12_345.0)
-
-
 def hourly(plan, variable, hours):
     return [plan.set_points(hour * 3600.0, hour * 3600.0 % DAY_S).get(variable) for hour in hours]
 

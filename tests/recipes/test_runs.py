@@ -54,12 +54,6 @@ def chamber():
     return chamber
 
 
-@pytest.fixture
-async def on(chamber):
-    async with chamber.on():
-        yield chamber
-
-
 def state(chamber):
     return chamber.bus.topics.get("e/recipe_state").last.value
 
@@ -67,6 +61,20 @@ def state(chamber):
 def events(chamber):
     last = chamber.bus.topics.get("e/events").last
     return None if last is None else last.value["message"]
+
+
+async def run_for_a_minute(chamber):
+    """A run of `weeks` before a restart."""
+    async with chamber.on():
+        await chamber.start("weeks")
+        await chamber.clock.advance(MINUTE)
+
+
+async def synchronise(chamber, step):
+    """Let NTP step the wall clock, and a minute pass."""
+    chamber.clock.step(step)
+    chamber.clock.synchronised = True
+    await chamber.clock.advance(MINUTE)
 
 
 async def test_state_phase_elapsed_and_remaining_are_published_each_second(on):
@@ -99,6 +107,7 @@ async def test_a_recipe_can_begin_in_the_middle(on):
     assert [value for value, _ in on.journal.recorded()] == ["recipe_start", "recipe_end"]
     document = on.journal.documents[-1]
     assert (document["offset"], document["elapsed"]) == (7 * ROUND + MINUTE, 14 * ROUND)
+    assert (document["end_reason"], document["ended_by"]) == ("finished", "")
     assert document["ended"] - document["started"] == pytest.approx(7 * ROUND - MINUTE, abs=1)
 
 
@@ -257,29 +266,21 @@ async def test_each_run_has_one_document(on):
     assert on.journal.documents[1:] == [begun | stopped]
 
 
-async def test_the_document_of_a_finished_run(on):
-    await on.start("weeks", 13 * ROUND)
-    await on.clock.advance(ROUND + 1)
-    document = on.journal.documents[-1]
-    assert (document["end_reason"], document["ended_by"], document["elapsed"]) == ("finished", "", 14 * ROUND)
-
-
-async def test_the_document_of_a_run_whose_recipe_became_invalid(chamber):
+async def test_a_saved_recipe_that_became_invalid_ends(chamber):
     async with chamber.on():
         await chamber.start("weeks")
     chamber.journal.run["recipe"] = {"format": "of the future"}
     async with chamber.on():
         await chamber.clock.advance(2)
         assert chamber.journal.documents[-1]["end_reason"] == "not valid any more"
+        assert chamber.parameter("current_recipe") == ""
 
 
 # where it goes on
 
 
 async def test_after_outage_chooses_the_position_after_an_outage(chamber):
-    async with chamber.on():
-        await chamber.start("weeks")
-        await chamber.clock.advance(MINUTE)
+    await run_for_a_minute(chamber)
     await chamber.clock.advance(10 * MINUTE)
     chamber.catches_up = False
     async with chamber.on():
@@ -305,9 +306,7 @@ async def test_on_the_same_boot_the_wall_clock_is_ignored(chamber, step):
 
 
 async def test_a_power_cut_counts_once_ntp_is_synchronised(chamber):
-    async with chamber.on():
-        await chamber.start("weeks")
-        await chamber.clock.advance(MINUTE)
+    await run_for_a_minute(chamber)
     chamber.clock.synchronised = False
     chamber.clock.step(-30)  # it begins where it was last saved; the day without power is not seen
     async with chamber.on():
@@ -323,9 +322,7 @@ async def test_a_power_cut_counts_once_ntp_is_synchronised(chamber):
 
 
 async def test_a_boot_in_1970_continues_at_the_saved_position_until_ntp(chamber):
-    async with chamber.on():
-        await chamber.start("weeks")
-        await chamber.clock.advance(MINUTE)
+    await run_for_a_minute(chamber)
     true = chamber.clock.time() + 2 * MINUTE
     chamber.clock.synchronised = False
     chamber.clock.step(10 - chamber.clock.time())
@@ -341,48 +338,36 @@ async def test_a_boot_in_1970_continues_at_the_saved_position_until_ntp(chamber)
 async def test_the_first_synchronisation_ever_moves_nothing(chamber):
     chamber.clock.synchronised = False
     chamber.clock.step(-3 * 365 * 24 * HOUR)
-    async with chamber.on():
-        await chamber.start("weeks")
-        await chamber.clock.advance(MINUTE)
+    await run_for_a_minute(chamber)
     async with chamber.on():
         await chamber.clock.advance(MINUTE)
-        chamber.clock.step(3 * 365 * 24 * HOUR)
-        chamber.clock.synchronised = True
-        await chamber.clock.advance(MINUTE)
+        await synchronise(chamber, 3 * 365 * 24 * HOUR)
         assert (state(chamber)["state"], state(chamber)["elapsed"]) == ("running", 3 * MINUTE)
 
 
 async def test_two_unconfirmed_times_are_compared(chamber):
     """A machine with a battery clock and without a network."""
     chamber.clock.synchronised = False
-    async with chamber.on():
-        await chamber.start("weeks")
-        await chamber.clock.advance(MINUTE)
+    await run_for_a_minute(chamber)
     await chamber.clock.advance(10 * MINUTE)
     async with chamber.on():
         assert state(chamber)["elapsed"] == 11 * MINUTE
 
 
 async def test_ntp_corrects_a_wrong_battery_clock(chamber):
-    async with chamber.on():
-        await chamber.start("weeks")
-        await chamber.clock.advance(MINUTE)
+    await run_for_a_minute(chamber)
     chamber.clock.synchronised = False
     chamber.clock.step(2 * HOUR)
     async with chamber.on():
         await chamber.clock.advance(MINUTE)
         assert state(chamber)["elapsed"] == 2 * HOUR + 2 * MINUTE  # for the time being
-        chamber.clock.step(-2 * HOUR)
-        chamber.clock.synchronised = True
-        await chamber.clock.advance(MINUTE)
+        await synchronise(chamber, -2 * HOUR)
         assert state(chamber)["elapsed"] == 3 * MINUTE
         assert chamber.set_points() == {LIGHT: 5000}
 
 
 async def test_an_unconfirmed_time_ends_a_run_only_after_an_hour(chamber):
-    async with chamber.on():
-        await chamber.start("weeks")
-        await chamber.clock.advance(MINUTE)
+    await run_for_a_minute(chamber)
     chamber.clock.synchronised = False
     chamber.clock.step(10 * 365 * 24 * HOUR)
     async with chamber.on():
@@ -394,25 +379,19 @@ async def test_an_unconfirmed_time_ends_a_run_only_after_an_hour(chamber):
 
 @pytest.mark.parametrize("is_power_cut", [False, True])
 async def test_an_uncertain_position_survives_another_restart(chamber, is_power_cut):
-    async with chamber.on():
-        await chamber.start("weeks")
-        await chamber.clock.advance(MINUTE)
+    await run_for_a_minute(chamber)
     chamber.clock.synchronised = False
     async with chamber.on():
         await chamber.clock.advance(MINUTE)
     chamber.is_new_boot = is_power_cut
     async with chamber.on():
         await chamber.clock.advance(MINUTE)
-        chamber.clock.step(HOUR)
-        chamber.clock.synchronised = True
-        await chamber.clock.advance(MINUTE)
+        await synchronise(chamber, HOUR)
         assert state(chamber)["elapsed"] == HOUR + 4 * MINUTE
 
 
 async def test_a_confirmed_power_cut_corrects_the_one_before(chamber):
-    async with chamber.on():
-        await chamber.start("weeks")
-        await chamber.clock.advance(MINUTE)
+    await run_for_a_minute(chamber)
     chamber.clock.synchronised = False
     async with chamber.on():
         await chamber.clock.advance(MINUTE)
@@ -433,17 +412,13 @@ async def test_a_power_cut_during_a_pause_does_not_count(chamber):
     chamber.clock.synchronised = False
     async with chamber.on():
         await chamber.ask("resume_recipe")
-        chamber.clock.step(HOUR)
-        chamber.clock.synchronised = True
-        await chamber.clock.advance(MINUTE)
+        await synchronise(chamber, HOUR)
         assert state(chamber)["elapsed"] == 2 * MINUTE
 
 
 @pytest.mark.parametrize("how", ["pause", "skip"])
 async def test_a_pause_or_a_skip_ends_the_uncertainty(chamber, how):
-    async with chamber.on():
-        await chamber.start("weeks")
-        await chamber.clock.advance(MINUTE)
+    await run_for_a_minute(chamber)
     chamber.clock.synchronised = False
     async with chamber.on():
         await chamber.clock.advance(MINUTE)
@@ -453,9 +428,7 @@ async def test_a_pause_or_a_skip_ends_the_uncertainty(chamber, how):
         else:
             await chamber.ask("skip_to_phase", "early")
         place = state(chamber)["elapsed"]
-        chamber.clock.step(HOUR)
-        chamber.clock.synchronised = True
-        await chamber.clock.advance(MINUTE)
+        await synchronise(chamber, HOUR)
         assert state(chamber)["elapsed"] == place + MINUTE
 
 
@@ -490,9 +463,7 @@ async def test_a_change_during_a_failed_save_is_saved_once_possible(on):
 
 
 async def test_the_position_after_a_restart_is_saved_at_once(chamber):
-    async with chamber.on():
-        await chamber.start("weeks")
-        await chamber.clock.advance(MINUTE)
+    await run_for_a_minute(chamber)
     async with chamber.on():
         writes = chamber.journal.progressed
         await chamber.clock.advance(2)
@@ -531,9 +502,12 @@ async def test_an_end_during_an_outage_is_at_the_end_of_the_recipe(chamber):
     async with chamber.on():
         await chamber.start("weeks", 13 * ROUND)
     await chamber.clock.advance(5 * ROUND)
-    async with chamber.on():
-        await chamber.clock.advance(2)
-        assert chamber.journal.documents[-1]["elapsed"] == 14 * ROUND
+    for _ in range(2):
+        async with chamber.on():
+            await chamber.clock.advance(2)
+            assert (chamber.set_points(), chamber.parameter("current_recipe")) == ({}, "")
+    assert chamber.journal.recorded() == [("recipe_start", "weeks"), ("recipe_end", "weeks")]
+    assert chamber.journal.documents[-1]["elapsed"] == 14 * ROUND
 
 
 async def test_outputs_are_released_even_if_parameters_fail(on, monkeypatch):
