@@ -15,7 +15,7 @@ UNNEEDED = {
     "growd.cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers"},
     "growd.cli.run": {
         "adafruit_scd30",
-        "aiomqtt",
+        "paho",
         "aiosmtplib",
         "growd.alerts.channels",
         "growd.wiring.fault_services",

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
-import aiomqtt
 import msgspec
+from paho.mqtt import client as paho
+from paho.mqtt.enums import CallbackAPIVersion
 
 from growd.alerts.dispatch import DeliveryError, heed_cancel
 
@@ -17,11 +18,17 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
 
+    from paho.mqtt.client import SocketLike
+    from paho.mqtt.enums import MQTTErrorCode
+    from paho.mqtt.reasoncodes import ReasonCode
+
     from growd.alerts.messages import Alert, AlertMessage, Sender
 
 DELAYS_S: Final = (2.0, 300.0)  # the first and the longest between attempts to connect
 KEEP_ALIVE_S: Final = 60
 GOODBYE_S: Final = 2.0
+_TICK_S: Final = 1.0
+_LOST: Final = "the connection was lost"
 _AT_LEAST_ONCE: Final = 1
 _SHARE: Final = 0.9  # of the time limit of a message, so that the reason of a failure is reported in time
 
@@ -38,32 +45,108 @@ class Broker:
     password: str = ""
 
 
-class _Client(aiomqtt.Client):
-    """Closes the connection if connecting fails.
+class _Connection:
+    """One connection, which paho's client makes in a thread and the event loop then drives.
 
-    aiomqtt 2.5 leaves it open after a timeout or a refusal, and if it is cancelled while its thread connects.
+    Raises OSError if the broker can't be reached, refuses, or is lost.
     """
 
-    _gave_up = False
+    def __init__(self, broker: Broker, identifier: str, will: str) -> None:
+        self._broker = broker
+        self._loop = asyncio.get_running_loop()
+        self._accepted = self._loop.create_future()
+        self._lost = asyncio.Event()
+        self._acknowledged: dict[int, asyncio.Future[None]] = {}
+        self._client = client = paho.Client(
+            CallbackAPIVersion.VERSION2, identifier, reconnect_on_failure=False
+        )
+        client.connect_timeout = broker.timeout_s
+        if broker.user:
+            client.username_pw_set(broker.user, broker.password)
+        if broker.context is not None:
+            client.tls_set_context(broker.context)
+        client.will_set(will, b"offline", qos=_AT_LEAST_ONCE, retain=True)
+        client.on_connect = self._on_connect
+        client.on_publish = self._on_publish
 
-    async def __aenter__(self) -> Self:
+    async def open(self) -> None:
+        """Connect, and wait until the broker accepts."""
+        connecting = self._loop.run_in_executor(
+            None, self._client.connect, self._broker.host, self._broker.port, KEEP_ALIVE_S
+        )
         try:
-            return await super().__aenter__()
-        except BaseException:
-            self._gave_up = True
-            self._leave()
+            await asyncio.shield(connecting)
+        except asyncio.CancelledError:  # the thread can't be cancelled
+            connecting.add_done_callback(self._close_late)
             raise
+        if (socket := self._client.socket()) is None:
+            raise ConnectionError(_LOST)
+        self._client.on_socket_close = self._on_socket_close
+        self._loop.add_reader(socket, self._read)
+        try:
+            async with asyncio.timeout(self._broker.timeout_s):
+                await self._accepted
+        except TimeoutError:
+            raise ConnectionError(f"no answer within {self._broker.timeout_s:g} s") from None
 
-    async def _misc_loop(self) -> None:  # starts when the socket is open
-        if self._gave_up:
-            self._leave()
-        else:
-            await super()._misc_loop()
+    async def publish(self, topic: str, body: bytes, *, retain: bool = False) -> None:
+        """Publish, and wait for the acknowledgement."""
+        message = self._client.publish(topic, body, _AT_LEAST_ONCE, retain)
+        if message.rc != paho.MQTT_ERR_SUCCESS:
+            raise ConnectionError(paho.error_string(message.rc))
+        acknowledged = self._acknowledged[message.mid] = self._loop.create_future()
+        try:
+            await acknowledged
+        finally:
+            del self._acknowledged[message.mid]
 
-    def _leave(self) -> None:
-        """Close the connection if there is one."""
-        self._connected = asyncio.Future()  # the old future may have been cancelled
+    async def until_lost(self) -> None:
+        """Send pings, and what the socket did not take at once, until the connection is lost."""
+        while self._client.loop_misc() == paho.MQTT_ERR_SUCCESS:
+            self._read()  # TLS may have decrypted more than one message at once
+            if self._client.want_write():
+                self._client.loop_write()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_S):
+                    await self._lost.wait()
+        raise ConnectionError(_LOST)
+
+    def close(self) -> None:
+        """End the connection, if there is one."""
+        self._accepted.cancel()
         self._client.disconnect()
+
+    def _close_late(self, connecting: asyncio.Future[MQTTErrorCode]) -> None:
+        if connecting.exception() is None:
+            self.close()
+
+    def _read(self) -> None:
+        try:
+            self._client.loop_read()
+        except Exception as error:  # noqa: BLE001  paho raises several if the broker breaks the protocol
+            self._fail(f"the broker sends an invalid message: {error!r}")
+            self.close()
+
+    def _on_connect(self, _: object, __: object, ___: object, reason: ReasonCode, *____: object) -> None:
+        if reason.is_failure:
+            self._fail(str(reason))
+        elif not self._accepted.done():
+            self._accepted.set_result(None)
+
+    def _on_publish(self, _: object, __: object, message: int, *___: object) -> None:
+        acknowledged = self._acknowledged.get(message)
+        if acknowledged is not None and not acknowledged.done():
+            acknowledged.set_result(None)
+
+    def _on_socket_close(self, _: object, __: object, socket: SocketLike) -> None:
+        self._loop.remove_reader(socket)
+        self._lost.set()
+        self._fail(_LOST)
+
+    def _fail(self, reason: str) -> None:
+        for waiting in (self._accepted, *self._acknowledged.values()):
+            if not waiting.done():
+                waiting.set_exception(ConnectionError(reason))
 
 
 class Mqtt:
@@ -92,7 +175,7 @@ class Mqtt:
         self._now = now
         self._opened = opened
         self._first_delay, self._longest_delay = delays
-        self._client: aiomqtt.Client | None = None
+        self._connection: _Connection | None = None
         self._asks: list[asyncio.Future[None]] = []  # callers that wait for the next attempt to connect
         self._asked = asyncio.Event()
         self._error = "there is no connection yet"
@@ -104,14 +187,13 @@ class Mqtt:
             asks, self._asks = self._asks, []
             self._asked.clear()
             try:
-                async with self._connected() as client:
+                async with self._connected() as connection:
                     delay = self._first_delay
                     is_up()
                     _answer([*asks, *self._asks])
                     self._asks.clear()
-                    async for _ in client.messages:  # none arrives; this ends with the connection
-                        pass
-            except aiomqtt.MqttError as error:
+                    await connection.until_lost()
+            except OSError as error:
                 self._error = f"the broker can't be reached: {error}"
                 _answer(asks, self._error)
             heed_cancel()
@@ -125,18 +207,18 @@ class Mqtt:
         limit = _SHARE * self._broker.timeout_s
         try:
             async with asyncio.timeout(limit):
-                if self._client is None:
+                if self._connection is None:
                     await self._attempt()
-                client = self._client
-                if client is None:
+                connection = self._connection
+                if connection is None:
                     raise DeliveryError(self._error)
                 body = msgspec.json.encode(self._sender.document(batch, self._now()))
-                await client.publish(self._event, body, qos=_AT_LEAST_ONCE)
-                await self._publish_open(client)
+                await connection.publish(self._event, body)
+                await self._publish_open(connection)
         except TimeoutError:
-            sentence = "can't be reached" if self._client is None else "does not answer"
+            sentence = "can't be reached" if self._connection is None else "does not answer"
             raise DeliveryError(f"the broker {sentence} within {limit:g} s") from None
-        except aiomqtt.MqttError as error:
+        except OSError as error:
             raise DeliveryError(f"can't publish on the broker: {error}") from None
         return batch.id
 
@@ -148,38 +230,30 @@ class Mqtt:
         await ask
 
     @contextlib.asynccontextmanager
-    async def _connected(self) -> AsyncIterator[aiomqtt.Client]:
-        """A connection, with the status "online" for the body. Raises `MqttError`."""
-        broker = self._broker
-        async with _Client(
-            broker.host,
-            broker.port,
-            username=broker.user or None,
-            password=broker.password if broker.user else None,
-            tls_context=broker.context,
-            will=aiomqtt.Will(self._status, b"offline", qos=_AT_LEAST_ONCE, retain=True),
-            identifier=f"growd-{self._sender.device}",
-            timeout=broker.timeout_s,
-            keepalive=KEEP_ALIVE_S,
-        ) as client:
-            await client.publish(self._status, b"online", qos=_AT_LEAST_ONCE, retain=True)
-            await self._publish_open(client)
+    async def _connected(self) -> AsyncIterator[_Connection]:
+        """A connection, with the status "online" for the body. Raises OSError."""
+        connection = _Connection(self._broker, f"growd-{self._sender.device}", self._status)
+        try:
+            await connection.open()
+            async with asyncio.timeout(self._broker.timeout_s):
+                await connection.publish(self._status, b"online", retain=True)
+                await self._publish_open(connection)
             heed_cancel()
-            self._client = client
-            try:
-                yield client
-            except asyncio.CancelledError:
-                with contextlib.suppress(aiomqtt.MqttError):
-                    await client.publish(
-                        self._status, b"offline", qos=_AT_LEAST_ONCE, retain=True, timeout=GOODBYE_S
-                    )
-                raise
-            finally:
-                self._client = None
+            self._connection = connection
+            yield connection
+        except asyncio.CancelledError:
+            if self._connection is not None:
+                with contextlib.suppress(OSError):
+                    async with asyncio.timeout(GOODBYE_S):
+                        await connection.publish(self._status, b"offline", retain=True)
+            raise
+        finally:
+            self._connection = None
+            connection.close()
 
-    async def _publish_open(self, client: aiomqtt.Client) -> None:
+    async def _publish_open(self, connection: _Connection) -> None:
         body = msgspec.json.encode(self._sender.opened(self._opened(), self._now()))
-        await client.publish(self._open, body, qos=_AT_LEAST_ONCE, retain=True)
+        await connection.publish(self._open, body, retain=True)
 
 
 def _answer(asks: list[asyncio.Future[None]], error: str = "") -> None:
