@@ -1,4 +1,4 @@
-"""What a chamber measures and drives, as its configuration has it."""
+"""What a chamber measures and drives, according to its configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def chamber(*sensors: Sensor, **options) -> Chamber:
     return chambers_of(Config(sensor=sensors, **options))[0]
 
 
-def test_variables_are_measured_by_their_sensors_in_order():
+def test_measured_variables_and_their_sensors():
     it = chamber(SECOND, AIR, LUX)
     assert it.measured == ("air_carbon_dioxide", "air_humidity", "air_temperature", "light_illuminance")
     assert it.sensor_names("air_carbon_dioxide") == ["second", "air"]
@@ -37,13 +37,13 @@ def test_variables_are_measured_by_their_sensors_in_order():
     assert chamber().measured == ()
 
 
-def test_a_variable_is_stale_after_two_intervals_of_its_slowest_sensor_or_the_limit_of_the_filter():
+def test_the_stale_limit_is_two_intervals_or_the_limit_of_the_filter():
     it = chamber(AIR, SECOND, filter=FilterOptions(stale_after_s=45.0))
     assert it.stale_after_s("air_carbon_dioxide") == 120
     assert it.stale_after_s("air_temperature") == 45
 
 
-def test_time_limits_grow_with_the_speed_of_the_simulation():
+def test_time_limits_scale_with_the_speed_of_the_simulation():
     it = chamber(AIR, simulator=Simulator(enabled=True, speed=10.0))
     assert it.scaled(2.0) == 20
     assert it.stale_after_s("air_temperature") == 300
@@ -58,21 +58,21 @@ def test_time_limits_grow_with_the_speed_of_the_simulation():
         (SECOND, 0.1, 60.0),
     ],
 )
-def test_a_client_may_set_an_interval_at_which_nothing_becomes_stale(sensor, least, most):
+def test_no_interval_that_a_client_may_set_makes_a_variable_stale(sensor, least, most):
     assert chamber(sensor).interval_range_s(sensor) == (least, most)
 
 
-def test_a_valve_needs_to_know_carbon_dioxide_where_it_is_measured():
+def test_a_valve_needs_co2_if_a_sensor_measures_it():
     assert chamber(AIR, relay=(VALVE, FAN)).needed() == {"air_carbon_dioxide": {VALVE.variable}}
     assert chamber(LUX, relay=(VALVE, FAN)).needed() == {}
 
 
-def test_a_lamp_can_be_set_to_its_full_light_and_each_of_its_channels():
+def test_the_reach_of_a_lamp():
     light = Light(channel=(ChannelOptions(name="red", pin=4),), full_scale_lux=9_000)
     assert chamber(light=light).reach() == {"light_illuminance": (0, 9_000), "light_intensity_red": (0, 1)}
 
 
-def test_carbon_dioxide_can_be_set_up_to_its_ceiling_with_a_sensor_and_a_valve():
+def test_the_reach_of_co2_is_its_ceiling():
     limits = InterlockOptions(ceiling_ppm=2_000)
     reach = chamber(AIR, relay=(VALVE, FAN), interlock=limits).reach()
     assert reach == SWITCHES | {"air_carbon_dioxide": (0, 2_000)}

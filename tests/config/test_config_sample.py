@@ -18,21 +18,21 @@ OF_ANY_SIZE = {"seed", "below", "above"}
 OPTIONS = [(group, option) for group in GROUPS for option in group.options]
 
 
-def test_the_sample_is_a_configuration_that_changes_nothing(tmp_path: Path):
+def test_the_sample_changes_nothing(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(SAMPLE)
     assert load(file) == Config()
 
 
-def test_without_its_comment_signs_the_sample_says_what_the_defaults_are(tmp_path: Path):
-    # but for what is there several times and by default not at all, whose entries are examples
-    lines, is_kept = [], True
+def test_the_uncommented_sample_has_the_defaults(tmp_path: Path):
+    # except lists that are empty by default: their entries are examples
+    lines, is_default = [], True
     for line in SAMPLE.splitlines():
         if header := re.fullmatch(r"#(\[+)([\w.]+)\]+", line):
             place = header[2].split(".")
             of_a_list = header[1] == "[["
-            is_kept = "NAME" not in place and (not of_a_list or place[0] in {"sensor", "light"})
-        if is_kept and re.match(r"#(\[|\w+ = )", line):
+            is_default = "NAME" not in place and (not of_a_list or place[0] in {"sensor", "light"})
+        if is_default and re.match(r"#(\[|\w+ = )", line):
             lines.append(line.removeprefix("#"))
     file = tmp_path / "growd.toml"
     file.write_text("\n".join(lines))
@@ -41,7 +41,7 @@ def test_without_its_comment_signs_the_sample_says_what_the_defaults_are(tmp_pat
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS, ids=[f"{g.header}{o.name}" for g, o in OPTIONS])
-def test_every_option_says_what_it_is_and_what_it_does(group, option):
+def test_every_option_has_a_description_a_range_and_a_unit(group, option):
     assert len(option.doc) > 8, f"{group.header} {option.name} says nothing"
     assert option.doc.endswith(".")
     assert option.words not in {"", "a table"}
@@ -55,7 +55,7 @@ def test_every_option_says_what_it_is_and_what_it_does(group, option):
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=[group.header for group in GROUPS])
-def test_every_section_and_option_stands_in_the_sample_and_in_the_reference(group):
+def test_every_section_and_option_is_in_the_sample_and_the_reference(group):
     assert f"#{group.header}" in SAMPLE
     assert f"### `{group.header}`" in REFERENCE
     for option in group.options:
@@ -63,6 +63,6 @@ def test_every_section_and_option_stands_in_the_sample_and_in_the_reference(grou
         assert option.default is None or f"#{option.name} = " in SAMPLE
 
 
-def test_the_documentation_has_the_reference_as_it_is():
-    told = DOCS.read_text(encoding="utf-8")
-    assert told.endswith(REFERENCE), "growd config reference > the end of docs/configuration.md"
+def test_the_documentation_ends_with_the_reference():
+    text = DOCS.read_text(encoding="utf-8")
+    assert text.endswith(REFERENCE), "growd config reference > the end of docs/configuration.md"

@@ -14,7 +14,7 @@ from support.jumping import JumpingClock, answer_at_once
 
 
 @pytest.mark.parametrize("name", PROFILES)
-async def test_a_profile_is_sound_and_all_it_names_answers_on_simulated_hardware(name):
+async def test_every_device_of_a_profile_answers_on_simulated_hardware(name):
     file = profile_path(name)
     await asyncio.to_thread(load, file, checks=DEVICE_CHECKS)
     config = await asyncio.to_thread(load, file, ("simulator.enabled=true",), checks=DEVICE_CHECKS)
@@ -29,12 +29,12 @@ async def test_a_profile_is_sound_and_all_it_names_answers_on_simulated_hardware
     assert len(findings) == len(config.sensor) + len(config.relay) + 1
 
 
-def test_only_the_profile_of_the_simulation_is_simulated():
+def test_only_the_profile_sim_is_simulated():
     simulated = [name for name in PROFILES if tomllib.loads(profile_text(name))["simulator"]["enabled"]]
     assert simulated == ["sim"]
 
 
-def test_the_profiles_have_what_they_are_for():
+def test_the_devices_of_the_profiles():
     kinds = {name: {sensor.kind for sensor in load(profile_path(name)).sensor} for name in PROFILES}
     assert kinds == {
         "sim": {"scd30", "bh1750"},
