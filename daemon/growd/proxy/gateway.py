@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 READ_AHEAD: Final = 256 * 1024  # bytes of an answer held before the database is read no further
+BATCH: Final = 64 * 1024  # bytes of a large answer read at a time
 SMALL: Final = 64 * 1024  # bytes of a body that is sent in one piece with its head
 MAX_HEADER: Final = 64 * 1024  # bytes of one header of an answer; CouchDB's own stay below 2 kB
 # A database closes idle connections (Node after 5 s, CouchDB after 300 s), and not every request that meets
@@ -247,13 +248,15 @@ class _Exchange:
         async with asyncio.timeout(self._stall_limit):
             await self._response.prepare(self._request)
         if whole is None:
-            await self._stream(answer.content, self._response)
+            await self._stream(answer, self._response)
         async with asyncio.timeout(self._stall_limit):
             await self._response.write_eof()
         return self._response
 
-    async def _stream(self, content: aiohttp.StreamReader, response: web.StreamResponse) -> None:
-        while piece := await content.readany():
+    async def _stream(self, answer: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
+        batches = _Batches(answer)
+        while piece := await answer.content.readany():
+            batches.take(len(piece))
             if self.feed is not None:
                 self.feed.take(piece)
             async with asyncio.timeout(self._stall_limit):
@@ -275,6 +278,29 @@ class _Exchange:
         """Close the connection so that the client can't take what it got for a whole answer."""
         if self._response is not None:
             break_off(self._request, self._response)
+
+
+class _Batches:
+    """The kernel reports a large answer `BATCH` bytes at a time, and its end at once (SO_RCVLOWAT).
+
+    CouchDB sends about 8 KB at a time, and each report costs a turn of the event loop.
+    """
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._left = answer.content_length or 0  # bytes; feeds have no length
+        transport = None if answer.connection is None else answer.connection.transport
+        self._socket = None if transport is None else transport.get_extra_info("socket")
+        self._is_on = False
+        self.take(0)
+
+    def take(self, size: int) -> None:
+        """Count bytes that were read."""
+        self._left -= size
+        is_on = self._left > 2 * BATCH  # TLS may hold back a part of what came
+        if is_on != self._is_on and self._socket is not None:
+            self._is_on = is_on
+            with suppress(OSError):  # the connection is lost
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, BATCH if is_on else 1)
 
 
 class _Upload:
