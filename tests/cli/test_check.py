@@ -20,7 +20,6 @@ from growd_hwsim.faults import Fault
 from growd_hwsim.gpio import LgpioError, SimulatedGpio
 from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring
 from support.clock import ManualClock
-from support.daemon import serving
 from support.jumping import JumpingClock, answer_at_once
 from support.machine import SleepingTime, simulated
 from support.program import failed, said
@@ -28,6 +27,8 @@ from support.program import failed, said
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
+
+    from support.daemon import Daemon
 
 SCD30 = Sensor(name="air", kind="scd30")
 BH1750 = Sensor(name="lux", kind="bh1750")
@@ -590,22 +591,14 @@ def test_errors_that_prevent_a_check_are_one_sentence(arguments: list[str], word
     assert len(printed.splitlines()) == 1, printed
 
 
-def test_simulated_hardware_answers_and_faults_are_found(tmp_path: Path, jumping: None):
+def test_simulated_hardware_answers(jumping: None):
     status, printed = said("check", "--hardware", "--set", "light.enabled=true")
     assert status == 0, printed
     assert printed.splitlines()[-1] == "3 of 3 devices answer (simulated hardware)."
-    faults = tmp_path / "faults.toml"
-    faults.write_text('[[fault]]\ndevice = "scd30"\nkind = "absent"\n')
-    status, printed = said("check", "--hardware", "--set", "light.enabled=true", "--faults", str(faults))
-    assert status == 1
-    first, *_, last = printed.splitlines()
-    assert first.startswith("scd30_1: SCD30 at 0x61 on I2C bus 1 does not answer")
-    assert last == "2 of 3 devices answer (simulated hardware)."
 
 
-async def test_hardware_of_a_running_growd_is_not_touched():
-    async with serving() as daemon:
-        settings = ("--set", f"http.port={daemon.port}", "--set", "simulator.enabled=false")
-        status, printed = await asyncio.to_thread(said, "check", "--hardware", *settings)
+async def test_hardware_of_a_running_growd_is_not_touched(daemon: Daemon):
+    settings = ("--set", f"http.port={daemon.port}", "--set", "simulator.enabled=false")
+    status, printed = await asyncio.to_thread(said, "check", "--hardware", *settings)
     assert status == 1
     assert printed.startswith(f"growd: growd is running at {daemon.origin}/_svc and owns the hardware")

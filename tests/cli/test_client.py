@@ -24,7 +24,7 @@ from growd.cli.client import (
 )
 from growd.cli.options import DaemonOptions
 from growd.config import Http
-from support.daemon import CO2, START, serving
+from support.daemon import CO2, START
 from support.program import GROWD
 from support.stand_in import StandIn
 from support.terminal import launched, typed
@@ -33,6 +33,8 @@ from support.tls_door import CA_FILE, TLS, tls_door_to
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from support.daemon import Daemon
 
 
 @pytest.mark.parametrize(
@@ -194,8 +196,8 @@ def on_a_terminal(arguments: list[str]) -> str:
     return shown.decode()
 
 
-async def test_https_needs_a_trusted_certificate():
-    async with serving() as daemon, tls_door_to(daemon.port) as port:
+async def test_https_needs_a_trusted_certificate(daemon: Daemon):
+    async with tls_door_to(daemon.port) as port:
         url = f"https://localhost:{port}"
         trusted = await typed("node", "list", "--url", url, "--ca", str(CA_FILE))
         assert (trusted.status, trusted.err) == (0, "")
@@ -212,10 +214,10 @@ async def test_https_needs_a_trusted_certificate():
         )
 
 
-async def test_the_certificate_of_the_configuration_is_trusted(tmp_path: Path):
+async def test_the_certificate_of_the_configuration_is_trusted(daemon: Daemon, tmp_path: Path):
     file = tmp_path / "chain.pem"
     file.write_text((TLS / "server.pem").read_text() + CA_FILE.read_text())
-    async with serving() as daemon, tls_door_to(daemon.port) as port:
+    async with tls_door_to(daemon.port) as port:
         files = [f"tls.certificate={file}", f"tls.key={TLS}/server.key"]
         settings = [*files, f"http.port={port}", "http.host=0.0.0.0", "http.access=open"]
         arguments = [word for setting in settings for word in ("--set", setting)]
@@ -256,12 +258,11 @@ async def asked(client: DaemonClient, *arguments: Any, **options: Any) -> Any:
     return await asyncio.to_thread(client.get, *arguments, kind=dict, **options)
 
 
-async def test_one_connection_is_reused():
-    async with serving() as daemon:
-        with DaemonOptions(url=daemon.origin).client() as client:
-            await asked(client, "node")
-            await asked(client, "topic", CO2)
-            assert daemon.server.connections == 1
+async def test_one_connection_is_reused(daemon: Daemon):
+    with DaemonOptions(url=daemon.origin).client() as client:
+        await asked(client, "node")
+        await asked(client, "topic", CO2)
+        assert daemon.server.connections == 1
 
 
 async def test_a_closed_connection_is_opened_again():
@@ -277,24 +278,9 @@ async def test_a_closed_connection_is_opened_again():
     assert server.connections == 2
 
 
-async def test_a_change_is_sent_once():
+@pytest.mark.parametrize("is_reused", [True, False])
+async def test_a_change_is_sent_once(*, is_reused: bool):
     """Also if the daemon disconnects before it answers: it may have made the change."""
-    came = []
-
-    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        came.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.close()
-
-    async with StandIn(hang_up) as server:
-        with (
-            DaemonClient(address_of(Http(), server.url)) as client,
-            pytest.raises(NotReachedError, match="is it running"),
-        ):
-            await asyncio.to_thread(client.post, "service", START, {}, kind=dict)
-    assert len(came) == 1
-
-
-async def test_a_change_is_not_sent_again_on_a_closed_connection():
     came = []
 
     async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -306,20 +292,18 @@ async def test_a_change_is_not_sent_again_on_a_closed_connection():
 
     async with StandIn(answer_once) as server:
         with DaemonClient(address_of(Http(), server.url)) as client:
-            await asked(client, "node")
+            if is_reused:
+                await asked(client, "node")
             with pytest.raises(NotReachedError, match="is it running"):
                 await asyncio.to_thread(client.post, "service", START, {}, kind=dict)
     assert [request.partition(b" ")[0] for request in came if b"POST" in request] == [b"POST"]
 
 
-async def test_a_refusal_has_the_message_of_the_daemon():
-    async with serving() as daemon:
-        with DaemonOptions(url=daemon.origin).client() as client:
-            with pytest.raises(
-                DaemonRefusedError, match='there is no topic named "nothing like it"'
-            ) as refused:
-                await asked(client, "topic", "nothing like it")
-            assert (refused.value.status, refused.value.code) == (404, "not_found")
+async def test_a_refusal_has_the_message_of_the_daemon(daemon: Daemon):
+    with DaemonOptions(url=daemon.origin).client() as client:
+        with pytest.raises(DaemonRefusedError, match='there is no topic named "nothing like it"') as refused:
+            await asked(client, "topic", "nothing like it")
+        assert (refused.value.status, refused.value.code) == (404, "not_found")
 
 
 async def test_other_protocols_than_http_are_reported():
@@ -392,9 +376,8 @@ async def test_control_characters_in_answers_are_escaped():
         ["node", "list", "--user", "caf\udce9"],
     ],
 )
-async def test_arguments_other_than_utf_8_are_usage_errors(words: list[str]):
-    async with serving() as daemon:
-        printed = await launched(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
+async def test_arguments_other_than_utf_8_are_usage_errors(daemon: Daemon, words: list[str]):
+    printed = await launched(*words, "--url", daemon.origin, GROWD_PASSWORD="x")
     assert (printed.status, printed.err) == (2, "growd: an argument is not UTF-8\n")
 
 
@@ -405,9 +388,8 @@ async def test_arguments_other_than_utf_8_are_usage_errors(words: list[str]):
         ("&-", 0, ""),
     ],
 )
-async def test_a_failing_output_is_reported(output: str, status: int, error: str):
-    async with serving() as daemon:
-        command = f'"{GROWD}" node list --url {daemon.origin} >{output}'
-        process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)
-        _, reported = await process.communicate()
+async def test_a_failing_output_is_reported(daemon: Daemon, output: str, status: int, error: str):
+    command = f'"{GROWD}" node list --url {daemon.origin} >{output}'
+    process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)
+    _, reported = await process.communicate()
     assert (process.returncode, reported.decode()) == (status, error)

@@ -14,12 +14,14 @@ import click
 import pytest
 
 from growd.cli.main import COMMANDS, main
-from support.daemon import CALIBRATE, CO2, LIGHT, START, STOP, serving
+from support.daemon import CALIBRATE, CO2, LIGHT, START, STOP
 from support.program import GROWD, PATIENCE_S
 from support.terminal import launched, typed
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from support.daemon import Daemon
 
 needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
@@ -76,7 +78,7 @@ async def script(tmp_path: Path) -> Path:
 
 
 @needs_bash
-async def test_bash_completes_commands_and_the_names_of_the_daemon(script: Path):
+async def test_bash_completes_commands_and_the_names_of_the_daemon(daemon: Daemon, script: Path):
     assert await completed(script, "growd", "to") == ["topic"]
     assert await completed(script, "growd", "topic", "") == [
         "bw",
@@ -89,29 +91,25 @@ async def test_bash_completes_commands_and_the_names_of_the_daemon(script: Path)
         "release",
         "type",
     ]
-    async with serving() as daemon:
-        url = ("--url", daemon.origin)
-        assert await completed(script, "growd", "topic", "echo", *url, "environment_1/m") == [CO2]
-        assert await completed(script, "growd", "topic", "pub", *url, "/environment_1/desired/l") == [
-            f"/{LIGHT}"
-        ]
-        assert await completed(script, "growd", "service", "call", *url, "") == [START, STOP, CALIBRATE]
-        assert await completed(script, "growd", "service", "call", *url, START, "reci") == ["recipe_id="]
-        assert await completed(script, "growd", "node", "info", *url, "rec") == ["recipe_runner"]
-        assert await completed(script, "growd", "param", "get", *url, "sens") == ["sensors/scd30/interval"]
+    url = ("--url", daemon.origin)
+    assert await completed(script, "growd", "topic", "echo", *url, "environment_1/m") == [CO2]
+    assert await completed(script, "growd", "topic", "pub", *url, "/environment_1/desired/l") == [f"/{LIGHT}"]
+    assert await completed(script, "growd", "service", "call", *url, "") == [START, STOP, CALIBRATE]
+    assert await completed(script, "growd", "service", "call", *url, START, "reci") == ["recipe_id="]
+    assert await completed(script, "growd", "node", "info", *url, "rec") == ["recipe_runner"]
+    assert await completed(script, "growd", "param", "get", *url, "sens") == ["sensors/scd30/interval"]
 
 
 @needs_bash
-async def test_names_with_shell_characters_are_not_completed(script: Path):
-    async with serving() as daemon:
-        for name in ("mine/$(date)", "mine/`date`", "mine/a;b", "mine/*", "mine/a b", "mine/wärme"):
-            printed = await typed("param", "set", name, "1", "--url", daemon.origin)
-            assert printed.status == 0
-        url = ("--url", daemon.origin)
-        assert await completed(script, "growd", "param", "get", *url, "mine/") == ["mine/wärme"]
-        (script.parent / "password").write_text("x")
-        login = ("--user", "caf\udce9", "--password-file", str(script.parent / "password"))
-        assert await completed(script, "growd", "param", "get", *url, *login, "mine/") == []
+async def test_names_with_shell_characters_are_not_completed(daemon: Daemon, script: Path):
+    for name in ("mine/$(date)", "mine/`date`", "mine/a;b", "mine/*", "mine/a b", "mine/wärme"):
+        printed = await typed("param", "set", name, "1", "--url", daemon.origin)
+        assert printed.status == 0
+    url = ("--url", daemon.origin)
+    assert await completed(script, "growd", "param", "get", *url, "mine/") == ["mine/wärme"]
+    (script.parent / "password").write_text("x")
+    login = ("--user", "caf\udce9", "--password-file", str(script.parent / "password"))
+    assert await completed(script, "growd", "param", "get", *url, *login, "mine/") == []
 
 
 @needs_bash
@@ -127,15 +125,14 @@ async def test_without_a_daemon_completion_is_empty_and_silent(script: Path):
 
 
 @needs_bash
-async def test_completion_never_prompts_for_a_password(script: Path):
+async def test_completion_never_prompts_for_a_password(daemon: Daemon, script: Path):
     ours, theirs = pty.openpty()
-    async with serving() as daemon:
-        words = ("growd", "topic", "echo", "--user", "bob", "--url", daemon.origin, "e")
-        try:
-            assert await completed(script, *words, terminal=theirs) == []
-        finally:
-            os.close(ours)
-            os.close(theirs)
+    words = ("growd", "topic", "echo", "--user", "bob", "--url", daemon.origin, "e")
+    try:
+        assert await completed(script, *words, terminal=theirs) == []
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -160,9 +157,8 @@ async def test_the_help_names_all_commands():
         assert f"\n  {name} " in printed.out
 
 
-async def test_short_commands_import_no_server_and_no_driver():
-    async with serving() as daemon:
-        printed = await launched("topic", "list", "--url", daemon.origin, PYTHONPROFILEIMPORTTIME="1")
+async def test_short_commands_import_no_server_and_no_driver(daemon: Daemon):
+    printed = await launched("topic", "list", "--url", daemon.origin, PYTHONPROFILEIMPORTTIME="1")
     read = {line.rpartition("|")[2].strip() for line in printed.err.splitlines()}
     assert "growd.cli.client" in read
     assert not read & {"aiohttp", "asyncio", "growd.wiring.app", "growd_hwsim", "growd_drivers", "growd.http"}

@@ -165,28 +165,31 @@ async def cut_after(server, requests):
         yield listener.url, cutting
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-async def test_an_interrupted_export_loses_and_doubles_no_point(database_server, tmp_path, small_pages, kind):
-    file = tmp_path / "a"
-    async with (
-        stored(database_server, points()) as database,
-        cut_after(database_server, 0) as (address, cutting),
-    ):
-        here, there = (text.rpartition("/")[2] for text in (database_server.url, address))
-        own = [text.replace(here, there) for text in database.settings]
+async def cut_and_resumed(server, database, file, *arguments, requests):
+    """Export through connections that are cut after some requests, until it is done; the last result."""
+    async with cut_after(server, 0) as (address, cutting):
+        here, there = (text.rpartition("/")[2] for text in (server.url, address))
+        settings = [text.replace(here, there) for text in database.settings]
         cuts = 0
-        wanted = ("--format", kind, "--category", "all", "--cols", "timestamp,variable,value")
         while True:
-            cutting.left = 4
-            done = await exported(file, *own, *wanted)
+            cutting.left = requests
+            done = await exported(file, *settings, *arguments)
             if done.exit_code == 0:
-                break
+                assert cuts > 2
+                return done
             assert done.exit_code == 3, done.output
             assert "the same command resumes" in done.stderr
             assert not file.exists()
             cuts += 1
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+async def test_an_interrupted_export_loses_and_doubles_no_point(database_server, tmp_path, small_pages, kind):
+    file = tmp_path / "a"
+    async with stored(database_server, points()) as database:
+        wanted = ("--format", kind, "--category", "all", "--cols", "timestamp,variable,value")
+        done = await cut_and_resumed(database_server, database, file, *wanted, requests=4)
         listed = await database.listed("by_variable", reduce=False)
-    assert cuts > 2
     assert "resuming behind" in done.stderr
     if kind == "csv":
         assert file.read_bytes() == listed
@@ -494,22 +497,9 @@ async def test_an_interrupted_wide_table_loses_and_doubles_no_row(
 ):
     monkeypatch.setattr(wide, "BATCH_ROWS", 2)
     file, wanted = tmp_path / "a", ("--wide", "--every", "3", "--format", kind)
-    async with (
-        stored(database_server, points()) as database,
-        cut_after(database_server, 0) as (address, cutting),
-    ):
+    async with stored(database_server, points()) as database:
         whole = await rows_of(database, *wanted[:3])
-        here, there = (text.rpartition("/")[2] for text in (database_server.url, address))
-        own = [text.replace(here, there) for text in database.settings]
-        cuts = 0
-        while True:
-            cutting.left = 8
-            done = await exported(file, *own, *wanted)
-            if done.exit_code == 0:
-                break
-            assert done.exit_code == 3, done.output
-            cuts += 1
-    assert cuts > 2
+        await cut_and_resumed(database_server, database, file, *wanted, requests=8)
     if kind == "csv":
         assert file.read_text().split() == whole
     else:

@@ -198,8 +198,8 @@ def test_only_files_below_the_root_are_removed(fresh: Fresh, tmp_path: Path, nam
     assert record.exists()
 
 
-def test_an_upgrade_keeps_configuration_and_data(fresh: Fresh, tmp_path: Path):
-    fresh.install(wheel(tmp_path, "1.2.0"))
+def test_an_upgrade_preserves_socket_configuration_and_data(fresh: Fresh, tmp_path: Path):
+    fresh.install(wheel(tmp_path, "1.2.0"), with_socket=True)
     mine = fresh.root / "etc/growd/growd.toml"
     mine.write_text("# my own\n")
     data = fresh.root / "var/lib/growd/points.log"
@@ -213,6 +213,7 @@ def test_an_upgrade_keeps_configuration_and_data(fresh: Fresh, tmp_path: Path):
     assert mine.with_name("growd.toml.new").read_text() == TEXT + "# an option that is new\n"
     assert data.read_text() == "points"
     assert fresh.machine.record()["version"] == "1.10.0"
+    assert "etc/systemd/system/sockets.target.wants/growd.socket" in fresh.machine.record()["files"]
     mine.with_name("growd.toml.new").unlink()
     assert fresh.install(newer) == []  # it is not put there again
 
@@ -312,12 +313,6 @@ def test_systemd_is_reexecuted_for_the_hardware_watchdog(
     fresh.commands.clear()
     fresh.uninstall()
     assert (["systemctl", "daemon-reexec"] in fresh.commands) == with_watchdog
-
-
-def test_a_socket_survives_an_upgrade(fresh: Fresh, tmp_path: Path):
-    fresh.install(wheel(tmp_path, "1.2.0"), with_socket=True)
-    fresh.install(wheel(tmp_path, "1.3.0"))
-    assert "etc/systemd/system/sockets.target.wants/growd.socket" in fresh.machine.record()["files"]
 
 
 def test_a_dry_run_prints_the_steps_only(fresh: Fresh, tmp_path: Path):

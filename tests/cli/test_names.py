@@ -13,7 +13,7 @@ from growd.cli.arguments import FieldInfo, value_of
 from growd.cli.names import similar
 from growd.cli.output import table, text_of, tree
 from growd.variables import VARIABLES
-from support.daemon import CALIBRATE, CO2, START, STOP, serving
+from support.daemon import CALIBRATE, CO2, START, STOP
 from support.terminal import launched, typed
 
 if TYPE_CHECKING:
@@ -27,26 +27,25 @@ async def at(daemon: Daemon, *arguments: str) -> Printed:
     return await typed(*arguments, "--url", daemon.origin)
 
 
-async def test_parameters_are_listed_and_printed():
-    async with serving() as daemon:
-        await daemon.bus.parameters.set("mine/list", [1, {"a": "b"}])
-        await daemon.bus.parameters.set("mine/sub/word", "two words")
-        names = ["environment_1/current_recipe", "mine/list", "mine/sub/word", INTERVAL]
-        assert (await at(daemon, "param", "list")).out.splitlines() == names
-        assert (await at(daemon, "param", "list", "mine", "--json")).json == names[1:3]
-        assert (await at(daemon, "param", "get", "/mine/sub/word")).out == "two words\n"
-        assert (await at(daemon, "param", "get", INTERVAL)).out == "5.0\n"
-        assert (await at(daemon, "param", "get", "mine")).out.splitlines() == [
-            "list:",
-            "  - 1",
-            "  - a: b",
-            "sub:",
-            "  word: two words",
-        ]
-        assert (await at(daemon, "param", "get", "mine", "--json")).json == {
-            "list": [1, {"a": "b"}],
-            "sub": {"word": "two words"},
-        }
+async def test_parameters_are_listed_and_printed(daemon: Daemon):
+    await daemon.bus.parameters.set("mine/list", [1, {"a": "b"}])
+    await daemon.bus.parameters.set("mine/sub/word", "two words")
+    names = ["environment_1/current_recipe", "mine/list", "mine/sub/word", INTERVAL]
+    assert (await at(daemon, "param", "list")).out.splitlines() == names
+    assert (await at(daemon, "param", "list", "mine", "--json")).json == names[1:3]
+    assert (await at(daemon, "param", "get", "/mine/sub/word")).out == "two words\n"
+    assert (await at(daemon, "param", "get", INTERVAL)).out == "5.0\n"
+    assert (await at(daemon, "param", "get", "mine")).out.splitlines() == [
+        "list:",
+        "  - 1",
+        "  - a: b",
+        "sub:",
+        "  word: two words",
+    ]
+    assert (await at(daemon, "param", "get", "mine", "--json")).json == {
+        "list": [1, {"a": "b"}],
+        "sub": {"word": "two words"},
+    }
 
 
 @pytest.mark.parametrize(
@@ -78,23 +77,21 @@ def test_short_names_of_variables(name: str, meant: list[str]):
         ([""], ""),
     ],
 )
-async def test_a_parameter_is_set_to_json_or_to_text(words: list[str], value: Any):
-    async with serving() as daemon:
-        printed = await at(daemon, "param", "set", "mine/own", *words, "--json")
-        assert (printed.status, printed.err) == (0, "")
-        saved = daemon.bus.parameters.get("mine/own")
-        assert (saved, type(saved)) == (value, type(value))
-        assert printed.json == value
+async def test_a_parameter_is_set_to_json_or_to_text(daemon: Daemon, words: list[str], value: Any):
+    printed = await at(daemon, "param", "set", "mine/own", *words, "--json")
+    assert (printed.status, printed.err) == (0, "")
+    saved = daemon.bus.parameters.get("mine/own")
+    assert (saved, type(saved)) == (value, type(value))
+    assert printed.json == value
 
 
-async def test_a_refused_parameter_has_the_message_of_the_daemon():
-    async with serving() as daemon:
-        printed = await at(daemon, "param", "set", INTERVAL, "1")
-        assert (printed.status, printed.out) == (1, "")
-        assert printed.err == f"growd: {INTERVAL}: expected float64 from 2 to 1800 s, got 1\n"
-        printed = await at(daemon, "param", "set", "environment_1/current_recipe", "mine")
-        assert printed.status == 1
-        assert "is read-only: the node scd30 sets it" in printed.err
+async def test_a_refused_parameter_has_the_message_of_the_daemon(daemon: Daemon):
+    printed = await at(daemon, "param", "set", INTERVAL, "1")
+    assert (printed.status, printed.out) == (1, "")
+    assert printed.err == f"growd: {INTERVAL}: expected float64 from 2 to 1800 s, got 1\n"
+    printed = await at(daemon, "param", "set", "environment_1/current_recipe", "mine")
+    assert printed.status == 1
+    assert "is read-only: the node scd30 sets it" in printed.err
 
 
 @pytest.mark.parametrize(
@@ -107,46 +104,46 @@ async def test_a_refused_parameter_has_the_message_of_the_daemon():
         (["node", "info"], "recipe_runer", "recipe_runner"),
     ],
 )
-async def test_an_unknown_name_is_refused_with_a_suggestion(command: list[str], name: str, meant: str):
-    async with serving() as daemon:
-        printed = await at(daemon, *command, name)
+async def test_an_unknown_name_is_refused_with_a_suggestion(
+    daemon: Daemon, command: list[str], name: str, meant: str
+):
+    printed = await at(daemon, *command, name)
     assert (printed.status, printed.out) == (1, "")
     assert printed.err.startswith("growd: there is no ")
     first = meant.partition(",")[0].partition(" or ")[0]
     assert f"; did you mean {first}" in printed.err
 
 
-async def test_services_are_listed_with_their_arguments():
-    async with serving() as daemon:
-        assert (await at(daemon, "service", "list")).out.splitlines() == [START, STOP, CALIBRATE]
-        assert (await at(daemon, "service", "list", "sensors")).out == f"{CALIBRATE}\n"
-        assert (await at(daemon, "service", "info", CALIBRATE)).out.splitlines() == [
-            "Node: recipe_runner",
-            "Type: growd/Calibrate",
-            "Args: reference rounds force notes",
-            "",
-            "name       type     range            default  about",
-            "reference  float64  400 to 2000 ppm",
-            "rounds     int64    1 to 10          3",
-            "force      bool                      false",
-            "notes      json                      null",
-        ]
-        reported = (await at(daemon, "service", "info", CALIBRATE, "--json")).json
-        assert reported["fields"][1] | {"doc": ""} == {
-            "name": "rounds",
-            "kind": "int64",
-            "unit": "",
-            "minimum": 1,
-            "maximum": 10,
-            "required": False,
-            "default": 3,
-            "doc": "",
-        }
-        assert (await at(daemon, "service", "info", STOP)).out.splitlines() == [
-            "Node: recipe_runner",
-            "Type: std_srvs/Trigger",
-            "Args:",
-        ]
+async def test_services_are_listed_with_their_arguments(daemon: Daemon):
+    assert (await at(daemon, "service", "list")).out.splitlines() == [START, STOP, CALIBRATE]
+    assert (await at(daemon, "service", "list", "sensors")).out == f"{CALIBRATE}\n"
+    assert (await at(daemon, "service", "info", CALIBRATE)).out.splitlines() == [
+        "Node: recipe_runner",
+        "Type: growd/Calibrate",
+        "Args: reference rounds force notes",
+        "",
+        "name       type     range            default  about",
+        "reference  float64  400 to 2000 ppm",
+        "rounds     int64    1 to 10          3",
+        "force      bool                      false",
+        "notes      json                      null",
+    ]
+    reported = (await at(daemon, "service", "info", CALIBRATE, "--json")).json
+    assert reported["fields"][1] | {"doc": ""} == {
+        "name": "rounds",
+        "kind": "int64",
+        "unit": "",
+        "minimum": 1,
+        "maximum": 10,
+        "required": False,
+        "default": 3,
+        "doc": "",
+    }
+    assert (await at(daemon, "service", "info", STOP)).out.splitlines() == [
+        "Node: recipe_runner",
+        "Type: std_srvs/Trigger",
+        "Args:",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -177,59 +174,56 @@ async def test_services_are_listed_with_their_arguments():
     ],
 )
 async def test_a_service_is_called_with_arguments_in_order_or_by_name(
-    name: str, words: list[str], arguments: dict[str, Any]
+    daemon: Daemon, name: str, words: list[str], arguments: dict[str, Any]
 ):
-    async with serving() as daemon:
-        printed = await at(daemon, "service", "call", name, *words)
-        assert (printed.status, printed.err) == (0, "")
-        assert printed.out.startswith("success: true\nmessage: ")
-        assert daemon.runner.calls == [(name, arguments)]
+    printed = await at(daemon, "service", "call", name, *words)
+    assert (printed.status, printed.err) == (0, "")
+    assert printed.out.startswith("success: true\nmessage: ")
+    assert daemon.runner.calls == [(name, arguments)]
 
 
-async def test_a_refusing_service_is_a_failure():
-    async with serving() as daemon:
-        printed = await launched("service", "call", START, "unknown", "--url", daemon.origin)
-        assert (printed.status, printed.out) == (1, "")
-        assert printed.err == "growd: there is no recipe named unknown\n"
-        printed = await at(daemon, "service", "call", START, "unknown", "--json")
-        assert (printed.status, printed.json["success"]) == (1, False)
-        printed = await at(daemon, "service", "call", CALIBRATE, "2")
-        assert printed.status == 1
-        assert printed.err == "growd: reference: expected float64 from 400 to 2000 ppm, got 2\n"
-        assert len(daemon.runner.calls) == 2
+async def test_a_refusing_service_is_a_failure(daemon: Daemon):
+    printed = await launched("service", "call", START, "unknown", "--url", daemon.origin)
+    assert (printed.status, printed.out) == (1, "")
+    assert printed.err == "growd: there is no recipe named unknown\n"
+    printed = await at(daemon, "service", "call", START, "unknown", "--json")
+    assert (printed.status, printed.json["success"]) == (1, False)
+    printed = await at(daemon, "service", "call", CALIBRATE, "2")
+    assert printed.status == 1
+    assert printed.err == "growd: reference: expected float64 from 400 to 2000 ppm, got 2\n"
+    assert len(daemon.runner.calls) == 2
 
 
-async def test_nodes_are_listed_and_described():
-    async with serving() as daemon:
-        node = daemon.bus.node("store")
-        node.describe("store", lambda: {"waiting": 3, "notices": ["full", "late"], "since": None})
-        node.describe("replications", lambda: [{"name": "a", "lag": 1}, {"name": "b", "lag": None}])
-        assert (await at(daemon, "node", "list")).out.split() == ["http", "recipe_runner", "scd30", "store"]
-        assert (await at(daemon, "node", "info", "store")).out.splitlines() == [
-            "Node: store",
-            "",
-            "Publications: None",
-            "",
-            "Subscriptions: None",
-            "",
-            "Services: None",
-            "",
-            "Parameters: None",
-            "",
-            "store:",
-            "  waiting: 3",
-            '  notices: ["full", "late"]',
-            "  since: null",
-            "",
-            "replications:",
-            "  - name: a",
-            "    lag: 1",
-            "  - name: b",
-            "    lag: null",
-        ]
-        printed = await at(daemon, "node", "info", "scd30")
-        assert f" * {CO2}" in printed.out.splitlines()
-        assert (await at(daemon, "node", "info", "scd30", "--json")).json["node_name"] == "scd30"
+async def test_nodes_are_listed_and_described(daemon: Daemon):
+    node = daemon.bus.node("store")
+    node.describe("store", lambda: {"waiting": 3, "notices": ["full", "late"], "since": None})
+    node.describe("replications", lambda: [{"name": "a", "lag": 1}, {"name": "b", "lag": None}])
+    assert (await at(daemon, "node", "list")).out.split() == ["http", "recipe_runner", "scd30", "store"]
+    assert (await at(daemon, "node", "info", "store")).out.splitlines() == [
+        "Node: store",
+        "",
+        "Publications: None",
+        "",
+        "Subscriptions: None",
+        "",
+        "Services: None",
+        "",
+        "Parameters: None",
+        "",
+        "store:",
+        "  waiting: 3",
+        '  notices: ["full", "late"]',
+        "  since: null",
+        "",
+        "replications:",
+        "  - name: a",
+        "    lag: 1",
+        "  - name: b",
+        "    lag: null",
+    ]
+    printed = await at(daemon, "node", "info", "scd30")
+    assert f" * {CO2}" in printed.out.splitlines()
+    assert (await at(daemon, "node", "info", "scd30", "--json")).json["node_name"] == "scd30"
 
 
 JSON = st.recursive(
@@ -272,8 +266,7 @@ def test_an_empty_text_is_visible():
     "command", [["topic", "echo"], ["param", "get"], ["service", "call"], ["node", "info"]]
 )
 @pytest.mark.parametrize("name", ["", "/"])
-async def test_an_empty_name_is_a_usage_error(command: list[str], name: str):
-    async with serving() as daemon:
-        printed = await at(daemon, *command, name)
+async def test_an_empty_name_is_a_usage_error(daemon: Daemon, command: list[str], name: str):
+    printed = await at(daemon, *command, name)
     assert printed.status == 2
     assert "the name is empty" in printed.err

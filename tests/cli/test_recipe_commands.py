@@ -89,16 +89,11 @@ def test_check_uses_the_named_environment(written):
     chamber = ("--set", "chamber.shelf_2.light.enabled=false")
     done = said("check", written(WARM), *chamber, "--environment", "shelf_2")
     assert "nothing here drives light_illuminance" in done.stdout
-    unknown = said("check", written(WARM), *chamber, "--environment", "shelf_3")
-    assert unknown.exit_code == 1
-    assert unknown.stderr.startswith(
-        "growd: there is no environment shelf_3; expected one of environment_1, shelf_2"
-    )
 
 
 def test_findings_as_json(written):
-    findings = json.loads(said("check", written(WRONG), "--json").stdout)
-    assert findings[0] == {
+    first, *_ = json.loads(said("check", written(WRONG), "--json").stdout)
+    assert first == {
         "severity": "error",
         "pointer": "/operations/0/0",
         "sentence": "expected the offset as a number of seconds, from 0 to ten years, got -1",
@@ -127,18 +122,7 @@ def test_show_prints_phases_and_set_points_as_a_table():
     assert done.exit_code == 0
     heading, _, names, *lines = done.stdout.splitlines()
     assert heading.startswith("lettuce_days (phased), 41 d: from ")
-    assert names.split() == [
-        "phase",
-        "from",
-        "to",
-        "variable",
-        "unit",
-        "repeated",
-        "at",
-        "value",
-        "to",
-        "next",
-    ]
+    assert " ".join(names.split()) == "phase from to variable unit repeated at value to next"
     assert lines[0].split() == [
         *("germination", "day", "1", "00:00", "day", "4", "00:00"),
         *("air_carbon_dioxide", "ppm", "0", "s", "400"),

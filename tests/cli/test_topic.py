@@ -27,18 +27,17 @@ async def topic(daemon: Daemon, *arguments: str, **environment: str) -> Printed:
     return await typed("topic", *arguments, "--url", daemon.origin, **environment)
 
 
-async def test_topics_are_listed():
-    async with serving() as daemon:
-        printed = await topic(daemon, "list")
-        assert (printed.status, printed.out.splitlines()) == (0, sorted(TOPICS))
-        assert (await topic(daemon, "list", "--json")).json == sorted(TOPICS)
-        printed = await topic(daemon, "list", "/environment_1/desired")
-        assert printed.out.splitlines() == [LIGHT, "environment_1/desired/recipe_start"]
-        assert (await topic(daemon, "list", "environment")).out == ""
+async def test_topics_are_listed(daemon: Daemon):
+    printed = await topic(daemon, "list")
+    assert (printed.status, printed.out.splitlines()) == (0, sorted(TOPICS))
+    assert (await topic(daemon, "list", "--json")).json == sorted(TOPICS)
+    printed = await topic(daemon, "list", "/environment_1/desired")
+    assert printed.out.splitlines() == [LIGHT, "environment_1/desired/recipe_start"]
+    assert (await topic(daemon, "list", "environment")).out == ""
 
 
-async def test_verbose_lists_have_aligned_columns():
-    async with serving() as daemon, begun("topic", "echo", POSITION, "--url", daemon.origin) as echo:
+async def test_verbose_lists_have_aligned_columns(daemon: Daemon):
+    async with begun("topic", "echo", POSITION, "--url", daemon.origin) as echo:
         daemon.sensor[POSITION].publish({"x": 1.0, "y": 2.0, "z": 3.0})
         await line_of(echo.stdout)
         printed = await topic(daemon, "list", "-v", "chamber")
@@ -55,62 +54,58 @@ async def test_verbose_lists_have_aligned_columns():
     ]
 
 
-async def test_topic_info_has_the_unit():
-    async with serving() as daemon:
-        printed = await topic(daemon, "info", f"/{LIGHT}")
-        assert printed.out.splitlines() == [
-            "Type: std_msgs/Float64",
-            "",
-            "name  type     range",
-            "data  float64  0 to 200000 lux",
-            "",
-            "Publishers:",
-            " * scd30",
-            "",
-            "Subscribers: None",
-        ]
-        reported = (await topic(daemon, "info", LIGHT, "--json")).json
+async def test_topic_info_has_the_unit(daemon: Daemon):
+    printed = await topic(daemon, "info", f"/{LIGHT}")
+    assert printed.out.splitlines() == [
+        "Type: std_msgs/Float64",
+        "",
+        "name  type     range",
+        "data  float64  0 to 200000 lux",
+        "",
+        "Publishers:",
+        " * scd30",
+        "",
+        "Subscribers: None",
+    ]
+    reported = (await topic(daemon, "info", LIGHT, "--json")).json
     assert (reported["type"], reported["fields"][0]["unit"]) == ("std_msgs/Float64", "lux")
 
 
 @pytest.mark.parametrize("command", [["info"], ["echo"], ["hz"], ["pub", "1"]])
-async def test_an_unknown_topic_is_refused_with_a_suggestion(command: list[str]):
-    async with serving() as daemon:
-        verb, *values = command
-        printed = await topic(daemon, verb, "measured/air_carbon_dioxide", *values)
-        assert (printed.status, printed.out) == (1, "")
-        assert printed.err == (
-            f'growd: there is no topic named "measured/air_carbon_dioxide"; did you mean {CO2}?\n'
-        )
-        printed = await topic(daemon, verb, "zzz", *values)
+async def test_an_unknown_topic_is_refused_with_a_suggestion(daemon: Daemon, command: list[str]):
+    verb, *values = command
+    printed = await topic(daemon, verb, "measured/air_carbon_dioxide", *values)
+    assert (printed.status, printed.out) == (1, "")
+    assert printed.err == (
+        f'growd: there is no topic named "measured/air_carbon_dioxide"; did you mean {CO2}?\n'
+    )
+    printed = await topic(daemon, verb, "zzz", *values)
     assert printed.err == 'growd: there is no topic named "zzz"\n'
 
 
-async def test_messages_are_printed_like_rostopic_with_unit_and_quality():
-    async with serving() as daemon:
-        daemon.sensor[CO2].publish(612.5)
-        assert (await topic(daemon, "echo", "-n", "1", CO2)).out == "data: 612.5  # ppm\n---\n"
-        daemon.sensor[CO2].publish(None, Quality.FAULT)
-        assert (await topic(daemon, "echo", "-n", "1", CO2)).out == "data: null  # ppm, fault\n---\n"
-        daemon.sensor[POSITION].publish({"x": 1.0, "y": -2.5, "z": 0.0})
-        printed = await topic(daemon, "echo", "-n", "1", POSITION)
-        assert printed.out == "x: 1.0\ny: -2.5\nz: 0.0\n---\n"
-        start = "environment_1/desired/recipe_start"
-        daemon.sensor[start].publish("\x1b[2J lettuce\n")
-        printed = await topic(daemon, "echo", "-n", "1", start, "--color", "always")
-        assert "\x1b[2J" not in printed.out
-        assert r"\u001b[2J lettuce\n" in printed.out
+async def test_messages_are_printed_like_rostopic_with_unit_and_quality(daemon: Daemon):
+    daemon.sensor[CO2].publish(612.5)
+    assert (await topic(daemon, "echo", "-n", "1", CO2)).out == "data: 612.5  # ppm\n---\n"
+    daemon.sensor[CO2].publish(None, Quality.FAULT)
+    assert (await topic(daemon, "echo", "-n", "1", CO2)).out == "data: null  # ppm, fault\n---\n"
+    daemon.sensor[POSITION].publish({"x": 1.0, "y": -2.5, "z": 0.0})
+    printed = await topic(daemon, "echo", "-n", "1", POSITION)
+    assert printed.out == "x: 1.0\ny: -2.5\nz: 0.0\n---\n"
+    start = "environment_1/desired/recipe_start"
+    daemon.sensor[start].publish("\x1b[2J lettuce\n")
+    printed = await topic(daemon, "echo", "-n", "1", start, "--color", "always")
+    assert "\x1b[2J" not in printed.out
+    assert r"\u001b[2J lettuce\n" in printed.out
 
 
-async def test_each_message_is_a_line_of_json():
-    async with serving() as daemon:
-        daemon.sensor[CO2].publish(1.0, time=5.0)
-        async with begun("topic", "echo", CO2, "--json", "-n", "3", "--url", daemon.origin) as echo:
-            lines = [await line_of(echo.stdout)]
-            daemon.sensor[CO2].publish(2.0, Quality.WARM_UP, time=6.0)
-            daemon.sensor[CO2].publish(3.0, time=7.0)
-            lines += [await line_of(echo.stdout), await line_of(echo.stdout)]
-            assert await asyncio.wait_for(echo.wait(), PATIENCE_S) == 0
+async def test_each_message_is_a_line_of_json(daemon: Daemon):
+    daemon.sensor[CO2].publish(1.0, time=5.0)
+    async with begun("topic", "echo", CO2, "--json", "-n", "3", "--url", daemon.origin) as echo:
+        lines = [await line_of(echo.stdout)]
+        daemon.sensor[CO2].publish(2.0, Quality.WARM_UP, time=6.0)
+        daemon.sensor[CO2].publish(3.0, time=7.0)
+        lines += [await line_of(echo.stdout), await line_of(echo.stdout)]
+        assert await asyncio.wait_for(echo.wait(), PATIENCE_S) == 0
     assert [json.loads(line) for line in lines] == [
         {"value": 1.0, "time": 5.0, "quality": "ok", "node": "scd30", "number": 1},
         {"value": 2.0, "time": 6.0, "quality": "warm-up", "node": "scd30", "number": 2},
@@ -118,28 +113,26 @@ async def test_each_message_is_a_line_of_json():
     ]
 
 
-async def test_ctrl_c_ends_echo_silently():
-    async with serving() as daemon:
-        daemon.sensor[CO2].publish(1.0)
-        async with begun("topic", "echo", CO2, "--url", daemon.origin) as echo:
-            await line_of(echo.stdout)
-            echo.send_signal(signal.SIGINT)
-            out, err = await asyncio.wait_for(echo.communicate(), PATIENCE_S)
-            assert (echo.returncode, out, err) == (130, b"---\n", b"")
+async def test_ctrl_c_ends_echo_silently(daemon: Daemon):
+    daemon.sensor[CO2].publish(1.0)
+    async with begun("topic", "echo", CO2, "--url", daemon.origin) as echo:
+        await line_of(echo.stdout)
+        echo.send_signal(signal.SIGINT)
+        out, err = await asyncio.wait_for(echo.communicate(), PATIENCE_S)
+        assert (echo.returncode, out, err) == (130, b"---\n", b"")
 
 
-async def test_a_closed_pipe_ends_echo_silently():
-    async with serving() as daemon:
-        daemon.sensor[CO2].publish(1.0)
-        async with begun("topic", "echo", CO2, "--url", daemon.origin) as echo:
-            await line_of(echo.stdout)
-            echo._transport.get_pipe_transport(1).close()
-            waiting = asyncio.create_task(echo.wait())
-            while not waiting.done():  # one write may go into a pipe that is just being closed
-                daemon.sensor[CO2].publish(2.0)
-                await asyncio.wait([waiting], timeout=0.1)
-            assert echo.returncode == 141
-            assert await line_of(echo.stderr) == ""
+async def test_a_closed_pipe_ends_echo_silently(daemon: Daemon):
+    daemon.sensor[CO2].publish(1.0)
+    async with begun("topic", "echo", CO2, "--url", daemon.origin) as echo:
+        await line_of(echo.stdout)
+        echo._transport.get_pipe_transport(1).close()
+        waiting = asyncio.create_task(echo.wait())
+        while not waiting.done():  # one write may go into a pipe that is just being closed
+            daemon.sensor[CO2].publish(2.0)
+            await asyncio.wait([waiting], timeout=0.1)
+        assert echo.returncode == 141
+        assert await line_of(echo.stderr) == ""
 
 
 async def measured(daemon: Daemon, hz: asyncio.subprocess.Process) -> dict[str, float]:
@@ -207,13 +200,14 @@ async def test_echo_reconnects_after_a_restart(own_port: int):
         (POSITION, ['{"z": 3, "x": 1, "y": 2}'], {"x": 1.0, "y": 2.0, "z": 3.0}),
     ],
 )
-async def test_arguments_become_values_of_the_topic(name: str, values: list[str], value: object):
-    async with serving() as daemon:
-        printed = await topic(daemon, "pub", name, *values)
-        assert (printed.status, printed.out, printed.err) == (0, "", "")
-        last = daemon.bus.topics.get(name).last
-        assert last is not None
-        assert (last.value, type(last.value)) == (value, type(value))
+async def test_arguments_become_values_of_the_topic(
+    daemon: Daemon, name: str, values: list[str], value: object
+):
+    printed = await topic(daemon, "pub", name, *values)
+    assert (printed.status, printed.out, printed.err) == (0, "", "")
+    last = daemon.bus.topics.get(name).last
+    assert last is not None
+    assert (last.value, type(last.value)) == (value, type(value))
 
 
 @pytest.mark.parametrize(
@@ -226,41 +220,39 @@ async def test_arguments_become_values_of_the_topic(name: str, values: list[str]
         ("chamber/door_open", ["1"], "data: expected bool, got 1"),
     ],
 )
-async def test_a_refused_message_has_the_message_of_the_daemon(name: str, values: list[str], words: str):
-    async with serving() as daemon:
-        printed = await topic(daemon, "pub", name, *values)
-        assert (printed.status, printed.out) == (1, "")
-        assert words in printed.err
-        assert daemon.bus.topics.get(name).last is None
+async def test_a_refused_message_has_the_message_of_the_daemon(
+    daemon: Daemon, name: str, values: list[str], words: str
+):
+    printed = await topic(daemon, "pub", name, *values)
+    assert (printed.status, printed.out) == (1, "")
+    assert words in printed.err
+    assert daemon.bus.topics.get(name).last is None
 
 
-async def test_an_unknown_option_is_not_a_value():
-    async with serving() as daemon:
-        printed = await topic(daemon, "pub", "environment_1/desired/recipe_start", "--jsn")
+async def test_an_unknown_option_is_not_a_value(daemon: Daemon):
+    printed = await topic(daemon, "pub", "environment_1/desired/recipe_start", "--jsn")
     assert printed.status == 2
     assert "No such option" in printed.err
 
 
-async def test_a_message_is_repeated_until_ctrl_c():
-    async with serving() as daemon:
-        subscription = daemon.bus.node("here").subscribe(LIGHT)
-        async with begun("topic", "pub", LIGHT, "7", "-r", "50", "--url", daemon.origin) as pub:
-            for _ in range(5):
-                assert (await asyncio.wait_for(subscription.get(), PATIENCE_S)).value == 7.0
-            pub.send_signal(signal.SIGINT)
-            assert await asyncio.wait_for(pub.wait(), PATIENCE_S) == 130
-        subscription.close()
+async def test_a_message_is_repeated_until_ctrl_c(daemon: Daemon):
+    subscription = daemon.bus.node("here").subscribe(LIGHT)
+    async with begun("topic", "pub", LIGHT, "7", "-r", "50", "--url", daemon.origin) as pub:
+        for _ in range(5):
+            assert (await asyncio.wait_for(subscription.get(), PATIENCE_S)).value == 7.0
+        pub.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(pub.wait(), PATIENCE_S) == 130
+    subscription.close()
 
 
-async def test_the_rate_of_messages_is_measured():
-    async with serving() as daemon:
-        daemon.sensor[CO2].publish(0.0)  # one that was there before is none that comes
-        async with begun("topic", "hz", CO2, "-n", "3", "--json", "--url", daemon.origin) as hz:
-            waiting = asyncio.create_task(hz.communicate())
-            while not waiting.done():
-                daemon.sensor[CO2].publish(1.0)
-                await asyncio.wait([waiting], timeout=0.1)
-            out, err = waiting.result()
+async def test_the_rate_of_messages_is_measured(daemon: Daemon):
+    daemon.sensor[CO2].publish(0.0)  # one that was there before is none that comes
+    async with begun("topic", "hz", CO2, "-n", "3", "--json", "--url", daemon.origin) as hz:
+        waiting = asyncio.create_task(hz.communicate())
+        while not waiting.done():
+            daemon.sensor[CO2].publish(1.0)
+            await asyncio.wait([waiting], timeout=0.1)
+        out, err = waiting.result()
     assert (hz.returncode, err) == (0, b"")
     reported = json.loads(out.splitlines()[-1])
     assert [*reported] == ["rate_hz", "min_s", "max_s", "std_dev_s", "window"]
@@ -268,8 +260,8 @@ async def test_the_rate_of_messages_is_measured():
     assert 0 <= reported["min_s"] <= 1 / reported["rate_hz"] <= reported["max_s"]
 
 
-async def test_a_silent_topic_is_reported():
-    async with serving() as daemon, begun("topic", "hz", CO2, "--url", daemon.origin) as hz:
+async def test_a_silent_topic_is_reported(daemon: Daemon):
+    async with begun("topic", "hz", CO2, "--url", daemon.origin) as hz:
         assert await line_of(hz.stdout) == "no new messages\n"
         hz.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(hz.wait(), PATIENCE_S) == 130
@@ -292,17 +284,15 @@ def test_intervals_of_a_window():
     assert intervals.statistics() is None
 
 
-async def test_colours_on_terminals_and_on_request():
-    async with serving() as daemon:
-        assert "\x1b[" not in (await topic(daemon, "info", CO2)).out
-        coloured = await topic(daemon, "info", CO2, "--color", "always", NO_COLOR="1")
-        assert "\x1b[36mscd30\x1b[0m" in coloured.out
-        assert "\x1b[" not in (await topic(daemon, "info", CO2, "--color", "never")).out
+async def test_colours_on_terminals_and_on_request(daemon: Daemon):
+    assert "\x1b[" not in (await topic(daemon, "info", CO2)).out
+    coloured = await topic(daemon, "info", CO2, "--color", "always", NO_COLOR="1")
+    assert "\x1b[36mscd30\x1b[0m" in coloured.out
+    assert "\x1b[" not in (await topic(daemon, "info", CO2, "--color", "never")).out
 
 
-async def test_a_message_without_effect_gets_a_hint():
-    async with serving() as daemon:
-        daemon.bus.topics.declare("e/desired/x", FLOAT64, is_open=True, note="nothing in e controls x")
-        printed = await topic(daemon, "pub", "e/desired/x", "1")
-        assert (printed.status, printed.out, printed.err) == (0, "", "growd: nothing in e controls x\n")
-        assert daemon.bus.topics.get("e/desired/x").count == 1
+async def test_a_message_without_effect_gets_a_hint(daemon: Daemon):
+    daemon.bus.topics.declare("e/desired/x", FLOAT64, is_open=True, note="nothing in e controls x")
+    printed = await topic(daemon, "pub", "e/desired/x", "1")
+    assert (printed.status, printed.out, printed.err) == (0, "", "growd: nothing in e controls x\n")
+    assert daemon.bus.topics.get("e/desired/x").count == 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.bus.fields import Field, Kind
-from support.daemon import CO2, LIGHT, START, serving
+from support.daemon import CO2, LIGHT, START
 from support.terminal import begun, typed
 
 if TYPE_CHECKING:
@@ -23,35 +23,29 @@ async def at(daemon: Daemon, *arguments: str) -> Printed:
     return await typed(*arguments, "--url", daemon.origin)
 
 
-async def test_type_and_find_are_inverse():
-    async with serving() as daemon:
-        kind = (await at(daemon, "topic", "type", LIGHT)).out.strip()
-        assert kind == "std_msgs/Float64"
-        assert LIGHT in (await at(daemon, "topic", "find", kind)).out.splitlines()
-        assert LIGHT not in (await at(daemon, "topic", "find", "std_msgs/Bool", "--json")).json
+async def test_type_and_find_are_inverse(daemon: Daemon):
+    kind = (await at(daemon, "topic", "type", LIGHT)).out.strip()
+    assert kind == "std_msgs/Float64"
+    assert LIGHT in (await at(daemon, "topic", "find", kind)).out.splitlines()
+    assert LIGHT not in (await at(daemon, "topic", "find", "std_msgs/Bool", "--json")).json
 
 
-async def test_once_is_the_default_and_excludes_rate():
-    async with serving() as daemon:
-        assert (await at(daemon, "topic", "pub", "--once", LIGHT, "100")).status == 0
-        assert daemon.bus.topics.get(LIGHT).last.value == 100
-        refused = await at(daemon, "topic", "pub", "--once", "-r", "1", LIGHT, "200")
-        assert refused.status == 2
-        assert daemon.bus.topics.get(LIGHT).last.value == 100
+async def test_once_is_the_default_and_excludes_rate(daemon: Daemon):
+    assert (await at(daemon, "topic", "pub", "--once", LIGHT, "100")).status == 0
+    assert daemon.bus.topics.get(LIGHT).last.value == 100
+    refused = await at(daemon, "topic", "pub", "--once", "-r", "1", LIGHT, "200")
+    assert refused.status == 2
+    assert daemon.bus.topics.get(LIGHT).last.value == 100
 
 
-async def test_a_topic_of_growd_is_refused_without_a_login_prompt():
-    async with serving() as daemon:
-        refused = await at(daemon, "topic", "pub", CO2, "400")
+async def test_a_topic_of_growd_is_refused_without_a_login_prompt(daemon: Daemon):
+    refused = await at(daemon, "topic", "pub", CO2, "400")
     assert refused.status == 1
     assert "belongs to the node" in refused.err
 
 
-async def test_the_bandwidth_of_a_topic():
-    async with (
-        serving() as daemon,
-        begun("topic", "bw", CO2, "-n", "3", "--json", "--url", daemon.origin) as bw,
-    ):
+async def test_the_bandwidth_of_a_topic(daemon: Daemon):
+    async with begun("topic", "bw", CO2, "-n", "3", "--json", "--url", daemon.origin) as bw:
         waiting = asyncio.create_task(bw.communicate())
         while not waiting.done():
             daemon.sensor[CO2].publish(1.0)
@@ -64,59 +58,54 @@ async def test_the_bandwidth_of_a_topic():
     assert reported["bytes_per_s"] > 0
 
 
-async def test_parameters_are_dumped_and_loaded(tmp_path: Path):
-    async with serving() as daemon:
-        node = daemon.bus.node("lamp")
-        node.declare("lamp/gain", Field("gain", Kind.FLOAT64, default=1.0))
-        node.declare("lamp/left", Field("left", Kind.FLOAT64, default=0.0), read_only=True)
-        await daemon.bus.parameters.set("lamp/gain", 2.0)
-        dumped = await at(daemon, "param", "dump", "lamp")
-        assert dumped.json == {"lamp/gain": 2.0, "lamp/left": 0.0}
-        file = tmp_path / "dump.json"
-        file.write_text(json.dumps({"lamp/gain": 3.0, "lamp/left": 5.0}))
-        loaded = await at(daemon, "param", "load", str(file))
-        assert (loaded.status, loaded.err) == (0, "")
-        assert loaded.out == "set 1 of 2 parameters; 1 are read-only, the others were unchanged\n"
-        assert daemon.bus.parameters.get("lamp") == {"gain": 3.0, "left": 0.0}
+async def test_parameters_are_dumped_and_loaded(daemon: Daemon, tmp_path: Path):
+    node = daemon.bus.node("lamp")
+    node.declare("lamp/gain", Field("gain", Kind.FLOAT64, default=1.0))
+    node.declare("lamp/left", Field("left", Kind.FLOAT64, default=0.0), read_only=True)
+    await daemon.bus.parameters.set("lamp/gain", 2.0)
+    dumped = await at(daemon, "param", "dump", "lamp")
+    assert dumped.json == {"lamp/gain": 2.0, "lamp/left": 0.0}
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"lamp/gain": 3.0, "lamp/left": 5.0}))
+    loaded = await at(daemon, "param", "load", str(file))
+    assert (loaded.status, loaded.err) == (0, "")
+    assert loaded.out == "set 1 of 2 parameters; 1 are read-only, the others were unchanged\n"
+    assert daemon.bus.parameters.get("lamp") == {"gain": 3.0, "left": 0.0}
 
 
-async def test_a_parameter_is_deleted_and_a_new_name_needs_new():
-    async with serving() as daemon:
-        declared = Field("gain", Kind.FLOAT64, default=1.0)
-        daemon.bus.node("lamp").declare("lamp/gain", declared)
-        refused = await at(daemon, "param", "set", "lamp/gian", "2")
-        assert refused.status == 1
-        assert refused.err.endswith('has no parameter "gian" (--new would add it); did you mean lamp/gain?\n')
-        assert (await at(daemon, "param", "set", "--new", "lamp/gian", "2")).out == "2\n"
-        unknown = await at(daemon, "param", "get", "lamp/gia")
-        assert unknown.err.endswith("did you mean lamp/gain?\n")  # and not the other typo, which is there
-        assert (await at(daemon, "param", "delete", "lamp/gian")).out == ""
-        await at(daemon, "param", "set", "lamp/gain", "2")
-        assert (await at(daemon, "param", "delete", "lamp/gain")).out == "1.0\n"
-        assert daemon.bus.parameters.get("lamp") == {"gain": 1.0}
+async def test_a_parameter_is_deleted_and_a_new_name_needs_new(daemon: Daemon):
+    declared = Field("gain", Kind.FLOAT64, default=1.0)
+    daemon.bus.node("lamp").declare("lamp/gain", declared)
+    refused = await at(daemon, "param", "set", "lamp/gian", "2")
+    assert refused.status == 1
+    assert refused.err.endswith('has no parameter "gian" (--new would add it); did you mean lamp/gain?\n')
+    assert (await at(daemon, "param", "set", "--new", "lamp/gian", "2")).out == "2\n"
+    unknown = await at(daemon, "param", "get", "lamp/gia")
+    assert unknown.err.endswith("did you mean lamp/gain?\n")  # and not the other typo, which is there
+    assert (await at(daemon, "param", "delete", "lamp/gian")).out == ""
+    await at(daemon, "param", "set", "lamp/gain", "2")
+    assert (await at(daemon, "param", "delete", "lamp/gain")).out == "1.0\n"
+    assert daemon.bus.parameters.get("lamp") == {"gain": 1.0}
 
 
 @pytest.mark.parametrize("text", ["{", "[1]"])
-async def test_an_invalid_dump_is_refused(tmp_path: Path, text: str):
-    async with serving() as daemon:
-        file = tmp_path / "dump.json"
-        file.write_text(text)
-        refused = await at(daemon, "param", "load", str(file))
+async def test_an_invalid_dump_is_refused(daemon: Daemon, tmp_path: Path, text: str):
+    file = tmp_path / "dump.json"
+    file.write_text(text)
+    refused = await at(daemon, "param", "load", str(file))
     assert refused.status == 2
     assert str(file) in refused.err
 
 
-async def test_the_arguments_of_a_service_are_listed():
-    async with serving() as daemon:
-        assert (await at(daemon, "service", "args", START)).out.split()[0] == "recipe_id"
+async def test_the_arguments_of_a_service_are_listed(daemon: Daemon):
+    assert (await at(daemon, "service", "args", START)).out.split()[0] == "recipe_id"
 
 
-async def test_a_misspelt_argument_is_refused_with_a_suggestion():
-    async with serving() as daemon:
-        refused = await at(daemon, "service", "call", START, "recipe=demo_day")
-        assert refused.status == 2
-        assert "there is no argument recipe; did you mean recipe_id?" in refused.err
-        assert daemon.runner.calls == []
+async def test_a_misspelt_argument_is_refused_with_a_suggestion(daemon: Daemon):
+    refused = await at(daemon, "service", "call", START, "recipe=demo_day")
+    assert refused.status == 2
+    assert "there is no argument recipe; did you mean recipe_id?" in refused.err
+    assert daemon.runner.calls == []
 
 
 @pytest.mark.parametrize(("words", "meant"), [(["topc", "list"], "topic"), (["stauts"], "status")])
