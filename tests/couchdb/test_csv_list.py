@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 LIST = "_design/svc/_list/csv"
 HEAD = b"timestamp,variable,value\r\n"
+DESIRED = ["chamber", "desired"]
+MEASURED = ["chamber", "measured"]
+LIGHT, CO2 = ([*MEASURED, variable] for variable in ("light_illuminance", "air_carbon_dioxide"))
+EARLY = b"1000.5,air_carbon_dioxide,400\r\n"
+EMPTY = b"1001.5,air_carbon_dioxide,\r\n"
+LATE = b"1002,air_carbon_dioxide,401.25\r\n"
+BRIGHT = b"1003,light_illuminance,7990.5\r\n"
 
 
 def point(identifier: str, variable: str, timestamp: float, value: object, **fields: Any) -> dict[str, Any]:
@@ -52,65 +59,37 @@ async def test_the_request_of_the_specification(couch: Client, points: str) -> N
     )
     assert answer.status == 200
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8; header=present"
-    assert answer.body == HEAD + (
-        b"1000.5,air_carbon_dioxide,400\r\n"
-        b"1001.5,air_carbon_dioxide,\r\n"
-        b"1002,air_carbon_dioxide,401.25\r\n"
-        b"1003,light_illuminance,7990.5\r\n"
-    )
-
-
-async def test_one_variable(couch: Client, points: str) -> None:
-    key = ["chamber", "measured", "light_illuminance"]
-    answer = await export(couch, points, group_level=4, startkey=key, endkey=[*key, {}])
-    assert answer.body == HEAD + b"1003,light_illuminance,7990.5\r\n"
-
-
-async def test_desired_points_when_the_key_asks_for_them(couch: Client, points: str) -> None:
-    answer = await export(
-        couch, points, group_level=4, startkey=["chamber", "desired"], endkey=["chamber", "desired", {}]
-    )
-    assert answer.body == HEAD + b"1000,light_illuminance,8000\r\n"
-
-
-async def test_newest_first_with_a_limit_counts_every_row(couch: Client, points: str) -> None:
-    # the request of a control panel: start and end are swapped for descending; null is a row like others
-    key = ["chamber", "measured", "air_carbon_dioxide"]
-    answer = await export(
-        couch, points, group_level=4, startkey=[*key, {}], endkey=key, descending=True, limit=2
-    )
-    assert answer.body == HEAD + b"1002,air_carbon_dioxide,401.25\r\n1001.5,air_carbon_dioxide,\r\n"
+    assert answer.body == HEAD + EARLY + EMPTY + LATE + BRIGHT
 
 
 @pytest.mark.parametrize(
-    "how", [{"reduce": False}, {"group_level": 4}], ids=["reduce=false", "group_level=4"]
+    ("view", "query", "rows"),
+    [
+        ("by_variable", {"group_level": 4, "startkey": LIGHT, "endkey": [*LIGHT, {}]}, BRIGHT),
+        (
+            "by_variable",
+            {"group_level": 4, "startkey": DESIRED, "endkey": [*DESIRED, {}]},
+            b"1000,light_illuminance,8000\r\n",
+        ),
+        # the request of a control panel: start and end are swapped for descending; null is a row like others
+        (
+            "by_variable",
+            {"group_level": 4, "startkey": [*CO2, {}], "endkey": CO2, "descending": True, "limit": 2},
+            LATE + EMPTY,
+        ),
+        ("by_variable", {"reduce": False, "skip": 1, "limit": 2}, EARLY + EMPTY),
+        ("by_variable", {"group_level": 4, "skip": 1, "limit": 2}, EARLY + EMPTY),
+        # a coarser group has its newest point
+        ("by_variable", {"group_level": 3, "startkey": MEASURED, "endkey": [*MEASURED, {}]}, LATE + BRIGHT),
+        ("by_timestamp", {"startkey": ["chamber", 1001.5], "endkey": ["chamber", 1002]}, EMPTY + LATE),
+        ("all_vars", {"limit": 2, "descending": True}, b"1005,light_illuminance,5\r\n" + BRIGHT),
+        ("by_variable", {"group_level": 4, "startkey": ["x"], "endkey": ["x", {}]}, b""),
+    ],
 )
-async def test_skip_and_limit(couch: Client, points: str, how: dict[str, Any]) -> None:
-    answer = await export(couch, points, skip=1, limit=2, **how)
-    assert answer.body == HEAD + b"1000.5,air_carbon_dioxide,400\r\n1001.5,air_carbon_dioxide,\r\n"
-
-
-async def test_a_coarser_group_gives_its_newest_point(couch: Client, points: str) -> None:
-    answer = await export(
-        couch, points, group_level=3, startkey=["chamber", "measured"], endkey=["chamber", "measured", {}]
-    )
-    assert answer.body == HEAD + b"1002,air_carbon_dioxide,401.25\r\n1003,light_illuminance,7990.5\r\n"
-
-
-async def test_by_timestamp(couch: Client, points: str) -> None:
-    answer = await export(
-        couch, points, "by_timestamp", startkey=["chamber", 1001.5], endkey=["chamber", 1002]
-    )
-    assert answer.body == HEAD + b"1001.5,air_carbon_dioxide,\r\n1002,air_carbon_dioxide,401.25\r\n"
-
-
-async def test_all_vars_newest_first(couch: Client, points: str) -> None:
-    answer = await couch("GET", f"{points}/{LIST}/all_vars?&limit=2&descending=true")
-    assert answer.body == HEAD + b"1005,light_illuminance,5\r\n1003,light_illuminance,7990.5\r\n"
-
-
-async def test_without_rows_only_the_head_is_sent(couch: Client, points: str) -> None:
-    assert (await export(couch, points, group_level=4, startkey=["x"], endkey=["x", {}])).body == HEAD
+async def test_a_query_chooses_rows(
+    couch: Client, points: str, view: str, query: dict[str, Any], rows: bytes
+) -> None:
+    assert (await export(couch, points, view, **query)).body == HEAD + rows
 
 
 async def test_cols_picks_the_columns_and_an_unknown_one_is_empty(couch: Client, points: str) -> None:
@@ -200,14 +179,6 @@ async def test_every_kind_of_cell(couch: Client, points: str) -> None:
     )
     expected = "".join(f"{n},{text}\r\n" for n, (_, text) in enumerate(AWKWARD))
     assert answer.body.decode() == "timestamp,value\r\n" + expected
-
-
-async def test_a_csv_reader_gets_quoted_cells_back(couch: Client, points: str) -> None:
-    text = 'say "x, y"\r\nand\n\nz'
-    await couch("PUT", f"{points}/x", point("x", "x", 1, text))
-    answer = await export(couch, points, reduce=False, startkey=["chamber", "measured", "x"])
-    rows = list(csv.reader(io.StringIO(answer.body.decode(), newline=""), strict=True))
-    assert ["1", "x", text] in rows
 
 
 async def test_a_thousand_rows_arrive_whole_and_in_order(couch: Client, points: str) -> None:
