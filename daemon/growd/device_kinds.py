@@ -92,14 +92,16 @@ def _mhz19(part: str) -> SensorKind:
             CalibrationKind(
                 "calibrate_zero",
                 "calibrate_zero",
-                "Calibrate the zero point in fresh air, permanently. 20 minutes in this air come before.",
+                "Calibrate the zero point in fresh air, permanently. "
+                "The sensor must be in this air for 20 minutes before.",
                 steady_s,
                 reference_ppm=400.0,
             ),
             CalibrationKind(
                 "calibrate_span",
                 "calibrate_span",
-                "Calibrate the span after the zero point, permanently. 20 minutes in this air come before.",
+                "Calibrate the span after the zero point, permanently. "
+                "The sensor must be in this air for 20 minutes before.",
                 steady_s,
                 reference_range_ppm=(1000, 10_000),
                 scales=True,

@@ -62,7 +62,7 @@ class Mhz19Sample:
 class Mhz19:
     """An MH-Z19 with a range of `range_ppm`: 2000, 5000 or 10 000, if the part supports it.
 
-    Its automatic baseline takes the lowest value of a day for fresh air (400 ppm), which is wrong in a closed
+    Its automatic baseline treats the lowest value of a day as fresh air (400 ppm), which is wrong in a closed
     or enriched chamber ("not suitable for agriculture greenhouse"). Range and baseline can't be read back, so
     they are sent whenever the sensor may have been switched on.
 

@@ -86,7 +86,7 @@ class TestDecision:
         assert not reason_against("127.0.0.1", "")
 
     def test_the_embedded_database_knows_no_users(self):
-        with pytest.raises(ConfigError, match=r"\[http\] access: .*embedded database knows no users"):
+        with pytest.raises(ConfigError, match=r"\[http\] access: .*embedded database has no users"):
             load(None, ("http.access=couchdb",))
         assert (
             load(None, ("http.access=couchdb", "couchdb.url=http://127.0.0.1:5985")).http.access == "couchdb"
@@ -108,7 +108,7 @@ class TestDecision:
     def test_the_program_refuses_in_one_sentence(self, tmp_path):
         status, printed = said("run", "--data", str(tmp_path), "--set", "http.host=0.0.0.0")
         assert status != 0
-        assert "[http] access: must be decided" in printed
+        assert "[http] access: must be set" in printed
 
     @pytest.mark.timeout(120)
     @pytest.mark.parametrize(("option", "status"), [("false", 403), ("true", 201)])
@@ -117,7 +117,7 @@ class TestDecision:
         settings = [word for value in values for word in ("--set", value)]
         async with started(tmp_path, *settings) as program, aiohttp.ClientSession() as session:
             assert program.printed.count("everybody who reaches 0.0.0.0 may") == 1
-            assert "read, write and delete all that is in the database" in program.printed
+            assert "read, write and delete everything in the database" in program.printed
             assert ("so they may also run programs as growd" in program.printed) == (option == "true")
             await program.until_there("recipes/_design/svc")
             async with session.put(f"{program.address}/recipes/_design/x", json={}) as answer:
@@ -126,7 +126,7 @@ class TestDecision:
     def test_open_with_a_couchdb_says_what_that_asks_for(self, caplog):
         config = Config(http=Http(host="192.168.1.5", access="open"), couchdb=Couchdb(url="http://h:5984"))
         assert access_control(config, None, "/_svc") is None
-        assert "which asks for its own" in caplog.text
+        assert "which has its own users" in caplog.text
         assert caplog.records[0].levelno == logging.WARNING
 
 

@@ -263,11 +263,11 @@ async def test_a_recipe_without_progress_is_reported():
         ("database", {"shipping": "no answer"}, "the database does not take points: no answer"),
         ("points_lost", {"rejected": 3}, "3 points refused by the database"),
         ("points_lost", {"saving": "the disk is full"}, "points can't be saved to disk: the disk is full"),
-        ("points_lost", {"dropped": 1}, "1 point lost for want of room since growd started"),
+        ("points_lost", {"dropped": 1}, "1 point lost for lack of room since growd started"),
         (
             "points_lost",
             {"dropped": 1, "lost_ago_s": 9.0},
-            "1 point lost for want of room since growd started",
+            "1 point lost for lack of room since growd started",
         ),
     ],
 )

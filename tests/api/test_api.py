@@ -297,7 +297,7 @@ class TestNextMessage:
     async def test_it_has_a_time_limit_of_the_client(self, daemon):
         answer = await daemon.ask("GET", f"/topic_data/{CO2}?timeout=0")
         assert (answer.status, answer.json["error"]) == (404, "no_message")
-        assert answer.json["ERROR"] == f"no message came on the topic {CO2} within 0 s"
+        assert answer.json["ERROR"] == f"no message arrived on the topic {CO2} within 0 s"
 
     async def test_it_has_a_time_limit_of_the_server(self):
         async with serving(Limits(topic_data_s=0.01)) as daemon:

@@ -185,7 +185,7 @@ class TestBrokenBodies:
                 await client.send(post_head(daemon, TOPIC, "Content-Length: 6") + b"[800")
                 answer = await client.answer()
             assert answer.status == 408
-            assert json.loads(answer.body)["ERROR"] == "no byte of the body came for 0.01 s"
+            assert json.loads(answer.body)["ERROR"] == "no byte of the body arrived for 0.01 s"
             assert daemon.state() == before
 
     async def test_a_client_that_sends_on_but_never_comes_to_the_end(self):
@@ -195,7 +195,7 @@ class TestBrokenBodies:
             answer = await client.answer()
             sending.cancel()
             assert answer.status == 408
-            assert json.loads(answer.body)["ERROR"] == "the body did not come within 0.05 s"
+            assert json.loads(answer.body)["ERROR"] == "the body did not arrive within 0.05 s"
 
     async def test_bodies_that_are_too_large_together(self, daemon, monkeypatch):
         monkeypatch.setattr("growd.api.requests.MAX_HELD", 50_000)

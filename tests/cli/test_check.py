@@ -453,11 +453,11 @@ BLIND = '[[sensor]]\nname = "lux"\nkind = "bh1750"\n'
         ),
         (
             f"{VALVE}[interlock]\ndose_litres = 60\nvalve_flow_l_min = 1",
-            ["[interlock] dose_litres: 60 l are an hour of open valve"],
+            ["[interlock] dose_litres: 60 l is an hour of open valve"],
         ),
         (
             f'[[sensor]]\nname = "air"\nkind = "scd30"\nself_calibration = true{VALVE}',
-            ["[sensor] self_calibration: air takes the lowest CO2 of a day"],
+            ["[sensor] self_calibration: air treats the lowest CO2 of a day"],
         ),
     ],
 )
@@ -478,7 +478,7 @@ def test_a_valve_needs_a_carbon_dioxide_sensor(tmp_path: Path):
     assert status == 1
     assert printed == (
         f"growd: {config}:5: [relay] needs: valve is a valve for CO2, which no sensor measures; add a "
-        '[[sensor]] for it, or set needs = "" where the valve may open without one\n'
+        '[[sensor]] for it, or set needs = "" if the valve may open without a sensor\n'
     )
 
 
@@ -552,7 +552,7 @@ async def test_a_neighbour_on_the_bus_may_be_of_another_environment():
         ),
         (
             SHELVES + "[chamber.shelf_2.combine]\nair_humidity = 'median'",
-            "[chamber.shelf_2.combine] air_humidity: only a variable of two sensors or more",
+            "[chamber.shelf_2.combine] air_humidity: only a variable with two or more sensors",
         ),
         (
             SHELVES.replace("24", "20"),
@@ -575,7 +575,7 @@ def test_environments_can_not_share_devices(tmp_path: Path, file: str, words: st
         (["--set", "http.prot=1"], "growd: --set http.prot: [http] prot: unknown option; is it port?"),
         (
             ["--set", "combine.air_humidity=median"],
-            "growd: --set combine.air_humidity: [combine] air_humidity: only a variable of two",
+            "growd: --set combine.air_humidity: [combine] air_humidity: only a variable with two",
         ),
         (
             ["--hardware", "--set", "simulator.enabled=false", "--set", "http.port=0"],

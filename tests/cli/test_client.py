@@ -316,7 +316,7 @@ async def test_other_protocols_than_http_are_reported():
         printed = await typed("node", "list", "--url", server.url)
     assert (printed.status, printed.err) == (
         3,
-        f"growd: another program than growd answers at {server.url}/_svc (not HTTP)\n",
+        f"growd: a program other than growd answers at {server.url}/_svc (not HTTP)\n",
     )
 
 
@@ -343,7 +343,7 @@ async def test_answers_are_limited_in_size_and_time(monkeypatch: pytest.MonkeyPa
     async with answering(b"200 OK", b"x" * 50_000) as url:
         with (
             DaemonClient(address_of(Http(), url)) as client,
-            pytest.raises(NotReachedError, match=r"another program than growd answers .* \(not HTTP\)"),
+            pytest.raises(NotReachedError, match=r"a program other than growd answers .* \(not HTTP\)"),
         ):
             await asked(client, "node")
     async with answering(b"200 OK", b"x", pause_s=0.05) as url:
@@ -355,7 +355,7 @@ async def test_answers_are_limited_in_size_and_time(monkeypatch: pytest.MonkeyPa
     async with answering(b"200 OK\r\nContent-Length: 5", b"") as url:
         with (
             DaemonClient(address_of(Http(), url)) as client,
-            pytest.raises(NotReachedError, match=r"another program than growd answers .* \(not HTTP\)"),
+            pytest.raises(NotReachedError, match=r"a program other than growd answers .* \(not HTTP\)"),
         ):
             await asked(client, "node")
 

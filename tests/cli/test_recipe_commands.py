@@ -52,7 +52,7 @@ def test_check_prints_all_errors_with_their_places(written):
         "error    /operations/0/1",
         "error    /operations/1/2",
     ]
-    assert done.stdout.endswith("can not run in environment_1 of the configuration: 3 errors, 0 warnings.\n")
+    assert done.stdout.endswith("cannot run in environment_1 of the configuration: 3 errors, 0 warnings.\n")
     why = f"growd does not answer at {NOWHERE}/_svc: is it running?"
     assert done.stderr == f"growd: checked without the daemon: {why}\n"
 
@@ -169,7 +169,7 @@ def test_show_prints_the_plan_as_json():
         ("[" * 100_000, "is not JSON"),
         (
             json.dumps(WRONG),
-            "can not run: it has 3 errors:\n  /operations/0/0: expected the offset as a number",
+            "cannot run: it has 3 errors:\n  /operations/0/0: expected the offset as a number",
         ),
         ("5", "/: expected a recipe as an object, got 5"),
     ],

@@ -255,7 +255,7 @@ async def answering(
         (
             404,
             "{}",
-            "another program than growd answers .* \\(HTTP status 404\\); .* use --url http://127.0.0.1:[0-9]+/_NAME",
+            "a program other than growd answers .* \\(HTTP status 404\\); .* use --url http://127.0.0.1:[0-9]+/_NAME",
         ),
         (302, "", "than growd answers at .* \\(HTTP status 302\\)"),
         (200, "<html>", "than growd answers at .* \\(JSON is malformed"),

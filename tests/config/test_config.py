@@ -164,7 +164,10 @@ HTTPS = "replication.url=https://far"
             "[replication] points: is off, and so are events and recipes",
         ),
         *(
-            ((HTTPS, f"replication.{option}={name}"), f"[replication] {option}: must begin with one of a-z")
+            (
+                (HTTPS, f"replication.{option}={name}"),
+                f"[replication] {option}: must begin with a letter from a to z",
+            )
             for option, name in (("points_database", "{device}_points"), ("recipes_database", "a b"))
         ),
         *(

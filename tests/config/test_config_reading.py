@@ -349,7 +349,7 @@ def test_a_common_mistake_gets_a_correction(file: Path, text: str, words: str):
         ),
         (
             TWO_SENSORS,
-            "[combine] air_temperature: of two sensors the first one counts",
+            "[combine] air_temperature: with two sensors the first one counts",
         ),
     ],
 )

@@ -84,21 +84,21 @@ async def stage(config=None, memory=None):
 async def test_an_scd30_has_measured_steady_air_for_two_minutes_every_2_s():
     async with stage() as on:
         await on.advance(60)
-        assert (await on.calibrate(450)).startswith("air has to measure for 120 s without a gap before")
+        assert (await on.calibrate(450)).startswith("air must measure for 120 s without a gap before")
         await on.advance(STEADY_S)
         assert await on.calibrate(450) == ""
         await on.advance(30)
         assert on.measured == pytest.approx(450, abs=10)
-        assert "has to measure for 120 s" in await on.calibrate(450)  # it measures anew
+        assert "must measure for 120 s" in await on.calibrate(450)  # it measures anew
         await on.advance(STEADY_S)
         on.air(1_000)
         await on.advance(30)
-        assert "in the last 120 s: the air has to be steady" in await on.calibrate(950)
+        assert "in the last 120 s: the air must be steady" in await on.calibrate(950)
         on.rig.machine.faults.inject(Fault("absent", "scd30"))
         await on.advance(20)
         on.rig.machine.faults.clear()
         await on.advance(100)
-        assert "has to measure for 120 s" in await on.calibrate(950)
+        assert "must measure for 120 s" in await on.calibrate(950)
 
 
 async def test_an_scd30_that_is_read_too_seldom_is_not_calibrated():
@@ -123,7 +123,7 @@ async def test_the_valve_was_shut_for_twenty_minutes_before():
         await on.advance(STEADY_S + 10)
         on.valve(1)
         await on.advance(1)
-        assert "the valve has been shut for 0 s" in await on.calibrate(400)
+        assert "the valve has been closed for 0 s" in await on.calibrate(400)
         on.valve(0)
         await on.advance(SHUT_S - 60)
         assert "stop the recipe or release the set point, and wait" in await on.calibrate(400)
@@ -139,7 +139,7 @@ async def test_after_a_kill_nobody_knows_when_the_valve_was_open_last():
     memory.texts = running
     async with stage(memory=memory) as on:
         await on.advance(2 * STEADY_S)
-        assert "the valve has been shut for" in await on.calibrate(400)
+        assert "the valve has been closed for" in await on.calibrate(400)
         await on.advance(SHUT_S)
         assert await on.calibrate(400) == ""
 
@@ -234,7 +234,7 @@ async def test_while_a_calibration_is_being_kept_there_is_no_other_and_the_valve
         await on.advance(2)
         memory.answers.set()
         await on.clock.settle()
-        assert "the valve has been shut for 0 s" in (await lowering)["message"]
+        assert "the valve has been closed for 0 s" in (await lowering)["message"]
         assert on.rig.machine.sensor("scd30").memory.calibration_ppm == 0
 
 
@@ -242,7 +242,7 @@ async def test_an_mhz19_has_been_in_the_air_for_twenty_minutes_and_gets_no_autom
     async with stage(chamber(MHZ19)) as on:
         on.air(470)
         await on.advance(SHUT_S)
-        assert "has to measure for 1200 s" in await on.calibrate(service="calibrate_zero")
+        assert "must measure for 1200 s" in await on.calibrate(service="calibrate_zero")
         await on.advance(300)
         assert await on.calibrate(service="calibrate_zero") == ""
         await on.advance(30)

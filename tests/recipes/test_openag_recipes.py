@@ -70,9 +70,7 @@ def test_a_recipe_of_openag_brain_runs():
     lit = [hour for hour in range(24) if "light_illuminance" in plan.set_points(2 * DAY_S + hour * 3600)]
     assert lit == [0, 1, 2, 3, 4, 19, 20, 21, 22, 23]
     reported = sentences(BASIL)
-    assert any(
-        text.startswith("light_illuminance is taken in lux, as openag_brain took it") for text in reported
-    )
+    assert any(text.startswith("light_illuminance is read in lux, as in openag_brain") for text in reported)
     assert "light_illuminance is lit 10 h a day: the light is off in the gaps" in reported
     assert any(text.startswith("no light_illuminance of this recipe is above 4 lux") for text in reported)
 

@@ -91,7 +91,7 @@ class TestConnections:
             async with client_at(daemon) as more, client_at(daemon, OTHER) as other:
                 assert await refusal(more) == (
                     "too_many_connections",
-                    "127.0.0.2 has 3 connections open, the most per client",
+                    "127.0.0.2 has 3 connections open, the maximum per client",
                 )
                 await more.gone()
                 assert await is_answered(other)

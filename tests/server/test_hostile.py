@@ -42,7 +42,7 @@ LARGE = NODES[:-2] + b"".join(b"A%d: %b\r\n" % (number, b"a" * 15_000) for numbe
 # client that is refused before the handshake gets no answer.
 OVER_TCP = pytest.mark.parametrize("daemon", ["TCP"], indirect=True)
 SOON_S = 0.2
-LATE = (408, "header_timeout", f"the headers did not come within {SOON_S:g} s")
+LATE = (408, "header_timeout", f"the headers did not arrive within {SOON_S:g} s")
 BOUND = 16 << 20  # bytes that a client can send: the kernel's buffers, and little of ours
 SPIN = 300  # turns of the event loop without a byte moving: it has come to rest
 
@@ -577,7 +577,7 @@ class TestConnectionLimit:
             for _ in range(2):
                 async with raw_client(port_of(server)) as new:
                     await new.send(NODES)
-                    expected = (503, "too_many_connections", "3 connections are open, the most there may be")
+                    expected = (503, "too_many_connections", "3 connections are open, which is the maximum")
                     assert await refusal(new) == expected
             streams[1].reset()
             await until(lambda: server.connections == 2)

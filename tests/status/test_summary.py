@@ -93,8 +93,8 @@ def test_the_service_line_begins_with_the_first_failure():
 def test_lost_points_are_a_failure_for_a_day_and_stay_in_the_table(ago: float, fails: bool):  # noqa: FBT001
     store = replace(STORE, dropped_ever=1234, dropped_at=WELL.time - ago)
     status = replace(WELL, store=store)
-    assert ("points were lost for want of room" in status.failures) is fails
-    assert "1234 points LOST for want of room, the last" in report(status)
+    assert ("points were lost for lack of room" in status.failures) is fails
+    assert "1234 points LOST for lack of room, the last" in report(status)
 
 
 # --- Over HTTP

@@ -63,13 +63,13 @@ async def test_a_loss_is_recorded_at_once_and_further_ones_after_ten_minutes(tmp
     async with rigged(tmp_path / "growd.sqlite3", clock) as rig:
         assert not rig.losses.is_losing
         await rig.lose(1)
-        assert rig.recorded == ["1 point dropped for want of room"]
+        assert rig.recorded == ["1 point dropped for lack of room"]
         assert rig.losses.is_losing
         await rig.lose(2)
         await rig.lose(3)
         assert len(rig.recorded) == 1
         await clock.advance(EACH_S)
-        assert rig.recorded[1:] == ["5 points dropped for want of room"]
+        assert rig.recorded[1:] == ["5 points dropped for lack of room"]
         await rig.until_saved()
         await clock.advance(EACH_S)
         assert not rig.losses.is_losing
@@ -82,7 +82,7 @@ async def test_the_number_survives_a_restart(tmp_path, clock):
         await rig.lose(1)
         await rig.lose(2)
         await rig.losses.finish()
-        assert rig.recorded == ["1 point dropped for want of room", "2 points dropped for want of room"]
+        assert rig.recorded == ["1 point dropped for lack of room", "2 points dropped for lack of room"]
         at = clock.time()
         assert (rig.losses.total, rig.losses.last_at) == (3, at)
     await clock.advance(100)

@@ -141,7 +141,7 @@ def test_the_number_of_rows_can_be_reduced_to_one():
 def test_an_answer_that_is_no_page_is_refused(body):
     way = ViewPages(ViewRange())
     way.query()
-    with pytest.raises(PageError, match="no page of a view"):
+    with pytest.raises(PageError, match="not a page of a view"):
         way.take(body)
     assert not way.done
 

@@ -287,7 +287,7 @@ async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
         chip = machines[0].serial_chips["/dev/ttyUSB0"]
         assert (chip.memory.range_ppm, chip.memory.self_calibration) == (10_000, False)
         async with client.post(f"{node}/calibrate_zero", json=[]) as answer:
-            assert "air has to measure for 1200 s without a gap" in (await answer.json())["message"]
+            assert "air must measure for 1200 s without a gap" in (await answer.json())["message"]
         async with client.post(f"{node}/set_automatic_baseline", json=[True]) as answer:
             assert "is on until growd starts again" in (await answer.json())["message"]
         assert chip.memory.self_calibration
@@ -357,7 +357,7 @@ async def test_a_database_that_is_missing_at_a_later_start_is_a_warning(
     tmp_path: Path, database_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch, caplog
 ):
     monkeypatch.setattr("growd.wiring.store.DRAIN_S", PATIENCE_S)  # which asks the database
-    sentence = "the database was missing and was made again; it lacks the points of earlier runs"
+    sentence = "the database was missing and was created again; it lacks the points of earlier runs"
     async with home_on(database_server, shared=True) as home:
         config = load(None, ("http.port=0", *home.settings))
         for _ in range(2):
@@ -457,7 +457,7 @@ async def test_the_scd30_is_set_as_configured_and_asked_over_http(
         async with client.get(calibrate) as answer:
             assert (await answer.json())["args"] == ["reference"]
         async with client.post(calibrate, json={"reference": 1500}) as answer:
-            assert "air has to measure for 120 s without a gap" in (await answer.json())["message"]
+            assert "air must measure for 120 s without a gap" in (await answer.json())["message"]
         async with client.post(calibrate, json=[2001]) as answer:
             assert answer.status == 400
             assert "reference: expected int64 from 400 to 2000 ppm" in (await answer.json())["ERROR"]

@@ -216,7 +216,7 @@ class TestSeveralSensorsOfOneVariable:
     [
         (
             Config(combine={"air_carbon_dioxide": "median"}),
-            "[combine] air_carbon_dioxide: only a variable of two",
+            "[combine] air_carbon_dioxide: only a variable with two",
         ),
         (
             Config(combine={"air_pressure": "first"}),

@@ -73,7 +73,8 @@ def test_a_bare_name_is_a_systemd_credential_if_there_is_one(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [("grower\n", "must have two lines"), ("a:b\nsecret\n", "a user can't have a colon")]
+    ("text", "reason"),
+    [("grower\n", "must have two lines"), ("a:b\nsecret\n", "the user must not contain a colon")],
 )
 def test_unusable_credentials_are_reported_without_showing_them(tmp_path: Path, text: str, reason: str):
     file = tmp_path / "login"

@@ -96,7 +96,7 @@ def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypa
     machine.close()
     machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins=pins, pwm_chips={0: 2}))
     with pytest.raises(
-        ConfigError, match=r"\[light\] channel.pin: white and blue, on GPIO 12 and 18, have one"
+        ConfigError, match=r"\[light\] channel.pin: white and blue, on GPIO 12 and 18, share one"
     ):
         check_lamps(machine, Config(light=light))
     monkeypatch.setattr("growd.wiring.hardware.open_hardware", lambda **_: machine)

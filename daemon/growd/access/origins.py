@@ -106,7 +106,7 @@ class OriginGuard:
             raise ApiError(400, "bad_request", f"{shown(host)} is not a valid host", closes=True)
         name = found[1].strip("[]").lower().removesuffix(".")
         if not (name in self._names or self._multicast.fullmatch(name) or _is_address(name)):
-            sentence = f"growd does not answer for {shown(name)}; add the name to [http] hosts if it is right"
+            sentence = f"{shown(name)} is not a name of this machine; if it should be, add it to [http] hosts"
             raise ApiError(421, "misdirected_request", sentence, closes=True)
         if len(self._known) < _MOST_KNOWN:
             self._known.add(host)
@@ -181,9 +181,7 @@ def _check_site(request: ClientRequest) -> None:
 
 
 def _foreign(whose: str) -> ApiError:
-    sentence = (
-        f"pages of {whose} may not ask this growd; where they are meant to, [http] origins has to name them"
-    )
+    sentence = f"pages of {whose} may not use this growd; to allow them, add their origin to [http] origins"
     return ApiError(403, "cross_site", sentence)
 
 

@@ -203,7 +203,7 @@ def _points_lost(_: AlertOptions, status: Status) -> Iterator[Observation]:
         return
     is_recent = bool(store.dropped) and (store.lost_ago_s is None or store.lost_ago_s < LOSS_S)
     found = (
-        ("lost", is_recent, f"{counted(store.dropped, 'point')} lost for want of room since growd started"),
+        ("lost", is_recent, f"{counted(store.dropped, 'point')} lost for lack of room since growd started"),
         ("refused", bool(store.rejected), f"{counted(store.rejected, 'point')} refused by the database"),
         ("unsaved", bool(store.saving), f"points can't be saved to disk: {store.saving}"),
     )

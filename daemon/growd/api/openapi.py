@@ -55,7 +55,7 @@ REFUSALS = {
     403: "Only growd's node may set this parameter or publish on this topic",
     404: "Unknown name",
     406: "Accept allows none of the formats of a stream",
-    408: "The body was incomplete in time",
+    408: "The body did not arrive in time",
     409: "The name needs ?new=true, or conflicts with another parameter",
     413: "The body is too large",
     415: "The Content-Type is not application/json",
@@ -80,10 +80,10 @@ SECURITY_SCHEMES: Final = {
 }
 LOGIN_REFUSALS: Final = {
     400: "A login that can't be read",
-    401: "No login, or one that the database does not take",
-    403: "A user without the role that this takes",
+    401: "No login, or an invalid one",
+    403: "The user lacks the required role",
     429: "Too many logins failed from this address",
-    503: "The database does not say who the user is",
+    503: "The database could not check the login",
 }
 RELEASE: Final = {
     "description": "Releases a set point or an override",

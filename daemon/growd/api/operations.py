@@ -185,7 +185,7 @@ class Api:
         return resource, name
 
     def _no_such_path(self, path: str) -> ApiError:
-        sentence = f"nothing is at {shown(path)}; {self.prefix}/openapi.json lists all paths"
+        sentence = f"there is no path {shown(path)}; {self.prefix}/openapi.json lists all paths"
         return ApiError(404, "not_found", sentence)
 
     # parameters
@@ -274,7 +274,7 @@ class Api:
                 async with asyncio.timeout(limit):
                     message = await subscription.get()
             except TimeoutError:
-                sentence = f"no message came on the topic {call.name} within {limit:g} s"
+                sentence = f"no message arrived on the topic {call.name} within {limit:g} s"
                 raise ApiError(404, "no_message", sentence) from None
         return _data(message)
 
@@ -309,7 +309,7 @@ class Api:
         return JsonAnswer(self._descriptions[generic])
 
 
-_TIMEOUT: Final = Field("timeout", Kind.FLOAT64, 0, unit="s", default=0.0, doc="wait at most so long")
+_TIMEOUT: Final = Field("timeout", Kind.FLOAT64, 0, unit="s", default=0.0, doc="longest time to wait")
 OPERATIONS: Final = (
     Operation(
         "GET", "param", "", "List the parameters", Api.list_parameters,
@@ -321,7 +321,7 @@ OPERATIONS: Final = (
         answer="value", refusals=(404,),
     ),
     Operation(
-        "POST", "param", "parameter", "Set a parameter; it is on disk when this answers", Api.set_parameter,
+        "POST", "param", "parameter", "Set a parameter; it is on disk before the answer", Api.set_parameter,
         body=Body((dict,), members=(Field("value", Kind.JSON, doc="any JSON value"),)),
         query=(Field("new", Kind.BOOL, default=False, doc="also a parameter that no node has declared"),),
         answer="value", refusals=(403, 409, 503, 507),
@@ -343,7 +343,7 @@ OPERATIONS: Final = (
     Operation("GET", "topic", "topic", "Describe a topic", Api.get_topic, answer="topic", refusals=(404,)),
     Operation(
         "POST", "topic", "topic",
-        "Publish a message; a set point, a note or a manual measurement is on disk when this answers",
+        "Publish a message; a set point, a note or a manual measurement is on disk before the answer",
         Api.publish,
         body=Body((list,), doc="the arguments of the message type's constructor, in order"),
         answer="posted", refusals=(403, 404),

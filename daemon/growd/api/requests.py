@@ -107,7 +107,7 @@ class BodyReader:
             async with asyncio.timeout(self._whole_s):
                 return await self._collected(request.content, client)
         except TimeoutError:
-            sentence = f"the body did not come within {self._whole_s:g} s"
+            sentence = f"the body did not arrive within {self._whole_s:g} s"
             raise ApiError(408, "body_timeout", sentence, closes=True) from None
         except (web.RequestPayloadError, HttpProcessingError, ConnectionError):
             raise _incomplete() from None
@@ -130,7 +130,7 @@ class BodyReader:
             async with asyncio.timeout(self._stall_s):
                 return await content.readany()
         except TimeoutError:
-            sentence = f"no byte of the body came for {self._stall_s:g} s"
+            sentence = f"no byte of the body arrived for {self._stall_s:g} s"
             raise ApiError(408, "body_timeout", sentence, closes=True) from None
         except RuntimeError:  # aiohttp's, for a connection that was lost
             raise _incomplete() from None
@@ -219,7 +219,7 @@ def _check_declared(declared: str) -> None:
 
 
 def _incomplete() -> ApiError:
-    return ApiError(400, "incomplete_body", "the body broke off or is malformed", closes=True)
+    return ApiError(400, "incomplete_body", "the body is incomplete or malformed", closes=True)
 
 
 def _too_deep() -> ApiError:

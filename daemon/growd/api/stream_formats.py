@@ -154,7 +154,7 @@ def stream_schema() -> dict[str, Any]:
                 "type": "object",
                 "properties": {"dropped": {"type": "integer", "minimum": 1}},
                 "required": ["dropped"],
-                "description": "so many messages were left out here, as the client was too slow",
+                "description": "number of messages dropped here because the client was too slow",
             },
         ]
     }

@@ -110,7 +110,7 @@ class Streams:
         if self._closed:
             raise ClosedError(self._node.name)
         if self._taken >= self._limit:
-            sentence = f"{self._limit} clients wait for messages, the most there may be"
+            sentence = f"{self._limit} clients wait for messages, which is the maximum"
             raise ApiError(429, "too_many_streams", sentence)
         with self._clients.stream(client):
             self._taken += 1

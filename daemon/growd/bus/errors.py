@@ -112,7 +112,7 @@ class CapacityError(BusError, OverflowError):
     """The bus has no room for more `what`: `limit` is the most."""
 
     def __init__(self, what: str, limit: int) -> None:
-        super().__init__(f"no room for more {what}: {limit} is the most")
+        super().__init__(f"no room for more {what}: {limit} is the maximum")
         self.what = what
         self.limit = limit
 

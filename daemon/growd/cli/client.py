@@ -302,7 +302,7 @@ class DaemonClient:
         try:
             return msgspec.json.decode(body, type=kind)
         except msgspec.DecodeError as error:
-            raise NotReachedError(f"another program than growd answers at {self.address} ({error})") from None
+            raise NotReachedError(f"a program other than growd answers at {self.address} ({error})") from None
 
     def _refusal(self, status: int, body: bytes) -> ClientError:
         refusal = _refusal_of(body)
@@ -316,7 +316,7 @@ class DaemonClient:
             if status == HTTPStatus.NOT_FOUND:
                 hint = f"; if [http] name is NAME there, use --url {self.address.root}/_NAME"
             return NotReachedError(
-                f"another program than growd answers at {self.address} (HTTP status {status}){hint}"
+                f"a program other than growd answers at {self.address} (HTTP status {status}){hint}"
             )
         return DaemonRefusedError(refusal.ERROR, status, refusal.error)
 
@@ -348,7 +348,7 @@ class DaemonClient:
         if isinstance(error, http.client.HTTPException) and not isinstance(
             error, http.client.RemoteDisconnected
         ):
-            return NotReachedError(f"another program than growd answers at {self.address} (not HTTP)")
+            return NotReachedError(f"a program other than growd answers at {self.address} (not HTTP)")
         if isinstance(error, socket.gaierror):
             return NotReachedError(f"the name {self.address.host} can't be resolved: {error.strerror}")
         return self._silent()

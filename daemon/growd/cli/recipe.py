@@ -139,7 +139,7 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
         _echo_findings(findings)
         count = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
         length = "" if wrong else f", and lasts {lasting(asked.duration())}"
-        click.echo(f"{what} {'can not run' if wrong else 'can run'}{chamber}{length}: {count}.")
+        click.echo(f"{what} {'cannot run' if wrong else 'can run'}{chamber}{length}: {count}.")
     sys.exit(1 if wrong else 0)
 
 
@@ -335,7 +335,7 @@ class _Asked:
         wrong = repeated + errors(check(document))
         if wrong:
             lines = "\n".join(f"  {finding}" for finding in wrong)
-            refuse(f"{self._what} can not run: it has {counted(len(wrong), 'error')}:\n{lines}")
+            refuse(f"{self._what} cannot run: it has {counted(len(wrong), 'error')}:\n{lines}")
         name = document.get("_id")
         return plan_of(name if isinstance(name, str) else self._file.stem, document, time.time(), self.zone)
 

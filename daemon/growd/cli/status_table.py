@@ -104,10 +104,10 @@ def _of_store(store: StoreStatus, now: float) -> Iterator[str]:
     if store.saving:
         yield f"  points can't be saved, {counted(store.unsaved, 'point')} in memory only: {store.saving}"
     if store.thinned:
-        yield f"  {counted(store.thinned, 'point')} thinned out for want of room; extremes are kept"
+        yield f"  {counted(store.thinned, 'point')} thinned out for lack of room; extremes are kept"
     if store.dropped_ever:
         ago = f"the last {lasted(now - store.dropped_at)} ago"
-        yield f"  {counted(store.dropped_ever, 'point')} LOST for want of room, {ago}"
+        yield f"  {counted(store.dropped_ever, 'point')} LOST for lack of room, {ago}"
     if store.rejected:
         yield f"  {counted(store.rejected, 'point')} refused by the database: see `growd db rejected`"
     yield from (f"  {notice}" for notice in store.notices)

@@ -86,7 +86,7 @@ def _decoded(text: bytes) -> Line:
     try:
         return msgspec.json.decode(text, type=Line)
     except msgspec.DecodeError as error:
-        raise NotReachedError(f"another program than growd streams there ({error})") from None
+        raise NotReachedError(f"a program other than growd streams there ({error})") from None
 
 
 def notify(sentence: str) -> None:

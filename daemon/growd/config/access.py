@@ -63,7 +63,7 @@ def reason_against(host: str, access: str) -> str:
     if access or is_loopback(host):
         return ""
     return (
-        f"must be decided, for {host} is reached from beyond this machine: "
+        f"must be set, because other machines can reach {host}: "
         '"couchdb" lets in users of the CouchDB at [couchdb] url, by their roles, "open" lets in everybody; '
         "or listen on 127.0.0.1"
     )
@@ -76,7 +76,7 @@ def faults_of_access(host: str, access: str, couchdb_url: str) -> Iterator[Findi
     if access == "couchdb" and not couchdb_url:
         yield Finding(
             ("http", "access"),
-            '"couchdb" takes a CouchDB, named in [couchdb] url; the embedded database knows no users',
+            '"couchdb" needs a CouchDB in [couchdb] url; the embedded database has no users',
         )
 
 
@@ -85,9 +85,9 @@ def what_is_open(host: str, *, is_embedded: bool, client_design_documents: bool 
     if is_loopback(host):
         return ""
     database = (
-        "read, write and delete all that is in the database, for the embedded one knows no users"
+        "read, write and delete everything in the database, because the embedded database has no users"
         if is_embedded
-        else "try logins at the database, which asks for its own"
+        else "try to log in to the database, which has its own users"
     )
     if is_embedded and client_design_documents:
         database += "; [couchdb] client_design_documents is true, so they may also run programs as growd"

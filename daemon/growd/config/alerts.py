@@ -268,7 +268,7 @@ def _faults_of_band(alert: AlertOptions) -> Iterator[tuple[str, str]]:
     elif alert.below is not None and alert.above is not None:
         width = alert.above - alert.below
         if 2 * alert.hysteresis >= width:
-            yield "hysteresis", f"{alert.hysteresis:g} leaves nothing of the band, {width:g} wide"
+            yield "hysteresis", f"{alert.hysteresis:g} is too large for the band, which is {width:g} wide"
     if alert.deviation is not None and alert.hysteresis >= alert.deviation:
         yield "hysteresis", f"{alert.hysteresis:g} is not less than deviation, {alert.deviation:g}"
 
@@ -280,15 +280,15 @@ def _faults_of_channel(channel: Notify) -> Iterator[tuple[str, str]]:
     if not channel.host:
         yield "host", "is missing"
     if channel.password_file and not channel.user:
-        yield "password_file", "is of no use without a user"
+        yield "password_file", "has no effect without a user"
     if channel.kind == "mqtt":
         if set("#+\0") & set(channel.topic) or channel.topic.startswith("$"):
-            yield "topic", f"has no #, + or $ at its begin, got {channel.topic!r}"
+            yield "topic", f"must not contain # or + or begin with $, got {channel.topic!r}"
         return
     for option, addresses in (("sender", (channel.sender,)), ("recipients", channel.recipients or ("",))):
         for address in addresses:
             if not _is_address(address):
-                yield option, f"is an address such as grower@example.org, got {address!r}"
+                yield option, f"must be an address such as grower@example.org, got {address!r}"
 
 
 def _faults_of_url(url: str) -> Iterator[tuple[str, str]]:
@@ -296,13 +296,13 @@ def _faults_of_url(url: str) -> Iterator[tuple[str, str]]:
         parts = urlsplit(url)
         is_sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number
-        yield "url", "must be http://host or https://host, with a path where there is one"
+        yield "url", "must be http://host or https://host, with an optional path"
         return
     if parts.username is not None:
-        yield "url", "a login does not stand in the address; see token_file"
+        yield "url", "the address must not contain a login; use token_file"
     elif not is_sound:
         shown = without_login(url)
-        yield "url", f"must be http://host or https://host, with a path where there is one, got {shown!r}"
+        yield "url", f"must be http://host or https://host, with an optional path, got {shown!r}"
 
 
 def _is_address(text: str) -> bool:

@@ -102,19 +102,17 @@ def _replication(replication: Replication) -> Iterator[Finding]:
         reason = f"must be the address of a server only: {shown}"
         yield Finding((where, "url"), reason)
     if {replication.points, replication.events, replication.recipes} == {"off"}:
-        yield Finding(
-            (where, "points"), "is off, and so are events and recipes; remove url if nothing is to be copied"
-        )
+        yield Finding((where, "points"), "is off, and so are events and recipes; to copy nothing, remove url")
     if replication.ca_file and parts.scheme != "https":
         yield Finding((where, "ca_file"), f"is for an https url, got {without_login(replication.url)}")
     if replication.ca_file and not replication.verify_tls:
-        yield Finding((where, "ca_file"), "has no effect with verify_tls = false; choose one of them")
+        yield Finding((where, "ca_file"), "has no effect with verify_tls = false; remove one of them")
     for option in ("points_database", "events_database", "recipes_database"):
         name = getattr(replication, option)
         if not _DATABASE_NAME.fullmatch(name.replace("{device}", "0" * 12)):
             yield Finding(
                 (where, option),
-                "must begin with one of a-z and go on with a-z, 0-9 and _$()+/-, "
+                "must begin with a letter from a to z, followed by a-z, 0-9 and _$()+/-, "
                 f"or {{device}}, got {name!r}",
             )
 
@@ -134,5 +132,5 @@ def _address(url: str, section: str) -> Iterator[Finding]:
             (section, "url"), f"must be http://host:port or https://host:port, got {without_login(url)}"
         )
     if ":" in user:  # which ends the user in Basic authentication (RFC 7617)
-        reason = f"a user name cannot contain a colon, in the address of {without_login(url)}"
+        reason = f"the user name cannot contain a colon, in {without_login(url)}"
         yield Finding((section, "url"), reason)

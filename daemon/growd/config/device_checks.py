@@ -66,12 +66,14 @@ def _names(chamber: Chamber) -> Iterator[Finding]:
         yield from _once(chamber.path("light", "channel"), "name", channels)
     for number, sensor in enumerate(options.sensor):
         if sensor.name == "light":
-            yield Finding(chamber.path("sensor", number, "name"), "light is the name of the lamp")
+            yield Finding(
+                chamber.path("sensor", number, "name"), "light is the name of the lamp; choose another"
+            )
     yield from _once(chamber.path("relay"), "name", [relay.name for relay in options.relay])
     others = {sensor.name for sensor in options.sensor} | {"light"}
     for number, relay in enumerate(options.relay):
         if relay.name in others:
-            reason = f"{relay.name} is the name of another device"
+            reason = f"{relay.name} is the name of another device; choose another"
             yield Finding(chamber.path("relay", number, "name"), reason)
 
 
@@ -121,7 +123,7 @@ def _sensors(chamber: Chamber) -> Iterator[Finding]:
         if SENSOR_KINDS[sensor.kind].addresses:
             continue
         if sensor.port is None and not sensor.address:
-            where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge it has its address"
+            where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge set its address"
             reason = f"is missing; {sensor.name} is a {sensor.kind}, {where} instead, such as 0x4D"
             yield Finding((*path, "port"), reason)
         for option, default in (("bus", 1), ("address", 0)):
@@ -170,7 +172,7 @@ def _lamp(chamber: Chamber) -> Iterator[Finding]:
         )
     for option in _OF_DIMMING if light.switched else ():
         if getattr(light, option) != getattr(_DIMMED, option):
-            reason = "is for a dimmed lamp, not for one with switched = true"
+            reason = "has no effect on a lamp with switched = true"
             yield Finding(chamber.path("light", option), reason)
 
 
@@ -186,7 +188,7 @@ def _relays(chamber: Chamber) -> Iterator[Finding]:
         for option in ("needs", "override_s"):
             if getattr(relay, option) != getattr(other, option):
                 both = f"{other.name} and {relay.name} are both for {relay.variable}"
-                yield Finding(chamber.path("relay", number, option), f"{both}, and must have the same")
+                yield Finding(chamber.path("relay", number, option), f"{both}, so they must agree")
 
 
 def _limits(chamber: Chamber) -> Iterator[Finding]:
@@ -194,7 +196,7 @@ def _limits(chamber: Chamber) -> Iterator[Finding]:
     limits, open_s = chamber.options.interlock, chamber.options.carbon_dioxide.autotune_open_s
     if limits.dose_litres is not None and limits.valve_flow_l_min is None:
         path = chamber.path("interlock", "dose_litres")
-        yield Finding(path, "takes valve_flow_l_min, the flow of an open valve")
+        yield Finding(path, "needs valve_flow_l_min, the flow of the open valve")
     for option in ("valve_open_s", "no_rise_open_s") if VALVE in chamber.switched else ():
         most = getattr(limits, option)
         if open_s > most:
@@ -205,7 +207,7 @@ def _limits(chamber: Chamber) -> Iterator[Finding]:
             yield Finding(
                 chamber.path("sensor", number, "range_ppm"),
                 f"{sensor.name} ends at {sensor.range_ppm}, so it cannot measure [interlock] ceiling_ppm, "
-                f"{limits.ceiling_ppm:g}; choose a larger range (10000 is the largest) or a lower ceiling",
+                f"{limits.ceiling_ppm:g}; choose a larger range, up to 10000, or a lower one",
             )
 
 
@@ -215,7 +217,7 @@ def _combined(chamber: Chamber) -> Iterator[Finding]:
         if variable not in VARIABLES:
             yield Finding(path, _no_variable(variable))
         elif variable not in chamber.shared:
-            yield Finding(path, "only a variable of two sensors or more can be combined")
+            yield Finding(path, "only a variable with two or more sensors can be combined")
 
 
 def _unmeasured(chamber: Chamber) -> Iterator[Finding]:
@@ -227,7 +229,7 @@ def _unmeasured(chamber: Chamber) -> Iterator[Finding]:
         if relay.variable == VALVE and relay.needs is None and CARBON_DIOXIDE not in chamber.measured:
             reason = (
                 f"{relay.name} is a valve for CO2, which no sensor measures; add a [[sensor]] for it, or set "
-                'needs = "" where the valve may open without one'
+                'needs = "" if the valve may open without a sensor'
             )
             yield Finding(path, reason)
     if chamber.options.light.needs_sensor and ILLUMINANCE not in chamber.measured:

@@ -46,7 +46,9 @@ def _high_limits(config: Config, _: Source) -> Iterator[Finding]:
                 reason = f"{value:g} is far above the default of {default:g}; set it below {most:g}"
                 yield Finding(chamber.path("interlock", option), reason)
         if VALVE in chamber.switched and limits.dose_limit_s >= _DOUBTFUL_FROM["dose_s"] > limits.dose_s:
-            reason = f"{limits.dose_litres:g} l are an hour of open valve, which is no limit; set less"
+            reason = (
+                f"{limits.dose_litres:g} l is an hour of open valve, which limits nothing; set a lower value"
+            )
             yield Finding(chamber.path("interlock", "dose_litres"), reason)
 
 
@@ -57,11 +59,11 @@ def _unguarded_valves(config: Config, _: Source) -> Iterator[Finding]:
             if relay.variable != VALVE or relay.needs in (None, CARBON_DIOXIDE):
                 continue
             if CARBON_DIOXIDE in chamber.measured:
-                reason = f"{relay.name} may be open while {CARBON_DIOXIDE} is not known; leave needs out"
+                reason = f"{relay.name} may be open while {CARBON_DIOXIDE} is not known; remove needs"
             else:
                 reason = (
-                    f"no sensor measures {CARBON_DIOXIDE}, so no ceiling shuts {relay.name}; add a "
-                    "[[sensor]] for it, and leave needs out"
+                    f"no sensor measures {CARBON_DIOXIDE}, so no ceiling closes {relay.name}; add a "
+                    "[[sensor]] for it, and remove needs"
                 )
             yield Finding(chamber.path("relay", number, "needs"), reason)
 
@@ -72,8 +74,8 @@ def _self_calibrations(config: Config, _: Source) -> Iterator[Finding]:
         for number, sensor in enumerate(chamber.options.sensor):
             if sensor.self_calibration and VALVE in chamber.switched:
                 reason = (
-                    f"{sensor.name} takes the lowest CO2 of a day or week for fresh air, which hides CO2 "
-                    "from the interlocks in a chamber that is not aired; set it to false"
+                    f"{sensor.name} treats the lowest CO2 of a day or week as fresh air, which hides CO2 "
+                    "from the interlocks in a closed chamber; set it to false"
                 )
                 yield Finding(chamber.path("sensor", number, "self_calibration"), reason)
 
@@ -119,7 +121,7 @@ def _median_of_two(config: Config, _: Source) -> Iterator[Finding]:
     for chamber in chambers_of(config):
         for variable, method in chamber.options.combine.items():
             if method == "median" and len(chamber.sensors_of(variable)) < _LEAST_FOR_A_MEDIAN:
-                reason = 'of two sensors the first one counts; add a third for a median, or write "first"'
+                reason = 'with two sensors the first one counts; add a third for a median, or set "first"'
                 yield Finding(chamber.path("combine", variable), reason)
 
 

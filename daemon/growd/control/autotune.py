@@ -84,7 +84,7 @@ class Autotuner:
             f"{self._gains}/autotune",
             "std_srvs/Trigger",
             self._start,
-            doc="find the gains of the CO2 controller by one dose; a quarter of an hour without a set point",
+            doc="Find the gains of the CO2 controller with one dose. Takes a quarter of an hour.",
             is_administrative=True,
         )
 
@@ -109,7 +109,7 @@ class Autotuner:
         elif not reason and self._is_on(self._valve_topics):
             reason = "the valve is open"
         elif not reason and self._bus.parameters.get(f"{self._doses}/minimum_on") > longest:
-            reason = f"minimum_on of the valve is above {longest:g} s, which is too long for the one dose"
+            reason = f"minimum_on of the valve is above {longest:g} s, which is too long for the test dose"
         if reason:
             return {"success": False, "message": f"no autotune: {reason}"}
         self._requested.set()

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _AUTOMATIC = (
-    "the automatic baseline takes the lowest value of a day for fresh air, which hides CO2 that never falls "
-    "so low, also from the interlocks; where it is right, set self_calibration = true in the configuration"
+    "the automatic baseline treats the lowest value of a day as fresh air, which hides CO2 from the "
+    "interlocks; if the chamber gets fresh air each day, set self_calibration = true in the configuration"
 )
 
 

@@ -90,8 +90,8 @@ class LightCalibration:
             f"{base}/calibrate_light",
             "growd/CalibrateLight",
             self._begin,
-            doc="Measure which light the lamp gives at each level, in some two minutes. Refused while the "
-            "sensor is not well, a recipe or a command by hand drives the light, or an interlock holds it.",
+            doc="Measure the light of the lamp at each level, in about two minutes. Refused while the "
+            "sensor does not work, a recipe or a command by hand drives the light, or an interlock holds it.",
             is_administrative=True,
         )
 

@@ -105,7 +105,7 @@ class PulseTest:
     def measured(self, now: float, ppm: float) -> None:
         """Take a measured value. Raises `TuneError` if there is too much CO2 at the start."""
         if now <= self._dose_at and ppm > MOST_START_PPM:
-            raise TuneError(f"CO2 is {ppm:.0f} ppm; it has to be below {MOST_START_PPM:.0f} ppm at the start")
+            raise TuneError(f"CO2 is {ppm:.0f} ppm; it must be below {MOST_START_PPM:.0f} ppm at the start")
         self._samples.append((now, ppm))
 
     def valve(self, now: float, is_open: bool) -> None:  # noqa: FBT001  its name says it
@@ -207,7 +207,7 @@ def _logarithm(excess: Sequence[tuple[float, float]], closed: float) -> Callable
     if len(tail) < LEAST_SAMPLES:
         raise TuneError("too little was measured after the dose")
     if min(ppm for _, ppm in tail) < LEAST_RISE_PPM / 4:
-        raise TuneError(f"CO2 did not rise by {LEAST_RISE_PPM:.0f} ppm and stay so: is the bottle empty?")
+        raise TuneError(f"CO2 did not rise by {LEAST_RISE_PPM:.0f} ppm for long enough: is the bottle empty?")
     return _line([(at, math.log(ppm)) for at, ppm in tail])
 
 

@@ -328,11 +328,11 @@ class _Upload:
             async with asyncio.timeout(self._stall_limit):
                 piece = await self._content.readany()
         except TimeoutError:
-            sentence = f"no byte of the body came for {self._stall_limit:g} s"
+            sentence = f"no byte of the body arrived for {self._stall_limit:g} s"
             self.error = ApiError(408, "timeout", sentence)
         # aiohttp's errors for a malformed body and a lost connection
         except (web.RequestPayloadError, HttpProcessingError, OSError, RuntimeError):
-            self.error = ApiError(400, "bad_request", "the body broke off or is malformed")
+            self.error = ApiError(400, "bad_request", "the body is incomplete or malformed")
         if self.error is not None:
             raise self.error
         if not piece:

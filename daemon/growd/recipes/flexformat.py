@@ -181,7 +181,7 @@ def _check_variable_units(place: str, units: dict[str, Any], step: dict[str, Any
             yield error(where, f"expected a unit of {variable}, one of {known}, got {shown(unit)}")
         elif (variable, unit) == AS_IN_THE_SAMPLE:
             own = VARIABLES[variable].unit
-            yield warning(where, f"{variable} is taken in {own}, as openag_brain took it, not in {unit}")
+            yield warning(where, f"{variable} is read in {own}, as in openag_brain, not in {unit}")
 
 
 def _check_span(

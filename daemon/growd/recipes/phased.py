@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from growd.recipes.findings import RecipeFinding
 
 _TO_NEXT: Final[Grammar] = {
-    "description": "The way to the next set point: hold until then, ramp in a straight line, or sine, along "
-    "half a cosine wave.",
+    "description": "The transition to the next set point: hold until then, ramp in a straight line, or sine, "
+    "along half a cosine wave.",
     "enum": [str(shape) for shape in Shape],
     "default": "hold",
 }
@@ -98,7 +98,7 @@ _PHASE: Final[Grammar] = {
 }
 GRAMMAR: Final[Grammar] = {
     "description": "growd's own format: phases in sequence, each with set points by the time of day (daily) "
-    "and by the time in the phase (course), and ways from one to the next. The recipe ends with its last "
+    "and by the time in the phase (course), and transitions between them. The recipe ends with its last "
     "phase. docs/recipes.md has the rules.",
     "type": "object",
     "properties": {"phases": phases(_PHASE)},

@@ -44,13 +44,15 @@ class Admission:
         """Count a new connection, or return why there is no room for it."""
         client = connection.client
         if client is not None and not self._has_share(client):
-            sentence = f"{client} has {self.clients.limits.connections} connections open, the most per client"
+            sentence = (
+                f"{client} has {self.clients.limits.connections} connections open, the maximum per client"
+            )
             return ApiError(429, "too_many_connections", sentence, {"Retry-After": "2"})
         if len(self.connections) >= self.most and not self._close_idlest(self._idle):
             if not self._is_full:
                 _log.warning("all %d connections are busy; refusing new ones", self.most)
                 self._is_full = True
-            sentence = f"{self.most} connections are open, the most there may be"
+            sentence = f"{self.most} connections are open, which is the maximum"
             return ApiError(503, "too_many_connections", sentence, {"Retry-After": "2"})
         self.connections.add(connection)
         self._idle[connection] = None

@@ -133,7 +133,7 @@ class Clients:
             return
         taken = self._streams.get(client, 0)
         if taken >= self.limits.streams:
-            sentence = f"{client} has {taken} streams open, the most per client"
+            sentence = f"{client} has {taken} streams open, the maximum per client"
             raise ApiError(429, "too_many_streams", sentence)
         self._streams[client] = taken + 1
         try:

@@ -323,7 +323,7 @@ class ClientConnection(asyncio.Protocol):
             self.close()  # nothing was sent
             return
         seconds = self._factory.limits.header_timeout_s
-        self.refuse_head(408, "header_timeout", f"the headers did not come within {seconds:g} s")
+        self.refuse_head(408, "header_timeout", f"the headers did not arrive within {seconds:g} s")
 
     # refusals
 
@@ -426,7 +426,7 @@ def _malformed(error: HttpProcessingError) -> ApiError:
         sentence = f"the request line or a header is longer than {error.args[1]} bytes"
         return ApiError(431, "header_too_large", sentence, closes=True)
     if isinstance(error, BadHttpMethod) and _REQUEST_LINE.search(said):
-        sentence = f"the method is none of {METHODS}"
+        sentence = f"the method must be one of {METHODS}"
         return ApiError(405, "method_not_allowed", sentence, {"Allow": METHODS}, closes=True)
     sentence = f"invalid HTTP/1.1 request: {shown(said.partition(chr(10))[0].rstrip(':'))}"
     return ApiError(400, "bad_request", sentence, closes=True)

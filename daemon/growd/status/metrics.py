@@ -218,8 +218,8 @@ def _store(store: StoreStatus) -> Iterator[Metric]:
         yield _gauge(name, doc, _single(value))
     for name, doc, value in (
         ("shipped_points", "Points that the database has taken.", store.shipped),
-        ("thinned_points", "Points that were thinned out for want of room.", store.thinned),
-        ("dropped_points", "Points that were lost for want of room.", store.dropped),
+        ("thinned_points", "Points that were thinned out for lack of room.", store.thinned),
+        ("dropped_points", "Points that were lost for lack of room.", store.dropped),
     ):
         yield _counter(name, doc, _single(value))
 

@@ -242,7 +242,7 @@ class Status(msgspec.Struct, frozen=True):
         if self.store is not None and self.store.saving:
             yield f"points can't be saved: {self.store.saving}"
         if self.store is not None and self.store.has_lost(self.time):
-            yield "points were lost for want of room"
+            yield "points were lost for lack of room"
         yield from (problem.text for problem in self.problems if problem.is_failure)
 
     def _warnings(self) -> Iterator[str]:

@@ -76,7 +76,7 @@ async def bootstrap(
     for folder, database in databases.names_by_folder().items():
         is_new = not await couch.exists(database) and await couch.create(database)
         if is_new:
-            _log.info("made the database %s", database)
+            _log.info("created the database %s", database)
             on_made(database)
         design = await asyncio.to_thread(read_design, files / "design" / folder, design_name, has_last)
         if design:
@@ -125,7 +125,7 @@ async def _make_system_databases(couch: Couch) -> None:
     for database in _SYSTEM_DATABASES:
         try:
             if not await couch.exists(database) and await couch.create(database):
-                _log.info("made the system database %s", database)
+                _log.info("created the system database %s", database)
         except CouchRefusedError as error:
             # the account of growd may see only its own databases
             _log.debug("could not check the system database %s: %s", database, error)

@@ -291,7 +291,7 @@ def _replace(path: Path, damage: str) -> str:
     new.rename(path)  # after a power cut before this, `_open` does it
     sync_folder(path.parent)
     numbers = ", ".join(f"{number} of {table}" for table, number in saved.items())
-    return f"{path} was damaged ({damage}); it is kept as {kept}, and this was saved of it: {numbers}"
+    return f"{path} was damaged ({damage}); it is kept as {kept}, and these rows were saved: {numbers}"
 
 
 def _name_of_new(path: Path) -> Path:

@@ -77,7 +77,7 @@ class Losses:
     def _record_event(self) -> None:
         number = self._outbox.dropped - self._recorded
         self._recorded = self._outbox.dropped
-        self._record(f"{counted(number, 'point')} dropped for want of room")
+        self._record(f"{counted(number, 'point')} dropped for lack of room")
 
     async def _save(self) -> None:
         try:

@@ -85,7 +85,7 @@ class Outbox:
     clock, so that the card sees one write for all of them. `flush` and `add_with` do so at once.
 
     At most `buffer` points are recorded and not durable, while the disk takes none, and growd.sqlite3 holds
-    at most `budget` megabytes. `thinned` and `dropped` count the points that went for want of room.
+    at most `budget` megabytes. `thinned` and `dropped` count the points that went for lack of room.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ class StoreStatus(msgspec.Struct, frozen=True):
     """Counts of points, and what is wrong. Times are UNIX seconds.
 
     `waiting` points are not delivered yet; `unsaved` of them are not durable. Since the start, `thinned` and
-    `dropped` points went for want of room, and `shipped` points were delivered. The database refused
+    `dropped` points went for lack of room, and `shipped` points were delivered. The database refused
     `rejected` points. `dropped_ever` counts over restarts; `dropped_at` is the time of the last one, 0 for
     never, `lost_ago_s` its age, None if there was none in this run. `is_losing` holds for ten minutes after a
     loss, and while the data folder is gone. `saving` and `shipping` say why points can't be made durable or

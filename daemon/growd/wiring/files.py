@@ -31,7 +31,7 @@ def read_credentials(
     except ValueError:
         raise ConfigError(f"{where} must have two lines: user, password") from None
     if ":" in user:  # it ends the user name in Basic authentication (RFC 7617, section 2)
-        raise ConfigError(f"{where}: a user can't have a colon")
+        raise ConfigError(f"{where}: the user must not contain a colon")
     return user, password
 
 

@@ -74,7 +74,7 @@ def check_lamps(hardware: Hardware, settings: config.Config) -> None:
                 other, pin = taken[place]
                 both = f"{other} and {name}, on GPIO {pin} and {channel.pin},"
                 where = f"{settings.place(chamber.environment, 'light')} channel.pin"
-                raise ConfigError(f"{where}: {both} have one PWM between them on this machine")
+                raise ConfigError(f"{where}: {both} share one PWM channel on this machine")
             if place is not None:
                 taken[place] = name, channel.pin
 

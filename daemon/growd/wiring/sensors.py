@@ -106,7 +106,7 @@ class SensorDevice:
         else:
             method(reference)
         ppm = calibration.reference_ppm if reference is None else reference
-        return f"from now on the air that it is in counts as {ppm:g} ppm"
+        return f"the sensor now reads the air around it as {ppm:g} ppm"
 
     def _set_automatic_baseline(self, *, data: bool) -> str:
         self._call(self._kind.self_calibration_method)(data)
@@ -120,7 +120,7 @@ class SensorDevice:
 
 
 def _reference(minimum_ppm: int, maximum_ppm: int) -> Field:
-    doc = "the carbon dioxide in the air that the sensor is in"
+    doc = "the true CO2 of the air around the sensor"
     return Field("reference", Kind.INT64, minimum_ppm, maximum_ppm, "ppm", doc=doc)
 
 
@@ -154,7 +154,7 @@ class _RecentReadings:
         lasted = now - last[0][0] if last and now - last[-1][0] <= self._gap_s else 0.0
         if lasted < wanted.steady_s:
             raise self._not_ready(
-                f"has to measure for {wanted.steady_s:.0f} s without a gap before it is calibrated, "
+                f"must measure for {wanted.steady_s:.0f} s without a gap before it is calibrated, "
                 f"{wanted.steady_s - lasted:.0f} s more"
             )
         values = [ppm for _, ppm in last]
@@ -162,7 +162,7 @@ class _RecentReadings:
         if reading is None:
             raise self._not_ready(
                 f"went from {min(values):.0f} to {max(values):.0f} ppm in the last {wanted.steady_s:.0f} s: "
-                "the air has to be steady for a calibration"
+                "the air must be steady for a calibration"
             )
         return reading
 

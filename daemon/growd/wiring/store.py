@@ -38,7 +38,7 @@ RELOADABLE: Final = (
 """The options that can change at runtime."""
 
 _DATABASE_MADE_AGAIN: Final = (
-    "the database was missing and was made again; it lacks the points of earlier runs"
+    "the database was missing and was created again; it lacks the points of earlier runs"
 )
 DRAIN_S: Final = 0.5  # how long to send the last points at the end
 _ENDED_WELL: Final = "ended_well"

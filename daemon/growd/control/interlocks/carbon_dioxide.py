@@ -187,7 +187,7 @@ class ValveOpenTooLong(Interlock):
         if self._times.stretch(now) >= self._longest:
             self.reason = (
                 f"the valve {_was_open(self._times, now, self._longest)} for {self._longest:g} s without a "
-                f"pause, which is the limit; it stays shut for {self._rest:g} s"
+                f"pause, which is the limit; it stays closed for {self._rest:g} s"
             )
         elif self._times.rest(now) >= self._rest:
             self.reason = ""
@@ -240,7 +240,7 @@ class DosePerHour(PersistentInterlock):
         if shut >= SHUT_S:
             return ""
         return (
-            f"the valve has been shut for {shut:.0f} s, and a calibration needs steady air for "
+            f"the valve has been closed for {shut:.0f} s, and a calibration needs steady air for "
             f"{SHUT_S:.0f} s: stop the recipe or release the set point, and wait"
         )
 

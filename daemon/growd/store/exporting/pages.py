@@ -108,7 +108,7 @@ class ViewPages:
                 self.position = _position(new[-1] if new else rows[-1])
                 rows = new
         except ValueError as error:  # the base of msgspec's errors
-            raise PageError(f"the database's answer is no page of a view: {error}") from None
+            raise PageError(f"the database's answer is not a page of a view: {error}") from None
         if self._left is not None:
             self._left -= len(rows)
         self.done = is_last or self._left == 0
@@ -161,7 +161,7 @@ class ViewPages:
             return rows[1:]
         is_before = first.id > last.id if self._range.descending else first.id < last.id
         if first.key == last.key and is_before:
-            raise PageError("the database does not begin a page at the document that it was asked for")
+            raise PageError("the database does not begin a page at the requested document")
         return rows
 
 

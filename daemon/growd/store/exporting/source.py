@@ -119,7 +119,7 @@ class SourceReader:
         try:
             rows = msgspec.json.decode(answer, type=_AllSeries).rows
         except ValueError as error:
-            raise ExportRefusedError(f"{self._shown} is no database of growd: {error}") from None
+            raise ExportRefusedError(f"{self._shown} is not a database of growd: {error}") from None
         return [Series(row.key, row.value, database) for row in rows]
 
     async def newest_before(self, series: Series, time: float) -> tuple[float, Any] | None:
