@@ -234,7 +234,7 @@ def test_invalid_rules_are_refused_with_their_lines(tmp_path: Path):
         "[alert] below: a: 5 is not less than above, 4",
         "[alert] variable: a: no sensor measures water_temperature in environment_1",
         "[alert] channels: a: there is no channel nobody; there is m",
-        "[alert] points: a is an out_of_band; it is for outbox only",
+        "[alert] points: a is an out_of_band; this is for outbox only",
         "[notify] sender: m: must be an address such as grower@example.org, got 'x'",
         "[notify] recipients: m: must be an address",
     ):

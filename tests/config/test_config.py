@@ -128,7 +128,7 @@ def test_settings_override_the_file(file: Path):
         ("couchdb.url=htp://grower:secret@host:5985", ["htp://host:5985"]),
         (
             "couchdb.url=http://a%3Ab:secret@127.0.0.1:5984",
-            ["[couchdb] url: a user name cannot contain a colon"],
+            ["[couchdb] url: the user name cannot contain a colon"],
         ),
         (
             "replication.url=https://grower:secret@far",
@@ -316,13 +316,16 @@ def test_no_error_shows_a_password(file: Path, text: str):
         (
             RELAYS.replace("air_flush_on", "air_carbon_dioxide_valve_on").replace('"on"', '"off"')
             + "needs = ''",
-            "[relay] needs: valve and fan are both for air_carbon_dioxide_valve_on, and must have the same",
+            "[relay] needs: valve and fan are both for air_carbon_dioxide_valve_on, so they must agree",
         ),
         (
             RELAYS.replace("air_carbon_dioxide_valve_on", "air_flush_on") + "override_s = 60",
-            "[relay] override_s: valve and fan are both for air_flush_on, and must have the same",
+            "[relay] override_s: valve and fan are both for air_flush_on, so they must agree",
         ),
-        ("[[sensor]]\nname = 'light'\nkind = 'bh1750'", "[sensor] name: light is the name of the lamp"),
+        (
+            "[[sensor]]\nname = 'light'\nkind = 'bh1750'",
+            "[sensor] name: light is the name of the lamp; choose another",
+        ),
         (RELAYS.replace("air_flush_on", "air_humidity"), "[relay] fan.variable"),
         (RELAYS.replace('"low"', '"no"'), "[relay] valve.active"),
         (
@@ -337,13 +340,13 @@ def test_no_error_shows_a_password(file: Path, text: str):
         ("[interlock]\nlight_hours = 25", "[interlock] light_hours"),
         (
             "[interlock]\ndose_litres = 2",
-            "[interlock] dose_litres: takes valve_flow_l_min, the flow of an open valve",
+            "[interlock] dose_litres: needs valve_flow_l_min, the flow of the open valve",
         ),
         ("[light]\ngamma = 0.1", "[light] gamma"),
         *(
             (
                 f"[light]\nswitched = true\n{option}",
-                f"[light] {option.split()[0]}: is for a dimmed lamp",
+                f"[light] {option.split()[0]}: has no effect on a lamp with switched",
             )
             for option in ("ramp_s = 5", "gamma = 2.2", "minimum_duty = 0.1", "hardware_pwm = true")
         ),

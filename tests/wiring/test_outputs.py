@@ -106,7 +106,7 @@ def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypa
     blue = Light(hardware_pwm=True, channel=(ChannelOptions(name="blue", pin=18),))
     two = Config(light=red, chamber={"shelf_2": ChamberOptions(light=blue)})
     both = (
-        r"\[chamber.shelf_2.light\] channel.pin: environment_1/red and shelf_2/blue, on GPIO 12 and 18, have"
+        r"\[chamber.shelf_2.light\] channel.pin: environment_1/red and shelf_2/blue, on GPIO 12 and 18, share"
     )
     with pytest.raises(ConfigError, match=both):
         check_lamps(machine, two)

@@ -207,7 +207,7 @@ def _limits(chamber: Chamber) -> Iterator[Finding]:
             yield Finding(
                 chamber.path("sensor", number, "range_ppm"),
                 f"{sensor.name} ends at {sensor.range_ppm}, so it cannot measure [interlock] ceiling_ppm, "
-                f"{limits.ceiling_ppm:g}; choose a larger range, up to 10000, or a lower one",
+                f"{limits.ceiling_ppm:g}; choose a larger range (10000 is the largest) or a lower ceiling",
             )
 
 
