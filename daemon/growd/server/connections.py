@@ -11,6 +11,7 @@ import logging
 import re
 import socket
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from aiohttp import StreamReader
-    from aiohttp.abc import AbstractStreamWriter
-    from aiohttp.http import RawRequestMessage
 
     from growd.server.client_limits import Clients
     from growd.server.tls import Certificate
@@ -88,7 +87,11 @@ class ConnectionFactory:
         certificate: Certificate | None = None,
     ) -> None:
         # a client that goes away cancels its handler: its stream, or its request to the database, ends
-        self.http = web.Server(handler, handler_cancellation=True, request_factory=_client_request)
+        self.http = web.Server(
+            handler,
+            handler_cancellation=True,
+            request_factory=partial(ClientRequest, loop=asyncio.get_running_loop()),
+        )
         self.admission = Admission(limits.connections, clients)
         self.limits = limits
         self.certificate = certificate
@@ -98,10 +101,10 @@ class ConnectionFactory:
     def __call__(self) -> ClientConnection:
         return ClientConnection(self)
 
-    def make_http(self) -> web.RequestHandler:
+    def make_http(self, connection: ClientConnection) -> web.RequestHandler:
         """aiohttp's protocol for one connection."""  # noqa: D403  a name
         options: dict[str, Any] = {**AIOHTTP_OPTIONS, "keepalive_timeout": self.limits.keep_alive_s}
-        return _HttpProtocol(self.http, loop=asyncio.get_running_loop(), **options)
+        return _HttpProtocol(connection, self.http, loop=asyncio.get_running_loop(), **options)
 
     def own(self, handshake: asyncio.Task[None]) -> None:
         """Keep a handshake until it is over or `leave` ends it."""
@@ -268,7 +271,7 @@ class ClientConnection(asyncio.Protocol):
     # heads
 
     def _begin_http(self, transport: asyncio.Transport) -> None:
-        self._http = self._factory.make_http()
+        self._http = self._factory.make_http(self)
         self._http.connection_made(transport)
         self._start_timer()
 
@@ -360,6 +363,10 @@ class ClientConnection(asyncio.Protocol):
 class _HttpProtocol(web.RequestHandler):
     """aiohttp's protocol with errors in growd's JSON form, which do not fill the log."""
 
+    def __init__(self, connection: ClientConnection, server: web.Server, **options: Any) -> None:
+        super().__init__(server, **options)
+        self.connection = connection
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -376,20 +383,9 @@ class _HttpProtocol(web.RequestHandler):
         return response
 
 
-def connection_of(request: web.BaseRequest) -> ClientConnection | None:
-    """The connection of a request, None if it is closed."""
-    protocol = None if request.transport is None else request.transport.get_protocol()
-    return protocol if isinstance(protocol, ClientConnection) else None
-
-
-def _client_request(
-    message: RawRequestMessage,
-    payload: StreamReader,
-    protocol: web.RequestHandler,
-    writer: AbstractStreamWriter,
-    task: asyncio.Task[None],
-) -> ClientRequest:
-    return ClientRequest(message, payload, protocol, writer, task, asyncio.get_running_loop())
+def connection_of(request: web.BaseRequest) -> ClientConnection:
+    """The connection of a request."""
+    return cast("_HttpProtocol", request.protocol).connection
 
 
 def _with_ascii_target(data: bytes) -> bytes:

@@ -111,14 +111,12 @@ class Listener:
         self._handlers.add(task)
         connection = connection_of(request)
         try:
-            if connection is not None:
-                connection.begin(request)
-                if connection.is_pipelining:
-                    await self._let_others_go_first()
+            connection.begin(request)
+            if connection.is_pipelining:
+                await self._let_others_go_first()
             return await self._handler(cast("ClientRequest", request))
         finally:
-            if connection is not None:
-                connection.end()
+            connection.end()
             self._handlers.discard(task)
 
     async def _let_others_go_first(self) -> None:
