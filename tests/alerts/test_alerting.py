@@ -179,24 +179,21 @@ async def test_a_missing_secret_changes_nothing(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [(b"", "must have one line"), (b"\xff", "is not UTF-8"), (b"a\nb\n", "must have one line")],
+    ("content", "mode", "words"),
+    [
+        (b"", 0o600, "must have one line"),
+        (b"a\nb\n", 0o600, "must have one line"),
+        (b"\xff", 0o600, "is not UTF-8"),
+        (b"secret\n", 0o644, r"is open to others \(mode 0644\)"),
+    ],
 )
-async def test_a_secret_is_one_line_of_text(tmp_path: Path, content: bytes, words: str):
+async def test_a_secret_is_one_line_of_text_in_a_protected_file(
+    tmp_path: Path, content: bytes, mode: int, words: str
+):
     secret = tmp_path / "secret"
     secret.write_bytes(content)
-    secret.chmod(0o600)
-    with pytest.raises(ConfigError, match=words):
-        async with daemon(tmp_path, mail(1, user="grower", password_file=str(secret))):
-            pass
-
-
-async def test_a_secret_that_others_can_read_is_refused(tmp_path: Path):
-    secret = tmp_path / "secret"
-    secret.write_text("secret\n")
-    secret.chmod(0o644)
-    words = r"\[notify\] password_file: mail: .* is open to others \(mode 0644\)"
-    with pytest.raises(ConfigError, match=words):
+    secret.chmod(mode)
+    with pytest.raises(ConfigError, match=rf"\[notify\] password_file: mail: .*{words}"):
         async with daemon(tmp_path, mail(1, user="grower", password_file=str(secret))):
             pass
 

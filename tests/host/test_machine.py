@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -110,19 +110,16 @@ async def test_a_fresh_reading_is_reused(tmp_path: Path):
 
 
 async def test_slow_files_do_not_delay_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    goes_on, calls = threading.Event(), []
-
-    def hang(*_: object) -> MachineStatus:
-        calls.append(threading.current_thread())
-        goes_on.wait(30)
-        return MachineStatus("1", "3", 0.0, clock_synchronised=True)
-
-    monkeypatch.setattr(machine, "read_machine", hang)
+    write(tmp_path, FILES)
+    slow = tmp_path / "proc/uptime"
+    slow.unlink()
+    os.mkfifo(slow)  # a reader waits for a writer
     monkeypatch.setattr(machine, "_PATIENCE_S", 0.01)
     async with serving() as daemon:
         node = MachineNode(daemon.bus, tmp_path, tmp_path)
         answers = await asyncio.gather(*(daemon.ask("GET", "/node/machine") for _ in range(3)))
         assert [answer.json["machine"] for answer in answers] == [None] * 3
-        assert len(calls) == 1  # what hangs takes one thread, however many ask
-        goes_on.set()
+        await asyncio.to_thread(
+            slow.write_text, "1 1\n"
+        )  # for one reader: however many ask, one thread reads
         await node.close()

@@ -127,44 +127,27 @@ async def test_an_absent_sensor_and_a_clock_step_make_no_loop_stuck():
     await worker.close()
 
 
-async def test_idle_loops_are_not_stuck(tmp_path: Path):
-    clock = ManualClock()
-    time = Time()
-    bus = Bus(clock, liveness=Liveness(monotonic=time))
-    declare_environment(bus, ENV, ["air_carbon_dioxide"])
-    combiner = Combiner(bus, ENV, "air_carbon_dioxide", ["a", "b"], method="first", stale_after_s=30.0)
-    waiting = Filter(bus, ENV, "air_carbon_dioxide")
-    async with opened_at(tmp_path / "growd.sqlite3", clock, liveness=bus.liveness) as outbox:
-        recorder = Recorder(bus, outbox, PointMaker("0123456789ab"), [ENV])
-        async with running(clock, combiner, waiting, recorder, outbox):
-            names = {each.name for each in bus.liveness._heartbeats}
-            assert {combiner.node.name, waiting.node.name, recorder.node.name, "outbox"} < names
-            for _ in range(20):  # ten minutes
-                time.now += LOOP_S / 2
-                await clock.advance(LOOP_S / 2)
-                await outbox.flush()  # that nothing is measured is a point, and a disk goes by real time
-                assert bus.liveness.stuck() == []
-
-
-async def test_busy_loops_are_not_stuck(
-    tmp_path: Path,
-):
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_idle_and_busy_loops_are_not_stuck(tmp_path: Path, is_busy: bool):  # noqa: FBT001
     clock, time = ManualClock(), Time()
     bus = Bus(clock, liveness=Liveness(monotonic=time))
     declare_environment(bus, ENV, ["air_carbon_dioxide"])
     combiner = Combiner(bus, ENV, "air_carbon_dioxide", ["a", "b"], method="first", stale_after_s=30.0)
-    busy = Filter(bus, ENV, "air_carbon_dioxide")
+    smoothing = Filter(bus, ENV, "air_carbon_dioxide")
     stages = ("raw/air_carbon_dioxide/a", "raw/air_carbon_dioxide", "measured/air_carbon_dioxide")
     node = bus.node("outside")
-    outside = [node.publisher(f"{ENV}/{stage}") for stage in stages]
-    async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
+    outside = [node.publisher(f"{ENV}/{stage}") for stage in stages] if is_busy else []
+    async with opened_at(tmp_path / "growd.sqlite3", clock, liveness=bus.liveness) as outbox:
         recorder = Recorder(bus, outbox, PointMaker("0123456789ab"), [ENV])
-        async with running(clock, combiner, busy, recorder):
+        async with running(clock, combiner, smoothing, recorder, outbox):
+            names = {each.name for each in bus.liveness._heartbeats}
+            assert {combiner.node.name, smoothing.node.name, recorder.node.name, "outbox"} < names
             for _ in range(20):  # ten minutes
                 time.now += LOOP_S / 2
                 await clock.advance(LOOP_S / 2)
+                await outbox.flush()  # the disk works in real time
                 for stage in outside:
-                    stage.publish(400.0)  # that waits while it is looked
+                    stage.publish(400.0)  # this message waits during the check
                 assert bus.liveness.stuck() == []
 
 

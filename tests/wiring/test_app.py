@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import json
 import logging
 import os
 import signal
-import threading
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -28,10 +28,8 @@ from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
 from growd.store.point_log import LOG_BYTES, LOG_NAME, PointLog
 from growd.wiring.app import App, Running
-from growd_drivers.errors import HardwareUnavailableError
-from growd_drivers.pwm_light import PwmLight
+from growd.wiring.fault_services import MOST_FAULTS
 from growd_hwsim.faults import Fault
-from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.hardware import SimulatedHardware
 from support.jumping import answer_at_once
 from support.program import PATIENCE_S, failed, heeding_hangups, home_on
@@ -50,12 +48,8 @@ SETTINGS = (
     "store.commit_interval_s=60",
     "light.enabled=true",
 )
+offline_app = functools.partial(App, database_wait_s=0.0)
 ARGUMENTS = [argument for setting in SETTINGS for argument in ("--set", setting)]
-
-
-@pytest.fixture(autouse=True)
-def without_a_database(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("growd.wiring.app.READY_S", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -63,17 +57,6 @@ def patient(monkeypatch: pytest.MonkeyPatch):
     """No device hangs that is only late, as on a machine that is busy."""
     for limit in ("DEVICE_TIMEOUT_S", "DEVICE_CLOSE_S", "LAST_READ_S"):
         monkeypatch.setattr(f"growd.wiring.chamber.{limit}", PATIENCE_S)
-
-
-@pytest.fixture
-def failing_lamp(monkeypatch: pytest.MonkeyPatch):
-    closes = PwmLight.close
-
-    def close(lamp: PwmLight) -> None:
-        closes(lamp)
-        raise HardwareUnavailableError("light: GPIO 12 can't be driven: unplugged", device="light")
-
-    monkeypatch.setattr(PwmLight, "close", close)
 
 
 @pytest.fixture
@@ -143,7 +126,7 @@ async def test_sighup_reloads_the_configuration(tmp_path: Path, heeded_signals: 
     before = await asyncio.to_thread(load, None, settings)
     after = await asyncio.to_thread(load, None, settings + changed)
     channel = Notify(name="duty", kind="webhook", url="http://127.0.0.1:1/")
-    app = App(before, tmp_path, lambda: replace(after, notify=(channel,)))
+    app = offline_app(before, tmp_path, lambda: replace(after, notify=(channel,)))
     async with serving(app) as client:
         await streamed(client, "environment_1/measured/air_temperature", above=0)  # by the rule of before
         assert await informed(client, "alerts", "channels") == []
@@ -168,7 +151,7 @@ async def informed(client: aiohttp.ClientSession, node: str, detail: str) -> Any
 
 
 async def test_a_data_folder_in_use_is_refused_and_the_other_growd_continues(tmp_path: Path):
-    async with serving(App(load(None, SETTINGS), tmp_path)) as client:
+    async with serving(offline_app(load(None, SETTINGS), tmp_path)) as client:
         status, printed = await failed("run", "--data", str(tmp_path), "--port", "0")
         assert status == 1
         (sentence,) = printed.splitlines()
@@ -180,22 +163,18 @@ async def test_a_data_folder_in_use_is_refused_and_the_other_growd_continues(tmp
 
 
 async def test_no_environment_can_have_the_name_of_a_node_of_the_daemon(tmp_path: Path):
-    async with serving(App(load(None, SETTINGS), tmp_path)) as client, client.get("node") as answer:
+    async with serving(offline_app(load(None, SETTINGS), tmp_path)) as client, client.get("node") as answer:
         names = {name for name in (await answer.json())["results"] if "/" not in name}
     assert names <= RESERVED
     assert len(names) > 5
 
 
 async def test_a_lamp_on_a_relay_is_on_or_off_and_not_calibrated(
-    tmp_path: Path, machines: list[SimulatedHardware], monkeypatch
+    tmp_path: Path, machines: list[SimulatedHardware]
 ):
-    def pulsed(*_: Any) -> None:
-        raise RuntimeError("a relay is pulsed")
-
-    monkeypatch.setattr(SimulatedGpio, "PWM", pulsed)
     lux = Sensor(name="lux", kind="bh1750")
     config = await asyncio.to_thread(load, profile_path("minimal"), (*SETTINGS, "simulator.enabled=true"))
-    app = App(replace(config, sensor=(*config.sensor, lux)), tmp_path)
+    app = offline_app(replace(config, sensor=(*config.sensor, lux)), tmp_path)
     async with serving(app) as client:
         async with client.get("service") as answer:
             offered = (await answer.json())["results"]
@@ -211,34 +190,15 @@ async def test_a_lamp_on_a_relay_is_on_or_off_and_not_calibrated(
 
 async def test_an_ignored_sighup_does_nothing(tmp_path: Path, heeded_signals: None):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    app = App(load(None, SETTINGS), tmp_path, lambda: pytest.fail("it was read again"))
+    app = offline_app(load(None, SETTINGS), tmp_path, lambda: pytest.fail("it was read again"))
     async with serving(app):
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         signal.raise_signal(signal.SIGHUP)
 
 
-async def test_points_in_memory_are_saved_even_if_the_lamp_fails_at_shutdown(
-    tmp_path: Path, failing_lamp: None
-):
-    ready: asyncio.Queue[Running] = asyncio.Queue()
-    app = App(load(None, SETTINGS), tmp_path)
-    runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
-    address = (await asyncio.wait_for(ready.get(), PATIENCE_S)).address
-    url = f"{address}/_svc/api/0.0.1/topic/environment_1/desired/light_illuminance"
-    async with aiohttp.ClientSession() as session, session.post(url, json=[8_000]) as response:
-        assert response.status == 200
-    app.stop()
-    await runs
-    points = await asyncio.to_thread(kept_points, tmp_path)
-    assert [p.value for p in points if p.variable == "light_illuminance" and p.is_desired] == [8_000]
-    (error,) = app.shutdown_errors
-    assert "GPIO 12" in error
-    assert "may not be safe" in error
-
-
 async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machines: list[SimulatedHardware]):
     ready: asyncio.Queue[Running] = asyncio.Queue()
-    app = App(load(None, SETTINGS), tmp_path)
+    app = offline_app(load(None, SETTINGS), tmp_path)
     runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
     api = f"{(await asyncio.wait_for(ready.get(), PATIENCE_S)).address}/_svc/api/0.0.1"
     async with aiohttp.ClientSession() as session:
@@ -258,7 +218,7 @@ async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machi
 
 async def test_a_tsl2591_that_is_configured_is_read(tmp_path: Path, machines: list[SimulatedHardware]):
     sensor = Sensor(name="lux", kind="tsl2591", bus=3)
-    async with serving(App(replace(load(None, SETTINGS), sensor=(sensor,)), tmp_path)) as client:
+    async with serving(offline_app(replace(load(None, SETTINGS), sensor=(sensor,)), tmp_path)) as client:
         async with client.post("topic/environment_1/desired/light_illuminance", json=[8_000]) as answer:
             assert answer.status == 200
         lux = await streamed(client, "environment_1/raw/light_illuminance", above=5_000)
@@ -280,7 +240,7 @@ async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
     sensor = Sensor(name="air", kind="mhz19", port="/dev/ttyUSB*")
     config = replace(load(None, (*SETTINGS, "simulator.speed=200")), sensor=(sensor,))  # 3 min to be warm
     node = "service/environment_1/samplers/air"
-    async with serving(App(config, tmp_path)) as client:
+    async with serving(offline_app(config, tmp_path)) as client:
         assert (await streamed(client, "environment_1/raw/air_carbon_dioxide", above=0)) == pytest.approx(
             machines[0].chamber.air().carbon_dioxide_ppm, abs=30
         )
@@ -306,7 +266,7 @@ async def test_faults_come_and_go_while_it_runs(tmp_path: Path, machines: list[S
     sensor = Sensor(name="lux", kind="bh1750", interval_s=0.1)
     inject, clear = "service/simulator/inject_fault", "service/simulator/clear_faults"
     config = replace(load(None, (*SETTINGS, "simulator.speed=10")), sensor=(sensor,))
-    async with serving(App(config, tmp_path)) as client:
+    async with serving(offline_app(config, tmp_path)) as client:
         await told(client, "environment_1/diagnostics/lux", is_well)
         async with client.post(inject, json={"kind": "nak", "device": "bh1750", "for": 3600}) as answer:
             assert (await answer.json())["message"] == "nak at bh1750"
@@ -323,7 +283,7 @@ async def test_faults_from_a_file_are_active_and_shown_from_the_start(tmp_path: 
     file = tmp_path / "faults.toml"
     file.write_text('[[fault]]\ndevice = "scd30"\nkind = "absent"\n')
     settings = (*SETTINGS, f"simulator.faults={file}", "simulator.speed=10")
-    async with serving(App(load(None, settings), tmp_path)) as client:
+    async with serving(offline_app(load(None, settings), tmp_path)) as client:
         failure = "environment_1/diagnostics/scd30_1"
         await told(client, failure, lambda said: is_failed(said) and "SCD30" in said["value"]["message"])
         light = "environment_1/measured/light_illuminance"
@@ -332,7 +292,7 @@ async def test_faults_from_a_file_are_active_and_shown_from_the_start(tmp_path: 
 
 async def test_a_missing_node_is_reported_and_the_chamber_works(tmp_path: Path, caplog):
     config = load(None, ("http.port=0", "couchdb.node=/nowhere/node", "simulator.speed=10"))
-    async with serving(App(config, tmp_path)) as client:
+    async with serving(offline_app(config, tmp_path)) as client:
         await told(
             client, "environment_1/measured/air_carbon_dioxide", lambda message: message["quality"] == "ok"
         )
@@ -383,7 +343,7 @@ async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
     )
     valve = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
     config = load(None, (*SETTINGS, "simulator.speed=20"))
-    app = App(replace(config, sensor=sensors, relay=(valve,)), tmp_path)
+    app = offline_app(replace(config, sensor=sensors, relay=(valve,)), tmp_path)
     measured, diagnostics = "environment_1/measured/air_carbon_dioxide", "environment_1/diagnostics/air"
 
     async def information(sensor: str) -> dict[str, Any]:
@@ -413,29 +373,28 @@ async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
         assert device["counters"]["outage_seconds"] > 0
 
 
-@pytest.mark.parametrize(
-    ("entry", "words"),
-    [
+async def test_invalid_faults_are_refused(tmp_path: Path, machines: list[SimulatedHardware]):
+    refusals = [
         ({"kind": "rust", "device": "bh1750"}, "kind must be one of"),
         ({"kind": "nak", "device": "toaster"}, "device must be"),
         ({"kind": "drift", "device": "scd30"}, "amount is missing"),
         ({"kind": "nak", "device": "scd30", "probability": 0}, "probability must be above 0"),
-        ({"kind": "nak", "device": "scd30", "most": 0}, "there are 0 faults already; clear some"),
-    ],
-)
-async def test_an_invalid_fault_is_refused(
-    tmp_path: Path,
-    machines: list[SimulatedHardware],
-    monkeypatch: pytest.MonkeyPatch,
-    entry: dict[str, Any],
-    words: str,
-):
-    monkeypatch.setattr("growd.wiring.fault_services.MOST_FAULTS", entry.pop("most", 1))
-    async with serving(App(load(None, SETTINGS), tmp_path)) as client:
-        async with client.post("service/simulator/inject_fault", json=entry) as answer:
-            assert answer.status == 400
-            assert words in (await answer.json())["message"]
-        assert machines[0].faults.active() == []
+    ]
+    async with serving(offline_app(load(None, SETTINGS), tmp_path)) as client:
+        faults = machines[0].faults
+        for entry, words in refusals:
+            assert words in await injected(client, entry)
+        assert faults.active() == []
+        for _ in range(MOST_FAULTS):
+            faults.inject(Fault("nak", "bh1750"))
+        assert "faults already; clear some" in await injected(client, {"kind": "nak", "device": "scd30"})
+
+
+async def injected(client: aiohttp.ClientSession, fault: dict[str, Any]) -> str:
+    """The reason why a fault is refused."""
+    async with client.post("service/simulator/inject_fault", json=fault) as answer:
+        assert answer.status == 400
+        return str((await answer.json())["message"])
 
 
 async def test_the_scd30_is_set_as_configured_and_asked_over_http(
@@ -448,7 +407,7 @@ async def test_the_scd30_is_set_as_configured_and_asked_over_http(
     )
     config = await asyncio.to_thread(load, file, (*SETTINGS, "simulator.speed=50"))
     calibrate = "service/environment_1/samplers/air/calibrate"
-    async with serving(App(config, tmp_path / "data")) as client:
+    async with serving(offline_app(config, tmp_path / "data")) as client:
         await streamed(client, "environment_1/raw/air_carbon_dioxide", above=0)
         chip = machines[0].sensor("scd30")
         assert (chip.ambient_pressure_hpa, chip.memory.altitude_m) == (950, 540)
@@ -478,7 +437,7 @@ def with_relays(tmp_path: Path) -> Callable[..., App]:
 
     def made(*settings: str) -> App:
         config = load(None, (*SETTINGS, *settings))
-        return App(msgspec.structs.replace(config, relay=RELAYS), tmp_path)
+        return offline_app(msgspec.structs.replace(config, relay=RELAYS), tmp_path)
 
     return made
 
@@ -518,18 +477,6 @@ async def test_relays_follow_commands_over_http_and_are_safe_when_the_program_ha
         assert await post(client, VALVE, -1) == 400
     assert (gpio.high(23), gpio.high(24)) == (1, 1)
     assert app.shutdown_errors == []
-
-
-async def test_a_relay_follows_the_set_point_of_its_variable(
-    with_relays: Callable[..., App], machines: list[SimulatedHardware]
-):
-    async with serving(with_relays()) as client:
-        assert await post(client, "environment_1/desired/air_flush_on", 0) == 200
-        await switched(client, "fan", 0)
-        assert machines[0].gpio.high(24) == 0
-        assert await post(client, "environment_1/desired/air_carbon_dioxide_valve_on", 1) == 200
-        await switched(client, "valve", 1)
-        assert machines[0].gpio.high(23) == 0
 
 
 async def test_a_set_point_of_co2_opens_the_valve_until_it_is_reached_and_stops_the_fan(
@@ -600,65 +547,54 @@ async def test_failing_pins_affect_nothing_else_and_are_driven_when_they_work(
     assert said == ["WARNING", "INFO"]
 
 
-async def test_pins_that_fail_until_the_shutdown_are_reported(
-    with_relays: Callable[..., App], refusing: tuple[str, str]
+async def test_pins_that_fail_until_the_shutdown_are_reported_and_points_in_memory_are_saved(
+    tmp_path: Path, with_relays: Callable[..., App], refusing: tuple[str, str]
 ):
     app = with_relays(*refusing)
     async with serving(app) as client:
         await switched(client, "fan", 1)
+        assert await post(client, "environment_1/desired/light_illuminance", 8_000) == 200
     assert sorted(app.shutdown_errors) == [
         "the lamp's outputs may not be safe: light: GPIO 12 can't be driven: 'GPIO busy'",
         "the relay valve's outputs may not be safe: valve: GPIO 23 can't be driven: 'GPIO busy'",
     ]
+    points = await asyncio.to_thread(kept_points, tmp_path)
+    assert [p.value for p in points if p.variable == "light_illuminance" and p.is_desired] == [8_000]
 
 
-def test_outputs_that_may_not_be_safe_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_lamp: None
+def test_the_program_reports_outputs_that_may_not_be_safe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusing: tuple[str, str]
 ):
     monkeypatch.setattr("growd.wiring.app.App", Hasty)
-    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
+    faults = ("--set", refusing[0])
+    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS, *faults])
     assert result.exit_code == 1
     assert "growd has stopped, but the lamp's outputs may not be safe: light: GPIO 12" in result.stderr
     assert "outputs are safe," not in result.output
 
 
-def test_a_hung_lamp_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    unplugged = threading.Event()
-
-    class Telling(Hasty):
-        def _report(self, sentence: str) -> None:
-            super()._report(sentence)
-            unplugged.set()  # what hangs longer holds up the test
-
-    monkeypatch.setattr("growd.wiring.chamber.DEVICE_CLOSE_S", 0.05)
-    monkeypatch.setattr("growd.wiring.app.App", Telling)
-    monkeypatch.setattr(PwmLight, "close", lambda _: unplugged.wait())
-    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
-    unplugged.set()
-    for thread in threading.enumerate():
-        if thread.name == "environment_1/light":  # left behind, and free to end now
-            thread.join(PATIENCE_S)
-    assert result.exit_code == 1
-    assert "growd has stopped, but the lamp does not answer: its outputs may not be safe" in result.stderr
-
-
-def test_points_that_can_not_be_saved_at_shutdown_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_errors_at_shutdown_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     async def full(outbox: Outbox) -> None:
         outbox.fault = "growd.sqlite3: database or disk is full"
         raise LocalStoreError(outbox.fault)
 
-    monkeypatch.setattr("growd.wiring.app.App", Hasty)
-    monkeypatch.setattr("growd.wiring.store.Outbox.flush", full)
-    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
-    assert result.exit_code == 1
-    assert "points can't be saved and are lost: growd.sqlite3: database or disk is full" in result.stderr
+    async def close(local: LocalStore) -> None:
+        await closes(local)
+        raise LocalStoreError("growd.sqlite3: disk I/O error")
+
+    closes = LocalStore.close
+    monkeypatch.setattr(LocalStore, "close", close)
+    app = offline_app(load(None, SETTINGS), tmp_path)
+    async with serving(app):
+        monkeypatch.setattr("growd.wiring.store.Outbox.flush", full)
+    lost, other = app.shutdown_errors
+    assert "can't be saved and are lost: growd.sqlite3: database or disk is full" in lost
+    assert other == "growd.sqlite3: disk I/O error"
 
 
 async def test_a_deleted_data_folder_is_a_failure_and_nothing_is_acknowledged(tmp_path: Path):
     data = tmp_path / "data"
-    app = App(load(None, SETTINGS), data)
+    app = offline_app(load(None, SETTINGS), data)
     async with serving(app) as client:
         await asyncio.to_thread(
             data.rename, tmp_path / "moved"
@@ -673,20 +609,6 @@ async def test_a_deleted_data_folder_is_a_failure_and_nothing_is_acknowledged(tm
     assert problem["is_failure"]
     assert f"the data folder {data} was deleted or moved" in problem["text"]
     assert f"the data folder {data} was deleted or moved: its content may be lost" in app.shutdown_errors
-
-
-def test_an_error_at_shutdown_is_not_a_start_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    closes = LocalStore.close
-
-    async def close(local: LocalStore) -> None:
-        await closes(local)
-        raise LocalStoreError("growd.sqlite3: disk I/O error")
-
-    monkeypatch.setattr("growd.wiring.app.App", Hasty)
-    monkeypatch.setattr(LocalStore, "close", close)
-    result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS])
-    assert result.exit_code == 1
-    assert "growd has stopped, but growd.sqlite3: disk I/O error" in result.stderr
 
 
 def test_a_log_of_points_that_is_a_link_is_refused(tmp_path: Path):
@@ -709,7 +631,9 @@ async def test_the_alarm_of_an_empty_bottle_survives_a_restart_until_it_is_reset
         config = load(None, (*SETTINGS, f"simulator.speed={speed}"))
         limits = InterlockOptions(no_rise_open_s=60.0)
         autotune = CarbonDioxide(autotune_open_s=60.0)
-        return App(replace(config, relay=(valve,), interlock=limits, carbon_dioxide=autotune), tmp_path)
+        return offline_app(
+            replace(config, relay=(valve,), interlock=limits, carbon_dioxide=autotune), tmp_path
+        )
 
     def empty_the_bottle() -> None:
         chamber = machines[-1].chamber

@@ -75,7 +75,7 @@ class App:
 
     `reread` reads the configuration again for SIGHUP; blocking, may raise `ConfigError`. `warnings` are
     sentences about the configuration, for `growd status`. The start waits for the database for at most
-    `database_wait_s`, by default `READY_S`.
+    `database_wait_s`.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class App:
         reread: Callable[[], Config] | None = None,
         warnings: Sequence[str] = (),
         *,
-        database_wait_s: float | None = None,
+        database_wait_s: float = READY_S,
     ) -> None:
         check_config(config)
         self.config = config
@@ -199,10 +199,9 @@ class App:
 
     async def _until_ready(self, database: Database) -> None:
         """Wait until the database is set up, until the time limit, or until `stop()`."""
-        wait_s = READY_S if self._database_wait_s is None else self._database_wait_s
         waits = (database.prepared.wait(), self._stop.wait())
         tasks = [asyncio.create_task(wait, name="start: wait") for wait in waits]
-        await asyncio.wait(tasks, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, timeout=self._database_wait_s, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
