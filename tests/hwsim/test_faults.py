@@ -41,13 +41,6 @@ def test_a_fault_lasts_from_at_for_its_duration():
     assert bench.light.read()
 
 
-def test_a_fault_affects_only_its_device():
-    bench = Bench(Fault("absent", "scd30"))
-    assert bench.light.read()
-    with pytest.raises(DeviceMissingError):
-        bench.air.read()
-
-
 def test_a_pin_refuses_for_as_long_as_the_fault_lasts():
     bench = Bench(Fault("refused", "gpio-23", at=10, duration=10))
     valve, fan = Relay(bench.machine.gpio, 23), Relay(bench.machine.gpio, 24)

@@ -86,15 +86,6 @@ def test_a_relay_may_move_nothing():
     machine.close()
 
 
-def test_carbon_dioxide_falls_in_light():
-    bench = Bench()
-    before = bench.carbon_dioxide()
-    bench.lamps.set("white", 1.0)
-    bench.clock.advance(1800)
-    assert bench.carbon_dioxide() < before - 80
-    bench.close()
-
-
 def test_a_lamp_whose_pwm_is_stopped_goes_dark():
     bench = Bench()
     bench.lamps.set("white", 1.0)

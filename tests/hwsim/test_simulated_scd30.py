@@ -132,20 +132,6 @@ def test_noise_stays_within_the_repeatability_of_the_datasheet(bench):
     assert sum(values) / len(values) == pytest.approx(1000, abs=1)
 
 
-def test_the_same_seed_gives_the_same_values():
-    def values(seed: int) -> list[float]:
-        bench = Bench(seed=seed)
-        bench.chip.receive(START)
-        series = []
-        for _ in range(5):
-            bench.clock.advance(2)
-            series.append(bench.carbon_dioxide())
-        return series
-
-    assert values(3) == values(3)
-    assert values(3) != values(4)
-
-
 def test_an_answer_takes_3_ms(bench):
     bench.chip.receive(DATA_READY)
     with pytest.raises(NoAcknowledgeError):
