@@ -152,35 +152,6 @@ def test_plants_moisten_the_air_and_more_so_in_light():
     assert NIGHT.ambient_humidity_percent < humid_dark < humid_lit < 100
 
 
-@settings(max_examples=20, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.floats(0, 1e8), st.sampled_from(["white", "red", "blue"]), st.floats(0, 1)),
-        max_size=3,
-    )
-)
-def test_any_step_however_long_stays_physical(moves):
-    bench = Bench(ChamberParameters())
-    for seconds, channel, level in moves:
-        bench.chamber.set_lamp(channel, level)
-        air = bench.after(seconds)
-        assert 30 < air.carbon_dioxide_ppm < 480
-        assert 15 < air.temperature_degc < 35
-        assert 0 < air.humidity_percent <= 100
-
-
-def test_the_frequency_of_readings_has_little_effect():
-    seldom, often = Bench(), Bench()
-    for bench in (seldom, often):
-        bench.chamber.set_lamp("white", 0.8)
-    for _ in range(3600):
-        often.after(1.0)
-    once, many = seldom.after(3600.0), often.chamber.air()
-    assert once.carbon_dioxide_ppm == pytest.approx(many.carbon_dioxide_ppm, abs=0.5)
-    assert once.temperature_degc == pytest.approx(many.temperature_degc, abs=0.02)
-    assert once.humidity_percent == pytest.approx(many.humidity_percent, abs=0.1)
-
-
 def test_the_same_seed_gives_the_same_chamber_at_any_start_time():
     def series(seed: int, now: float) -> list[float]:
         clock = SleepingTime(now)
