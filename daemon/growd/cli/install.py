@@ -84,7 +84,8 @@ def install(
     except OSError as error:
         refuse(f"{error.filename}: {error.strerror}")
     if not dry_run:
-        click.echo(f"Installed growd {wanted.version}; its configuration is {_configuration(machine)}.")
+        file = machine.at(CONFIGURATION / "growd.toml")
+        click.echo(f"Installed growd {wanted.version}; its configuration is {file}.")
 
 
 @click.command()
@@ -128,7 +129,3 @@ def _carry_out(steps: list[Step], *, dry_run: bool) -> None:
                     step.do()
     finally:
         os.umask(umask)
-
-
-def _configuration(machine: Machine) -> Path:
-    return machine.at(CONFIGURATION / "growd.toml")

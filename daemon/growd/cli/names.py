@@ -12,7 +12,7 @@ import msgspec
 
 from growd.cli.client import ClientError, DaemonClient, DaemonRefusedError
 from growd.cli.options import DaemonOptions, client_options
-from growd.cli.output import echo_lines, output_options, print_json
+from growd.cli.output import output_options, print_result
 from growd.config import ConfigError
 from growd.variables import SHORT_NAMES, similar_variable
 
@@ -55,10 +55,7 @@ def list_names(daemon: DaemonOptions, resource: str, prefix: str, *, as_json: bo
     """Print the names, one per line."""
     with daemon.client() as client:
         names = names_of(client, resource, prefix)
-    if as_json:
-        print_json(names)
-    else:
-        echo_lines(iter(names))
+    print_result(names, names, as_json=as_json)
 
 
 def similar(name: str, names: Sequence[str]) -> list[str]:

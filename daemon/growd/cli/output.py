@@ -12,7 +12,7 @@ from growd.cli.options import json_option
 from growd.runtime.text import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 NAME: Final = "cyan"
 HEADING: Final = "bright_black"
@@ -45,6 +45,14 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
 def print_json(value: Any, *, on_one_line: bool = False) -> None:
     """Print a JSON document, with the members in the order of the API."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=None if on_one_line else 2))
+
+
+def print_result(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a result as JSON, or else as these lines."""
+    if as_json:
+        print_json(value)
+    else:
+        echo_lines(lines)
 
 
 def text_of(value: Any) -> str:
@@ -106,7 +114,7 @@ def quality(word: str) -> str:
     return click.style(word, _STATES.get(word))
 
 
-def echo_lines(lines: Iterator[str]) -> None:
+def echo_lines(lines: Iterable[str]) -> None:
     """Print the lines of a table or a tree."""
     text = "\n".join(lines)
     if text:

@@ -13,7 +13,7 @@ from growd.cli.arguments import value_of
 from growd.cli.client import DaemonRefusedError, UsageError
 from growd.cli.names import add_list_command, look_up, name_argument, names_of, prefix_argument
 from growd.cli.options import client_options
-from growd.cli.output import echo_lines, output_options, print_json, text_of, tree
+from growd.cli.output import output_options, print_result, text_of, tree
 
 if TYPE_CHECKING:
     from growd.cli.client import DaemonClient
@@ -43,10 +43,7 @@ def get(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     """Print the value of a parameter, or the tree of a branch."""
     with daemon.client() as client:
         value = look_up(client, "param", name, kind=_Value).result
-    if as_json:
-        print_json(value)
-    else:
-        echo_lines(tree(value))
+    print_result(value, tree(value), as_json=as_json)
 
 
 @param.command("set", context_settings={"ignore_unknown_options": True})
@@ -71,10 +68,7 @@ def set_command(
             if error.code != "undeclared":
                 raise
             raise DaemonRefusedError(str(error).replace(_NEW, "--new"), error.status, error.code) from None
-    if as_json:
-        print_json(stored)
-    else:
-        click.echo(text_of(stored))
+    print_result(stored, [text_of(stored)], as_json=as_json)
 
 
 @param.command()
@@ -88,10 +82,7 @@ def delete(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     """
     with daemon.client() as client:
         left = client.delete("param", name, kind=_Value).result
-    if as_json:
-        print_json(left)
-    elif left is not None:
-        click.echo(text_of(left))
+    print_result(left, [] if left is None else [text_of(left)], as_json=as_json)
 
 
 @param.command()

@@ -22,7 +22,7 @@ from growd.bus.errors import counted
 from growd.cli.client import ClientError, DaemonRefusedError
 from growd.cli.names import complete_with, did_you_mean
 from growd.cli.options import DaemonOptions, client_options, json_option, refuse
-from growd.cli.output import echo_lines, output_options, print_json, table
+from growd.cli.output import output_options, print_result, table
 from growd.cli.recipe_plan import draw, lasting, table_of
 from growd.config import Chamber
 from growd.recipes.drawing import plan_of
@@ -134,7 +134,7 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
     findings, chamber = asked.findings()
     wrong = len(errors(findings))
     if as_json:
-        click.echo(json.dumps([msgspec.to_builtins(finding) for finding in findings], indent=2))
+        click.echo(json.dumps(msgspec.to_builtins(findings), indent=2))
     else:
         _echo_findings(findings)
         count = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
@@ -214,10 +214,8 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: boo
         for row in rows
         if not row.id.startswith("_design/")
     ]
-    if as_json:
-        print_json(msgspec.to_builtins(found))
-    else:
-        echo_lines(table(("recipe", "format", "lasts", "state"), [each.cells() for each in found]))
+    lines = table(("recipe", "format", "lasts", "state"), [each.cells() for each in found])
+    print_result(msgspec.to_builtins(found), lines, as_json=as_json)
 
 
 @recipe.command()

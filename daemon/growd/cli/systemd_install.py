@@ -178,7 +178,8 @@ def refuse_older(machine: Machine, source: InstallSource) -> None:
     The check of the data is right only if the running growd is the one to be installed.
     """
     installed = str(machine.record().get("version", ""))
-    reasons = [*_unreadable(machine.at(DATA))]
+    data = machine.at(DATA)
+    reasons = [newer for newer in (newer_schema(data / "growd.sqlite3"), newer_log(data / LOG_NAME)) if newer]
     if installed and _number(source.version) < _number(installed):
         reasons.insert(0, f"growd {source.version} is older than the installed {installed}")
     if reasons:
@@ -186,12 +187,6 @@ def refuse_older(machine: Machine, source: InstallSource) -> None:
             f"{'; '.join(reasons)}. An older growd can't read data of a newer one, and refuses to start. "
             "--allow-downgrade installs it anyway"
         )
-
-
-def _unreadable(data: Path) -> Iterator[str]:
-    for newer in (newer_schema(data / "growd.sqlite3"), newer_log(data / LOG_NAME)):
-        if newer:
-            yield newer
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from growd.cli.output import (
     echo_lines,
     output_options,
     print_json,
+    print_result,
     quality,
     table,
     tree,
@@ -66,11 +67,12 @@ def list_command(*, daemon: DaemonOptions, prefix: str, verbose: bool, as_json: 
         return
     with daemon.client() as client:
         found = [(name, client.get("topic", name, kind=_Topic)) for name in names_of(client, "topic", prefix)]
-    if as_json:
-        print_json([{"name": name, **msgspec.to_builtins(each)} for name, each in found])
-        return
     rows = [(name, each.type, str(len(each.pubs)), str(len(each.subs))) for name, each in found]
-    echo_lines(table(("topic", "type", "publishers", "subscribers"), rows))
+    print_result(
+        [{"name": name, **msgspec.to_builtins(each)} for name, each in found],
+        table(("topic", "type", "publishers", "subscribers"), rows),
+        as_json=as_json,
+    )
 
 
 @topic.command()
@@ -102,10 +104,7 @@ def type_command(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     """Print the message type of a topic."""
     with daemon.client() as client:
         found = look_up(client, "topic", name, kind=_Topic).type
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(found)
+    print_result(found, [found], as_json=as_json)
 
 
 @topic.command()
@@ -117,10 +116,7 @@ def find(*, daemon: DaemonOptions, wanted: str, as_json: bool) -> None:
     with daemon.client() as client:
         names = names_of(client, "topic")
         found = [name for name in names if client.get("topic", name, kind=_Topic).type == wanted]
-    if as_json:
-        print_json(found)
-    else:
-        echo_lines(iter(found))
+    print_result(found, found, as_json=as_json)
 
 
 @topic.command()

@@ -42,6 +42,7 @@ def plan_of(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzi
     """
     plan = FORMATS[recipe["format"]].plan(recipe)
     series, is_whole = _series(plan, start_wall, zone)
+    written = sum(len(track.points) for phase in plan.phases for track in phase.tracks.values())
     return {
         "recipe_id": recipe_id,
         "format": recipe["format"],
@@ -51,7 +52,7 @@ def plan_of(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzi
             {"name": phase.name, "begin": phase.begin, "duration": phase.duration} for phase in plan.phases
         ],
         "set_points": list(_set_points(plan)),
-        "set_points_truncated": _is_longer(plan),
+        "set_points_truncated": written > MAX_WRITTEN,
         "series": series,
         "truncated": not is_whole,
     }
@@ -74,11 +75,6 @@ def next_change(
         if edge > elapsed and (edge >= plan.duration or written(edge + _BEFORE_S) != now):
             return min(edge, plan.duration)
     return None
-
-
-def _is_longer(plan: Plan) -> bool:
-    """Whether it has more set points than `MAX_WRITTEN`."""
-    return sum(len(track.points) for phase in plan.phases for track in phase.tracks.values()) > MAX_WRITTEN
 
 
 def _set_points(plan: Plan) -> Iterator[dict[str, Any]]:

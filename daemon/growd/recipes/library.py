@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.bus.services import SUCCESS
+from growd.recipes.drawing import plan_of
 from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
 from growd.recipes.findings import errors
 from growd.recipes.interpreter import check, interpret
@@ -103,13 +106,14 @@ class Library:
         except RecipeRefusedError as error:
             return {"success": False, "message": str(error)}
         findings = await asyncio.to_thread(check, document, self.reach)
-        found = [
-            {"severity": str(each.severity), "pointer": each.pointer, "sentence": each.sentence}
-            for each in findings
-        ]
         wrong = len(errors(findings))
         message = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
-        return {"success": True, "message": message, "valid": not wrong, "findings": found}
+        return {
+            "success": True,
+            "message": message,
+            "valid": not wrong,
+            "findings": msgspec.to_builtins(findings),
+        }
 
     async def _answer_plan(self, recipe_id: str) -> dict[str, Any]:
         active = self._running()
@@ -122,7 +126,7 @@ class Library:
             else:
                 recipe, start = await self.read(recipe_id), self._clock.time()
             await self.interpret(recipe_id, recipe)
-            plan = await asyncio.to_thread(_drawn, recipe_id, recipe, start, self._zone)
+            plan = await asyncio.to_thread(plan_of, recipe_id, recipe, start, self._zone)
         except RecipeRefusedError as error:
             return {"success": False, "message": str(error)}
         return {"success": True, "message": f"the plan of {recipe_id}", "plan": plan}
@@ -134,9 +138,3 @@ def _check_id(recipe_id: str) -> None:
             f"recipe_id: expected 1 to {MAX_ID} printable characters, not beginning with _, "
             f"got {recipe_id[:MAX_ID]!r}"
         )
-
-
-def _drawn(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzinfo | None) -> dict[str, Any]:
-    from growd.recipes.drawing import plan_of  # noqa: PLC0415  seldom used
-
-    return plan_of(recipe_id, recipe, start_wall, zone)
