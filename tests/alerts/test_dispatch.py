@@ -57,14 +57,20 @@ def alert(name: str) -> Alert:
     return Alert(name, "r", "device_failed", "warning", name, f"{name} failed", 1_000.0, 1_100.0)
 
 
+def delivery_on(line: Line, **options: Any) -> Delivery:
+    clock = line.clock = ManualClock()
+    settings = Notify(
+        **{"name": "hook", "kind": "webhook", "url": "http://localhost", "group_s": 0} | options
+    )
+    return Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
+
+
 @asynccontextmanager
 async def delivering(**options: Any) -> AsyncIterator[tuple[Delivery, Line, ManualClock]]:
-    clock, line = ManualClock(), Line()
-    line.clock = clock
-    settings = Notify(name="hook", kind="webhook", url="http://localhost", **options)
-    delivery = Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
-    async with running(clock, delivery):
-        yield delivery, line, clock
+    line = Line()
+    delivery = delivery_on(line, **options)
+    async with running(line.clock, delivery):
+        yield delivery, line, line.clock
 
 
 async def test_alerts_at_the_same_time_share_a_message():
@@ -106,7 +112,7 @@ async def test_one_message_reports_everything_after_a_long_outage(caplog: pytest
 
 
 async def test_a_refusal_is_not_retried_at_once():
-    async with delivering(group_s=0) as (delivery, line, clock):
+    async with delivering() as (delivery, line, clock):
         line.error = DeliveryError("535 wrong password", is_refusal=True)
         delivery.put(AlertPhase.START, alert("a"))
         await clock.advance(REFUSED_DELAY_S / 2 - 1)
@@ -116,7 +122,7 @@ async def test_a_refusal_is_not_retried_at_once():
 
 
 async def test_a_success_resets_the_retry_delay():
-    async with delivering(group_s=0) as (delivery, line, clock):
+    async with delivering() as (delivery, line, clock):
         line.error = OSError("no route to host")
         delivery.put(AlertPhase.START, alert("a"))
         await clock.advance(3_600)
@@ -132,20 +138,19 @@ async def test_a_success_resets_the_retry_delay():
 
 
 async def test_an_exception_in_a_channel_loses_no_alert():
-    clock, line = ManualClock(), Line()
-    line.clock, line.error = clock, RuntimeError("a mistake")
-    settings = Notify(name="hook", kind="webhook", url="http://localhost", group_s=0)
-    delivery = Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
+    line = Line()
+    line.error = RuntimeError("a mistake")
+    delivery = delivery_on(line)
     delivery.put(AlertPhase.START, alert("a"))
     with pytest.raises(RuntimeError, match="a mistake"):
         await delivery.run()
     line.error = None
-    async with running(clock, delivery):
+    async with running(line.clock, delivery):
         assert line.told() == [[("a", "start")]]
 
 
 async def test_a_restored_connection_is_used_at_once():
-    async with delivering(group_s=0) as (delivery, line, clock):
+    async with delivering() as (delivery, line, clock):
         line.error = DeliveryError("535 wrong password", is_refusal=True)
         delivery.put(AlertPhase.START, alert("a"))
         await clock.settle()
@@ -166,10 +171,8 @@ async def test_a_cancellation_that_a_library_swallows_still_ends_the_delivery():
 
         began = asyncio.Event()
 
-    clock, line = ManualClock(), Swallowing()
-    line.clock = clock
-    settings = Notify(name="hook", kind="webhook", url="http://localhost", group_s=0)
-    delivery = Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
+    line = Swallowing()
+    delivery = delivery_on(line)
     delivery.put(AlertPhase.START, alert("a"))
     task = asyncio.create_task(delivery.run(), name="delivery")
     await line.began.wait()
@@ -181,7 +184,7 @@ async def test_a_cancellation_that_a_library_swallows_still_ends_the_delivery():
 
 
 async def test_alerts_above_the_hourly_limit_wait_and_share_a_message():
-    async with delivering(group_s=0, most_per_hour=2) as (delivery, line, clock):
+    async with delivering(most_per_hour=2) as (delivery, line, clock):
         for name in ("a", "b", "c", "d"):
             delivery.put(AlertPhase.START, alert(name))
             await clock.advance(60)

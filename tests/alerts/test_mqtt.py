@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections import defaultdict
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-import aiomqtt
 import pytest
 
 from growd.alerts.channels.mqtt import Broker, Mqtt
 from growd.alerts.dispatch import DeliveryError
 from growd.alerts.messages import Alert, AlertMessage, Entry, Sender
 from growd.alerts.rules import AlertPhase
-from support.broker import PASSWORD, USER, broker
+from support.broker import PASSWORD, USER, broker, listening
 from support.stand_in import StandIn
 from support.tls_door import CA_FILE
 from support.waiting import PATIENCE_S, until
@@ -25,11 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    import aiomqtt
+
 TIME = 1_700_000_000.0
 SOON = (0.05, 0.1)
 ALERT = Alert("a1", "hot", "out_of_band", "critical", "environment_1", "it is hot", TIME - 700, TIME)
 START = AlertMessage((Entry(AlertPhase.START, ALERT),))
-EVENT, OPEN, STATUS = (f"growd/alerts/{name}" for name in ("event", "open", "status"))
+EVENT, OPEN, STATUS = "event", "open", "status"
 
 
 class Line:
@@ -63,34 +63,6 @@ class Line:
     async def up(self) -> None:
         async with asyncio.timeout(20):
             await self.ups.get()
-
-
-class Listener:
-    """A second client, and what came on each topic."""
-
-    def __init__(self) -> None:
-        self._came: defaultdict[str, asyncio.Queue[aiomqtt.Message]] = defaultdict(asyncio.Queue)
-
-    async def listen(self, client: aiomqtt.Client) -> None:
-        async for message in client.messages:
-            self._came[str(message.topic)].put_nowait(message)
-
-    async def next(self, topic: str) -> aiomqtt.Message:
-        async with asyncio.timeout(20):
-            return await self._came[topic].get()
-
-
-@asynccontextmanager
-async def listening(port: int, **options: Any) -> AsyncIterator[Listener]:
-    listener = Listener()
-    async with aiomqtt.Client("localhost", port, **options) as client:
-        task = asyncio.create_task(listener.listen(client), name="listener")
-        try:
-            await client.subscribe("growd/#", qos=1)
-            yield listener
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
 
 
 def payload(message: aiomqtt.Message) -> Any:

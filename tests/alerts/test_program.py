@@ -9,13 +9,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-import aiomqtt
 import pytest
 from aiohttp import web
 
 from support.broker import PASSWORD as BROKER_PASSWORD
 from support.broker import USER as BROKER_USER
-from support.broker import broker
+from support.broker import broker, listening
 from support.mail import PASSWORD, USER, Mailbox, mail_server
 from support.program import PATIENCE_S, home_on, said, started
 from support.tls_door import CA_FILE
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from support.broker import Listener
     from support.database import DatabaseServer
     from support.program import Program
 
@@ -110,27 +110,6 @@ async def hooks() -> AsyncIterator[tuple[int, asyncio.Queue[Any]]]:
         await runner.cleanup()
 
 
-@asynccontextmanager
-async def events(port: int) -> AsyncIterator[asyncio.Queue[tuple[str, Any]]]:
-    """What a client of the broker hears of all topics, by the last part of their names."""
-    heard: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
-
-    async def listen(client: aiomqtt.Client) -> None:
-        async for message in client.messages:
-            assert isinstance(message.payload, bytes)
-            heard.put_nowait((str(message.topic).rpartition("/")[2], message.payload))
-
-    login = {"username": BROKER_USER, "password": BROKER_PASSWORD}
-    async with aiomqtt.Client("localhost", port, **login) as client:
-        await client.subscribe("growd/+/alerts/+", qos=1)
-        task = asyncio.create_task(listen(client), name="listener")
-        try:
-            yield heard
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-
-
 async def phase(queue: asyncio.Queue[Any]) -> tuple[str, str]:
     """Of the next message to a webhook: its phase and text."""
     async with asyncio.timeout(PATIENCE_S):
@@ -139,13 +118,12 @@ async def phase(queue: asyncio.Queue[Any]) -> tuple[str, str]:
     return told["phase"], told["text"]
 
 
-async def event(heard: asyncio.Queue[tuple[str, Any]]) -> Any:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            topic, payload = await heard.get()
-            told = json.loads(payload) if topic == "event" else {"test": True}
-            if not told["test"]:
-                return told["alerts"][0]["phase"]
+async def event(heard: Listener) -> Any:
+    """The phase in the next event that is no test."""
+    while True:
+        told = json.loads(bytes((await heard.next("event")).payload))
+        if not told["test"]:
+            return told["alerts"][0]["phase"]
 
 
 async def alert(program: Program, *arguments: str) -> tuple[int, str]:
@@ -172,7 +150,7 @@ async def test_a_failed_sensor_is_reported_on_all_channels_once_and_its_end_afte
         mail_server("starttls", login=True) as box,
         broker(tmp_path, login=True) as broker_port,
         hooks() as (hook_port, posted),
-        events(broker_port) as heard,
+        listening(broker_port, username=BROKER_USER, password=BROKER_PASSWORD) as heard,
     ):
         config = wrote(tmp_path, box, broker_port, hook_port)
         options = ("--config", str(config), *home.arguments)

@@ -21,7 +21,6 @@ from growd.host.machine import MachineStatus
 from growd.recipes.status import RECIPE_STATE
 from growd.status.model import (
     AttainmentStatus,
-    Counters,
     DeviceStatus,
     InterlockStatus,
     Problem,
@@ -32,9 +31,9 @@ from growd.status.model import (
 )
 from growd.status.status_node import StatusNode
 from growd.store.replication_status import ReplicationState, ReplicationStatus
-from growd.store.store_node import StoreStatus
 from support.clock import ManualClock
 from support.running import running
+from support.status import EMPTY, NEVER, STORE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -44,24 +43,11 @@ if TYPE_CHECKING:
 
 ENV = "environment_1"
 TEMPERATURE = "air_temperature"
-NEVER = Counters(0, 0, 0, 0.0, "", 0.0)
-STORE = StoreStatus(0, 0, 0, 0, 0, "", "", 0.0, [])
 MACHINE = MachineStatus("0.1.0", "3.11.2", 60.0, clock_synchronised=True)
 INTERLOCK = InterlockStatus(f"{ENV}/interlocks/ceiling", False, "", False, 0.0)
 RUNNING = RecipeStatus(ENV, "running", "basil", "", 1.0, 2.0, updates=1)
 VARIABLE = VariableStatus(ENV, TEMPERATURE, "degC", None, None, None, 0.0, is_sensed=True)
-EMPTY = Status(
-    time=1e9,
-    machine_time=1e9,
-    machine=None,
-    database=None,
-    variables=[VARIABLE],
-    recipes=[],
-    devices=[],
-    interlocks=[],
-    store=None,
-    replications=[],
-)
+UNMEASURED = replace(EMPTY, variables=[VARIABLE])
 
 
 @dataclass
@@ -69,7 +55,7 @@ class Scene:
     """A source of the status that `now` changes, and what the watch reports of it."""
 
     clock: ManualClock = field(default_factory=ManualClock)
-    status: Status = EMPTY
+    status: Status = UNMEASURED
     told: list[tuple[str, str]] = field(default_factory=list)
     alerts: list[Alert] = field(default_factory=list)
     machine_reads: int = 0

@@ -44,6 +44,7 @@ from growd.store.store_node import StoreStatus
 from growd.variables import VARIABLES
 from support.couch_client import Answer
 from support.daemon import serving
+from support.status import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -56,9 +57,8 @@ if TYPE_CHECKING:
 SHELF = "shelf"
 OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
 DEVICE = DeviceStatus("shelf/scd30_1", "ok", 1.0, "ok", Counters(3, 2, 1, 4.5, "no answer", 9.0))
-STATUS = Status(
-    time=1e9,
-    machine_time=1e9,
+STATUS = replace(
+    EMPTY,
     machine=MachineStatus(
         "0.1.0",
         "3.11.2",
@@ -71,8 +71,6 @@ STATUS = Status(
         troubles=["throttled"],
         earlier_troubles=[],
     ),
-    database=None,
-    variables=[],
     recipes=[RecipeStatus(SHELF, "running", "basil", "seedling", 60.0, 30.0)],
     devices=[DEVICE],
     interlocks=[InterlockStatus("shelf/interlocks/too_warm", True, "it is warm", True, 1.0)],

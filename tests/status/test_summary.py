@@ -13,7 +13,6 @@ from growd.api.monitoring import MonitoringPages
 from growd.cli.status_table import report
 from growd.status.model import (
     ComponentStatus,
-    Counters,
     DeviceStatus,
     Problem,
     RecipeStatus,
@@ -22,26 +21,13 @@ from growd.status.model import (
 )
 from growd.status.status_node import StatusNode
 from growd.status.summary import health, readiness, service_line
-from growd.store.store_node import StoreStatus
 from support.daemon import Daemon, serving
+from support.status import EMPTY, NEVER, STORE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-STORE = StoreStatus(0, 0, 0, 0, 0, "", "", 0.0, [])
-WELL = Status(
-    time=1e9,
-    machine_time=1e9,
-    machine=None,
-    database=None,
-    variables=[],
-    recipes=[],
-    devices=[],
-    interlocks=[],
-    store=STORE,
-    replications=[],
-)
-NEVER = Counters(0, 0, 0, 0.0, "", 0.0)
+WELL = replace(EMPTY, store=STORE)
 
 
 @pytest.mark.parametrize(

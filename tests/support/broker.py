@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import aiomqtt
 from amqtt.broker import Broker
 from pwdlib import PasswordHash
 from pwdlib.hashers.argon2 import Argon2Hasher
@@ -66,3 +68,31 @@ async def broker(
             yield port
         finally:
             await server.leave()
+
+
+class Listener:
+    """A client of the broker, and what came on each topic by the last part of its name."""
+
+    def __init__(self) -> None:
+        self._came: defaultdict[str, asyncio.Queue[aiomqtt.Message]] = defaultdict(asyncio.Queue)
+
+    async def listen(self, client: aiomqtt.Client) -> None:
+        async for message in client.messages:
+            self._came[str(message.topic).rpartition("/")[2]].put_nowait(message)
+
+    async def next(self, topic: str) -> aiomqtt.Message:
+        async with asyncio.timeout(20):
+            return await self._came[topic].get()
+
+
+@asynccontextmanager
+async def listening(port: int, **options: Any) -> AsyncIterator[Listener]:
+    listener = Listener()
+    async with aiomqtt.Client("localhost", port, **options) as client:
+        task = asyncio.create_task(listener.listen(client), name="listener")
+        try:
+            await client.subscribe("growd/#", qos=1)
+            yield listener
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
