@@ -5,24 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from multidict import CIMultiDict
 
 from growd.access import attempts, sessions
 from growd.access.attempts import Attempts
 from growd.api.monitoring import MonitoringPages
 from growd.bus.messages import FLOAT64
 from growd.config import Access, Config, ConfigError, Couchdb, Http, load
-from growd.config.access import is_loopback, reason_against, what_is_open
-from growd.server.addresses import whole_network
-from growd.server.client_limits import ClientLimits, Clients
-from growd.server.client_request import ClientRequest, address_of
+from growd.config.access import is_loopback, what_is_open
 from growd.server.errors import ApiError
 from growd.status.status_node import StatusNode
 from growd.wiring.access import access_control
@@ -79,11 +74,6 @@ class TestDecision:
         for word in (str(file), "[http]", "access", host, '"couchdb"', '"open"', "127.0.0.1"):
             assert word in sentence
         assert load(file, ("http.access=open",)).http.access == "open"
-
-    def test_what_is_handed_in_is_held_to_the_same(self):
-        assert reason_against("0.0.0.0", "")  # noqa: S104
-        assert not reason_against("0.0.0.0", "open")  # noqa: S104
-        assert not reason_against("127.0.0.1", "")
 
     def test_the_embedded_database_knows_no_users(self):
         with pytest.raises(ConfigError, match=r"\[http\] access: .*embedded database has no users"):
@@ -479,34 +469,6 @@ class TestAttempts:
         # CouchDB: 5 failures, forgotten 300 s after the first
         for first in failures:
             assert sum(first <= at < first + 300 for at in failures) < 5
-
-
-class TestPeers:
-    def peer(self, remote, *forwarded, proxies=()):
-        headers = CIMultiDict([("X-Forwarded-For", value) for value in forwarded])
-        request = SimpleNamespace(remote=remote, headers=headers)
-        Clients(ClientLimits(proxies=proxies)).recognise(request)
-        return request.address
-
-    def test_only_a_proxy_on_this_machine_is_believed_unnamed(self):
-        assert self.peer("127.0.0.1", "192.0.2.1") == "192.0.2.1"
-        assert self.peer("::1", "10.0.0.1, 2001:db8::1") == "2001:db8::1"
-        assert self.peer("127.0.0.1", "10.0.0.1", "10.0.0.2") == "10.0.0.2"
-        assert self.peer("192.0.2.9", "192.0.2.1") == "192.0.2.9"
-
-    def test_behind_a_proxy_that_is_named_it_is_the_client_too(self):
-        said = "192.0.2.8", "192.0.2.1, 192.0.2.9, 127.0.0.1"
-        assert self.peer("192.0.2.9", *said, proxies=("192.0.2.9",)) == "192.0.2.1"
-        request = ClientRequest.__new__(ClientRequest)
-        request.address = "192.0.2.1"
-        assert address_of(request) == "192.0.2.1"
-
-    def test_what_is_no_address_is_none(self):
-        assert self.peer("127.0.0.1", "x" * 10_000) == "127.0.0.1"
-        assert self.peer("127.0.0.1") == "127.0.0.1"
-        assert self.peer(None) == ""
-        assert whole_network("unknown") == "unknown"
-        assert whole_network("::ffff:192.0.2.1") == "192.0.2.1"
 
 
 async def test_nothing_of_the_api_is_reached_around_the_guard(daemon):

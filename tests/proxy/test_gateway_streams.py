@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.exporting import front_door
-from support.gateway_server import gateway_to
+from support.gateway_server import gateway_before, gateway_to
 from support.raw_http import Peer, RawUpstream, raw_client
 
 if TYPE_CHECKING:
@@ -55,11 +55,7 @@ class TestFeeds:
                 assert await seen.get() == line
             await peer.send(b"0\r\n\r\n")
 
-        async with (
-            RawUpstream(script) as upstream,
-            gateway_to(upstream.url) as port,
-            raw_client(port) as client,
-        ):
+        async with gateway_before(script) as (upstream, client):
             await client.send(GET)
             await client.head()
             seen.put_nowait("head")
@@ -76,11 +72,7 @@ class TestFeeds:
             await seen.wait()
             await peer.send(b"5\r\nlast\n\r\n0\r\n\r\n")
 
-        async with (
-            RawUpstream(script) as upstream,
-            gateway_to(upstream.url) as port,
-            raw_client(port) as client,
-        ):
+        async with gateway_before(script) as (_, client):
             await client.send(b"GET / HTTP/1.0\r\n\r\n")
             await client.head()
             assert await client.exactly(5) == b"line\n"
@@ -132,11 +124,7 @@ class TestClientGoesAway:
             asked.set()
             await peer.gone()
 
-        async with (
-            RawUpstream(script) as upstream,
-            gateway_to(upstream.url) as port,
-            raw_client(port) as client,
-        ):
+        async with gateway_before(script) as (upstream, client):
             await client.send(request_)
             await asked.wait()
             if begun:
@@ -153,11 +141,7 @@ class TestClientGoesAway:
             with pytest.raises(ConnectionError):
                 await pour(peer, sent)
 
-        async with (
-            RawUpstream(script) as upstream,
-            gateway_to(upstream.url) as port,
-            raw_client(port) as client,
-        ):
+        async with gateway_before(script) as (upstream, client):
             await client.send(GET)
             await client.head()
             await client.exactly(len(BLOCK))
@@ -174,11 +158,7 @@ class TestMemory:
             await peer.send(ENDLESS)
             await pour(peer, sent)
 
-        async with (
-            RawUpstream(script) as upstream,
-            gateway_to(upstream.url) as port,
-            raw_client(port) as client,
-        ):
+        async with gateway_before(script) as (_, client):
             client.writer.transport.pause_reading()
             await client.send(GET)
             assert 0 < await at_rest(lambda: sent[0]) < BOUND
@@ -195,11 +175,7 @@ class TestMemory:
             peer.writer.transport.pause_reading()
             await asyncio.Event().wait()
 
-        async with (
-            RawUpstream(script) as upstream,
-            gateway_to(upstream.url) as port,
-            raw_client(port) as client,
-        ):
+        async with gateway_before(script) as (_, client):
             await client.send(PUT)
             pouring = asyncio.create_task(pour(client, sent), name="pour")
             assert 0 < await at_rest(lambda: sent[0]) < BOUND
@@ -214,11 +190,7 @@ class TestMemory:
             with pytest.raises(ConnectionError):
                 await pour(peer, [0])
 
-        async with (
-            RawUpstream(script) as upstream,
-            gateway_to(upstream.url, stall_limit=0.1) as port,
-            raw_client(port) as client,
-        ):
+        async with gateway_before(script, stall_limit=0.1) as (upstream, client):
             client.writer.transport.pause_reading()
             await client.send(GET)
             await upstream.finished()
@@ -229,11 +201,7 @@ class TestMemory:
             peer.writer.transport.pause_reading()
             await asyncio.Event().wait()
 
-        async with (
-            RawUpstream(script) as upstream,
-            gateway_to(upstream.url, stall_limit=0.1) as port,
-            raw_client(port) as client,
-        ):
+        async with gateway_before(script, stall_limit=0.1) as (_, client):
             await client.send(PUT)
             pouring = asyncio.create_task(pour(client, [0]), name="pour")
             answer = await client.answer()

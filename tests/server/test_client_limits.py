@@ -223,7 +223,6 @@ class TestProxies:
         ("headers", "client"),
         [
             ((b"X-Forwarded-For: 192.0.2.1",), "192.0.2.1"),
-            ((b"X-Forwarded-For: 198.51.100.9, 192.0.2.1",), "192.0.2.1"),
             ((b"X-Forwarded-For: 198.51.100.9", b"X-Forwarded-For: 192.0.2.1, 127.0.0.9"), "192.0.2.1"),
             ((b"X-Forwarded-For: 2001:db8:1:2:3:4:5:6",), "2001:db8:1:2::/64"),
             ((b"X-Forwarded-For: ::ffff:192.0.2.1",), "192.0.2.1"),
@@ -250,7 +249,6 @@ class TestProxies:
             assert await open_stream(one, b"X-Forwarded-For: 192.0.2.1")
             await two.send(get(STREAM, b"X-Forwarded-For: 192.0.2.1"))
             assert "192.0.2.1" in (await refusal(two))[1]
-            assert await is_answered(two, b"X-Forwarded-For: 192.0.2.1")
 
     @pytest.mark.parametrize("header", [b"X-Forwarded-For: 192.0.2.%d", b"Forwarded: for=192.0.2.%d"])
     async def test_nobody_else_is(self, header):
@@ -324,6 +322,7 @@ class TestAddresses:
             ("127.0.0.1", None),
             ("::ffff:127.0.0.2", None),
             ("::1", None),
+            ("unknown", "unknown"),
             ("", None),
         ],
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -13,11 +14,13 @@ from growd.server.client_limits import Clients
 from growd.server.client_request import ClientRequest, add_own_headers
 from growd.server.connections import AIOHTTP_OPTIONS
 from growd.server.json_answer import JsonAnswer
+from support.raw_http import RawClient, RawUpstream, raw_client
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from growd.server.client_request import RequestHandler
+    from support.raw_http import Peer
 
 
 @asynccontextmanager
@@ -38,10 +41,8 @@ async def gateway_to(
             add_own_headers(request, response.headers)
         return response
 
-    def recognisable(*parts: Any) -> ClientRequest:
-        return ClientRequest(*parts, asyncio.get_running_loop())
-
-    server = web.Server(handle, request_factory=recognisable, handler_cancellation=True, **AIOHTTP_OPTIONS)
+    make_request = partial(ClientRequest, loop=asyncio.get_running_loop())
+    server = web.Server(handle, request_factory=make_request, handler_cancellation=True, **AIOHTTP_OPTIONS)
     runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
     try:
@@ -50,3 +51,16 @@ async def gateway_to(
     finally:
         await runner.cleanup()
         await gateway.close()
+
+
+@asynccontextmanager
+async def gateway_before(
+    script: Callable[[Peer], Awaitable[None]], *, stall_limit: float = 300.0
+) -> AsyncIterator[tuple[RawUpstream, RawClient]]:
+    """A server that does what `script` says, and a client of the gateway to it."""
+    async with (
+        RawUpstream(script) as upstream,
+        gateway_to(upstream.url, stall_limit=stall_limit) as port,
+        raw_client(port) as client,
+    ):
+        yield upstream, client
