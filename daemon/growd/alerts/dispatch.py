@@ -47,16 +47,6 @@ class AlertChannel(Protocol):
         """
 
 
-def heed_cancel() -> None:
-    """Raise CancelledError if this task was cancelled and a library has swallowed that.
-
-    `asyncio.wait_for` does so before Python 3.12 if the awaited object finishes at the same time.
-    """
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
-
-
 class Delivery:
     """Sends the backlog of a channel.
 
@@ -128,7 +118,7 @@ class Delivery:
             finally:  # also after an error, since this is restarted
                 if not is_sent:
                     self._wanted.set()
-            heed_cancel()
+            _heed_cancel()
             if not is_sent:
                 await self._back_off()
 
@@ -208,3 +198,13 @@ class Delivery:
                 wait.cancel()
             await asyncio.wait(waits)
         self._again.clear()
+
+
+def _heed_cancel() -> None:
+    """Raise CancelledError if this task was cancelled and a library has swallowed that.
+
+    `asyncio.wait_for` does so before Python 3.12 if the awaited object finishes at the same time.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

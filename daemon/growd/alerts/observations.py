@@ -63,6 +63,8 @@ def observe(rule: AlertOptions, status: Status, silent_s: Mapping[str, float]) -
     """
     if rule.kind == "recipe_stalled":
         return list(_stalled(rule, status, silent_s))
+    if rule.kind == "recipe_ended":  # it has no duration: `Watch` reports it from `Status.recipe_ends`
+        return []
     return list(_OBSERVERS[rule.kind](rule, status))
 
 
@@ -252,18 +254,12 @@ def _too_hot(rule: AlertOptions, status: Status) -> Iterator[Observation]:
         yield Observation("firmware", _level(is_raised=bool(troubles)), text)
 
 
-def _nothing(_: AlertOptions, __: Status) -> Iterator[Observation]:
-    """The end of a recipe has no duration: `Watch` reports it from `Status.recipe_ends`."""
-    yield from ()
-
-
 _OBSERVERS: Final[dict[str, Callable[[AlertOptions, Status], Iterator[Observation]]]] = {
     "out_of_band": _out_of_band,
     "set_point_missed": _set_point_missed,
     "no_value": _no_value,
     "device_failed": _device_failed,
     "interlock": _interlock,
-    "recipe_ended": _nothing,
     "outbox": _outbox,
     "database": _database,
     "points_lost": _points_lost,

@@ -35,35 +35,23 @@ _GIGABYTE: Final = 1e9
 
 def report(status: Status) -> str:
     """Devices, variables, recipes, tripped interlocks, store, replications, machine; failures at the end."""
-    tripped = [interlock for interlock in status.interlocks if interlock.tripped]
+    now = status.time
+    replications = [_replication_row(each, status.machine_time) for each in status.replications]
     parts = [
-        table(status.devices, status.time),
-        variable_table(status.variables) if status.variables else "",
+        _table(_HEADINGS, [_row(device, now) for device in status.devices]),
+        _table(_VARIABLE_HEADINGS, [_variable_row(each) for each in status.variables])
+        if status.variables
+        else "",
         _lines(_of_recipe(recipe) for recipe in status.recipes),
-        _lines(_of_set_point(each, status.time) for each in status.set_points),
-        _lines(_of_interlock(interlock, status.time) for interlock in tripped),
-        _lines(_of_store(status.store, status.time)) if status.store is not None else "",
+        _lines(_of_set_point(each, now) for each in status.set_points),
+        _lines(_of_interlock(each, now) for each in status.interlocks if each.tripped),
+        _lines(_of_store(status.store, now)) if status.store is not None else "",
         _of_database(status.database) if status.database is not None else "",
-        replication_table(status.replications, status.machine_time) if status.replications else "",
+        _table(_REPLICATION_HEADINGS, replications) if replications else "",
         _lines(_of_machine(status.machine)) if status.machine is not None else "",
         _lines(_verdict(status)),
     ]
     return printable("\n\n".join(filter(None, parts)))
-
-
-def table(found: Sequence[DeviceStatus], now: float) -> str:
-    """The devices in aligned columns, at the UNIX time `now`."""
-    return _table(_HEADINGS, [_row(device, now) for device in found])
-
-
-def replication_table(found: Sequence[ReplicationStatus], now: float) -> str:
-    """The replications in aligned columns, at the UNIX time `now`; the lag is in documents."""
-    return _table(_REPLICATION_HEADINGS, [_replication_row(each, now) for each in found])
-
-
-def variable_table(found: Sequence[VariableStatus]) -> str:
-    """The variables in aligned columns: measured value, set point and command."""
-    return _table(_VARIABLE_HEADINGS, [_variable_row(each) for each in found])
 
 
 def _verdict(status: Status) -> Iterator[str]:

@@ -51,11 +51,6 @@ class ServiceManager:
         watchdog_s = int(interval) / _MICRO if interval.isdecimal() and is_meant else 0.0
         return cls(address, watchdog_s or None)
 
-    @property
-    def is_there(self) -> bool:
-        """Whether systemd has started growd."""
-        return bool(self._address)
-
     def ready(self) -> None:
         """The start or a reload has finished."""
         self._is_ready = True
@@ -78,7 +73,7 @@ class ServiceManager:
     @contextlib.asynccontextmanager
     async def attended(self, liveness: Liveness) -> AsyncIterator[None]:
         """Send the status line, and feed the watchdog while no loop is stuck, for the body."""
-        if not self.is_there:
+        if not self._address:
             yield
             return
         task = asyncio.create_task(self._attend(liveness), name="service manager")

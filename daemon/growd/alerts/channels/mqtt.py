@@ -12,7 +12,7 @@ import msgspec
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from growd.alerts.dispatch import DeliveryError, heed_cancel
+from growd.alerts.dispatch import DeliveryError
 
 if TYPE_CHECKING:
     import ssl
@@ -176,30 +176,27 @@ class Mqtt:
         self._opened = opened
         self._first_delay, self._longest_delay = delays
         self._connection: _Connection | None = None
-        self._asks: list[asyncio.Future[None]] = []  # callers that wait for the next attempt to connect
-        self._asked = asyncio.Event()
+        self._attempted: asyncio.Future[None] | None = None  # `send` waits for an attempt to connect
+        self._is_wanted = asyncio.Event()
         self._error = "there is no connection yet"
 
     async def run(self, is_up: Callable[[], None]) -> None:
         """Maintain the connection until cancelled."""
         delay = self._first_delay
         while True:
-            asks, self._asks = self._asks, []
-            self._asked.clear()
             try:
                 async with self._connected() as connection:
                     delay = self._first_delay
                     is_up()
-                    _answer([*asks, *self._asks])
-                    self._asks.clear()
+                    self._answer()
                     await connection.until_lost()
             except OSError as error:
                 self._error = f"the broker can't be reached: {error}"
-                _answer(asks, self._error)
-            heed_cancel()
+                self._answer(self._error)
+            self._is_wanted.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay * random.uniform(0.5, 1.0)):  # noqa: S311  no secret
-                    await self._asked.wait()
+                    await self._is_wanted.wait()
             delay = min(2 * delay, self._longest_delay)
 
     async def send(self, batch: AlertMessage) -> str:
@@ -224,10 +221,18 @@ class Mqtt:
 
     async def _attempt(self) -> None:
         """Start an attempt to connect now, and wait for it. Raises `DeliveryError` if it fails."""
-        ask = asyncio.get_running_loop().create_future()
-        self._asks.append(ask)
-        self._asked.set()
-        await ask
+        self._attempted = asyncio.get_running_loop().create_future()
+        self._is_wanted.set()
+        await self._attempted
+
+    def _answer(self, error: str = "") -> None:
+        """Give the result of an attempt to `send`, if it waits for it."""
+        if self._attempted is None or self._attempted.done():
+            return
+        if error:
+            self._attempted.set_exception(DeliveryError(error))
+        else:
+            self._attempted.set_result(None)
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> AsyncIterator[_Connection]:
@@ -238,7 +243,6 @@ class Mqtt:
             async with asyncio.timeout(self._broker.timeout_s):
                 await connection.publish(self._status, b"online", retain=True)
                 await self._publish_open(connection)
-            heed_cancel()
             self._connection = connection
             yield connection
         except asyncio.CancelledError:
@@ -254,14 +258,3 @@ class Mqtt:
     async def _publish_open(self, connection: _Connection) -> None:
         body = msgspec.json.encode(self._sender.opened(self._opened(), self._now()))
         await connection.publish(self._open, body, retain=True)
-
-
-def _answer(asks: list[asyncio.Future[None]], error: str = "") -> None:
-    """Give the result of an attempt to those who wait for it."""
-    for ask in asks:
-        if ask.done():  # it was cancelled, or an earlier connection answered it
-            continue
-        if error:
-            ask.set_exception(DeliveryError(error))
-        else:
-            ask.set_result(None)
