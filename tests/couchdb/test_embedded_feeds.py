@@ -106,14 +106,6 @@ async def test_long_polling_ends_with_its_timeout(node: Client, feed: str) -> No
     assert answer == {"results": [], "last_seq": 5, "pending": 0}
 
 
-async def test_the_continuous_feed_goes_on(node: Client, store: str, feed: str) -> None:
-    async with node.open("GET", feed, feed="continuous", since=4, heartbeat=True) as response:
-        assert json.loads(await response.content.readline())["id"] == "d3"
-        for n in (10, 11):
-            await write(node, store, n)
-            assert json.loads(await response.content.readline())["id"] == f"d{n}"
-
-
 async def test_the_continuous_feed_misses_no_write(node: Client, store: str) -> None:
     """Some writes come while the feed has read all changes and is about to sleep."""
     async with node.open("GET", f"{store}/_changes", feed="continuous", heartbeat=True) as response:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from support.database import DatabaseServer
 
+    Begin = Callable[..., Awaitable[str]]
+
 SCHEDULER = "/_scheduler/docs/_replicator"
 SETTINGS = "/_node/_local/_config/replicator"
 VERIFY, CA_SETTING = f"{SETTINGS}/verify_ssl_certificates", f"{SETTINGS}/ssl_trusted_certificates_file"
@@ -78,6 +80,22 @@ def closed_port() -> Iterator[int]:
 def job(source: Any, target: Any, **more: Any) -> dict[str, Any]:
     ends = [end.removeprefix("/") if isinstance(end, str) else end for end in (source, target)]
     return {"source": ends[0], "target": ends[1], "create_target": True, **more}
+
+
+@asynccontextmanager
+async def refusing() -> AsyncIterator[tuple[str, list[asyncio.Transport]]]:
+    """A database whose server refuses the login, and the connection of each request."""
+    connections: list[asyncio.Transport] = []
+
+    async def refuse(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        connections.append(request.transport)
+        return web.json_response({"error": "unauthorized", "reason": "wrong password"}, status=401)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", refuse)
+    async with TestServer(app) as far:
+        yield str(far.make_url("/far")), connections
 
 
 async def put_numbers(node: Client, database: str, numbers: range) -> None:
@@ -229,7 +247,7 @@ async def test_a_malformed_request_is_refused(node: Client, body: object) -> Non
 
 @pytest.mark.parametrize("is_far", [True, False])
 async def test_refused_documents_do_not_stop_a_continuous_replication(
-    node: Client, store: str, copy: str, begin: Callable[..., Awaitable[str]], *, is_far: bool
+    node: Client, store: str, copy: str, begin: Begin, *, is_far: bool
 ) -> None:
     await put_numbers(node, store, range(12, 15))
     assert (await node("PUT", copy)).status == 201
@@ -315,7 +333,7 @@ async def test_the_database_exists_and_cannot_be_deleted(node: Client) -> None:
 
 @pytest.mark.parametrize("far_end", ["source", "target"])
 async def test_later_documents_are_copied_until_its_document_is_deleted(
-    node: Client, numbers: str, copy: str, begin: Callable[..., Awaitable[str]], far_end: str
+    node: Client, numbers: str, copy: str, begin: Begin, far_end: str
 ) -> None:
     ends = job(numbers, copy)
     name = await begin(**ends | {far_end: f"{node.url}/{ends[far_end]}"})
@@ -333,7 +351,7 @@ async def test_later_documents_are_copied_until_its_document_is_deleted(
 
 
 async def test_a_changed_document_starts_its_replication_again(
-    node: Client, numbers: str, copy: str, begin: Callable[..., Awaitable[str]]
+    node: Client, numbers: str, copy: str, begin: Begin
 ) -> None:
     name = await begin(numbers, copy, selector={"n": {"$lt": 1}})
     await until_there(node, copy, "d0")
@@ -347,7 +365,7 @@ async def test_a_changed_document_starts_its_replication_again(
 
 
 async def test_a_replication_without_work_reports_its_checkpoint(
-    node: Client, numbers: str, copy: str, begin: Callable[..., Awaitable[str]]
+    node: Client, numbers: str, copy: str, begin: Begin
 ) -> None:
     for _ in range(2):
         name = await begin(numbers, copy, selector={"n": {"$gt": 7}})
@@ -356,14 +374,14 @@ async def test_a_replication_without_work_reports_its_checkpoint(
 
 
 async def test_a_replication_that_is_not_continuous_completes(
-    node: Client, numbers: str, copy: str, begin: Callable[..., Awaitable[str]]
+    node: Client, numbers: str, copy: str, begin: Begin
 ) -> None:
     name = await begin(numbers, copy, continuous=False)
     assert (await until_state(node, name, "completed"))["info"]["docs_written"] == 4
 
 
 async def test_the_report_shows_no_credentials(
-    node: Client, numbers: str, closed_port: int, begin: Callable[..., Awaitable[str]]
+    node: Client, numbers: str, closed_port: int, begin: Begin
 ) -> None:
     address = f"http://x:{PASSWORD}@127.0.0.1:{closed_port}/there"
     name = await begin(numbers, {"url": address, "headers": {"X-Token": PASSWORD}})
@@ -375,27 +393,15 @@ async def test_the_report_shows_no_credentials(
     assert all(PASSWORD.encode() not in answer.body for answer in answers)
 
 
-async def test_a_wrong_login_is_shown_and_not_tried_again(
-    node: Client, numbers: str, begin: Callable[..., Awaitable[str]]
-) -> None:
-    asked: list[str] = []
-
-    async def refuse(request: web.Request) -> web.Response:
-        asked.append(request.path)
-        return web.json_response({"error": "unauthorized", "reason": "wrong password"}, status=401)
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", refuse)
-    async with TestServer(app) as far:
-        name = await begin(numbers, str(far.make_url("/far")), create_target=False)
+async def test_a_wrong_login_is_shown_and_not_tried_again(node: Client, numbers: str, begin: Begin) -> None:
+    async with refusing() as (far, connections):
+        name = await begin(numbers, far, create_target=False)
         seen = await until_state(node, name, "crashing")
     assert seen["info"] == {"error": "unauthorized: wrong password"}
-    assert len(asked) == 1
+    assert len(connections) == 1
 
 
-async def test_a_malformed_document_is_reported_as_failed(
-    node: Client, begin: Callable[..., Awaitable[str]]
-) -> None:
+async def test_a_malformed_document_is_reported_as_failed(node: Client, begin: Begin) -> None:
     seen = await until_state(node, await begin("ftp://there/a", "copy"), "failed")
     assert "source must be" in seen["info"]["error"]
     seen = await until_state(node, await begin("nowhere", "copy"), "failed")
@@ -403,7 +409,7 @@ async def test_a_malformed_document_is_reported_as_failed(
 
 
 async def test_a_deleted_database_is_reported_and_copied_again_when_it_is_back(
-    node: Client, numbers: str, copy: str, begin: Callable[..., Awaitable[str]]
+    node: Client, numbers: str, copy: str, begin: Begin
 ) -> None:
     name = await begin(numbers, copy)
     await until_there(node, copy, "d3")
@@ -455,9 +461,7 @@ async def test_settings_are_strings(node: Client) -> None:
 # --- connections that fail ---
 
 
-async def test_a_server_that_sends_nothing_is_given_up(
-    node: Client, store: str, begin: Callable[..., Awaitable[str]]
-) -> None:
+async def test_a_server_that_sends_nothing_is_given_up(node: Client, store: str, begin: Begin) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         far = f"http://127.0.0.1:{mute.getsockname()[1]}/there"
         seen = await until_state(node, await begin(store, far, connection_timeout=200), "crashing")
@@ -467,7 +471,7 @@ async def test_a_server_that_sends_nothing_is_given_up(
 @pytest.mark.parametrize("length", ["Content-Length: 9", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("breaks_off", [True, False])
 async def test_half_an_answer_is_a_failure(
-    node: Client, store: str, begin: Callable[..., Awaitable[str]], length: str, *, breaks_off: bool
+    node: Client, store: str, begin: Begin, length: str, *, breaks_off: bool
 ) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -482,7 +486,7 @@ async def test_half_an_answer_is_a_failure(
 
 @pytest.mark.replication
 async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connections(
-    node: Client, store: str, copy: str, begin: Callable[..., Awaitable[str]]
+    node: Client, store: str, copy: str, begin: Begin
 ) -> None:
     """Node's agent takes the time in `Keep-Alive` for a limit of the connection."""
 
@@ -502,21 +506,10 @@ async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connectio
 
 
 @pytest.mark.replication
-async def test_an_unused_connection_is_closed(
-    node: Client, store: str, begin: Callable[..., Awaitable[str]]
-) -> None:
+async def test_an_unused_connection_is_closed(node: Client, store: str, begin: Begin) -> None:
     """A router may drop it silently, and the next request on it would wait in vain."""
-    connections: list[asyncio.Transport] = []
-
-    async def refuse(request: web.Request) -> web.Response:
-        assert request.transport is not None
-        connections.append(request.transport)
-        return web.json_response({"error": "unauthorized", "reason": "wrong password"}, status=401)
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", refuse)
-    async with TestServer(app) as far:
-        await begin(store, str(far.make_url("/far")), create_target=False)
+    async with refusing() as (far, connections):
+        await begin(store, far, create_target=False)
 
         async def is_closed() -> bool:
             return connections != [] and connections[0].is_closing()
