@@ -152,6 +152,16 @@ def test_plants_moisten_the_air_and_more_so_in_light():
     assert NIGHT.ambient_humidity_percent < humid_dark < humid_lit < 100
 
 
+def test_a_reading_after_years_is_physical():
+    """And takes a limited number of steps."""
+    bench = Bench(ChamberParameters())
+    bench.chamber.set_lamp("white", 1.0)
+    air = bench.after(1e10)
+    assert 30 < air.carbon_dioxide_ppm < 480
+    assert 15 < air.temperature_degc < 35
+    assert 0 < air.humidity_percent <= 100
+
+
 def test_the_same_seed_gives_the_same_chamber_at_any_start_time():
     def series(seed: int, now: float) -> list[float]:
         clock = SleepingTime(now)
