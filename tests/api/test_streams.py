@@ -171,11 +171,6 @@ class TestFormats:
 
 
 class TestBeginning:
-    async def test_nothing_is_sent_before_there_is_something(self, daemon):
-        async with stream(daemon) as lines:
-            daemon.sensor[CO2].publish(1)
-            assert json.loads(await lines.next())["number"] == 1
-
     async def test_the_newest_message_can_be_left_out(self, daemon):
         daemon.sensor[CO2].publish(1)
         async with stream(daemon, query="?latest=false") as lines:
@@ -277,26 +272,18 @@ class TestManyClients:
                 assert numbers(await each.next()) == [*range(2, 501)]
             assert numbers(await late.next()) == [500]
 
-    async def test_many_get_each_message_at_once_where_writes_take_little_time(self, daemon, monkeypatch):
+    @pytest.mark.parametrize(("count", "pause"), [(AT_ONCE, 1e12), (AT_ONCE + 1, 0.0)])
+    async def test_few_get_each_message_at_once_and_many_where_writes_take_little_time(
+        self, daemon, monkeypatch, count, pause
+    ):
         monkeypatch.setattr("growd.api.streams.LATEST_S", 1e6)
-        monkeypatch.setattr("growd.api.streams.PAUSE", 0.0)
+        monkeypatch.setattr("growd.api.streams.PAUSE", pause)
         async with AsyncExitStack() as stack:
-            many = [await stack.enter_async_context(stream(daemon)) for _ in range(AT_ONCE + 1)]
-            await open_streams(daemon, AT_ONCE + 1)
+            opened = [await stack.enter_async_context(stream(daemon)) for _ in range(count)]
+            await open_streams(daemon, count)
             for number in (1, 2, 3):
                 daemon.sensor[CO2].publish(number)
-                for each in many:
-                    assert numbers(await each.next()) == [number]
-
-    async def test_few_get_each_message_at_once(self, daemon, monkeypatch):
-        monkeypatch.setattr("growd.api.streams.LATEST_S", 1e6)
-        monkeypatch.setattr("growd.api.streams.PAUSE", 1e12)
-        async with AsyncExitStack() as stack:
-            few = [await stack.enter_async_context(stream(daemon)) for _ in range(AT_ONCE)]
-            await open_streams(daemon, AT_ONCE)
-            for number in (1, 2, 3):
-                daemon.sensor[CO2].publish(number)
-                for each in few:
+                for each in opened:
                     assert numbers(await each.next()) == [number]
 
     async def test_those_who_stay_lose_nothing_when_others_come_and_go(self, daemon):
