@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -411,7 +412,7 @@ class TestEnd:
         assert daemon.bus.topics.get(CO2).subscribers == []
         assert daemon.api.node.information()["subs"] == []
 
-    async def test_a_client_that_goes_while_it_is_written_to_leaves_nothing(self, daemon):
+    async def test_a_client_that_goes_while_it_is_written_to_leaves_nothing(self, daemon, caplog):
         async with not_reading(daemon) as slow:
             client = only_client(daemon)
             while not client._dropped:
@@ -420,6 +421,7 @@ class TestEnd:
             slow.reset()
             await open_streams(daemon, 0)
         assert daemon.bus.topics.get(STRING).subscribers == []
+        assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
 
     async def test_streams_end_whole_with_the_server(self, daemon, monkeypatch):
         monkeypatch.setattr("growd.server.listener.CLOSE_S", PATIENCE_S)  # after which they are broken off

@@ -309,37 +309,6 @@ class TestSlowHeads:
             assert await is_answered(client)
 
 
-class TestMalformed:
-    @pytest.mark.parametrize(
-        ("said", "statuses"),
-        [
-            (b"no HTTP\r\n\r\n", {400}),
-            (b"\x16\x03\x01\0\0\r\n\r\n", {400}),
-            (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", {400}),
-            (b"GET / HTTP/1.1\r\n folded\r\n\r\n", {400}),
-            (b"GET / HTTP/1.1\r\nHost: x\r\nA:\0\r\n\r\n", {400}),
-            (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", {400}),
-            (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", {431}),
-            (b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 20_000 + b"\r\n\r\n", {431}),
-            (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: a\r\n" * 200 + b"\r\n", {400, 431}),
-            (b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", {405}),
-        ],
-    )
-    @pytest.mark.parametrize("before", [b"", NODES])
-    @OVER_TCP
-    async def test_a_malformed_head_gets_a_refusal_and_no_line_in_the_log(
-        self, daemon, said, statuses, before, caplog
-    ):
-        async with raw_client(daemon.port) as client:
-            if before:
-                await client.send(before)
-                assert (await client.answer()).status == 200
-            await client.send(said)
-            status, _, _ = await refusal(client)
-            assert status in statuses
-        assert warnings_in(caplog) == []
-
-
 class Echo:
     """Answers each request with its target."""
 
