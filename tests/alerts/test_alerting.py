@@ -71,7 +71,7 @@ class Daemon:
     async def call(self, service: str, **arguments: Any) -> dict[str, Any]:
         return await self.bus.services.get(service).call(arguments)
 
-    def told(self) -> dict[str, Any]:
+    def information(self) -> dict[str, Any]:
         return self.bus.find_node("alerts").information()
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -101,8 +101,8 @@ async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_i
     port = own_port
     async with daemon(tmp_path, mail(port)) as growd:  # where no mail server is
         await growd.fail()
-        await growd.until(lambda: bool(growd.told()["channels"][0]["error"]))
-        (channel,) = growd.told()["channels"]
+        await growd.until(lambda: bool(growd.information()["channels"][0]["error"]))
+        (channel,) = growd.information()["channels"]
         assert (channel["state"], channel["waiting"]) == ("failing", 1)
         (warning,) = [each for each in growd.status.snapshot().warnings if "alerts" in each]
         assert warning == f"can't send alerts on the channel mail: {channel['error']}"
@@ -118,7 +118,7 @@ async def test_a_silent_mail_server_is_retried(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port, timeout_s=0.2)) as growd:
         box.silent = True
         await growd.fail()
-        await growd.until(lambda: "within 0.2 s" in growd.told()["channels"][0]["error"])
+        await growd.until(lambda: "within 0.2 s" in growd.information()["channels"][0]["error"])
         box.silent = False
         delivery: Any = growd.alerts._deliveries["mail"]
         delivery.settings = mail(box.port)  # with more patience, for a machine that is busy
@@ -143,14 +143,14 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port)) as growd:
         await growd.fail()
         await box.arrived(1)
-        await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
+        await growd.until(lambda: growd.information()["channels"][0]["sent"] == 1)
         renamed = AlertOptions(name="other", kind="device_failed", for_s=0.0)
         await growd.alerts.reconfigure(Config(alert=(renamed,), notify=(mail(box.port, name="post"),)))
         await growd.clock.settle()
-        assert [each["name"] for each in growd.told()["channels"]] == ["post"]
-        assert growd.told()["alerts"] == []  # that of the rule that is gone has ended
+        assert [each["name"] for each in growd.information()["channels"]] == ["post"]
+        assert growd.information()["alerts"] == []  # that of the rule that is gone has ended
         await growd.clock.advance(60)
-        (alert,) = growd.told()["alerts"]
+        (alert,) = growd.information()["alerts"]
         assert alert["rule"] == "other"
         messages = await box.arrived(2)
         assert "warning: environment_1" in messages[-1]["Subject"]
@@ -160,7 +160,7 @@ async def test_a_remaining_channel_reports_that_a_rule_is_gone(tmp_path: Path):
     async with mail_server() as box, daemon(tmp_path, mail(box.port)) as growd:
         await growd.fail()
         await box.arrived(1)
-        await growd.until(lambda: growd.told()["channels"][0]["sent"] == 1)
+        await growd.until(lambda: growd.information()["channels"][0]["sent"] == 1)
         other = AlertOptions(name="interlock", kind="interlock")
         await growd.alerts.reconfigure(Config(alert=(other,), notify=(mail(box.port),)))
         await growd.clock.settle()
@@ -207,7 +207,7 @@ async def test_a_rule_may_have_channels_of_its_own(tmp_path: Path):
     ):
         await growd.fail()
         await second.arrived(1)
-        assert [each["sent"] for each in growd.told()["channels"]] == [0, 1]
+        assert [each["sent"] for each in growd.information()["channels"]] == [0, 1]
         assert first.messages == []
 
 
@@ -223,21 +223,21 @@ async def test_a_test_message_reports_the_result_of_each_channel(tmp_path: Path,
             "message": "sent a test message on 1 channel",
             "results": [{"channel": "mail", "taken": True, "error": ""}],
         }
-        nobody = await growd.call("alerts/test", channel="nobody")
-        assert nobody["message"] == 'there is no channel "nobody"; the channels are mail, gone'
+        refused = await growd.call("alerts/test", channel="nobody")
+        assert refused["message"] == 'there is no channel "nobody"; the channels are mail, gone'
 
 
 async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path: Path):
     async with daemon(tmp_path) as growd:
         assert (await growd.call("alerts/acknowledge"))["message"] == "no alert is open"
         await growd.fail()
-        (alert,) = growd.told()["alerts"]
+        (alert,) = growd.information()["alerts"]
         assert alert["acknowledged"] is False
         answer = await growd.call("alerts/acknowledge", alert=alert["id"], by="Ada")
         assert answer == {"success": True, "message": "1 alert acknowledged"}
-        assert growd.told()["alerts"][0]["acknowledged_by"] == "Ada"
+        assert growd.information()["alerts"][0]["acknowledged_by"] == "Ada"
     async with daemon(tmp_path) as growd:
-        assert growd.told()["alerts"][0]["acknowledged_by"] == "Ada"
+        assert growd.information()["alerts"][0]["acknowledged_by"] == "Ada"
         assert (await growd.call("alerts/acknowledge", alert="failed"))["success"] is True
 
 
@@ -248,7 +248,7 @@ async def test_an_unreadable_saved_state_does_not_prevent_the_start(
     await local.save_state("alerts", {"open": 3})
     await local.close()
     async with daemon(tmp_path) as growd:
-        assert growd.told()["alerts"] == []
+        assert growd.information()["alerts"] == []
     assert "can't read the open alerts of the last run" in caplog.text
 
 
@@ -279,14 +279,14 @@ async def test_a_channel_without_rules_uses_the_default_rules(tmp_path: Path):
         await growd.fail()
         await growd.fail()
         await box.arrived(1)
-        assert growd.told()["alerts"][0]["rule"] == "device-failed"
+        assert growd.information()["alerts"][0]["rule"] == "device-failed"
     assert len({rule.name for rule in DEFAULT_ALERTS}) == len(DEFAULT_ALERTS)
 
 
 async def test_without_rules_and_channels_nothing_wakes_up(tmp_path: Path):
     async with daemon(tmp_path, rules=()) as growd:
         assert not growd.clock._sleepers
-        assert growd.told()["channels"] == []
+        assert growd.information()["channels"] == []
 
 
 async def test_alerts_are_on_the_bus_and_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture):

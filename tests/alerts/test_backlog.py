@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.alerts.backlog import Backlog, KeptBacklog
+from growd.alerts.backlog import Backlog, SavedBacklog
 from growd.alerts.messages import Alert, AlertMessage
 from growd.alerts.rules import AlertPhase
 
@@ -29,7 +29,7 @@ def phases(backlog: Backlog) -> list[tuple[str, str]]:
     return [] if batch is None else [(entry.alert.id, str(entry.phase)) for entry in batch.entries]
 
 
-def tell(backlog: Backlog, name: str = "m") -> list[tuple[str, str]]:
+def deliver(backlog: Backlog, name: str = "m") -> list[tuple[str, str]]:
     batch = backlog.batch()
     assert batch is not None
     backlog.delivered(batch, name)
@@ -41,7 +41,7 @@ def test_an_alert_that_ends_before_it_is_sent_is_sent_once():
     backlog.put(AlertPhase.START, alert("a"))
     backlog.put(AlertPhase.REPEAT, alert("a"))
     backlog.put(AlertPhase.END, alert("a", ended=1_200.0))
-    assert tell(backlog) == [("a", "over")]
+    assert deliver(backlog) == [("a", "over")]
     assert backlog.batch() is None
     assert len(backlog) == 0
 
@@ -83,16 +83,16 @@ def test_a_queued_alert_does_not_change_later():
 
 def test_repeats_are_dropped_first_and_then_alerts_that_are_over():
     backlog = Backlog(most=3)
-    backlog.put(AlertPhase.START, alert("told"))
-    tell(backlog)
-    backlog.put(AlertPhase.REPEAT, alert("told"))
+    backlog.put(AlertPhase.START, alert("open already"))
+    deliver(backlog)
+    backlog.put(AlertPhase.REPEAT, alert("open already"))
     backlog.put(AlertPhase.START, alert("over"))
     backlog.put(AlertPhase.END, alert("over", ended=1_200.0))
     backlog.put(AlertPhase.START, alert("open"))
     backlog.put(AlertPhase.START, alert("next"))
     assert phases(backlog) == [("over", "over"), ("open", "start"), ("next", "start")]
-    backlog.put(AlertPhase.END, alert("told", ended=1_200.0))
-    assert phases(backlog) == [("open", "start"), ("next", "start"), ("told", "end")]
+    backlog.put(AlertPhase.END, alert("open already", ended=1_200.0))
+    assert phases(backlog) == [("open", "start"), ("next", "start"), ("open already", "end")]
     assert backlog.left_out == 2
 
 
@@ -102,10 +102,10 @@ def test_a_dropped_start_is_sent_with_its_repeat_and_its_end_never_alone():
     backlog.put(AlertPhase.START, alert("late"))
     backlog.put(AlertPhase.START, alert("never"))
     backlog.put(AlertPhase.END, alert("never", ended=1_200.0))
-    assert tell(backlog) == [("a", "start")]
+    assert deliver(backlog) == [("a", "start")]
     assert backlog.left_out == 0  # the message said that two are missing
     backlog.put(AlertPhase.REPEAT, alert("late"))
-    assert tell(backlog) == [("late", "start")]
+    assert deliver(backlog) == [("late", "start")]
 
 
 class Line:
@@ -138,7 +138,7 @@ class Line:
         if self._sent is None:
             self._sent = self.backlog.batch()
 
-    def tell(self, _: str = "") -> None:
+    def deliver(self, _: str = "") -> None:
         """What was sent arrives, else what there is to send."""
         self.send()
         batch, self._sent = self._sent, None
@@ -154,14 +154,15 @@ class Line:
 
     def restart(self, _: str) -> None:
         self._sent = None  # it did not arrive
-        kept = msgspec.json.decode(msgspec.json.encode(self.backlog.kept()), type=KeptBacklog)
-        self.backlog = Backlog(kept, self.most)
+        saved = msgspec.json.decode(msgspec.json.encode(self.backlog.saved()), type=SavedBacklog)
+        self.backlog = Backlog(saved, self.most)
 
 
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["open", "close", "repeat", "send", "tell", "restart"]), st.sampled_from("abcdef")
+            st.sampled_from(["open", "close", "repeat", "send", "deliver", "restart"]),
+            st.sampled_from("abcdef"),
         ),
         max_size=80,
     ),
@@ -173,9 +174,9 @@ def test_receivers_get_starts_before_ends_and_all_open_alerts(steps: list[tuple[
         getattr(line, step)(name)
         assert line.backlog.left_out >= 0
         assert len(line.backlog) <= 2 * most + 6  # ends stay, and what a message under way starts
-    line.tell()
+    line.deliver()
     for name in line.opened:
-        line.tell()
+        line.deliver()
         line.repeat(name)
-    line.tell()
+    line.deliver()
     assert line.believed == {each.id for each in line.opened.values()}

@@ -49,7 +49,7 @@ class Line:
         self.taken.append(batch)
         return f"<{len(self.taken)}>"
 
-    def told(self) -> list[list[tuple[str, str]]]:
+    def sent(self) -> list[list[tuple[str, str]]]:
         return [[(each.alert.id, str(each.phase)) for each in batch.entries] for batch in self.taken]
 
 
@@ -80,10 +80,10 @@ async def test_alerts_at_the_same_time_share_a_message():
         delivery.put(AlertPhase.START, alert("b"))
         assert line.taken == []
         await clock.advance(3)
-        assert line.told() == [[("a", "start"), ("b", "start")]]
+        assert line.sent() == [[("a", "start"), ("b", "start")]]
         delivery.put(AlertPhase.END, alert("a"))
         await clock.advance(5)
-        assert line.told()[1:] == [[("a", "end")]]
+        assert line.sent()[1:] == [[("a", "end")]]
         assert line.taken[1].threads == ("<1>",)
 
 
@@ -101,7 +101,7 @@ async def test_one_message_reports_everything_after_a_long_outage(caplog: pytest
         assert delivery.information()["error"] == "no route to host"
         line.error = None
         await clock.advance(LONGEST_DELAY_S + 5)
-        assert line.told() == [[("a", "start"), ("b", "over"), ("c", "start")]]
+        assert line.sent() == [[("a", "start"), ("b", "over"), ("c", "start")]]
         assert line.taken[0].late_since == failed_at
         assert delivery.information() == {
             "name": "hook", "kind": "webhook", "state": "ok", "since": 0.0, "error": "",
@@ -128,13 +128,13 @@ async def test_a_success_resets_the_retry_delay():
         await clock.advance(3_600)
         line.error = None
         await clock.advance(LONGEST_DELAY_S)
-        assert line.told() == [[("a", "start")]]
+        assert line.sent() == [[("a", "start")]]
         line.error = OSError("no route to host")
         delivery.put(AlertPhase.END, alert("a"))
         await clock.settle()
         line.error = None
         await clock.advance(FIRST_DELAY_S)
-        assert line.told()[1:] == [[("a", "end")]]
+        assert line.sent()[1:] == [[("a", "end")]]
 
 
 async def test_an_exception_in_a_channel_loses_no_alert():
@@ -146,7 +146,7 @@ async def test_an_exception_in_a_channel_loses_no_alert():
         await delivery.run()
     line.error = None
     async with running(line.clock, delivery):
-        assert line.told() == [[("a", "start")]]
+        assert line.sent() == [[("a", "start")]]
 
 
 async def test_a_restored_connection_is_used_at_once():
@@ -157,7 +157,7 @@ async def test_a_restored_connection_is_used_at_once():
         line.error = None
         assert await delivery.test() == ""
         await clock.settle()
-        assert line.told() == [[], [("a", "start")]]
+        assert line.sent() == [[], [("a", "start")]]
         assert line.taken[0].is_test
 
 
@@ -188,6 +188,6 @@ async def test_alerts_above_the_hourly_limit_wait_and_share_a_message():
         for name in ("a", "b", "c", "d"):
             delivery.put(AlertPhase.START, alert(name))
             await clock.advance(60)
-        assert line.told() == [[("a", "start")], [("b", "start")]]
+        assert line.sent() == [[("a", "start")], [("b", "start")]]
         await clock.advance(HOUR_S)
-        assert line.told()[2:] == [[("c", "start"), ("d", "start")]]
+        assert line.sent()[2:] == [[("c", "start"), ("d", "start")]]

@@ -114,16 +114,16 @@ async def phase(queue: asyncio.Queue[Any]) -> tuple[str, str]:
     """Of the next message to a webhook: its phase and text."""
     async with asyncio.timeout(PATIENCE_S):
         message = await queue.get()
-    (told,) = message["alerts"]
-    return told["phase"], told["text"]
+    (document,) = message["alerts"]
+    return document["phase"], document["text"]
 
 
 async def event(heard: Listener) -> Any:
     """The phase in the next event that is no test."""
     while True:
-        told = json.loads(bytes((await heard.next("event")).payload))
-        if not told["test"]:
-            return told["alerts"][0]["phase"]
+        document = json.loads(bytes((await heard.next("event")).payload))
+        if not document["test"]:
+            return document["alerts"][0]["phase"]
 
 
 async def alert(program: Program, *arguments: str) -> tuple[int, str]:

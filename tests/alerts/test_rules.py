@@ -18,34 +18,34 @@ BOUNDS = st.floats(-100, 100)
 
 
 def phases_by_rules(course: list[tuple[float, Level, bool]], terms: Terms) -> list[AlertPhase | None]:
-    track, told = AlertTrack(), []
+    track, reported = AlertTrack(), []
     for at, level, is_silenced in course:
         track, phase = advance(track, terms, level, at, is_silenced=is_silenced)
-        told.append(phase)
-    return told
+        reported.append(phase)
+    return reported
 
 
 def phases_by_model(course: list[tuple[float, Level, bool]], terms: Terms) -> list[AlertPhase | None]:
-    """Each look judged anew from all that went before it."""
-    told: list[AlertPhase | None] = []
+    """Judge each look by all earlier looks."""
+    reported: list[AlertPhase | None] = []
     for index, (at, level, is_silenced) in enumerate(course):
-        last_start = max((i for i in range(index) if told[i] is AlertPhase.START), default=-1)
-        last_end = max((i for i in range(index) if told[i] is AlertPhase.END), default=-1)
+        last_start = max((i for i in range(index) if reported[i] is AlertPhase.START), default=-1)
+        last_end = max((i for i in range(index) if reported[i] is AlertPhase.END), default=-1)
         if last_start > last_end:  # open
-            last_told = max(i for i in range(index) if told[i] in (AlertPhase.START, AlertPhase.REPEAT))
+            last_told = max(i for i in range(index) if reported[i] in (AlertPhase.START, AlertPhase.REPEAT))
             is_due = terms.repeat_s > 0 and at - course[last_told][0] >= terms.repeat_s
             if level is Level.CLEAR:
-                told.append(AlertPhase.END)
+                reported.append(AlertPhase.END)
             else:
-                told.append(AlertPhase.REPEAT if is_due and not is_silenced else None)
+                reported.append(AlertPhase.REPEAT if is_due and not is_silenced else None)
             continue
         breaks = [i for i in range(index) if i <= last_end or course[i][1] in (Level.CLEAR, Level.BETWEEN)]
         since = [
             when for when, seen, _ in course[max(breaks, default=-1) + 1 : index + 1] if seen is Level.RAISED
         ]
         is_long = level is Level.RAISED and at - since[0] >= terms.for_s
-        told.append(AlertPhase.START if is_long else None)
-    return told
+        reported.append(AlertPhase.START if is_long else None)
+    return reported
 
 
 @given(COURSES, TERMS)
@@ -56,9 +56,9 @@ def test_the_phases_agree_with_a_model_of_the_whole_course(
     for wait, level, is_silenced in steps:
         now += wait
         course.append((now, level, is_silenced))
-    told = phases_by_rules(course, terms)
-    assert told == phases_by_model(course, terms)
-    ends = [phase for phase in told if phase in (AlertPhase.START, AlertPhase.END)]
+    reported = phases_by_rules(course, terms)
+    assert reported == phases_by_model(course, terms)
+    ends = [phase for phase in reported if phase in (AlertPhase.START, AlertPhase.END)]
     assert ends == ([AlertPhase.START, AlertPhase.END] * len(ends))[: len(ends)]
 
 

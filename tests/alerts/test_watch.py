@@ -56,7 +56,7 @@ class Scene:
 
     clock: ManualClock = field(default_factory=ManualClock)
     status: Status = UNMEASURED
-    told: list[tuple[str, str]] = field(default_factory=list)
+    news: list[tuple[str, str]] = field(default_factory=list)
     alerts: list[Alert] = field(default_factory=list)
     machine_reads: int = 0
     watch: Watch = field(init=False)
@@ -82,14 +82,14 @@ class Scene:
         self.now(devices=[DeviceStatus(f"{ENV}/scd30_1", state, 0.0, message, NEVER)])
 
     def report(self, phase: AlertPhase, alert: Alert) -> None:
-        self.told.append((str(phase), alert.text))
+        self.news.append((str(phase), alert.text))
         self.alerts.append(alert)
 
     async def look(self, looks: int = 1) -> list[tuple[str, str]]:
         """What was reported since the last call, after some looks of the watch."""
         await self.clock.advance(looks * PERIOD_S)
-        told, self.told = self.told, []
-        return told
+        news, self.news = self.news, []
+        return news
 
 
 def rule(kind: str, **options: Any) -> Rule:
@@ -130,9 +130,9 @@ async def test_a_value_out_of_its_band_is_reported_after_for_s_and_its_end_with_
 async def test_no_alert_starts_in_the_first_30_s():
     async with watching(rule("no_value"), is_quiet=False) as it:
         await it.clock.advance(QUIET_S - 1)
-        assert it.told == []
+        assert it.news == []
         await it.clock.advance(PERIOD_S)
-        assert it.told == [("start", "environment_1: air_temperature is not measured: no sample has arrived")]
+        assert it.news == [("start", "environment_1: air_temperature is not measured: no sample has arrived")]
 
 
 async def test_a_deviation_counts_from_the_set_point_if_there_is_one():
@@ -383,8 +383,8 @@ async def test_each_recipe_end_between_two_looks_is_reported_once():
         ends = bus.node("runner").advertise(f"{ENV}/desired/recipe_end", STRING)
         ends.publish("mint")  # before the first look
         await it.clock.advance(QUIET_S)
-        assert it.told == [("notice", "environment_1: the recipe mint has ended")]
-        it.told.clear()
+        assert it.news == [("notice", "environment_1: the recipe mint has ended")]
+        it.news.clear()
         ends.publish("basil")
         ends.publish("basil")
         assert await it.look(3) == [("notice", "environment_1: the recipe basil has ended")] * 2
@@ -399,11 +399,11 @@ async def test_a_status_of_the_bus_has_what_rules_need():
         recipe = node.advertise(f"{ENV}/recipe_state", RECIPE_STATE)
         node.describe("problems", lambda: [{"text": "the lamp is loose", "is_failure": True}])
         await it.clock.advance(QUIET_S)
-        assert {text for _, text in it.told} == {
+        assert {text for _, text in it.news} == {
             "environment_1: air_temperature is not measured: no sample has arrived",
             "the lamp is loose",
         }
-        it.told.clear()
+        it.news.clear()
         recipe.publish(state)
         node.publisher(f"{ENV}/measured/{TEMPERATURE}").publish(21.0)
         assert [phase for phase, _ in await it.look()] == ["end"]

@@ -71,12 +71,12 @@ async def test_it_posts_json_with_all_fields_signed_and_with_a_token():
     assert headers[SIGNATURE] == f"sha256={digest}"
     assert headers["Authorization"] == "Bearer t0ken"
     assert headers["Content-Type"] == "application/json"
-    told = json.loads(body)
-    assert told["id"] == headers[DELIVERY] == name
-    assert told["sent"].startswith("2023-11-1")
-    assert told["sent"][-6] in "+-"  # the offset from UTC
-    member = told.pop("alerts")[0]
-    assert sorted(told) == [
+    document = json.loads(body)
+    assert document["id"] == headers[DELIVERY] == name
+    assert document["sent"].startswith("2023-11-1")
+    assert document["sent"][-6] in "+-"  # the offset from UTC
+    member = document.pop("alerts")[0]
+    assert sorted(document) == [
         "device_id", "host", "id", "late_since", "left_out", "sent", "test", "text", "version",
     ]  # fmt: skip
     since = member.pop("since")
@@ -94,11 +94,11 @@ async def test_a_late_message_without_secrets_says_so_and_counts_the_dropped_ale
         await webhook(receiver.url).send(AlertMessage(START.entries, late_since=TIME - 600, left_out=3))
     ((headers, body),) = receiver.got
     assert not {SIGNATURE, "Authorization"} & headers.keys()
-    told = json.loads(body)
-    assert told["left_out"] == 3
-    assert told["late_since"] is not None
-    assert told["text"].startswith("This message is late: it could not be sent since 2023-11-1")
-    assert told["text"].endswith("3 more alerts were dropped meanwhile, since too many waited.")
+    document = json.loads(body)
+    assert document["left_out"] == 3
+    assert document["late_since"] is not None
+    assert document["text"].startswith("This message is late: it could not be sent since 2023-11-1")
+    assert document["text"].endswith("3 more alerts were dropped meanwhile, since too many waited.")
 
 
 @pytest.mark.parametrize(

@@ -114,10 +114,10 @@ async def test_a_failed_device_is_shown_with_its_error():
         assert "the wire is broken (" in printed
         exit_status, printed = await asked(daemon, "--json")
         assert exit_status == 1
-    told = {device["name"]: device for device in json.loads(printed)["devices"]}
-    assert told["environment_1/bh1750_1"]["state"] == "failed"
-    assert told["environment_1/bh1750_1"]["counters"]["last_error"] == "the wire is broken"
-    assert told["environment_1/scd30_1"]["counters"]["successes"] == 1
+    document = {device["name"]: device for device in json.loads(printed)["devices"]}
+    assert document["environment_1/bh1750_1"]["state"] == "failed"
+    assert document["environment_1/bh1750_1"]["counters"]["last_error"] == "the wire is broken"
+    assert document["environment_1/scd30_1"]["counters"]["successes"] == 1
 
 
 @pytest.mark.parametrize(("is_failure", "expected"), [(True, 1), (False, 0)])
@@ -142,7 +142,7 @@ async def test_replications_are_a_second_table():
         recipes.running()
         exit_status, printed = await asked(daemon)
         assert exit_status == 0  # the chamber is well
-        _, told = await asked(daemon, "--json")
+        _, document = await asked(daemon, "--json")
     (at,) = [n for n, line in enumerate(printed.splitlines()) if line.startswith("replication ")]
     headings, first, second = printed.splitlines()[at : at + 3]
     assert "warning: the replication of points fails: remote server: Connection refused" in printed
@@ -151,7 +151,7 @@ async def test_replications_are_a_second_table():
     assert "12        0         0  remote server: Connection refused (" in first
     assert second.startswith("recipes_down  running  ")
     assert second.endswith("?        0         0  -")
-    assert [(each["name"], each["lag"]) for each in json.loads(told)["replications"]] == [
+    assert [(each["name"], each["lag"]) for each in json.loads(document)["replications"]] == [
         ("points", 12),
         ("recipes_down", None),
     ]
@@ -179,8 +179,8 @@ async def test_a_tripped_interlock_is_shown_and_is_a_failure_if_it_needs_a_reset
         assert verdict.startswith("FAILED: e/interlocks/one" if needs_reset else "warning: e/interlocks/one")
         assert line.startswith("e/interlocks/one has tripped, for ")
         assert (": it is too warm; reset it with the service e/interlocks/one/reset" in line) == needs_reset
-        _, told = await asked(daemon, "--json")
-    assert [(each["name"], each["tripped"]) for each in json.loads(told)["interlocks"]] == [
+        _, document = await asked(daemon, "--json")
+    assert [(each["name"], each["tripped"]) for each in json.loads(document)["interlocks"]] == [
         ("e/interlocks/one", True),
         ("e/interlocks/other", False),
     ]
@@ -298,26 +298,26 @@ async def test_each_variable_is_shown_with_set_point_command_and_author():
         http.publisher(desired(SHELF, "air_carbon_dioxide")).publish(900.0)
         http.publisher(commanded(SHELF, "air_flush_on")).publish(1.0)
         _, printed = await asked(daemon, "--json")
-        told = {each["variable"]: each for each in json.loads(printed)["variables"]}
+        document = {each["variable"]: each for each in json.loads(printed)["variables"]}
         override.show(540)
         _, printed = await asked(daemon)
         _, again = await asked(daemon, "--json")
-    assert {*told} == {
+    assert {*document} == {
         "air_temperature",
         "light_illuminance",
         "air_humidity",
         "air_carbon_dioxide",
         "air_flush_on",
     }
-    warm, light = told["air_temperature"], told["light_illuminance"]
+    warm, light = document["air_temperature"], document["light_illuminance"]
     assert (warm["unit"], warm["measured"]["value"], warm["measured"]["quality"]) == ("degC", 21.5, "ok")
     assert warm["measured"]["age_s"] >= 100
-    assert warm["desired"] is warm["commanded"] is told["air_humidity"]["measured"] is None
+    assert warm["desired"] is warm["commanded"] is document["air_humidity"]["measured"] is None
     assert (light["measured"]["value"], light["measured"]["quality"]) == (None, "stale")
     assert (light["desired"]["value"], light["desired"]["by"]) == (8000.0, "recipe")
     assert (light["commanded"]["value"], light["commanded"]["by"]) == (0.4, "control")
-    assert told["air_carbon_dioxide"]["desired"]["by"] == "hand"
-    assert told["air_flush_on"]["commanded"]["by"] == "hand"
+    assert document["air_carbon_dioxide"]["desired"]["by"] == "hand"
+    assert document["air_flush_on"]["commanded"]["by"] == "hand"
     lines = {line.split()[0]: line.split() for line in printed.splitlines() if line.startswith(f"{SHELF}/")}
     assert lines[f"{SHELF}/air_temperature"][1:4] == ["21.5", "degC", "ok"]
     assert " ".join(lines[f"{SHELF}/light_illuminance"][5:]) == "s 8000 recipe 40%, by hand for 9 min"
@@ -347,11 +347,11 @@ async def test_the_recipe_of_each_environment_is_shown():
         for environment, state in states.items():
             node.advertise(f"{environment}/recipe_state", RECIPE_STATE).publish(state)
         exit_status, printed = await asked(daemon)
-        _, told = await asked(daemon, "--json")
+        _, document = await asked(daemon, "--json")
     assert exit_status == 0
     assert "environment_1: no recipe runs\n" in printed
     assert f"{SHELF}: recipe basil is paused, phase seedling, 1 d 1 h gone, 1 h to go\n" in printed
-    assert json.loads(told)["recipes"][1] == {
+    assert json.loads(document)["recipes"][1] == {
         "environment": SHELF,
         "state": "paused",
         "recipe_id": "basil",
@@ -381,15 +381,15 @@ def test_machine_and_database_are_lines_of_the_report():
 
 def test_a_simulated_clock_a_switch_and_waiting_points_are_shown():
     fan = HandStatus("environment_1", "air_flush_on", 1.0, "switch", "anna", WELL.time - 10, "")
-    told = report(replace(WELL, machine=replace(MACHINE, clock_simulated=True), set_points=[fan]))
-    assert "environment_1: air_flush_on on by hand, by anna, for 10 s" in told
-    assert "; simulated clock\n" in told
+    document = report(replace(WELL, machine=replace(MACHINE, clock_simulated=True), set_points=[fan]))
+    assert "environment_1: air_flush_on on by hand, by anna, for 10 s" in document
+    assert "; simulated clock\n" in document
 
 
 def test_text_from_outside_can_not_control_the_terminal():
     recipe = RecipeStatus("environment_1", "running", "day", "\x1b[2Jdawn", 1.0, 1.0)
-    told = report(replace(WELL, recipes=[recipe]))
-    assert "phase \\x1b[2Jdawn," in told
+    document = report(replace(WELL, recipes=[recipe]))
+    assert "phase \\x1b[2Jdawn," in document
 
 
 @pytest.mark.parametrize(
@@ -440,19 +440,19 @@ async def test_the_whole_program_shows_its_status_and_is_ready(
                 async with session.get(f"{program.address}/_svc/{page}") as response:
                     pages[page] = response.status, await response.text()
         assert (await program.end(signal.SIGTERM))[0] == 0
-    told = json.loads(printed)
-    assert (exit_status, told["failures"]) == (0, [])
+    document = json.loads(printed)
+    assert (exit_status, document["failures"]) == (0, [])
     warning = "--set interlock.ceiling_ppm: [interlock] ceiling_ppm: 30000 is far above"
-    assert any(each.startswith(warning) for each in told["warnings"])
+    assert any(each.startswith(warning) for each in document["warnings"])
     assert program.printed.count(warning) == 1
-    assert told["machine"]["disk_free_bytes"] > 0
-    assert told["database"]["reachable"] is True
-    assert told["database"]["kind"] == ("embedded" if database_server.is_embedded else "Apache CouchDB")
+    assert document["machine"]["disk_free_bytes"] > 0
+    assert document["database"]["reachable"] is True
+    assert document["database"]["kind"] == ("embedded" if database_server.is_embedded else "Apache CouchDB")
     assert "secret" not in printed
-    names = {device["name"] for device in told["devices"]}
+    names = {device["name"] for device in document["devices"]}
     assert names == {f"environment_1/{name}" for name in ("bh1750_1", "fan", "light", "scd30_1", "valve")}
-    assert {recipe["state"] for recipe in told["recipes"]} <= {"idle"}
-    assert told["store"]["dropped"] == 0
+    assert {recipe["state"] for recipe in document["recipes"]} <= {"idle"}
+    assert document["store"]["dropped"] == 0
     assert (pages["health"], pages["ready"]) == ((200, "ok\n"), (200, "ok\n"))
     assert pages["metrics"][0] == 200
     assert "growd_database_up 1.0" in pages["metrics"][1]

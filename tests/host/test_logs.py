@@ -141,15 +141,15 @@ def test_a_full_journal_socket_does_not_block_and_lost_records_are_counted(journ
         log.info("the next")
         if any("lost" in message for message in held):
             break
-    told = next(message for message in held if "lost" in message)
-    assert int(told.split()[0]) > 0
+    lost = next(message for message in held if "lost" in message)
+    assert int(lost.split()[0]) > 0
 
 
 def test_a_journal_that_is_restarted_is_found_again(journal: Journal, log: logging.Logger, tmp_path: Path):
     log.addHandler(JournalHandler(journal.path))
     journal.close()
     journal.path.unlink()
-    log.info("nobody hears this")
+    log.info("a lost record")
     again = Journal(journal.path)
     log.info("but this")
     assert again.next()["MESSAGE"] == "1 log records were lost"

@@ -42,17 +42,17 @@ def read(root: Path) -> MachineStatus:
 
 def test_a_raspberry_pi_provides_all_values(tmp_path: Path):
     write(tmp_path, FILES)
-    told = read(tmp_path)
-    assert told.model == "Raspberry Pi 4 Model B Rev 1.4"
-    assert told.system == "Debian GNU/Linux 12 (bookworm)"
-    assert told.uptime_s == 123_456.78
-    assert told.temperatures_degc == {"cpu-thermal": 48.312, "thermal_zone1": -1.5}
-    assert told.troubles == ["under-voltage", "throttled"]
-    assert told.earlier_troubles == ["under-voltage", "throttled"]
-    assert told.growd_version == __version__
+    found = read(tmp_path)
+    assert found.model == "Raspberry Pi 4 Model B Rev 1.4"
+    assert found.system == "Debian GNU/Linux 12 (bookworm)"
+    assert found.uptime_s == 123_456.78
+    assert found.temperatures_degc == {"cpu-thermal": 48.312, "thermal_zone1": -1.5}
+    assert found.troubles == ["under-voltage", "throttled"]
+    assert found.earlier_troubles == ["under-voltage", "throttled"]
+    assert found.growd_version == __version__
     usage = shutil.disk_usage(tmp_path)
-    assert told.disk_bytes == usage.total
-    assert told.disk_free_bytes == pytest.approx(usage.free, rel=0.1)
+    assert found.disk_bytes == usage.total
+    assert found.disk_free_bytes == pytest.approx(usage.free, rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_a_raspberry_pi_provides_all_values(tmp_path: Path):
 )
 def test_the_bits_of_the_firmware_have_names(tmp_path: Path, bits: str, now: list[str], earlier: list[str]):
     write(tmp_path, {"sys/bus/platform/drivers/raspberrypi-firmware/soc:firmware/get_throttled": bits})
-    told = read(tmp_path)
-    assert (told.troubles, told.earlier_troubles) == (now, earlier)
+    found = read(tmp_path)
+    assert (found.troubles, found.earlier_troubles) == (now, earlier)
 
 
 @pytest.mark.parametrize(("alarm", "troubles"), [("1\n", ["under-voltage"]), ("0\n", []), ("?\n", None)])
@@ -75,27 +75,27 @@ def test_a_kernel_without_the_firmware_file_reports_the_voltage(tmp_path: Path, 
     other = "sys/class/hwmon/hwmon0"
     write(tmp_path, {f"{other}/name": "cpu_thermal\n", f"{other}/in0_lcrit_alarm": "1\n"})
     write(tmp_path, {f"{other[:-1]}1/name": "rpi_volt\n", f"{other[:-1]}1/in0_lcrit_alarm": alarm})
-    told = read(tmp_path)
-    assert (told.troubles, told.earlier_troubles) == (troubles, None)
+    found = read(tmp_path)
+    assert (found.troubles, found.earlier_troubles) == (troubles, None)
 
 
 def test_unavailable_values_are_none(tmp_path: Path):
-    told = read_machine(tmp_path / "nowhere", RealClock(), tmp_path)
-    assert told.model is told.system is told.uptime_s is told.troubles is told.disk_free_bytes is None
-    assert told.temperatures_degc == {}
+    found = read_machine(tmp_path / "nowhere", RealClock(), tmp_path)
+    assert found.model is found.system is found.uptime_s is found.troubles is found.disk_free_bytes is None
+    assert found.temperatures_degc == {}
 
 
 async def test_the_node_omits_unavailable_values(tmp_path: Path):
     write(tmp_path, {"proc/uptime": "12.50 1.00\n"})
     async with serving() as daemon:
         node = MachineNode(daemon.bus, tmp_path, tmp_path)
-        told = (await daemon.ask("GET", "/node/machine")).json["machine"]
+        found = (await daemon.ask("GET", "/node/machine")).json["machine"]
         await node.close()
-    assert told["uptime_s"] == 12.5
-    assert told["growd_version"] == __version__
-    assert told["growd_uptime_s"] > 0
-    assert told["clock_synchronised"] in {True, False}
-    assert not {"model", "temperatures_degc", "troubles"} & told.keys()
+    assert found["uptime_s"] == 12.5
+    assert found["growd_version"] == __version__
+    assert found["growd_uptime_s"] > 0
+    assert found["clock_synchronised"] in {True, False}
+    assert not {"model", "temperatures_degc", "troubles"} & found.keys()
 
 
 async def test_a_fresh_reading_is_reused(tmp_path: Path):

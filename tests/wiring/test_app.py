@@ -182,7 +182,7 @@ async def test_a_lamp_on_a_relay_is_on_or_off_and_not_calibrated(
         assert "environment_1/start_recipe" in offered
         for level, lit in ((0.6, 1.0), (0.4, 0.0)):
             assert await post(client, "environment_1/desired/light_intensity_white", level) == 200
-            await told(
+            await heard(
                 client, "environment_1/light_channels", lambda said, lit=lit: said["value"]["x"] == lit
             )
             assert machines[0].gpio.high(24) == 1.0 - lit  # a low pin switches it on
@@ -197,21 +197,12 @@ async def test_an_ignored_sighup_does_nothing(tmp_path: Path, heeded_signals: No
 
 
 async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machines: list[SimulatedHardware]):
-    ready: asyncio.Queue[Running] = asyncio.Queue()
     app = offline_app(load(None, SETTINGS), tmp_path)
-    runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
-    api = f"{(await asyncio.wait_for(ready.get(), PATIENCE_S)).address}/_svc/api/0.0.1"
-    async with aiohttp.ClientSession() as session:
-        async with session.post(f"{api}/topic/environment_1/desired/light_illuminance", json=[8_000]):
-            pass
-        async with session.get(f"{api}/topic_stream/environment_1/light_channels") as lines:
-            async for line in lines.content:
-                if json.loads(line)["value"]["x"] > 0:
-                    break
-    gpio, pins = machines[0].gpio, machines[0].wiring.lamp_pins.values()
-    assert max(gpio.high(pin) for pin in pins) > 0.3
-    app.stop()
-    await runs
+    async with serving(app) as client:
+        assert await post(client, "environment_1/desired/light_illuminance", 8_000) == 200
+        await heard(client, "environment_1/light_channels", lambda message: message["value"]["x"] > 0)
+        gpio, pins = machines[0].gpio, machines[0].wiring.lamp_pins.values()
+        assert max(gpio.high(pin) for pin in pins) > 0.3
     assert [gpio.high(pin) for pin in pins] == [0.0, 0.0, 0.0]
     assert app.shutdown_errors == []
 
@@ -255,45 +246,17 @@ async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
             assert answer.status == 400
             assert "reference: expected int64 from 1000 to 10000 ppm" in (await answer.json())["ERROR"]
         machines[0].faults.inject(Fault("unplugged", "mhz19"))
-        await told(client, "environment_1/diagnostics/air", is_failed)
+        await heard(client, "environment_1/diagnostics/air", is_failed)
         async with client.post(f"{node}/set_automatic_baseline", json=[False]) as answer:
             assert answer.status == 400
             assert "MH-Z19 on /dev/ttyUSB*" in (await answer.json())["message"]
     assert [command[2] for command in chip.received if command[2] in {0x87, 0x88}] == []
 
 
-async def test_faults_come_and_go_while_it_runs(tmp_path: Path, machines: list[SimulatedHardware]):
-    sensor = Sensor(name="lux", kind="bh1750", interval_s=0.1)
-    inject, clear = "service/simulator/inject_fault", "service/simulator/clear_faults"
-    config = replace(load(None, (*SETTINGS, "simulator.speed=10")), sensor=(sensor,))
-    async with serving(offline_app(config, tmp_path)) as client:
-        await told(client, "environment_1/diagnostics/lux", is_well)
-        async with client.post(inject, json={"kind": "nak", "device": "bh1750", "for": 3600}) as answer:
-            assert (await answer.json())["message"] == "nak at bh1750"
-        await told(client, "environment_1/diagnostics/lux", is_failed)
-        async with client.get("node/simulator") as answer:
-            (fault,) = (await answer.json())["faults"]
-            assert (fault["kind"], fault["duration"]) == ("nak", 3600)
-        async with client.post(clear, json=[]) as answer:
-            assert (await answer.json())["message"] == "1 fault cleared"
-        await told(client, "environment_1/diagnostics/lux", is_well)
-
-
-async def test_faults_from_a_file_are_active_and_shown_from_the_start(tmp_path: Path):
-    file = tmp_path / "faults.toml"
-    file.write_text('[[fault]]\ndevice = "scd30"\nkind = "absent"\n')
-    settings = (*SETTINGS, f"simulator.faults={file}", "simulator.speed=10")
-    async with serving(offline_app(load(None, settings), tmp_path)) as client:
-        failure = "environment_1/diagnostics/scd30_1"
-        await told(client, failure, lambda said: is_failed(said) and "SCD30" in said["value"]["message"])
-        light = "environment_1/measured/light_illuminance"
-        await told(client, light, lambda message: message["quality"] == "ok")
-
-
 async def test_a_missing_node_is_reported_and_the_chamber_works(tmp_path: Path, caplog):
     config = load(None, ("http.port=0", "couchdb.node=/nowhere/node", "simulator.speed=10"))
     async with serving(offline_app(config, tmp_path)) as client:
-        await told(
+        await heard(
             client, "environment_1/measured/air_carbon_dioxide", lambda message: message["quality"] == "ok"
         )
         async with client.get("/recipes") as response:
@@ -335,7 +298,7 @@ async def test_a_database_that_is_missing_at_a_later_start_is_a_warning(
 
 
 async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
-    tmp_path: Path, machines: list[SimulatedHardware]
+    tmp_path: Path,
 ):
     sensors = (
         Sensor(name="air", kind="scd30", interval_s=2.0),
@@ -346,31 +309,34 @@ async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
     app = offline_app(replace(config, sensor=sensors, relay=(valve,)), tmp_path)
     measured, diagnostics = "environment_1/measured/air_carbon_dioxide", "environment_1/diagnostics/air"
 
-    async def information(sensor: str) -> dict[str, Any]:
-        async with client.get(f"node/environment_1/samplers/{sensor}") as answer:
-            device: dict[str, Any] = (await answer.json())["device"]
-            return device
+    async def device(sensor: str) -> Any:
+        return await informed(client, f"environment_1/samplers/{sensor}", "device")
 
     async with serving(app) as client:
         assert await post(client, "environment_1/desired/air_carbon_dioxide_valve_on", 1) == 200
-        await told(client, measured, lambda message: message["quality"] == "ok")
+        await heard(client, measured, lambda message: message["quality"] == "ok")
         await switched(client, "valve", 1)
-        machines[0].faults.inject(Fault("bad_crc", "scd30"))
-        await told(
+        fault = {"kind": "bad_crc", "device": "scd30", "for": 3600}
+        async with client.post("service/simulator/inject_fault", json=fault) as answer:
+            assert (await answer.json())["message"] == "bad_crc at scd30"
+        (active,) = await informed(client, "simulator", "faults")
+        assert (active["kind"], active["duration"]) == ("bad_crc", 3600)
+        await heard(
             client, measured, lambda message: message["quality"] == "fault" and message["value"] is None
         )
         await switched(client, "valve", 0)
-        await told(client, diagnostics, lambda message: "wrong checksum" in message["value"]["message"])
-        device = await information("air")
-        assert (device["state"], device["counters"]["outages"]) == ("failed", 1)
-        assert (await information("lux"))["state"] == "ok"
-        machines[0].faults.clear()
-        await told(client, measured, lambda message: message["quality"] == "ok")
+        await heard(client, diagnostics, lambda message: "wrong checksum" in message["value"]["message"])
+        air = await device("air")
+        assert (air["state"], air["counters"]["outages"]) == ("failed", 1)
+        assert (await device("lux"))["state"] == "ok"
+        async with client.post("service/simulator/clear_faults", json=[]) as answer:
+            assert (await answer.json())["message"] == "1 fault cleared"
+        await heard(client, measured, lambda message: message["quality"] == "ok")
         await switched(client, "valve", 1)
-        await told(client, diagnostics, is_well)
-        device = await information("air")
-        assert device["state"] == "ok"
-        assert device["counters"]["outage_seconds"] > 0
+        await heard(client, diagnostics, is_well)
+        air = await device("air")
+        assert air["state"] == "ok"
+        assert air["counters"]["outage_seconds"] > 0
 
 
 async def test_invalid_faults_are_refused(tmp_path: Path, machines: list[SimulatedHardware]):
@@ -442,7 +408,7 @@ def with_relays(tmp_path: Path) -> Callable[..., App]:
     return made
 
 
-async def told(client: aiohttp.ClientSession, topic: str, is_it: Callable[[dict[str, Any]], bool]) -> None:
+async def heard(client: aiohttp.ClientSession, topic: str, is_it: Callable[[dict[str, Any]], bool]) -> None:
     """Wait for such a message on a topic."""
     async with asyncio.timeout(PATIENCE_S), client.get(f"topic_stream/{topic}") as lines:
         async for line in lines.content:
@@ -452,7 +418,7 @@ async def told(client: aiohttp.ClientSession, topic: str, is_it: Callable[[dict[
 
 
 async def switched(client: aiohttp.ClientSession, relay: str, value: float) -> None:
-    await told(client, f"environment_1/switches/{relay}", lambda message: message["value"] == value)
+    await heard(client, f"environment_1/switches/{relay}", lambda message: message["value"] == value)
 
 
 async def post(client: aiohttp.ClientSession, topic: str, value: Any) -> int:
@@ -483,7 +449,7 @@ async def test_a_set_point_of_co2_opens_the_valve_until_it_is_reached_and_stops_
     with_relays: Callable[..., App],
 ):
     async with serving(with_relays("simulator.speed=50")) as client:
-        await told(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
+        await heard(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
         assert await post(client, "environment_1/desired/air_carbon_dioxide", 800) == 200
         await switched(client, "valve", 1)
         await switched(client, "fan", 0)
@@ -493,8 +459,8 @@ async def test_a_set_point_of_co2_opens_the_valve_until_it_is_reached_and_stops_
             assert "set point" in answer["message"]
         async with client.get("param/environment_1/controllers/air_carbon_dioxide/kp") as response:
             assert response.status == 200
-        await told(client, "environment_1/measured/air_carbon_dioxide", lambda m: (m["value"] or 0) > 750)
-        await told(client, "environment_1/commanded/air_carbon_dioxide", lambda m: (m["value"] or 1) < 0.2)
+        await heard(client, "environment_1/measured/air_carbon_dioxide", lambda m: (m["value"] or 0) > 750)
+        await heard(client, "environment_1/commanded/air_carbon_dioxide", lambda m: (m["value"] or 1) < 0.2)
 
 
 REFUSED = """
@@ -533,12 +499,12 @@ async def test_failing_pins_affect_nothing_else_and_are_driven_when_they_work(
     caplog.set_level("INFO", "growd.control")
     app = with_relays(*refusing)
     async with serving(app) as client:
-        await told(client, "environment_1/diagnostics/valve", is_failed)
-        await told(client, "environment_1/diagnostics/light", is_failed)
+        await heard(client, "environment_1/diagnostics/valve", is_failed)
+        await heard(client, "environment_1/diagnostics/light", is_failed)
         await switched(client, "fan", 1)
         assert await post(client, VALVE, 1) == 200
         machines[0].faults.clear()
-        await told(client, "environment_1/diagnostics/light", is_well)
+        await heard(client, "environment_1/diagnostics/light", is_well)
         await switched(client, "valve", 1)
         assert machines[0].gpio.high(23) == 0
     assert machines[0].gpio.high(23) == 1
@@ -642,13 +608,13 @@ async def test_the_alarm_of_an_empty_bottle_survives_a_restart_until_it_is_reset
     async with serving(made(speed=100)) as client:
         empty_the_bottle()
         assert await post(client, "environment_1/desired/air_carbon_dioxide_valve_on", 1) == 200
-        await told(client, ALARM, lambda message: message["value"]["needs_reset"])
+        await heard(client, ALARM, lambda message: message["value"]["needs_reset"])
         await switched(client, "valve", 0)
     async with serving(made(speed=5)) as client:  # so that no reading gets old between two requests
         empty_the_bottle()
-        await told(client, ALARM, lambda message: message["value"]["needs_reset"])
+        await heard(client, ALARM, lambda message: message["value"]["needs_reset"])
         assert await post(client, VALVE, 1) == 200
-        await told(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
+        await heard(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
         assert machines[-1].gpio.high(23) == 0
         async with client.post(f"service/{ALARM}/reset", json=[]) as answer:
             assert (answer.status, (await answer.json())["success"]) == (200, True)

@@ -35,7 +35,7 @@ class Item(msgspec.Struct):
         return AlertPhase.REPEAT if self.repeat else None
 
 
-class KeptBacklog(msgspec.Struct):
+class SavedBacklog(msgspec.Struct):
     """A backlog as it is saved. `told`: the name of the message in which each open alert was started."""
 
     items: list[Item] = []
@@ -53,14 +53,14 @@ class Backlog:
     delivery of what waits first failed (UNIX seconds).
     """
 
-    def __init__(self, kept: KeptBacklog | None = None, most: int = MOST_WAITING) -> None:
-        kept = KeptBacklog() if kept is None else kept
-        self._items = {item.alert.id: item for item in kept.items}
-        self._started = dict(kept.told)
+    def __init__(self, saved: SavedBacklog | None = None, most: int = MOST_WAITING) -> None:
+        saved = SavedBacklog() if saved is None else saved
+        self._items = {item.alert.id: item for item in saved.items}
+        self._started = dict(saved.told)
         self._most = most
         self._on_the_way: frozenset[str] = frozenset()  # alerts whose start is in the message being sent
-        self.left_out = kept.left_out
-        self.late_since = kept.late_since
+        self.left_out = saved.left_out
+        self.late_since = saved.late_since
 
     def __len__(self) -> int:
         return len(self._items)
@@ -109,9 +109,9 @@ class Backlog:
         for entry in batch.entries:
             self._remove(entry, name)
 
-    def kept(self) -> KeptBacklog:
+    def saved(self) -> SavedBacklog:
         """The backlog to be saved."""
-        return KeptBacklog(list(self._items.values()), self._started, self.left_out, self.late_since)
+        return SavedBacklog(list(self._items.values()), self._started, self.left_out, self.late_since)
 
     def _remove(self, entry: Entry, name: str) -> None:
         alert_id = entry.alert.id

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.alerts.backlog import Backlog, KeptBacklog
+from growd.alerts.backlog import Backlog, SavedBacklog
 from growd.alerts.dispatch import Delivery
 from growd.alerts.messages import Alert, Entry, Sender
 from growd.alerts.rules import AlertPhase
@@ -54,7 +54,7 @@ class _Saved(msgspec.Struct):
     """The state that survives a restart."""
 
     open: list[Alert] = []
-    channels: dict[str, KeptBacklog] = {}
+    channels: dict[str, SavedBacklog] = {}
 
 
 def unsound_alerts(config: Config) -> Iterator[Finding]:
@@ -228,7 +228,7 @@ class Alerting:
     def _state(self) -> _Saved:
         if self._watch is None:
             return self._saved
-        channels = {name: each.backlog.kept() for name, each in self._deliveries.items()}
+        channels = {name: each.backlog.saved() for name, each in self._deliveries.items()}
         return _Saved(self._open(), channels)
 
     async def _load(self) -> None:
