@@ -46,10 +46,10 @@ def sensing(*sensors: Sensor) -> Config:
 
 
 async def findings(config: Config, hardware: Hardware) -> dict[str, DeviceAnswer]:
-    told: list[DeviceAnswer] = []
-    found = await check_hardware(config, hardware, ManualClock(), told.append)
+    reported: list[DeviceAnswer] = []
+    found = await check_hardware(config, hardware, ManualClock(), reported.append)
     await asyncio.to_thread(hardware.close)
-    assert told == found
+    assert reported == found
     return {finding.device: finding for finding in found}
 
 

@@ -200,20 +200,20 @@ async def test_an_interrupted_export_loses_and_doubles_no_point(database_server,
 
 
 async def test_progress_grows_to_one(database_server, tmp_path, small_pages):
-    told = []
+    reported = []
     async with stored(database_server, points()) as database:
         login = database_server.auth
         source = PointSource(URL(database_server.url), database.database, database.events, "svc", login)
         wanted = ExportQuery("by_variable", ("value",))
         async with open_export(source, wanted) as reading:
             file = await asyncio.to_thread(PartFile, tmp_path / "a", {})
-            await reading.to_csv(file, told.append)
+            await reading.to_csv(file, reported.append)
             await asyncio.to_thread(file.finish)
-    parts = [progress.part for progress in told]
+    parts = [progress.part for progress in reported]
     assert parts == sorted(parts)
     assert len(set(parts)) > 5
     assert 0 < parts[0] < 0.2
-    assert told[-1] == Progress(1.0, 40)
+    assert reported[-1] == Progress(1.0, 40)
 
 
 async def test_parquet_has_a_type_for_each_column(database_server, tmp_path):

@@ -214,8 +214,8 @@ async def test_the_account_of_a_device_writes_its_own_points_only(shell: Shell, 
         assert (
             await account("PUT", f"{database}/_local/checkpoint", {})
         ).status == 201  # as a replicator does
-    async with client_of(cloud.url) as nobody:
-        assert (await nobody("GET", f"{database}/_all_docs")).status == 401
+    async with client_of(cloud.url) as stranger:
+        assert (await stranger("GET", f"{database}/_all_docs")).status == 401
 
 
 @pytest.fixture

@@ -74,8 +74,8 @@ async def test_the_error_names_the_expected_and_the_given_value(
 def made() -> list[Any]:
     """Valid recipes, and many that were damaged.
 
-    It may take longer than a server keeps an idle connection, and nobody sees it closed meanwhile. As a
-    fixture of the module it is done before a test connects.
+    This may take longer than the idle timeout of a server's connection. As a fixture of the module, it runs
+    before a test connects.
     """
     older = st.one_of(recipe_strategies.SIMPLE, recipe_strategies.FLEXFORMAT)
     sound = collected(st.one_of(older, recipe_strategies.PHASED), 60)

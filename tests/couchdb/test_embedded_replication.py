@@ -507,7 +507,7 @@ async def test_a_quiet_feed_outlives_the_time_that_a_server_keeps_idle_connectio
 
 @pytest.mark.replication
 async def test_an_unused_connection_is_closed(node: Client, store: str, begin: Begin) -> None:
-    """A router may drop it silently, and the next request on it would wait in vain."""
+    """A router may drop it silently, and the next request on it would get no answer."""
     async with refusing() as (far, connections):
         await begin(store, far, create_target=False)
 

@@ -30,7 +30,7 @@ PORT = "/dev/serial0"
 
 
 class Bench:
-    """A chip that is told what passes the wire next; without that, its own answers pass."""
+    """A chip; `script` replaces its next answers on the wire."""
 
     def __init__(self, port: str = PORT, place: str = PORT, **settings) -> None:
         self.clock = SleepingTime()

@@ -11,7 +11,7 @@ PIN = 23
 
 
 class RefusingGpio(SimulatedGpio):
-    """Refuses as many writes as it is told to."""
+    """Refuses the next `refusals` writes."""
 
     refusals = 0
 

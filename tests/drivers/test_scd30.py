@@ -111,8 +111,8 @@ def test_settings_that_outlive_a_power_cut_are_not_written_after_it():
     bench.start()
     bench.lose_power()
     assert bench.read_next()
-    kept = (SET_INTERVAL, SET_SELF_CALIBRATION, SET_OFFSET, SET_ALTITUDE)
-    assert [len(bench.settings_written(command)) for command in kept] == [1, 1, 1, 1]
+    lasting = (SET_INTERVAL, SET_SELF_CALIBRATION, SET_OFFSET, SET_ALTITUDE)
+    assert [len(bench.settings_written(command)) for command in lasting] == [1, 1, 1, 1]
     assert len(bench.settings_written(START)) == 2  # the ambient pressure goes with it
     memory = bench.machine.sensor("scd30").memory
     assert (memory.self_calibration, bench.machine.sensor("scd30").ambient_pressure_hpa) == (1, 950)

@@ -265,7 +265,7 @@ def test_a_frozen_chip_repeats_its_measurement(bench, kind, device):
     bench.machine.chamber.set_lamp("white", 0.6)
     bench.clock.advance(3600)
     for chip in CHIPS:
-        if chip in struck and chip.kind == "scd30":  # whose driver tells by its noise
+        if chip in struck and chip.kind == "scd30":  # its driver detects this by the missing noise
             with pytest.raises(NotReadyError, match="repeated its last measurement"):
                 bench.read(chip)
         else:

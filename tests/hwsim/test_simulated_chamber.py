@@ -251,7 +251,7 @@ def test_steps_of_a_second_and_of_a_chamber_step_agree(state, acting):
         fine = step(NIGHT, fine, acting, 1.0)
     for _ in range(6):
         coarse = step(NIGHT, coarse, acting, 10.0)
-    # a tenth of what the SCD30 tells apart (10 ppm); 0.08 g/m3 are 0.4 percent
+    # a tenth of the SCD30's resolution (10 ppm); 0.08 g/m3 are 0.4 percent
     assert coarse.carbon_dioxide_ppm == pytest.approx(fine.carbon_dioxide_ppm, rel=1e-3, abs=1.0)
     assert coarse.temperature_degc == pytest.approx(fine.temperature_degc, abs=1e-6)
     assert coarse.vapour_g_m3 == pytest.approx(fine.vapour_g_m3, abs=0.08)

@@ -72,10 +72,10 @@ def test_the_valve_and_the_fan_move_the_air(active_high):
     dosed = carbon_dioxide_after(60)
     assert dosed > before + 50
     valve.close()
-    kept = carbon_dioxide_after(60)
+    closed = carbon_dioxide_after(60)
     fan.set(True)
     flushed = carbon_dioxide_after(60)
-    assert kept - flushed > 3 * (dosed - kept)
+    assert closed - flushed > 3 * (dosed - closed)
     machine.close()
 
 

@@ -293,13 +293,6 @@ def test_unnamed_variables_are_held_or_released():
     assert released.set_points(9000) == {WATER: 19}  # a released value does not come back
 
 
-def test_a_held_daily_value_does_not_change_with_dst():
-    day = phase(1, daily={LIGHT: points(("06:00", 8000), ("23:30", 0))})
-    plan, _ = interpret(phased(day, phase(1)))
-    an_hour_back = 82_800.0  # 23:00 again, at which the light was on the day before
-    assert plan.set_points(DAY_S + 60.0, an_hour_back + 60, lambda _: 0.0) == {LIGHT: 0}
-
-
 def test_rounding_adds_no_cycle():
     """Three times 0.15 is a little less than 0.45."""
     cycle = points((0, 10), (0.1, 20, "ramp"))

@@ -13,6 +13,7 @@ from growd.bus.errors import BusyError
 from growd.bus.messages import Quality
 from support.recipes import BEGAN, DAY, LIGHT, TEMPERATURE, Chamber
 
+BERLIN = ZoneInfo("Europe/Berlin")
 MINUTE, HOUR = 60.0, 3_600.0
 ROUND = 24 * MINUTE
 WEEKS = {
@@ -619,7 +620,7 @@ async def until(chamber, time):
 
 
 async def test_lights_go_on_at_six_local_time_over_dst_changes(chamber):
-    chamber.zone = ZoneInfo("Europe/Berlin")
+    chamber.zone = BERLIN
     chamber.period_s = 30.0
     for day, next_day in (("2026-03-28", "2026-03-29"), ("2026-10-24", "2026-10-25")):
         chamber.clock.step(at(f"{day}T21:00", chamber.zone) - chamber.clock.time())
@@ -633,6 +634,22 @@ async def test_lights_go_on_at_six_local_time_over_dst_changes(chamber):
             await until(chamber, at(f"{next_day}T06:00:31", chamber.zone))
             assert chamber.set_points() == {LIGHT: 8000}
             await chamber.stop()
+
+
+async def test_a_light_stays_off_after_its_phase_when_dst_ends(chamber):
+    daily = {LIGHT: [{"at": "06:00", "value": 8000}, {"at": "23:30", "value": 0}]}
+    evening = {"duration": 2.5, "time_units": "hours", "daily": daily}
+    night = {"duration": 8, "time_units": "hours"}
+    chamber.zone, chamber.period_s = BERLIN, 30.0
+    chamber.recipes["evening"] = {"format": "phased", "phases": [evening, night]}
+    chamber.clock.step(at("2026-10-24T21:30", BERLIN) - chamber.clock.time())
+    async with chamber.on():
+        await chamber.start("evening")
+        assert chamber.set_points() == {LIGHT: 8000}
+        for _ in range(12):  # until 02:30, after 02:59 was there once
+            await chamber.clock.advance(1_800)
+            seen = chamber.set_points()
+        assert seen == {LIGHT: 0}
 
 
 async def changes(chamber, seconds):
