@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
@@ -128,15 +127,6 @@ async def test_a_silent_mail_server_is_retried(tmp_path: Path):
             " test message",
             " warning: environment_1: the device scd30_1 has failed: no answer",
         ]
-
-
-async def test_an_unreachable_broker_is_reported(tmp_path: Path, own_port: int):
-    house = Notify(name="house", kind="mqtt", host="127.0.0.1", port=own_port, security="none", timeout_s=0.2)
-    async with daemon(tmp_path, house) as growd, asyncio.timeout(PATIENCE_S):
-        error = ""
-        while not error.startswith("the broker can't be reached: "):  # there is no connection yet
-            (result,) = (await growd.call("alerts/test"))["results"]
-            error = result["error"]
 
 
 async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
@@ -302,16 +292,6 @@ async def test_alerts_are_on_the_bus_and_in_the_log(tmp_path: Path, caplog: pyte
         "alert failed: environment_1: the device scd30_1 has failed: no answer",
         "alert failed has ended: environment_1: the device scd30_1 is ok",
     ]
-
-
-async def test_the_modules_of_channels_are_imported_only_if_configured():
-    names = "('aiosmtplib', 'paho')"
-    program = f"import sys, growd.wiring.alerts; print([name for name in {names} if name in sys.modules])"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
-    )
-    printed, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-    assert printed == b"[]\n"
 
 
 def test_the_configuration_in_the_documentation_is_valid(tmp_path: Path):

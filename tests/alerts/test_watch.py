@@ -360,11 +360,6 @@ async def test_alerts_end_when_their_rule_or_their_subject_is_gone():
         assert elsewhere.alerts[-1].now == "it is no longer there"
 
 
-async def test_without_rules_there_is_no_task():
-    async with watching(is_quiet=False) as it:
-        assert not it.clock._sleepers
-
-
 # --- On a real bus
 
 

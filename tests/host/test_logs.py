@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import struct
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -274,9 +275,10 @@ def test_repetitions_are_logged_at_the_end_and_only_the_first_has_a_traceback(lo
     assert said.getvalue().splitlines()[-1].endswith("it failed (once more in the last minute)")
 
 
-def test_growd_starts_with_standard_error_closed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    monkeypatch.setattr(sys, "stderr", None)  # as Python has it then
-    assert logs.set_up(verbose=False) is False
-    logging.getLogger("test").error("goes nowhere")
-    sys.stderr.close()
+def test_growd_starts_with_standard_error_closed():
+    program = (
+        "import logging; from growd.host.logs import set_up; assert not set_up(verbose=False); "
+        "logging.error('goes nowhere')"
+    )
+    closed = ["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, program]
+    assert subprocess.run(closed, check=False, timeout=50).returncode == 0

@@ -13,6 +13,7 @@ UNNEEDED = {
     "growd.cli.main": {"aiohttp", "asyncio", "msgspec", "growd.config"},
     "growd.cli.status": {"aiohttp", "growd.wiring.app", "growd_drivers"},
     "growd.cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers"},
+    "growd.wiring.alerts": {"aiosmtplib", "growd.alerts.channels.webhook", "paho"},
     "growd.cli.run": {
         "adafruit_scd30",
         "paho",

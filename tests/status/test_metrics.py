@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
@@ -300,7 +300,6 @@ def test_promtool_finds_nothing_wrong():
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 
 
-@settings(max_examples=50)
 @given(
     words=st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=5, max_size=5),
     number=st.floats(allow_nan=False) | st.just(math.inf),
