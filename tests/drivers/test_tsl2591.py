@@ -5,45 +5,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growd_drivers.errors import (
-    DeviceMissingError,
     NotReadyError,
     OutOfRangeError,
     TransferError,
     WrongDeviceError,
 )
-from growd_drivers.i2c import I2CBus
-from growd_drivers.tsl2591 import MAXIMUM_LUX, Tsl2591
-from growd_hwsim.chips.tsl2591 import CONTROL, ID, WHITE_LED_INFRARED_SHARE, SimulatedTsl2591
-from growd_hwsim.faults import Fault, Faults
-from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
-from support.machine import SleepingTime
-
-
-class Bench:
-    def __init__(self, **options) -> None:
-        self.clock = SleepingTime()
-        self.lux = 0.0
-        self.chip = SimulatedTsl2591(lambda: self.lux, self.clock.monotonic, **options)
-        self.faults = Faults(sleep=self.clock.sleep, monotonic=self.clock.monotonic)
-        self.adapter = I2CAdapter(1, wire=self.faults.wire)
-        self.adapter.attach(0x29, self.chip)
-        self.bus = I2CBus(smbus_over(I2CKernel({1: self.adapter})), number=1)
-        self.driver = Tsl2591(self.bus, sleep=self.clock.sleep)
-
-    def read(self, lux: float) -> float:
-        self.lux = lux
-        return self.driver.read().illuminance_lux
-
-    def seconds(self, lux: float) -> float:
-        before = self.clock.now
-        self.read(lux)
-        return self.clock.now - before
+from growd_drivers.tsl2591 import MAXIMUM_LUX
+from growd_hwsim.chips.tsl2591 import CONTROL, ID, WHITE_LED_INFRARED_SHARE
+from growd_hwsim.faults import Fault
+from support.light_bench import tsl2591_bench
 
 
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.floats(0, 106_000), st.floats(0, 10)), min_size=1, max_size=6))
 def test_any_light_after_any_other_is_read(lights):
-    bench = Bench()
+    bench = tsl2591_bench()
     for lux in lights:
         # two steps of the range that the light falls in, and the chip's noise of five deviations
         step = 0.0001 if lux < 1.6 else 0.0035 if lux < 75 else 0.09 if lux < 1_900 else 4.2
@@ -51,13 +27,9 @@ def test_any_light_after_any_other_is_read(lights):
     bench.bus.close()
 
 
-def test_darkness_is_zero():
-    assert Bench().read(0.0) == 0.0
-
-
 @pytest.mark.parametrize("before", [0.0, 100_000.0])
 def test_saturation_is_an_error_and_not_a_number(before):
-    bench = Bench()
+    bench = tsl2591_bench()
     bench.read(before)
     with pytest.raises(OutOfRangeError, match="TSL2591 at 0x29 on I2C bus 1 is saturated") as caught:
         bench.read(MAXIMUM_LUX)
@@ -66,7 +38,7 @@ def test_saturation_is_an_error_and_not_a_number(before):
 
 
 def test_saturation_of_the_infrared_channel_alone_is_an_error_too():
-    bench = Bench(infrared_share=3.0)
+    bench = tsl2591_bench(infrared_share=3.0)
     with pytest.raises(OutOfRangeError, match="is saturated"):
         bench.read(60_000.0)
     full, infrared = (int.from_bytes(bench.chip.registers[place : place + 2], "little") for place in (20, 22))
@@ -78,24 +50,24 @@ def test_saturation_of_the_infrared_channel_alone_is_an_error_too():
     [(0.0, 1.0), (0.4, 1.0 - 1.64 * 0.4), (0.6, 0.59 - 0.86 * 0.6), (0.9, 0.0)],  # Adafruit's coefficients
 )
 def test_lux_follow_from_both_channels(share, factor):
-    white = (
-        1.0 - 1.64 * WHITE_LED_INFRARED_SHARE
-    )  # what the same count of channel 0 is in a white LED's light
-    assert Bench(infrared_share=share).read(1_000.0) == pytest.approx(1_000.0 * factor / white, rel=0.02)
+    # what the same count of channel 0 is in a white LED's light
+    white = 1.0 - 1.64 * WHITE_LED_INFRARED_SHARE
+    lux = tsl2591_bench(infrared_share=share).read(1_000.0)
+    assert lux == pytest.approx(1_000.0 * factor / white, rel=0.02)
 
 
 @pytest.mark.parametrize(
     ("lux", "seconds"), [(1.0, 0.648), (30.0, 0.324), (1_000.0, 0.216), (80_000.0, 0.108)]
 )
 def test_steady_light_takes_one_measurement_a_reading(lux, seconds):
-    bench = Bench()
+    bench = tsl2591_bench()
     bench.read(lux)
     for _ in range(3):
         assert bench.seconds(lux) == pytest.approx(seconds)
 
 
 def test_light_near_the_end_of_a_range_does_not_switch_ranges_repeatedly():
-    bench = Bench()
+    bench = tsl2591_bench()
     bench.read(3_000.0)  # above what the medium gain has room for
     settings_used = []
     for lux in (3_000.0, 2_600.0, 3_000.0, 2_600.0, 3_000.0):
@@ -105,30 +77,15 @@ def test_light_near_the_end_of_a_range_does_not_switch_ranges_repeatedly():
 
 
 def test_a_change_of_light_from_dark_to_full_takes_three_measurements_at_most():
-    bench = Bench()
+    bench = tsl2591_bench()
     bench.read(0.0)
     assert bench.seconds(100_000.0) == pytest.approx(0.648 + 0.108)
     assert bench.seconds(0.0) == pytest.approx(0.108 + 0.648)
     assert bench.seconds(20.0) == pytest.approx(0.648 + 0.108 + 0.324)
 
 
-def test_light_that_jumps_while_the_range_is_searched_is_still_a_reading():
-    bench = Bench()
-    lights = iter([100.0, 60_000.0, 60_000.0])
-    bench.chip._illuminance = lambda: next(lights)
-    assert bench.driver.read().illuminance_lux == pytest.approx(100.0, abs=5)
-    assert bench.driver.read().illuminance_lux == pytest.approx(60_000.0, rel=0.01)
-
-
-def test_a_chip_that_lost_power_between_readings_is_read_right():
-    bench = Bench()
-    bench.read(300.0)
-    bench.chip.power_cycle()
-    assert bench.read(300.0) == pytest.approx(300.0, rel=0.01)
-
-
 def test_a_chip_that_loses_power_while_it_measures_gives_no_number():
-    bench = Bench()
+    bench = tsl2591_bench()
     bench.read(300.0)
 
     def sleep_and_lose_power(seconds):
@@ -143,7 +100,7 @@ def test_a_chip_that_loses_power_while_it_measures_gives_no_number():
 
 
 def test_another_chip_at_its_address_is_named_and_not_written_to():
-    bench = Bench()
+    bench = tsl2591_bench()
     bench.chip.registers[ID] = 0x44  # a TCS34725, a colour sensor
     with pytest.raises(WrongDeviceError, match=r"0x29 on I2C bus 1 is another chip: .* 0x44") as caught:
         bench.driver.read()
@@ -151,17 +108,8 @@ def test_another_chip_at_its_address_is_named_and_not_written_to():
     assert all(len(data) == 1 for data in bench.chip.written)  # it was only asked
 
 
-def test_an_absent_chip_is_missing_until_it_is_connected_again():
-    bench = Bench()
-    bench.adapter.detach(0x29)
-    with pytest.raises(DeviceMissingError, match="TSL2591"):
-        bench.read(100.0)
-    bench.adapter.attach(0x29, bench.chip)
-    assert bench.read(100.0) == pytest.approx(100.0, rel=0.01)
-
-
 def test_a_bus_that_breaks_off_is_an_error_and_passes():
-    bench = Bench()
+    bench = tsl2591_bench()
     bench.faults.inject(Fault("bus_error", "tsl2591"))
     with pytest.raises(TransferError, match="TSL2591 at 0x29 on I2C bus 1 broke off the transfer"):
         bench.read(100.0)
